@@ -1,0 +1,1 @@
+"""What shows and asks. Calls only the engine."""

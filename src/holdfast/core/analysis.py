@@ -1,0 +1,157 @@
+"""What an interrupted session left behind, and how to go on: the Resume Protocol's phases 1 to 3, as data.
+
+The session to look at is the newest that has no `session.end`, unless a later one resumed it. Its checkpoint
+and its tasks may come from sittings that it resumed; its issues and its active agents are its own, for what
+an earlier sitting ran into was decided on when the next began.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from holdfast.core.codec import Line, parse
+from holdfast.core.decision import Decision, decide_resume
+from holdfast.core.events.session import SessionEnd
+from holdfast.core.state import CheckpointReached, Issue, Note, RunState, Session, Task, TaskStatus
+
+_TO_BE_CONTINUED = frozenset(
+    {
+        "stopped",
+        "interrupted",
+        "wall_clock",
+        "token_cap",
+        "cost_cap",
+        "iter_cap",
+        "evaluator_cap",
+        "error",
+        "parked",
+    }
+)
+
+
+class SeqGap(msgspec.Struct, frozen=True):
+    after_seq: int
+    expected_seq: int
+    actual_seq: int
+    missing_count: int
+
+
+class ActiveAgent(msgspec.Struct, frozen=True):
+    """An agent that was spawned and never completed: it was at work when the session was cut off."""
+
+    name: str
+    role: str | None = None
+    task: str | None = None
+    branch: str | None = None
+
+
+class Analysis(msgspec.Struct, frozen=True):
+    feature: str | None
+    sid: str | None
+    interrupted: bool
+    events: int
+    first_seq: int | None
+    last_seq: int | None
+    gaps: tuple[SeqGap, ...]
+    checkpoint: CheckpointReached | None
+    tasks: dict[str, Task]
+    pending: tuple[str, ...]
+    active_agents: tuple[ActiveAgent, ...]
+    issues: tuple[Issue, ...]
+    warnings: tuple[Issue, ...]
+    malformed: tuple[Note, ...]
+    duplicates: tuple[Note, ...]
+    interrupted_sessions: tuple[str, ...]
+    decision: Decision
+
+
+def detect(newest_first: Iterable[bytes]) -> tuple[str | None, bool]:
+    """The newest session and whether it was cut off, from a log's lines read from its end."""
+    sid: str | None = None
+    for raw in newest_first:
+        line = parse(raw)
+        if not isinstance(line, Line):
+            continue
+        if sid is None:
+            sid = line.sid
+        if line.sid != sid:
+            break
+        if line.type == SessionEnd.type:
+            return sid, False
+    return sid, sid is not None
+
+
+def interrupted_sessions(state: RunState) -> list[str]:
+    """Sessions without an end that no later session resumed, newest first."""
+    order = list(state.sessions.values())
+    went_on = [later is not None and continues(state, later) for later in (*order[1:], None)]
+    return [s.sid for s, resumed in zip(order, went_on, strict=True) if not s.ended and not resumed][::-1]
+
+
+def continues(state: RunState, session: Session) -> bool:
+    """True when this session goes on with the work of the one before it in the log."""
+    return session.resumed or state.run is not None
+
+
+def lineage(state: RunState, sid: str) -> frozenset[str]:
+    """The session and the sittings before it that it, step by step, resumed."""
+    order = list(state.sessions.values())
+    index = next(i for i, session in enumerate(order) if session.sid == sid)
+    members = {sid}
+    while index > 0 and continues(state, order[index]):
+        index -= 1
+        members.add(order[index].sid)
+    return frozenset(members)
+
+
+def session_to_resume(state: RunState) -> str | None:
+    """The newest interrupted session; when none was interrupted, the newest."""
+    return next(iter([*interrupted_sessions(state), *reversed(state.sessions)]), None)
+
+
+def analyze(state: RunState) -> Analysis:
+    """The analysis of the newest session in a state.
+
+    For another session, fold its `lineage` alone and analyze that.
+    """
+    session = next(reversed(state.sessions.values()), None)
+    interrupted = session is not None and not session.ended
+    checkpoint = state.checkpoints[-1] if state.checkpoints else None
+    tasks = {name: task for name, task in state.tasks.items() if task.status is not TaskStatus.PENDING}
+    issues = tuple(state.issues)
+    return Analysis(
+        feature=state.feature,
+        sid=session.sid if session else None,
+        interrupted=interrupted,
+        events=session.events if session else 0,
+        first_seq=session.seen[0][0] if session else None,
+        last_seq=session.seen[-1][1] if session else None,
+        gaps=tuple(gaps_of(session)) if session else (),
+        checkpoint=checkpoint,
+        tasks=tasks,
+        pending=tuple(name for name, task in state.tasks.items() if task.status is TaskStatus.PENDING),
+        active_agents=tuple(
+            ActiveAgent(name, agent.role, agent.task, agent.branch)
+            for name, agent in state.agents.items()
+            if session is not None and agent.active and agent.sid == session.sid
+        ),
+        issues=issues,
+        warnings=tuple(state.warnings),
+        malformed=tuple(state.malformed),
+        duplicates=tuple(state.duplicates),
+        interrupted_sessions=tuple(interrupted_sessions(state)),
+        decision=decide_resume(
+            finished=session is None or (session.ended and session.end_reason not in _TO_BE_CONTINUED),
+            checkpoint=checkpoint,
+            issues=issues,
+            plan=state.plan,
+            tasks=state.tasks,
+        ),
+    )
+
+
+def gaps_of(session: Session) -> list[SeqGap]:
+    return [
+        SeqGap(before[1], before[1] + 1, after[0], after[0] - before[1] - 1)
+        for before, after in zip(session.seen, session.seen[1:], strict=False)
+    ]

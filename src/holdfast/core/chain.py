@@ -1,0 +1,44 @@
+"""The hash chain that makes a log tamper-evident.
+
+Every line takes part: its link is the first 128 bits of SHA-256 over the link before it and the line's
+own bytes without its `chain` field. A line written by Holdfast carries its link as its last field; one
+written by another tool carries none, and is covered by the next that does. To check one by hand:
+
+    printf '%s%s' "$previous_link" "$line_without_chain" | sha256sum | cut -c1-32
+"""
+
+import hashlib
+
+GENESIS = "0" * 32
+
+_OPEN = b',"chain":"'
+_CLOSE = b'"}'
+_SUFFIX = len(_OPEN) + len(GENESIS) + len(_CLOSE)
+
+
+def link(previous: str, bare: bytes) -> str:
+    """The link of a line whose bytes, without its chain field, are `bare`."""
+    return hashlib.sha256(previous.encode() + bare).hexdigest()[: len(GENESIS)]
+
+
+def seal(previous: str, bare: bytes) -> tuple[bytes, str]:
+    """The line with its link written into it, and the link."""
+    own = link(previous, bare)
+    return bare[:-1] + _OPEN + own.encode() + _CLOSE, own
+
+
+def unseal(line: bytes) -> tuple[bytes, str | None]:
+    """The line without its chain field, and the link that it carries (None when it carries none)."""
+    line = line.rstrip()
+    tail = line[-_SUFFIX:]
+    if not (tail.startswith(_OPEN) and tail.endswith(_CLOSE)):
+        return line, None
+    carried = tail[len(_OPEN) : -len(_CLOSE)]
+    if not carried.isascii():
+        return line, None
+    return line[:-_SUFFIX] + b"}", carried.decode()
+
+
+def carried(line: bytes) -> str | None:
+    """The link that a line carries."""
+    return unseal(line)[1]

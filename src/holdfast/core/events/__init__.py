@@ -1,0 +1,36 @@
+"""Every event there is, one family a file. Events are never renamed or removed: old logs always load."""
+
+from holdfast.core.events import (
+    agent,
+    branch,
+    budget,
+    checkpoint,
+    conversation,
+    effect,
+    inbox,
+    issue,
+    log,
+    plan,
+    session,
+    task,
+)
+from holdfast.core.events.base import Draft, Envelope, Event
+
+__all__ = ["TYPES", "Draft", "Envelope", "Event"]
+
+_FAMILIES: tuple[tuple[type[Event], ...], ...] = (
+    session.FAMILY,
+    plan.FAMILY,
+    task.FAMILY,
+    agent.FAMILY,
+    branch.FAMILY,
+    conversation.FAMILY,
+    effect.FAMILY,
+    checkpoint.FAMILY,
+    issue.FAMILY,
+    budget.FAMILY,
+    inbox.FAMILY,
+    log.FAMILY,
+)
+
+TYPES: dict[str, type[Event]] = {kind.type: kind for family in _FAMILIES for kind in family}

@@ -1,0 +1,33 @@
+"""Messages taken in from people and agents."""
+
+from typing import ClassVar
+
+import msgspec
+
+from holdfast.core.events.base import NOTHING, Event
+
+
+class InboxConsumed(Event, frozen=True, kw_only=True):
+    """One message was taken in, whole: from here on it is the log that knows it.
+
+    `cursor` is the inbox position after it. That it moves only by this event is what makes
+    consumption happen once.
+    """
+
+    type: ClassVar[str] = "inbox.consumed"
+    cursor: int
+    message: str
+    kind: str
+    sender: str | None = None
+    body: msgspec.Raw = NOTHING
+
+
+class InboxRejected(Event, frozen=True, kw_only=True):
+    """A line of the inbox that is no message, or a message that was there already; passed over, not lost."""
+
+    type: ClassVar[str] = "inbox.rejected"
+    cursor: int
+    reason: str
+
+
+FAMILY = (InboxConsumed, InboxRejected)

@@ -1,0 +1,29 @@
+"""What went wrong on the way, and what was only worth a remark."""
+
+from typing import ClassVar
+
+from holdfast.core.events.base import Event
+
+
+class ErrorEncountered(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "error.encountered"
+    error: str | None = None
+    file: str | None = None
+    line: int | None = None
+    attempts: int | None = None
+    resolved: bool = False
+
+
+class BlockerReported(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "blocker.reported"
+    description: str | None = None
+    task_id: str | int | None = None
+    resolved: bool = False
+
+
+class WarningLogged(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "warning.logged"
+    message: str | None = None
+
+
+FAMILY = (ErrorEncountered, BlockerReported, WarningLogged)

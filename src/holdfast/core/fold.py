@@ -1,0 +1,141 @@
+"""Events → RunState. Incremental: folding a snapshot and the tail after it gives what folding all gives.
+
+Most of a long log is talk, and moves nothing here but a sequence number: only events with a handler
+(in `core.handlers`) have their data decoded. Sessions are told apart as the Resume Protocol does. One that says `resume` goes on
+with what the sitting before it left; in a log that is not one run's, any other command starts afresh.
+
+Where a session has the same sequence number twice, the later one counts. By then the earlier has been
+applied, and a fold cannot take it back: it is listed in `repeated`, and the caller folds once more without
+the lines that `superseded` finds. Logs that Holdfast wrote never need that second pass.
+"""
+
+from collections.abc import Iterable
+
+from holdfast.core.codec import CODEC, Line, Malformed, Unfit, parse_lines
+from holdfast.core.events import TYPES
+from holdfast.core.handlers import HANDLERS, Handler
+from holdfast.core.state import KEPT, Note, RunState, Session
+
+FOLD_VERSION = 1  # a snapshot made by another version of this file is not read, but made anew
+
+
+class Fold:
+    """A fold in progress. It owns its state: give it a copy if another one is still in use."""
+
+    def __init__(
+        self,
+        state: RunState | None = None,
+        *,
+        only: frozenset[str] | None = None,
+        without: frozenset[int] = frozenset(),
+    ) -> None:
+        """`only` keeps to these sessions; `without` leaves out these lines (counted from 1)."""
+        self.state = state or RunState()
+        self.repeated: set[tuple[str, int]] = set()
+        self._only = only
+        self._without = without
+
+    def feed(self, data: bytes) -> None:
+        """Fold whole lines, each ended by a newline."""
+        state, without = self.state, self._without
+        for item in parse_lines(data):
+            state.lines += 1
+            if isinstance(item, Line):
+                if state.lines not in without:
+                    self.apply(item)
+            elif isinstance(item, Malformed):
+                self.note_malformed(item.reason)
+
+    def apply(self, line: Line) -> None:
+        state = self.state
+        if self._only is not None and line.sid not in self._only:
+            return
+        session = state.sessions.get(line.sid) or self._first_of_session(line)
+        newest = session.seen[-1]
+        if line.seq == newest[1] + 1:
+            newest[1] = line.seq
+        elif not _mark_seen(session.seen, line.seq):
+            self._note_repeated(line)
+        state.events += 1
+        session.events += 1
+        session.last = line.ts
+        handler = HANDLERS.get(line.type)
+        if handler is not None:
+            self._handle(handler, line)
+        elif line.type not in TYPES:
+            _count(state.unknown_types, line.type)
+
+    def note_malformed(self, reason: str) -> None:
+        self._note(self.state.malformed, reason)
+
+    def _handle(self, handler: Handler, line: Line) -> None:
+        try:
+            event = CODEC.event(line)
+        except Unfit as unfit:
+            self.note_malformed(str(unfit))
+            return
+        if event is None:  # a newer version than this program knows
+            _count(self.state.unknown_types, f"{line.type} v{line.v}")
+            return
+        handler(self.state, line, event)
+
+    def _first_of_session(self, line: Line) -> Session:
+        state = self.state
+        session = Session(line.sid, started=line.ts, seen=[[line.seq, line.seq - 1]])
+        state.sessions[line.sid] = session
+        state.feature = line.feature or state.feature
+        state.issues.clear()  # what earlier sittings ran into was decided on when this one began
+        state.warnings.clear()
+        return session
+
+    def _note_repeated(self, line: Line) -> None:
+        self.repeated.add((line.sid, line.seq))
+        self._note(
+            self.state.duplicates, f"session {line.sid} has seq {line.seq} twice: the later one counts"
+        )
+
+    def _note(self, notes: list[Note], reason: str) -> None:
+        if len(notes) < KEPT:
+            notes.append(Note(self.state.lines, reason))
+        else:
+            self.state.notes_dropped += 1
+
+
+def superseded(batches: Iterable[bytes], repeated: set[tuple[str, int]]) -> frozenset[int]:
+    """The lines (counted from 1) whose sequence number comes again later in the log."""
+    newest: dict[tuple[str, int], int] = {}
+    older: set[int] = set()
+    number = 0
+    for data in batches:
+        for item in parse_lines(data):
+            number += 1
+            if isinstance(item, Line) and (item.sid, item.seq) in repeated:
+                before = newest.get((item.sid, item.seq))
+                if before is not None:
+                    older.add(before)
+                newest[item.sid, item.seq] = number
+    return frozenset(older)
+
+
+def _mark_seen(seen: list[list[int]], seq: int) -> bool:
+    """Add one number to the ranges; False when it was in them already."""
+    for index, (first, last) in enumerate(seen):
+        if first <= seq <= last:
+            return False
+        if seq < first:
+            seen.insert(index, [seq, seq])
+            break
+    else:
+        seen.append([seq, seq])
+    index = 0
+    while index + 1 < len(seen):
+        if seen[index][1] + 1 >= seen[index + 1][0]:
+            seen[index][1] = seen.pop(index + 1)[1]
+        else:
+            index += 1
+    return True
+
+
+def _count(counts: dict[str, int], name: str) -> None:
+    if name in counts or len(counts) < KEPT:
+        counts[name] = counts.get(name, 0) + 1

@@ -1,0 +1,123 @@
+"""The plan as a graph: what waits for what, which tasks can run at once, and what a skipped one leaves behind."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+
+import msgspec
+
+from holdfast.core.state import Plan
+from holdfast.leaf.errors import PlanRejected
+
+
+def by_number(task_id: str) -> list[tuple[int, int | str]]:
+    """A sort key for ids that people number: T-2 comes before T-10."""
+    parts = re.split(r"(\d+)", task_id)
+    return [(0, int(part)) if part.isdecimal() else (1, part) for part in parts if part]
+
+
+class PlanGraph(msgspec.Struct, frozen=True):
+    """A plan that was checked: no cycle, no unknown id, no id twice. Made by `graph` or `graph_of`."""
+
+    tasks: tuple[str, ...]
+    blocked_by: dict[str, tuple[str, ...]]
+    waves: tuple[tuple[str, ...], ...]
+
+    def dependents(self, task_ids: Iterable[str]) -> tuple[str, ...]:
+        """Every task that waits, directly or through others, for one of these; in plan order."""
+        reached = set(task_ids)
+        waiting = set[str]()
+        for wave in self.waves:
+            for task in wave:
+                if task not in reached and reached.intersection(self.blocked_by.get(task, ())):
+                    waiting.add(task)
+                    reached.add(task)
+        return tuple(task for task in self.tasks if task in waiting)
+
+    def ready(self, finished: Iterable[str]) -> tuple[str, ...]:
+        """The tasks that can start once these are finished, in plan order."""
+        done = set(finished)
+        return tuple(
+            task for task in self.tasks if task not in done and done.issuperset(self.blocked_by.get(task, ()))
+        )
+
+
+def graph(
+    tasks: Sequence[str],
+    blocked_by: Mapping[str, Sequence[str]],
+    waves: Sequence[Sequence[str]] | None = None,
+) -> PlanGraph:
+    """Check a plan. Without waves of its own it gets the shallowest ones; its own must respect the order."""
+    _reject_duplicates(tasks)
+    known = set(tasks)
+    for task, needed in blocked_by.items():
+        for name in (task, *needed):
+            if name not in known:
+                raise PlanRejected(
+                    f"the plan has no task {name!r}, but a dependency of {task!r} names it; "
+                    f"its tasks are {_listed(tasks)}"
+                )
+    levels = _levels(tasks, blocked_by)
+    if waves:
+        _check_waves(tasks, blocked_by, waves)
+    needs = {task: tuple(dict.fromkeys(blocked_by[task])) for task in tasks if blocked_by.get(task)}
+    return PlanGraph(tuple(tasks), needs, tuple(tuple(wave) for wave in waves or levels))
+
+
+def graph_of(plan: Plan) -> PlanGraph:
+    """The checked graph of a plan from a log."""
+    waves = [plan.waves[number].task_ids for number in sorted(plan.waves)]
+    return graph(plan.order, plan.blocked_by, [wave for wave in waves if wave])
+
+
+def _reject_duplicates(tasks: Sequence[str]) -> None:
+    seen = set[str]()
+    for task in tasks:
+        if task in seen:
+            raise PlanRejected(f"the plan has task {task!r} twice; give each task an id of its own")
+        seen.add(task)
+
+
+def _levels(tasks: Sequence[str], blocked_by: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
+    sorter = TopologicalSorter({task: blocked_by.get(task, ()) for task in tasks})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        circle = " → ".join(reversed(error.args[1]))
+        raise PlanRejected(f"the plan goes in a circle: {circle}; remove one of these dependencies") from None
+    place = {task: index for index, task in enumerate(tasks)}
+    levels = []
+    while sorter.is_active():
+        level = sorted(sorter.get_ready(), key=place.__getitem__)
+        sorter.done(*level)
+        levels.append(tuple(level))
+    return levels
+
+
+def _check_waves(
+    tasks: Sequence[str], blocked_by: Mapping[str, Sequence[str]], waves: Sequence[Sequence[str]]
+) -> None:
+    wave_of: dict[str, int] = {}
+    for number, wave in enumerate(waves, start=1):
+        for task in wave:
+            if task not in tasks:
+                raise PlanRejected(
+                    f"wave {number} names task {task!r}; the plan's tasks are {_listed(tasks)}"
+                )
+            if task in wave_of:
+                raise PlanRejected(f"task {task!r} is in wave {wave_of[task]} and in wave {number}; keep one")
+            wave_of[task] = number
+    for task in tasks:
+        if task not in wave_of:
+            raise PlanRejected(f"task {task!r} is in no wave; add it to one, or leave the waves out")
+        for needed in blocked_by.get(task, ()):
+            if wave_of[needed] >= wave_of[task]:
+                raise PlanRejected(
+                    f"task {task!r} (wave {wave_of[task]}) waits for {needed!r} (wave {wave_of[needed]}): "
+                    "what it waits for must be in an earlier wave"
+                )
+
+
+def _listed(tasks: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(repr(task) for task in tasks[:most])
+    return shown + (f" and {len(tasks) - most} more" if len(tasks) > most else "") if tasks else "none"

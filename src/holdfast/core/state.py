@@ -1,0 +1,188 @@
+"""Everything that is known of a run, as the fold of its events. Plain data: it is what a snapshot holds.
+
+Its size follows the plan (tasks, conversations, checkpoints), never the length of the log: settled effects,
+ended turns and consumed messages leave only counts behind.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+KEPT = 1_000  # how many notes, issues or warnings are held; past that they are counted
+
+
+class TaskStatus(StrEnum):
+    PENDING = "PENDING"
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETE = "COMPLETE"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+
+
+class BranchStatus(StrEnum):
+    IN_PROGRESS = "IN_PROGRESS"
+    MERGED = "MERGED"
+    DELETED = "DELETED"
+
+
+class EffectStatus(StrEnum):
+    OPEN = "open"
+    UNKNOWN = "unknown"
+
+
+class Session(msgspec.Struct):
+    sid: str
+    command: str | None = None
+    started: str | None = None
+    last: str | None = None
+    branch: str | None = None
+    mode: str | None = None
+    events: int = 0
+    seen: list[list[int]] = []  # sequence numbers, as sorted ranges [first, last]: one, when none is missing
+    ended: bool = False
+    end_reason: str | None = None
+
+    @property
+    def resumed(self) -> bool:
+        """True when this sitting went on with what the one before it left."""
+        return self.command == "resume"
+
+
+class RunInfo(msgspec.Struct):
+    run_id: str
+    goal: str
+    workflow: str
+    repo: str | None = None
+    base: str | None = None
+    branch: str | None = None
+    created: str | None = None
+
+
+class Task(msgspec.Struct):
+    status: TaskStatus = TaskStatus.PENDING
+    summary: str | None = None
+    agent: str | None = None
+    files: list[str] | None = None
+    files_changed: list[str] | None = None
+    error: str | None = None
+    attempts: int | None = None
+    reason: str | None = None
+
+
+class Wave(msgspec.Struct):
+    task_ids: list[str] = []
+    started: bool = False
+    completed: bool = False
+
+
+class Plan(msgspec.Struct):
+    """The newest plan, as it was written. `core.plan` makes a checked graph of it."""
+
+    order: list[str] = []
+    waves: dict[int, Wave] = {}
+    blocked_by: dict[str, list[str]] = {}
+
+
+class Agent(msgspec.Struct):
+    sid: str
+    role: str | None = None
+    task: str | None = None
+    branch: str | None = None
+    active: bool = True
+    result: str | None = None
+
+
+class Turn(msgspec.Struct):
+    turn: str
+    started: str | None = None
+    calls: dict[str, str] = {}
+
+
+class Conversation(msgspec.Struct):
+    agent: str | None = None
+    role: str | None = None
+    task: str | None = None
+    state: str = "created"
+    token: str | None = None
+    turns: int = 0
+    interrupted_turns: int = 0
+    turn: Turn | None = None
+
+
+class Effect(msgspec.Struct):
+    """An effect without an outcome. Once it has one, it is only counted."""
+
+    kind: str
+    task: str | None = None
+    arguments: dict[str, Any] = {}
+    status: EffectStatus = EffectStatus.OPEN
+    reason: str | None = None
+
+
+class CheckpointReached(msgspec.Struct):
+    sid: str
+    seq: int
+    label: str
+    branch: str | None = None
+    commit: str | None = None
+    plan_step: str | None = None
+    resumable: bool = True
+    ts: str | None = None
+
+
+class Issue(msgspec.Struct):
+    """An error, a blocker or a failure, as the log has it."""
+
+    type: str
+    seq: int
+    agent: str | None = None
+    task: str | None = None
+    detail: dict[str, Any] = {}
+
+
+class Branch(msgspec.Struct):
+    status: BranchStatus
+    task: str | None = None
+    target: str | None = None
+
+
+class Budget(msgspec.Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dollars: float = 0.0
+    cap_tokens: int | None = None
+    cap_dollars: float | None = None
+
+
+class Note(msgspec.Struct):
+    """Something about the log itself that a reader should know: the line, and what is the matter with it."""
+
+    line: int
+    reason: str
+
+
+class RunState(msgspec.Struct):
+    lines: int = 0
+    events: int = 0
+    feature: str | None = None
+    run: RunInfo | None = None
+    sessions: dict[str, Session] = {}
+    plan: Plan | None = None
+    tasks: dict[str, Task] = {}
+    agents: dict[str, Agent] = {}
+    conversations: dict[str, Conversation] = {}
+    effects: dict[str, Effect] = {}
+    effects_settled: int = 0
+    checkpoints: list[CheckpointReached] = []
+    issues: list[Issue] = []
+    warnings: list[Issue] = []
+    branches: dict[str, Branch] = {}
+    budget: Budget = msgspec.field(default_factory=Budget)
+    inbox_cursor: int = 0
+    inbox_consumed: int = 0
+    repairs: list[str] = []
+    malformed: list[Note] = []
+    duplicates: list[Note] = []
+    unknown_types: dict[str, int] = {}
+    notes_dropped: int = 0

@@ -1,0 +1,1 @@
+"""What every room may use: errors, ids, the clock, who a process is. Imports nothing of ours."""

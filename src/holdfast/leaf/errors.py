@@ -1,0 +1,78 @@
+"""The one tree of errors. Each carries the exit code that the command line gives for it.
+
+HoldfastError                 1  the work failed
+├── StorageFailed             1  a disk refused a write: nothing of it was acknowledged
+├── LogDamaged                1  a log is not what was written
+├── BadInput                  2  wrong usage, or input that cannot be used
+│   ├── PlanRejected          2  a plan with a cycle, an unknown id, a duplicate
+│   └── RunExists             2  a run with that id is there already
+├── TimedOut                  3  a deadline passed
+├── NothingToDo               4  there is nothing to act on
+│   └── NoSuchRun             4  no run by that name
+├── Denied                    5  not allowed
+│   ├── Owned                 5  a live process owns the run
+│   ├── Fenced                5  this process owned the run and no longer does
+│   └── PositionMismatch      5  the log is not where the writer thought it was
+└── DecisionNeeded            6  a person has to choose
+
+A message names the value, what was expected, and the next step to take.
+"""
+
+OK = 0
+INTERRUPTED = 130
+
+
+class HoldfastError(Exception):
+    exit_code = 1
+
+
+class StorageFailed(HoldfastError):
+    pass
+
+
+class LogDamaged(HoldfastError):
+    pass
+
+
+class BadInput(HoldfastError):
+    exit_code = 2
+
+
+class PlanRejected(BadInput):
+    pass
+
+
+class RunExists(BadInput):
+    pass
+
+
+class TimedOut(HoldfastError):
+    exit_code = 3
+
+
+class NothingToDo(HoldfastError):
+    exit_code = 4
+
+
+class NoSuchRun(NothingToDo):
+    pass
+
+
+class Denied(HoldfastError):
+    exit_code = 5
+
+
+class Owned(Denied):
+    pass
+
+
+class Fenced(Denied):
+    pass
+
+
+class PositionMismatch(Denied):
+    pass
+
+
+class DecisionNeeded(HoldfastError):
+    exit_code = 6

@@ -1,0 +1,28 @@
+"""Names that are given once: runs, sessions, messages."""
+
+import re
+import secrets
+import unicodedata
+
+_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # no 0/o, 1/i/l: people read these aloud
+_SLUG_LENGTH = 40
+
+
+def slug_of(text: str) -> str:
+    """A short name for a goal, fit for a folder and a branch: `Add OAuth login!` → `add-oauth-login`."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    return slug[:_SLUG_LENGTH].strip("-") or "run"
+
+
+def new_run_id(slug: str) -> str:
+    """The slug and six characters: readable in a branch name, unique, and short to type by prefix."""
+    return f"{slug_of(slug)}-{''.join(secrets.choice(_ALPHABET) for _ in range(6))}"
+
+
+def new_sid() -> str:
+    return secrets.token_hex(6)
+
+
+def new_message_id() -> str:
+    return secrets.token_hex(12)

@@ -1,0 +1,1 @@
+"""What survives a crash: journal, inbox, ownership, snapshots, the catalog."""

@@ -1,0 +1,175 @@
+"""What a store can do, whichever backend does it: files, memory, and later a database.
+
+A log is bytes: JSONL, whole lines. A *position* is an offset into those bytes, in every backend, so a cursor
+means the same everywhere and a log can be exported by copying it. One owner writes a log, by a lease that
+carries a fencing *epoch*; everyone reads. The inbox is the other way round: everyone writes, the owner reads.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from holdfast.core.chain import GENESIS
+from holdfast.core.events import Draft, Event
+from holdfast.core.events.base import NOTHING
+from holdfast.core.events.log import LogRepaired
+from holdfast.core.state import RunState
+from holdfast.leaf.clock import Clock
+
+Position = int
+
+START: Position = 0
+
+
+class Batch(NamedTuple):
+    """Whole lines of a log, and the position where they begin."""
+
+    start: Position
+    data: bytes
+
+    @property
+    def end(self) -> Position:
+        return self.start + len(self.data)
+
+
+class Head(NamedTuple):
+    """The end of a log: the position after its last line, and that line's link in the chain."""
+
+    position: Position = START
+    chain: str = GENESIS
+
+
+class Snapshot(NamedTuple):
+    """A fold and the point of the log that it covers. A cache: losing it costs time and nothing else."""
+
+    head: Head
+    state: RunState
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """Something for a run, from a person or an agent. Its id makes sending it twice the same as once."""
+
+    id: str
+    kind: str
+    sender: str | None = None
+    body: msgspec.Raw = NOTHING
+
+
+class Received(NamedTuple):
+    """A line of the inbox as its owner reads it: a message, or why it is none. `cursor` is the place after it."""
+
+    cursor: Position
+    message: Message | None
+    reason: str | None = None
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who owns a run. The epoch grows with every owner, so that a late writer can be told from the present one."""
+
+    epoch: int
+    pid: int
+    start_time: int
+    boot_id: str
+    host: str
+    since: str
+
+
+class Log(Protocol):
+    """Reading. Anyone may, at any time, also while the owner writes."""
+
+    def read(self, after: Position = START) -> AsyncIterator[Batch]:
+        """Whole lines from a position to the present end, in batches of bounded size (a line is never split)."""
+        ...
+
+    def read_back(self, before: Position | None = None) -> AsyncIterator[Batch]:
+        """Whole lines from the end (or a position) to the beginning, the newest batch first."""
+        ...
+
+    def follow(self, after: Position = START) -> AsyncIterator[Batch]:
+        """As `read`, and then each new batch as it comes, until the caller stops."""
+        ...
+
+    async def fragment(self) -> bytes:
+        """What stands after the last whole line: nothing, or a torn write."""
+        ...
+
+
+class Journal(Protocol):
+    """Writing: the owner's pen."""
+
+    @property
+    def head(self) -> Head: ...
+
+    async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
+        """Write events and return the lines they became, once they are on the disk: all of them, in this order.
+
+        `expect` is where the caller believes the log ends; `PositionMismatch` when it does not.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Inbox(Protocol):
+    async def put(self, message: Message) -> None:
+        """Durable before this returns. Any process may call it."""
+        ...
+
+    def read(self, after: Position = START) -> AsyncIterator[Received]:
+        """What came after a position. A message whose id came before is given with its reason, not again."""
+        ...
+
+    def follow(self, after: Position = START) -> AsyncIterator[Received]: ...
+
+
+class Desk(NamedTuple):
+    """What a session's pen needs to know: whose events it writes, where the log ends, who wants to see each line."""
+
+    sid: str
+    feature: str | None
+    head: Head
+    clock: Clock
+    written: Callable[[Batch], None]
+
+
+class Lease(Protocol):
+    """The right to write a run, and what can be done with it. Lost with the process, at once."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    async def repair(self) -> Sequence[LogRepaired]:
+        """Set a torn tail aside. Returns every repair that the log does not tell of yet."""
+        ...
+
+    async def journal(self, desk: Desk) -> Journal:
+        """A pen for one session, placed at the end of the log, which must be at the desk's head."""
+        ...
+
+    async def save(self, snapshot: Snapshot) -> None: ...
+
+
+class Store(Protocol):
+    async def create(self, run_id: str) -> None:
+        """Make an empty run, durably; `RunExists` when there is one."""
+        ...
+
+    async def runs(self) -> Sequence[str]: ...
+
+    def own(self, run_id: str) -> AbstractAsyncContextManager[Lease]:
+        """Own a run for as long as the context lasts; `Owned` when another does, `NoSuchRun` when there is none."""
+        ...
+
+    async def holder(self, run_id: str) -> Holder | None:
+        """Who owns the run now, if anyone."""
+        ...
+
+    def log(self, run_id: str) -> Log: ...
+
+    def inbox(self, run_id: str) -> Inbox: ...
+
+    async def snapshot(self, run_id: str) -> Snapshot | None:
+        """The newest snapshot that fits the log; None when there is none, or it is stale or damaged."""
+        ...

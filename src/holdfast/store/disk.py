@@ -1,0 +1,46 @@
+"""The few calls by which bytes reach a disk and stay there. Tests put a disk that fails or forgets in their place."""
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Disk(NamedTuple):
+    write: Callable[[int, bytes | memoryview], int] = os.write
+    sync: Callable[[int], None] = os.fdatasync
+    truncate: Callable[[int, int], None] = os.ftruncate
+
+
+REAL = Disk()
+
+
+def write_all(disk: Disk, fd: int, data: bytes) -> None:
+    """Every byte, however many calls it takes."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[disk.write(fd, rest) :]
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory durable: a file whose entry is lost is lost."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def replace(path: str, data: bytes, disk: Disk = REAL) -> None:
+    """Put `data` at `path` whole: after a crash there is the old content or the new, never a mixture."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        write_all(disk, fd, data)
+        disk.sync(fd)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    finally:
+        os.close(fd)
+    os.rename(temporary, path)
+    sync_directory(os.path.dirname(path))

@@ -1,0 +1,121 @@
+"""The files backend: a folder a run, nothing to install, everything readable with ordinary tools."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from holdfast.core.events.log import LogRepaired
+from holdfast.leaf.clock import Clock, now
+from holdfast.leaf.errors import BadInput, NoSuchRun, RunExists, StorageFailed
+from holdfast.store import owner, snapshot
+from holdfast.store.base import Desk, Holder, Snapshot
+from holdfast.store.disk import REAL, Disk, replace, sync_directory
+from holdfast.store.inbox import FileInbox
+from holdfast.store.journal import FileJournal
+from holdfast.store.layout import INBOX, LOCK, LOG, SNAPSHOT, run_folder, runs_folder
+from holdfast.store.reading import FileLog
+from holdfast.store.repair import repair, repairs
+from holdfast.store.watch import Watcher
+
+
+class FileStore:
+    def __init__(self, home: str, *, clock: Clock = now, disk: Disk = REAL) -> None:
+        self.home = home
+        self._clock = clock
+        self._disk = disk
+        self._watcher = Watcher()
+
+    async def create(self, run_id: str) -> None:
+        folder = self._named(run_id)
+        try:
+            os.makedirs(runs_folder(self.home), mode=0o700, exist_ok=True)
+            os.mkdir(folder, 0o700)
+            for name in (INBOX, LOG):  # the log last: a folder without one is no run yet
+                os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            for path in (folder, runs_folder(self.home), self.home, os.path.dirname(self.home)):
+                sync_directory(path)
+        except FileExistsError:
+            raise RunExists(f"run {run_id} is there already; choose another name, or resume it") from None
+        except OSError as error:
+            raise StorageFailed(f"cannot create {folder}: {error.strerror}") from error
+
+    async def runs(self) -> Sequence[str]:
+        try:
+            names = os.listdir(runs_folder(self.home))
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in names if os.path.exists(self._file(name, LOG)))
+
+    @asynccontextmanager
+    async def own(self, run_id: str) -> AsyncIterator["FileLease"]:
+        self._must_exist(run_id)
+        lock = await owner.acquire(self._file(run_id, LOCK), self._clock)
+        try:
+            yield FileLease(self._file(run_id, LOG), self._file(run_id, SNAPSHOT), lock, self._disk)
+        finally:
+            lock.release()
+
+    async def holder(self, run_id: str) -> Holder | None:
+        return owner.holder(self._file(run_id, LOCK))
+
+    def log(self, run_id: str) -> FileLog:
+        return FileLog(self._must_exist(run_id), self._watcher)
+
+    def inbox(self, run_id: str) -> FileInbox:
+        self._must_exist(run_id)
+        return FileInbox(self._file(run_id, INBOX), self._clock, self._disk, self._watcher)
+
+    async def snapshot(self, run_id: str) -> Snapshot | None:
+        try:
+            with open(self._file(run_id, SNAPSHOT), "rb") as file:
+                data = file.read()
+        except OSError:
+            return None
+        return await snapshot.from_bytes(data, self.log(run_id))
+
+    def _must_exist(self, run_id: str) -> str:
+        path = self._file(run_id, LOG)
+        if not os.path.exists(path):
+            raise NoSuchRun(f"there is no run {run_id!r} under {self.home}; `holdfast ls` lists them")
+        return path
+
+    def _file(self, run_id: str, name: str) -> str:
+        return os.path.join(self._named(run_id), name)
+
+    def _named(self, run_id: str) -> str:
+        if not run_id or run_id.startswith(".") or "/" in run_id or "\0" in run_id:
+            raise BadInput(
+                f"{run_id!r} cannot be a run's id: it names a folder under {runs_folder(self.home)}"
+            )
+        return run_folder(self.home, run_id)
+
+
+class FileLease:
+    def __init__(self, log: str, snapshot_file: str, lock: owner.OwnerLock, disk: Disk) -> None:
+        self._log = log
+        self._snapshot = snapshot_file
+        self._lock = lock
+        self._disk = disk
+
+    @property
+    def epoch(self) -> int:
+        return self._lock.epoch
+
+    async def repair(self) -> Sequence[LogRepaired]:
+        try:
+            await repair(self._log, self._disk)
+            return await repairs(self._log)
+        except OSError as error:
+            raise StorageFailed(
+                f"cannot set aside the torn end of {self._log}: {error.strerror}; the log was not changed"
+            ) from error
+
+    async def journal(self, desk: Desk) -> FileJournal:
+        return FileJournal(self._log, desk, self._lock.held, self._disk)
+
+    async def save(self, snapshot_: Snapshot) -> None:
+        """Best effort: a snapshot that cannot be written costs the next opening some time, and nothing else."""
+        try:
+            replace(self._snapshot, snapshot.to_bytes(snapshot_), self._disk)
+        except OSError:
+            pass

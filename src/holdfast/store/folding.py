@@ -1,0 +1,51 @@
+"""From a log to its state: the newest snapshot, if there is one, and the lines after it."""
+
+from typing import NamedTuple
+
+from holdfast.core import chain
+from holdfast.core.fold import Fold, superseded
+from holdfast.store.base import START, Head, Log, Position, Snapshot
+
+
+class Folded(NamedTuple):
+    """A fold that stands at the end of a log, ready for more."""
+
+    fold: Fold
+    head: Head
+    lines_read: int
+
+
+async def fold_log(
+    log: Log, snapshot: Snapshot | None = None, *, only: frozenset[str] | None = None
+) -> Folded:
+    fold = Fold(snapshot.state if snapshot else None, only=only)
+    before = fold.state.lines
+    head = await _feed(fold, log, snapshot.head if snapshot else Head())
+    if not fold.repeated:
+        return Folded(fold, head, fold.state.lines - before)
+    without = superseded([batch.data async for batch in log.read()], fold.repeated)
+    again = Fold(only=only, without=without)
+    again.state.duplicates = fold.state.duplicates
+    head = await _feed(again, log, Head())
+    return Folded(again, head, again.state.lines)
+
+
+async def _feed(fold: Fold, log: Log, start: Head) -> Head:
+    position, last = start.position, b""
+    async for batch in log.read(start.position):
+        fold.feed(batch.data)
+        position, last = batch.end, batch.data
+    if not last:
+        return start
+    link = chain.carried(last[last.rfind(b"\n", 0, -1) + 1 : -1])
+    return Head(position, link if link is not None else await chain_at(log, position))
+
+
+async def chain_at(log: Log, position: Position) -> str:
+    """The link at a position whose line carries none (another tool wrote it), from the beginning."""
+    link = chain.GENESIS
+    async for batch in log.read(START):
+        for line in batch.data[: max(0, position - batch.start)].split(b"\n")[:-1]:
+            bare, _ = chain.unseal(line)
+            link = chain.link(link, bare)
+    return link

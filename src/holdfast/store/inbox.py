@@ -1,0 +1,138 @@
+"""The inbox: every process may put a message in; it is durable before `put` returns.
+
+Writers take a lock for the length of one line. One that dies in mid-line leaves a torn end, which the next
+writer sets aside. The owner reads; how far it has read is an event in its journal, not a file here.
+"""
+
+import asyncio
+import fcntl
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from holdfast.core.codec import Line, Malformed, encode, parse
+from holdfast.core.events.base import Envelope
+from holdfast.leaf.clock import Clock
+from holdfast.leaf.errors import NoSuchRun, StorageFailed, TimedOut
+from holdfast.leaf.ids import new_sid
+from holdfast.store.base import START, Batch, Message, Position, Received
+from holdfast.store.disk import Disk, write_all
+from holdfast.store.reading import FileLog
+from holdfast.store.repair import repair
+from holdfast.store.watch import Watcher
+
+MESSAGE_TYPE = "inbox.message"
+
+_WRITERS_TAKE = 30.0  # seconds to wait for other writers, each of whom needs milliseconds
+_PAUSE = 0.002
+
+
+class FileInbox:
+    def __init__(self, path: str, clock: Clock, disk: Disk, watcher: Watcher) -> None:
+        self._path = path
+        self._clock = clock
+        self._disk = disk
+        self._log = FileLog(path, watcher)
+        self._sid = new_sid()
+        self._seq = 0
+
+    async def put(self, message: Message) -> None:
+        line = encode(
+            Envelope(
+                ts=self._clock(),
+                sid=self._sid,
+                seq=self._seq,
+                type=MESSAGE_TYPE,
+                data=msgspec.Raw(msgspec.json.encode(message)),
+            )
+        )
+        async with self._locked() as fd:
+            try:
+                await repair(self._path, self._disk)
+                write_all(self._disk, fd, line + b"\n")
+                self._disk.sync(fd)
+            except OSError as error:
+                raise StorageFailed(
+                    f"cannot write {self._path}: {error.strerror}; the message was not taken, send it again"
+                ) from error
+        self._seq += 1
+
+    async def read(self, after: Position = START) -> AsyncIterator[Received]:
+        known = await self._ids_before(after)
+        async for batch in self._log.read(after):
+            for received in _received(batch, known):
+                yield received
+
+    async def follow(self, after: Position = START) -> AsyncIterator[Received]:
+        known = await self._ids_before(after)
+        async for batch in self._log.follow(after):
+            for received in _received(batch, known):
+                yield received
+
+    async def _ids_before(self, position: Position) -> set[str]:
+        known: set[str] = set()
+        async for batch in self._log.read():
+            if batch.start >= position:
+                break
+            before = Batch(batch.start, batch.data[: position - batch.start])
+            known.update(r.message.id for r in _received(before, set()) if r.message is not None)
+        return known
+
+    @asynccontextmanager
+    async def _locked(self) -> AsyncIterator[int]:
+        try:
+            fd = os.open(self._path, os.O_RDWR | os.O_APPEND)
+        except FileNotFoundError:
+            raise NoSuchRun(f"there is no inbox at {self._path}; `holdfast ls` lists the runs") from None
+        try:
+            await self._lock(fd)
+            yield fd
+        finally:
+            os.close(fd)
+
+    async def _lock(self, fd: int) -> None:
+        patience = time.monotonic() + _WRITERS_TAKE
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > patience:
+                    raise TimedOut(
+                        f"another process holds {self._path} for over {_WRITERS_TAKE:.0f} s; "
+                        "the message was not taken, send it again"
+                    ) from None
+                await asyncio.sleep(_PAUSE)
+            else:
+                return
+
+
+def _received(batch: Batch, known: set[str]) -> Iterator[Received]:
+    """The lines of a batch as messages. `known` are the ids that came before, and grows."""
+    cursor = batch.start
+    for raw in batch.data.split(b"\n")[:-1]:
+        cursor += len(raw) + 1
+        line = parse(raw)
+        if line is None:
+            continue
+        message = _message(line)
+        if isinstance(message, str):
+            yield Received(cursor, None, message)
+        elif message.id in known:
+            yield Received(cursor, None, f"message {message.id} came before")
+        else:
+            known.add(message.id)
+            yield Received(cursor, message)
+
+
+def _message(line: Line | Malformed) -> Message | str:
+    if isinstance(line, Malformed):
+        return line.reason
+    if line.type != MESSAGE_TYPE:
+        return f"not a message: {line.type}"
+    try:
+        return msgspec.json.decode(line.data, type=Message)
+    except msgspec.MsgspecError as error:
+        return f"not a message: {error}"

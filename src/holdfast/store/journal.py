@@ -1,0 +1,138 @@
+"""The journal: `append` returns when the events are on the disk, and many appends share one sync.
+
+Group commit without a clock. The first to append gives way once, so that everyone who is ready joins;
+then it writes and syncs for all of them. What arrives meanwhile is the next commit. The sync is made on the
+event loop itself: handing it to a thread costs a lone producer half its rate.
+
+A write or a sync that fails poisons the journal: nobody of that commit is acknowledged, and no event is
+ever written after a hole. Opening the run again repairs the tail and goes on.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+
+from holdfast.core.events import Draft, Event
+from holdfast.leaf.errors import Fenced, HoldfastError, StorageFailed
+from holdfast.store.base import Batch, Desk, Head, Position
+from holdfast.store.disk import Disk, write_all
+from holdfast.store.stamping import check_expected, drafted, stamp
+
+
+class _Entry:
+    """One call of `append`, waiting for its commit."""
+
+    __slots__ = ("drafts", "expect", "outcome", "waiter")
+
+    def __init__(self, drafts: Sequence[Draft], expect: Position | None) -> None:
+        self.drafts = drafts
+        self.expect = expect
+        self.outcome: Batch | Exception | None = None
+        self.waiter: asyncio.Future[None] | None = None
+
+    def settle(self, outcome: Batch | Exception) -> None:
+        self.outcome = outcome
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+
+class FileJournal:
+    def __init__(self, path: str, desk: Desk, still_owned: Callable[[], bool], disk: Disk) -> None:
+        self._path = path
+        self._desk = desk
+        self._still_owned = still_owned
+        self._disk = disk
+        self._head = desk.head
+        self._seq = 0
+        self._waiting: list[_Entry] = []
+        self._leading = False
+        self._refusal: HoldfastError | None = None
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        self._inode = os.fstat(self._fd).st_ino
+
+    @property
+    def head(self) -> Head:
+        return self._head
+
+    async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
+        if self._refusal is not None:
+            raise self._refusal
+        entry = _Entry(drafted(drafts), expect)
+        self._waiting.append(entry)
+        if self._leading:
+            entry.waiter = asyncio.get_running_loop().create_future()
+            await entry.waiter
+        else:
+            self._leading = True
+            try:
+                await asyncio.sleep(0)  # whoever is ready joins this commit
+            finally:  # also when cancelled: others wait for it
+                entries, self._waiting, self._leading = self._waiting, [], False
+                self._commit(entries)
+        if isinstance(entry.outcome, Batch):
+            return entry.outcome
+        assert entry.outcome is not None, "a commit settles every entry"
+        raise entry.outcome
+
+    async def close(self) -> None:
+        while self._leading:
+            await asyncio.sleep(0)
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        self._refusal = self._refusal or StorageFailed(f"the journal {self._path} is closed")
+
+    def _commit(self, entries: Sequence[_Entry]) -> None:
+        head, seq = self._head, self._seq
+        stamped: list[tuple[_Entry, Batch]] = []
+        for entry in entries:
+            try:
+                check_expected(head, entry.expect)
+                batch, head, seq = stamp(self._desk, head, seq, entry.drafts, continuing=bool(stamped))
+            except Exception as refusal:  # this entry's own fault; the others go on
+                entry.settle(refusal)
+            else:
+                stamped.append((entry, batch))
+        try:
+            self._write(b"".join(batch.data for _, batch in stamped))
+            self._head, self._seq = head, seq
+            for _, batch in stamped:
+                self._desk.written(batch)
+        except BaseException as error:
+            self._refusal = error if isinstance(error, HoldfastError) else self._poisoned(error)
+            for entry, _ in stamped:
+                entry.settle(self._refusal)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            for entry, batch in stamped:
+                entry.settle(batch)
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self._check_ground()
+            write_all(self._disk, self._fd, data)
+            self._disk.sync(self._fd)
+
+    def _check_ground(self) -> None:
+        """That this is still our log, and that it ends where we left it."""
+        if not self._still_owned():
+            raise Fenced(f"{self._path} has another owner now; this process stops writing to it")
+        try:
+            same = os.stat(self._path).st_ino == self._inode
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise Fenced(f"{self._path} was moved or deleted under its owner; nothing more is written to it")
+        size = os.fstat(self._fd).st_size
+        if size != self._head.position:
+            raise Fenced(
+                f"{self._path} is {size} bytes long, its owner left it at {self._head.position}: "
+                "something else wrote to it; nothing more is written"
+            )
+
+    def _poisoned(self, error: BaseException) -> StorageFailed:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
+        return StorageFailed(
+            f"cannot write {self._path}: {reason}; nothing of it was acknowledged, free the disk and resume"
+        )

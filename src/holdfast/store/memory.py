@@ -1,0 +1,173 @@
+"""The memory backend: the contract of `base` without a disk, for tests of what is built on it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from holdfast.core.events import Draft, Event
+from holdfast.core.events.log import LogRepaired
+from holdfast.leaf.clock import Clock, now
+from holdfast.leaf.errors import Fenced, NoSuchRun, Owned, RunExists, StorageFailed
+from holdfast.leaf.process import myself
+from holdfast.store import snapshot
+from holdfast.store.base import START, Batch, Desk, Head, Holder, Message, Position, Received, Snapshot
+from holdfast.store.stamping import check_expected, drafted, stamp
+
+
+class _Run:
+    def __init__(self) -> None:
+        self.log = bytearray()
+        self.messages: list[Message] = []
+        self.snapshot: bytes | None = None
+        self.epoch = 0
+        self.holder: Holder | None = None
+        self.changed = asyncio.Event()
+
+    def wake(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+class MemoryStore:
+    def __init__(self, *, clock: Clock = now) -> None:
+        self._clock = clock
+        self._runs: dict[str, _Run] = {}
+
+    async def create(self, run_id: str) -> None:
+        if run_id in self._runs:
+            raise RunExists(f"run {run_id} is there already; choose another name, or resume it")
+        self._runs[run_id] = _Run()
+
+    async def runs(self) -> Sequence[str]:
+        return sorted(self._runs)
+
+    @asynccontextmanager
+    async def own(self, run_id: str) -> AsyncIterator["MemoryLease"]:
+        run = self._found(run_id)
+        if run.holder is not None:
+            raise Owned(f"run {run_id} is owned by pid {run.holder.pid} since {run.holder.since}")
+        run.epoch += 1
+        run.holder = Holder(epoch=run.epoch, **myself()._asdict(), host="memory", since=self._clock())
+        lease = MemoryLease(run, run.epoch)
+        try:
+            yield lease
+        finally:
+            if run.epoch == lease.epoch:
+                run.holder = None
+
+    async def holder(self, run_id: str) -> Holder | None:
+        return self._found(run_id).holder
+
+    def log(self, run_id: str) -> "MemoryLog":
+        return MemoryLog(self._found(run_id))
+
+    def inbox(self, run_id: str) -> "MemoryInbox":
+        return MemoryInbox(self._found(run_id))
+
+    async def snapshot(self, run_id: str) -> Snapshot | None:
+        data = self._found(run_id).snapshot
+        return await snapshot.from_bytes(data, self.log(run_id)) if data is not None else None
+
+    def _found(self, run_id: str) -> _Run:
+        if run_id not in self._runs:
+            raise NoSuchRun(f"there is no run {run_id!r}")
+        return self._runs[run_id]
+
+
+class MemoryLog:
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+
+    async def read(self, after: Position = START) -> AsyncIterator[Batch]:
+        if after < len(self._run.log):
+            yield Batch(after, bytes(self._run.log[after:]))
+
+    async def read_back(self, before: Position | None = None) -> AsyncIterator[Batch]:
+        data = bytes(self._run.log[: len(self._run.log) if before is None else before])
+        if data:
+            yield Batch(START, data)
+
+    async def follow(self, after: Position = START) -> AsyncIterator[Batch]:
+        while True:
+            changed = self._run.changed
+            async for batch in self.read(after):
+                after = batch.end
+                yield batch
+            await changed.wait()
+
+    async def fragment(self) -> bytes:
+        return b""
+
+
+class MemoryLease:
+    def __init__(self, run: _Run, epoch: int) -> None:
+        self._run = run
+        self.epoch = epoch
+
+    async def repair(self) -> Sequence[LogRepaired]:
+        return []
+
+    async def journal(self, desk: Desk) -> "MemoryJournal":
+        return MemoryJournal(self._run, desk, self.epoch)
+
+    async def save(self, snapshot_: Snapshot) -> None:
+        self._run.snapshot = snapshot.to_bytes(snapshot_)
+
+
+class MemoryJournal:
+    def __init__(self, run: _Run, desk: Desk, epoch: int) -> None:
+        self._run = run
+        self._desk = desk
+        self._epoch = epoch
+        self._head = desk.head
+        self._seq = 0
+        self._closed = False
+
+    @property
+    def head(self) -> Head:
+        return self._head
+
+    async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
+        await asyncio.sleep(0)
+        if self._closed:
+            raise StorageFailed("the journal is closed")
+        if self._run.epoch != self._epoch:
+            raise Fenced("the run has another owner now")
+        check_expected(self._head, expect)
+        stamped = stamp(self._desk, self._head, self._seq, drafted(drafts), continuing=False)
+        self._run.log += stamped.batch.data
+        self._head, self._seq = stamped.head, stamped.seq
+        self._desk.written(stamped.batch)
+        self._run.wake()
+        return stamped.batch
+
+    async def close(self) -> None:
+        self._closed = True
+
+
+class MemoryInbox:
+    """Positions count messages here: a cursor means something only to the inbox that gave it."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+
+    async def put(self, message: Message) -> None:
+        self._run.messages.append(message)
+        self._run.wake()
+
+    async def read(self, after: Position = START) -> AsyncIterator[Received]:
+        known = {message.id for message in self._run.messages[:after]}
+        for cursor, message in enumerate(self._run.messages[after:], start=after + 1):
+            if message.id in known:
+                yield Received(cursor, None, f"message {message.id} came before")
+            else:
+                known.add(message.id)
+                yield Received(cursor, message)
+
+    async def follow(self, after: Position = START) -> AsyncIterator[Received]:
+        while True:
+            changed = self._run.changed
+            async for received in self.read(after):
+                after = received.cursor
+                yield received
+            await changed.wait()

@@ -1,0 +1,140 @@
+"""Ownership: a kernel lock on `owner.lock`, held for the owner's life and free the moment it dies.
+
+The file also says who holds it, for people to read, and carries the fencing epoch. The lock decides; the
+record only explains. It is overwritten in place by one small write, padded to the length of the old one, so
+that a reader never finds half of it.
+"""
+
+import asyncio
+import fcntl
+import os
+import socket
+import time
+
+import msgspec
+
+from holdfast.leaf.clock import Clock
+from holdfast.leaf.errors import Owned
+from holdfast.leaf.process import ProcessIdentity, myself
+from holdfast.store.base import Holder
+from holdfast.store.disk import REAL, write_all
+
+_LOOKING_TAKES = 1.0  # seconds in which somebody who only looks at the lock has let go of it again
+
+
+class _Record(msgspec.Struct):
+    epoch: int = 0
+    holder: Holder | None = None
+
+
+class OwnerLock:
+    def __init__(self, path: str, fd: int, record: _Record) -> None:
+        self._path = path
+        self._fd = fd
+        self._inode = os.fstat(fd).st_ino
+        self._record = record
+
+    @property
+    def epoch(self) -> int:
+        return self._record.epoch
+
+    def held(self) -> bool:
+        """True while the lock that we hold is the one that others would take."""
+        try:
+            return os.stat(self._path).st_ino == self._inode
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        _write_record(self._fd, _Record(self._record.epoch))
+        os.close(self._fd)
+
+
+async def acquire(path: str, clock: Clock) -> OwnerLock:
+    """Take the lock, or raise `Owned` with a line that names its holder."""
+    patience = time.monotonic() + _LOOKING_TAKES
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            record = _read_record(fd)
+            os.close(fd)
+            if (record.holder is not None and _lives(record.holder)) or time.monotonic() > patience:
+                raise Owned(_explain(path, record.holder)) from None
+            await asyncio.sleep(0.01)
+            continue
+        if _is_the_file_at(path, fd):
+            return OwnerLock(path, fd, _sign(fd, clock))
+        os.close(fd)  # deleted between open and lock: that lock would guard nothing
+
+
+def holder(path: str) -> Holder | None:
+    """Who holds the lock now. Looking takes it for a moment, shared, which `acquire` allows for."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read_record(fd).holder
+    else:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _sign(fd: int, clock: Clock) -> _Record:
+    me = myself()
+    epoch = _read_record(fd).epoch + 1
+    record = _Record(
+        epoch,
+        Holder(
+            epoch=epoch,
+            pid=me.pid,
+            start_time=me.start_time,
+            boot_id=me.boot_id,
+            host=socket.gethostname(),
+            since=clock(),
+        ),
+    )
+    _write_record(fd, record)
+    return record
+
+
+def _write_record(fd: int, record: _Record) -> None:
+    text = msgspec.json.encode(record)
+    os.lseek(fd, 0, os.SEEK_SET)
+    write_all(REAL, fd, text.ljust(os.fstat(fd).st_size))
+    os.fdatasync(fd)
+
+
+def _read_record(fd: int) -> _Record:
+    try:
+        return msgspec.json.decode(os.pread(fd, 4096, 0), type=_Record)
+    except msgspec.MsgspecError:
+        return _Record()  # new, or not ours: the lock itself decides
+
+
+def _lives(holder: Holder) -> bool:
+    if holder.host != socket.gethostname():
+        return True  # on another machine, and its lock is held: nothing here can know better
+    return ProcessIdentity(holder.pid, holder.start_time, holder.boot_id).is_alive()
+
+
+def _explain(path: str, holder: Holder | None) -> str:
+    run = os.path.basename(os.path.dirname(path))
+    if holder is None:
+        return f"run {run} is owned by a process that left no name in {path}; wait for it to end"
+    return (
+        f"run {run} is owned by pid {holder.pid} on {holder.host} since {holder.since}; "
+        f"follow it with `holdfast logs -f {run}`, or end that process first"
+    )
+
+
+def _is_the_file_at(path: str, fd: int) -> bool:
+    try:
+        return os.stat(path).st_ino == os.fstat(fd).st_ino
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,80 @@
+"""Reading a JSONL file: forwards by cursor, backwards from the end, and as it grows.
+
+Memory is bounded by a chunk, or by the longest line where one is longer. Nothing is kept of an unfinished
+line between two looks at a file: its writer may die and have it cut off, and another line put in its place.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+
+from holdfast.store.base import START, Batch, Position
+from holdfast.store.watch import Watcher
+
+CHUNK = 256 * 1024
+
+
+class FileLog:
+    def __init__(self, path: str, watcher: Watcher | None = None) -> None:
+        self._path = path
+        self._watcher = watcher or Watcher()
+
+    async def read(self, after: Position = START) -> AsyncIterator[Batch]:
+        start = after
+        unfinished: list[bytes] = []
+        with open(self._path, "rb", buffering=0) as file:
+            file.seek(after)
+            while chunk := file.read(CHUNK):
+                cut = chunk.rfind(b"\n") + 1
+                if not cut:
+                    unfinished.append(chunk)
+                    continue
+                batch = Batch(start, b"".join((*unfinished, chunk[:cut])))
+                start = batch.end
+                unfinished = [chunk[cut:]]
+                yield batch
+                await asyncio.sleep(0)  # a long log does not keep others from the loop
+
+    async def read_back(self, before: Position | None = None) -> AsyncIterator[Batch]:
+        with open(self._path, "rb", buffering=0) as file:
+            end = before if before is not None else _end_of_lines(file.fileno())
+            size = CHUNK
+            while end > START:
+                start = max(START, end - size)
+                chunk = os.pread(file.fileno(), end - start, start)
+                if start > START:
+                    cut = chunk.find(b"\n") + 1
+                    if cut == len(chunk):  # one line, longer than this: look further back
+                        size *= 2
+                        continue
+                    start, chunk = start + cut, chunk[cut:]
+                yield Batch(start, chunk)
+                end, size = start, CHUNK
+                await asyncio.sleep(0)
+
+    async def follow(self, after: Position = START) -> AsyncIterator[Batch]:
+        async with self._watcher.changes(self._path) as changed:
+            while True:
+                changed.clear()  # before the look, so that what comes during it is not missed
+                async for batch in self.read(after):
+                    after = batch.end
+                    yield batch
+                await changed.wait()
+
+    async def fragment(self) -> bytes:
+        with open(self._path, "rb", buffering=0) as file:
+            end = _end_of_lines(file.fileno())
+            file.seek(end)
+            return file.read()
+
+
+def _end_of_lines(fd: int) -> Position:
+    """The position after the last newline."""
+    end = os.fstat(fd).st_size
+    while end > START:
+        start = max(START, end - CHUNK)
+        found = os.pread(fd, end - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return START

@@ -1,0 +1,108 @@
+"""Setting a torn tail aside.
+
+A crash can only tear the last commit, for each is synced before the next is begun. A line that is not the
+first of its commit ends in a space (`}␠` instead of `}`; JSON does not mind), so the last commit can be told:
+walking back from the end, it goes on to the first readable line without that mark. If a line in it is no
+JSON, then it and all after it were never acknowledged. They are copied beside the log, and cut off.
+
+What is unreadable before the last commit was whole once, and was acknowledged: that is damage, not a tear.
+It is left where it is, for readers to pass over and `verify` to report.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from holdfast.core.codec import Line, is_json, parse
+from holdfast.core.events.log import LogRepaired
+from holdfast.store.base import Position
+from holdfast.store.disk import Disk, sync_directory, write_all
+from holdfast.store.reading import CHUNK, FileLog
+from holdfast.store.stamping import CONTINUES
+
+_TORN = ".torn-"
+
+
+async def repair(path: str, disk: Disk) -> None:
+    """Leave the file ending in a whole line, with all that was ever acknowledged."""
+    fragment = await FileLog(path).fragment()
+    size = os.path.getsize(path)
+    if fragment and isinstance(parse(fragment), Line):
+        with _opened(path) as fd:  # whole but for its newline
+            write_all(disk, fd, b"\n")
+            disk.sync(fd)
+        return
+    torn = await _first_torn_line(path)
+    start = torn if torn is not None else size - len(fragment)
+    if start < size:
+        _set_aside(path, start, disk)
+
+
+async def repairs(path: str) -> Sequence[LogRepaired]:
+    """Every repair that was ever made to this file, as its kept pieces tell."""
+    folder, name = os.path.split(path)
+    kept = sorted(entry for entry in os.listdir(folder) if entry.startswith(name + _TORN))
+    return [
+        LogRepaired(
+            position=int(entry.removeprefix(name + _TORN).partition("-")[0]),
+            bytes=os.path.getsize(os.path.join(folder, entry)),
+            kept_as=entry,
+            reason="the last write was cut off before it was acknowledged",
+        )
+        for entry in kept
+    ]
+
+
+async def _first_torn_line(path: str) -> Position | None:
+    """Where the first unreadable line of the last commit begins."""
+    torn = None
+    async for batch in FileLog(path).read_back():
+        position = batch.end
+        for line in reversed(batch.data.split(b"\n")[:-1]):
+            position -= len(line) + 1
+            readable = is_json(line) or not line.strip()
+            if not readable:
+                torn = position
+            elif not line.endswith(CONTINUES):
+                return torn
+    return torn
+
+
+def _set_aside(path: str, start: Position, disk: Disk) -> None:
+    """Copy what stands after `start` to a file beside, durably, and only then cut it off."""
+    kept = _unused_name(f"{path}{_TORN}{start}")
+    temporary = f"{path}.tmp"
+    with _opened(temporary, os.O_CREAT | os.O_TRUNC) as target:
+        for piece in _pieces(path, start):
+            write_all(disk, target, piece)
+        disk.sync(target)
+    os.rename(temporary, kept)
+    sync_directory(os.path.dirname(path))
+    with _opened(path) as fd:
+        disk.truncate(fd, start)
+        disk.sync(fd)
+
+
+def _unused_name(name: str) -> str:
+    """Killed between copy and cut, the next repair copies again: two copies are better than none."""
+    number, candidate = 1, name
+    while os.path.exists(candidate):
+        number += 1
+        candidate = f"{name}-{number}"
+    return candidate
+
+
+def _pieces(path: str, start: Position) -> Iterator[bytes]:
+    with open(path, "rb", buffering=0) as file:
+        file.seek(start)
+        while piece := file.read(CHUNK):
+            yield piece
+
+
+@contextmanager
+def _opened(path: str, extra: int = 0) -> Iterator[int]:
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | extra, 0o600)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

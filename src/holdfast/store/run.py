@@ -1,0 +1,111 @@
+"""A run in the hands of its owner: own → repair → fold, and then every append moves log and state together."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from holdfast.core.events import Draft, Event
+from holdfast.core.events.inbox import InboxConsumed, InboxRejected
+from holdfast.core.events.log import LogRepaired
+from holdfast.core.events.session import SessionStart
+from holdfast.core.fold import Fold
+from holdfast.core.state import RunState
+from holdfast.leaf.clock import Clock, now
+from holdfast.leaf.ids import new_sid
+from holdfast.store.base import Batch, Desk, Head, Inbox, Journal, Lease, Message, Position, Snapshot, Store
+from holdfast.store.folding import fold_log
+
+SNAPSHOT_EVERY = 1024 * 1024  # bytes of log: what the next opening has to read at the most
+
+
+class OwnedRun:
+    """Made by `open_run`. The state is always the fold of what the log holds."""
+
+    def __init__(self, lease: Lease, inbox: Inbox, fold: Fold, unspoken: Sequence[LogRepaired]) -> None:
+        self._lease = lease
+        self._inbox = inbox
+        self._fold = fold
+        self._unspoken = unspoken
+        self._journal: Journal | None = None
+        self._snapshot_at: Position = 0
+
+    @property
+    def state(self) -> RunState:
+        return self._fold.state
+
+    @property
+    def epoch(self) -> int:
+        return self._lease.epoch
+
+    @property
+    def head(self) -> Head:
+        return self._pen.head
+
+    async def begin(self, start: SessionStart, *also: Event) -> Batch:
+        """Open the session in the log: its start, then what was repaired, then whatever else opens it."""
+        return await self.append(start, *self._unspoken, *also)
+
+    async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
+        batch = await self._pen.append(*drafts, expect=expect)
+        if self.head.position - self._snapshot_at >= SNAPSHOT_EVERY:
+            await self.save_snapshot()
+        return batch
+
+    async def take_in(self) -> list[Message]:
+        """Consume what came into the inbox: each message becomes one event, and so comes once."""
+        messages: list[Message] = []
+        events: list[Event] = []
+        async for cursor, message, reason in self._inbox.read(self.state.inbox_cursor):
+            if message is None:
+                events.append(InboxRejected(cursor=cursor, reason=reason or "not a message"))
+                continue
+            messages.append(message)
+            events.append(
+                InboxConsumed(
+                    cursor=cursor,
+                    message=message.id,
+                    kind=message.kind,
+                    sender=message.sender,
+                    body=message.body,
+                )
+            )
+        if events:
+            await self.append(*events)
+        return messages
+
+    async def save_snapshot(self) -> None:
+        self._snapshot_at = self.head.position
+        await self._lease.save(Snapshot(self.head, self.state))
+
+    @property
+    def _pen(self) -> Journal:
+        assert self._journal is not None, "a run is made by open_run"
+        return self._journal
+
+    async def _take_up_pen(self, sid: str, feature: str | None, head: Head, clock: Clock) -> None:
+        desk = Desk(sid, feature, head, clock, written=lambda batch: self._fold.feed(batch.data))
+        self._journal = await self._lease.journal(desk)
+
+
+@asynccontextmanager
+async def open_run(
+    store: Store, run_id: str, *, sid: str | None = None, feature: str | None = None, clock: Clock = now
+) -> AsyncIterator[OwnedRun]:
+    """Own a run, set a torn tail aside, and stand at the end of its log with its state in hand.
+
+    Nothing is written before `begin`. On leaving, a snapshot is saved, unless writing failed.
+    """
+    async with store.own(run_id) as lease:
+        repaired = await lease.repair()
+        snapshot = await store.snapshot(run_id)
+        folded = await fold_log(store.log(run_id), snapshot)
+        state = folded.fold.state
+        unspoken = [repair for repair in repaired if repair.kept_as not in state.repairs]
+        run = OwnedRun(lease, store.inbox(run_id), folded.fold, unspoken)
+        run._snapshot_at = snapshot.head.position if snapshot else 0
+        await run._take_up_pen(sid or new_sid(), feature or state.feature, folded.head, clock)
+        try:
+            yield run
+        finally:
+            await run._pen.close()
+        if run.head.position != run._snapshot_at:
+            await run.save_snapshot()

@@ -1,0 +1,59 @@
+"""Snapshots: a fold on disk, with the point of the log that it covers and a digest of itself.
+
+It is read only when it can be trusted: made by this version of the fold, whole, and of this very log (the
+line that ends at its position carries its link). Otherwise it is as if there were none.
+"""
+
+import hashlib
+
+import msgspec
+
+from holdfast.core import chain
+from holdfast.core.fold import FOLD_VERSION
+from holdfast.core.state import RunState
+from holdfast.store.base import Head, Log, Snapshot
+
+
+class _Sheet(msgspec.Struct):
+    fold: int
+    position: int
+    chain: str
+    digest: str
+    state: msgspec.Raw
+
+
+_decode = msgspec.json.Decoder(_Sheet).decode
+_decode_state = msgspec.json.Decoder(RunState).decode
+
+
+def to_bytes(snapshot: Snapshot) -> bytes:
+    state = msgspec.json.encode(snapshot.state)
+    head = snapshot.head
+    return msgspec.json.encode(
+        _Sheet(FOLD_VERSION, head.position, head.chain, _digest(head, state), msgspec.Raw(state))
+    )
+
+
+async def from_bytes(data: bytes, log: Log) -> Snapshot | None:
+    try:
+        sheet = _decode(data)
+        head = Head(sheet.position, sheet.chain)
+        if sheet.fold != FOLD_VERSION or sheet.digest != _digest(head, sheet.state):
+            return None
+        state = _decode_state(sheet.state)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return Snapshot(head, state) if await _is_of(log, head) else None
+
+
+async def _is_of(log: Log, head: Head) -> bool:
+    if head.position == 0:
+        return head == Head()
+    async for batch in log.read_back(head.position):
+        lines = batch.data.split(b"\n")
+        return batch.end == head.position and lines[-1] == b"" and chain.carried(lines[-2]) == head.chain
+    return False
+
+
+def _digest(head: Head, state: bytes | msgspec.Raw) -> str:
+    return hashlib.sha256(f"{head.position} {head.chain} ".encode() + bytes(state)).hexdigest()

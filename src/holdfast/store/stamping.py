@@ -1,0 +1,53 @@
+"""Giving events their place: session, sequence number, time, and link in the chain. The same in every backend."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.core import chain
+from holdfast.core.codec import encode
+from holdfast.core.events import Draft, Envelope, Event
+from holdfast.leaf.errors import PositionMismatch
+from holdfast.store.base import Batch, Desk, Head, Position
+
+CONTINUES = b" "  # at the end of a line: it was written by one call with the line before it (see `repair`)
+
+
+class Stamped(NamedTuple):
+    """Lines ready to be written, and where they will leave the log."""
+
+    batch: Batch
+    head: Head
+    seq: int
+
+
+def drafted(events: Sequence[Draft | Event]) -> list[Draft]:
+    return [event if isinstance(event, Draft) else Draft(event) for event in events]
+
+
+def stamp(desk: Desk, head: Head, seq: int, drafts: Sequence[Draft], *, continuing: bool) -> Stamped:
+    """`continuing` when other lines stand before these in the same write."""
+    link, lines, ts = head.chain, [], desk.clock()
+    for draft in drafts:
+        envelope = Envelope(
+            ts=ts,
+            sid=desk.sid,
+            seq=seq,
+            type=draft.event.type,
+            feature=desk.feature,
+            agent=draft.agent,
+            pane_id=draft.pane_id,
+            data=draft.event,
+            trace_id=draft.trace_id,
+            span_id=draft.span_id,
+        )
+        line, link = chain.seal(link, encode(envelope))
+        lines.append(line + CONTINUES + b"\n" if continuing else line + b"\n")
+        continuing = True
+        seq += 1
+    batch = Batch(head.position, b"".join(lines))
+    return Stamped(batch, Head(batch.end, link), seq)
+
+
+def check_expected(head: Head, expect: Position | None) -> None:
+    if expect is not None and expect != head.position:
+        raise PositionMismatch(f"the log ends at {head.position}, not at {expect}; read on and decide again")
