@@ -94,9 +94,7 @@ def _left_without_input(skipped: tuple[str, ...], plan: Plan | None, tasks: Mapp
         waiting = graph_of(plan).dependents(skipped)
     except PlanRejected as error:
         return f"the plan cannot tell what depends on it: {error}"
-    unfinished = [
-        name for name in waiting if name not in tasks or tasks[name].status is not TaskStatus.COMPLETE
-    ]
+    unfinished = [name for name in waiting if name not in tasks or tasks[name].status is not TaskStatus.COMPLETE]
     if not unfinished:
         return None
     return f"{_named(unfinished)} would be left without {'their' if len(unfinished) > 1 else 'its'} input"

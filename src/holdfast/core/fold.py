@@ -1,15 +1,14 @@
 """Events → RunState. Incremental: folding a snapshot and the tail after it gives what folding all gives.
 
-Most of a long log is talk, and moves nothing here but a sequence number: only events with a handler
-(in `core.handlers`) have their data decoded. Sessions are told apart as the Resume Protocol does. One that says `resume` goes on
-with what the sitting before it left; in a log that is not one run's, any other command starts afresh.
+Most of a long log is talk, and moves nothing here but a sequence number: only events with a handler (in
+`core.handlers`) have their data decoded. Sessions are told apart as the Resume Protocol does. One that says
+`resume` goes on with what the sitting before it left; in a log that is not one run's, any other command
+starts afresh.
 
 Where a session has the same sequence number twice, the later one counts. By then the earlier has been
 applied, and a fold cannot take it back: it is listed in `repeated`, and the caller folds once more without
-the lines that `superseded` finds. Logs that Holdfast wrote never need that second pass.
+the lines that `Superseded` finds. Logs that Holdfast wrote never need that second pass.
 """
-
-from collections.abc import Iterable
 
 from holdfast.core.codec import CODEC, Line, Malformed, Unfit, parse_lines
 from holdfast.core.events import TYPES
@@ -90,9 +89,7 @@ class Fold:
 
     def _note_repeated(self, line: Line) -> None:
         self.repeated.add((line.sid, line.seq))
-        self._note(
-            self.state.duplicates, f"session {line.sid} has seq {line.seq} twice: the later one counts"
-        )
+        self._note(self.state.duplicates, f"session {line.sid} has seq {line.seq} twice: the later one counts")
 
     def _note(self, notes: list[Note], reason: str) -> None:
         if len(notes) < KEPT:
@@ -101,20 +98,24 @@ class Fold:
             self.state.notes_dropped += 1
 
 
-def superseded(batches: Iterable[bytes], repeated: set[tuple[str, int]]) -> frozenset[int]:
-    """The lines (counted from 1) whose sequence number comes again later in the log."""
-    newest: dict[tuple[str, int], int] = {}
-    older: set[int] = set()
-    number = 0
-    for data in batches:
+class Superseded:
+    """Finds the lines (counted from 1) whose sequence number comes again later in the log."""
+
+    def __init__(self, repeated: set[tuple[str, int]]) -> None:
+        self._newest: dict[tuple[str, int], int] = dict.fromkeys(repeated, 0)
+        self._older: set[int] = set()
+        self._number = 0
+
+    def feed(self, data: bytes) -> None:
         for item in parse_lines(data):
-            number += 1
-            if isinstance(item, Line) and (item.sid, item.seq) in repeated:
-                before = newest.get((item.sid, item.seq))
-                if before is not None:
-                    older.add(before)
-                newest[item.sid, item.seq] = number
-    return frozenset(older)
+            self._number += 1
+            if isinstance(item, Line) and (item.sid, item.seq) in self._newest:
+                self._older.add(self._newest[item.sid, item.seq])
+                self._newest[item.sid, item.seq] = self._number
+
+    @property
+    def lines(self) -> frozenset[int]:
+        return frozenset(self._older)
 
 
 def _mark_seen(seen: list[list[int]], seq: int) -> bool:

@@ -73,9 +73,7 @@ def _name(task: str | int | None) -> str | None:
 
 @_on(RunCreated)
 def _run_created(state: RunState, line: Line, event: RunCreated) -> None:
-    state.run = RunInfo(
-        event.run_id, event.goal, event.workflow, event.repo, event.base, event.branch, created=line.ts
-    )
+    state.run = RunInfo(event.run_id, event.goal, event.workflow, event.repo, event.base, event.branch, created=line.ts)
 
 
 @_on(SessionStart)

@@ -37,9 +37,7 @@ class PlanGraph(msgspec.Struct, frozen=True):
     def ready(self, finished: Iterable[str]) -> tuple[str, ...]:
         """The tasks that can start once these are finished, in plan order."""
         done = set(finished)
-        return tuple(
-            task for task in self.tasks if task not in done and done.issuperset(self.blocked_by.get(task, ()))
-        )
+        return tuple(task for task in self.tasks if task not in done and done.issuperset(self.blocked_by.get(task, ())))
 
 
 def graph(
@@ -94,16 +92,12 @@ def _levels(tasks: Sequence[str], blocked_by: Mapping[str, Sequence[str]]) -> li
     return levels
 
 
-def _check_waves(
-    tasks: Sequence[str], blocked_by: Mapping[str, Sequence[str]], waves: Sequence[Sequence[str]]
-) -> None:
+def _check_waves(tasks: Sequence[str], blocked_by: Mapping[str, Sequence[str]], waves: Sequence[Sequence[str]]) -> None:
     wave_of: dict[str, int] = {}
     for number, wave in enumerate(waves, start=1):
         for task in wave:
             if task not in tasks:
-                raise PlanRejected(
-                    f"wave {number} names task {task!r}; the plan's tasks are {_listed(tasks)}"
-                )
+                raise PlanRejected(f"wave {number} names task {task!r}; the plan's tasks are {_listed(tasks)}")
             if task in wave_of:
                 raise PlanRejected(f"task {task!r} is in wave {wave_of[task]} and in wave {number}; keep one")
             wave_of[task] = number

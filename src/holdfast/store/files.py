@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from holdfast.core.events.log import LogRepaired
 from holdfast.leaf.clock import Clock, now
@@ -84,9 +84,7 @@ class FileStore:
 
     def _named(self, run_id: str) -> str:
         if not run_id or run_id.startswith(".") or "/" in run_id or "\0" in run_id:
-            raise BadInput(
-                f"{run_id!r} cannot be a run's id: it names a folder under {runs_folder(self.home)}"
-            )
+            raise BadInput(f"{run_id!r} cannot be a run's id: it names a folder under {runs_folder(self.home)}")
         return run_folder(self.home, run_id)
 
 
@@ -115,7 +113,5 @@ class FileLease:
 
     async def save(self, snapshot_: Snapshot) -> None:
         """Best effort: a snapshot that cannot be written costs the next opening some time, and nothing else."""
-        try:
+        with suppress(OSError):
             replace(self._snapshot, snapshot.to_bytes(snapshot_), self._disk)
-        except OSError:
-            pass

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from holdfast.core import chain
-from holdfast.core.fold import Fold, superseded
+from holdfast.core.fold import Fold, Superseded
 from holdfast.store.base import START, Head, Log, Position, Snapshot
 
 
@@ -15,16 +15,16 @@ class Folded(NamedTuple):
     lines_read: int
 
 
-async def fold_log(
-    log: Log, snapshot: Snapshot | None = None, *, only: frozenset[str] | None = None
-) -> Folded:
+async def fold_log(log: Log, snapshot: Snapshot | None = None, *, only: frozenset[str] | None = None) -> Folded:
     fold = Fold(snapshot.state if snapshot else None, only=only)
     before = fold.state.lines
     head = await _feed(fold, log, snapshot.head if snapshot else Head())
     if not fold.repeated:
         return Folded(fold, head, fold.state.lines - before)
-    without = superseded([batch.data async for batch in log.read()], fold.repeated)
-    again = Fold(only=only, without=without)
+    older = Superseded(fold.repeated)
+    async for batch in log.read():
+        older.feed(batch.data)
+    again = Fold(only=only, without=older.lines)
     again.state.duplicates = fold.state.duplicates
     head = await _feed(again, log, Head())
     return Folded(again, head, again.state.lines)

@@ -75,8 +75,8 @@ class FileJournal:
         raise entry.outcome
 
     async def close(self) -> None:
-        while self._leading:
-            await asyncio.sleep(0)
+        if self._leading:
+            await self.append()  # joins the commit that is under way, and so outlasts it
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -89,7 +89,7 @@ class FileJournal:
             try:
                 check_expected(head, entry.expect)
                 batch, head, seq = stamp(self._desk, head, seq, entry.drafts, continuing=bool(stamped))
-            except Exception as refusal:  # this entry's own fault; the others go on
+            except Exception as refusal:  # noqa: BLE001 - this entry's own fault; the others go on
                 entry.settle(refusal)
             else:
                 stamped.append((entry, batch))

@@ -15,18 +15,21 @@ from holdfast.store.base import Batch, Desk, Head, Inbox, Journal, Lease, Messag
 from holdfast.store.folding import fold_log
 
 SNAPSHOT_EVERY = 1024 * 1024  # bytes of log: what the next opening has to read at the most
+LONG_TAIL = 10_000  # lines: having read so many, the next opening should not have to
 
 
 class OwnedRun:
     """Made by `open_run`. The state is always the fold of what the log holds."""
 
-    def __init__(self, lease: Lease, inbox: Inbox, fold: Fold, unspoken: Sequence[LogRepaired]) -> None:
+    def __init__(
+        self, lease: Lease, journal: Journal, inbox: Inbox, fold: Fold, unspoken: Sequence[LogRepaired]
+    ) -> None:
         self._lease = lease
+        self._journal = journal
         self._inbox = inbox
         self._fold = fold
         self._unspoken = unspoken
-        self._journal: Journal | None = None
-        self._snapshot_at: Position = 0
+        self._snapshot_at = journal.head.position
 
     @property
     def state(self) -> RunState:
@@ -38,14 +41,14 @@ class OwnedRun:
 
     @property
     def head(self) -> Head:
-        return self._pen.head
+        return self._journal.head
 
     async def begin(self, start: SessionStart, *also: Event) -> Batch:
         """Open the session in the log: its start, then what was repaired, then whatever else opens it."""
         return await self.append(start, *self._unspoken, *also)
 
     async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
-        batch = await self._pen.append(*drafts, expect=expect)
+        batch = await self._journal.append(*drafts, expect=expect)
         if self.head.position - self._snapshot_at >= SNAPSHOT_EVERY:
             await self.save_snapshot()
         return batch
@@ -76,14 +79,10 @@ class OwnedRun:
         self._snapshot_at = self.head.position
         await self._lease.save(Snapshot(self.head, self.state))
 
-    @property
-    def _pen(self) -> Journal:
-        assert self._journal is not None, "a run is made by open_run"
-        return self._journal
-
-    async def _take_up_pen(self, sid: str, feature: str | None, head: Head, clock: Clock) -> None:
-        desk = Desk(sid, feature, head, clock, written=lambda batch: self._fold.feed(batch.data))
-        self._journal = await self._lease.journal(desk)
+    async def close(self) -> None:
+        await self._journal.close()
+        if self.head.position != self._snapshot_at:
+            await self.save_snapshot()
 
 
 @asynccontextmanager
@@ -92,20 +91,23 @@ async def open_run(
 ) -> AsyncIterator[OwnedRun]:
     """Own a run, set a torn tail aside, and stand at the end of its log with its state in hand.
 
-    Nothing is written before `begin`. On leaving, a snapshot is saved, unless writing failed.
+    Nothing is written before `begin`.
     """
     async with store.own(run_id) as lease:
         repaired = await lease.repair()
-        snapshot = await store.snapshot(run_id)
-        folded = await fold_log(store.log(run_id), snapshot)
-        state = folded.fold.state
-        unspoken = [repair for repair in repaired if repair.kept_as not in state.repairs]
-        run = OwnedRun(lease, store.inbox(run_id), folded.fold, unspoken)
-        run._snapshot_at = snapshot.head.position if snapshot else 0
-        await run._take_up_pen(sid or new_sid(), feature or state.feature, folded.head, clock)
+        fold, head, lines_read = await fold_log(store.log(run_id), await store.snapshot(run_id))
+        desk = Desk(
+            sid or new_sid(),
+            feature or fold.state.feature,
+            head,
+            clock,
+            written=lambda batch: fold.feed(batch.data),
+        )
+        unspoken = [repair for repair in repaired if repair.kept_as not in fold.state.repairs]
+        run = OwnedRun(lease, await lease.journal(desk), store.inbox(run_id), fold, unspoken)
+        if lines_read > LONG_TAIL:
+            await run.save_snapshot()
         try:
             yield run
         finally:
-            await run._pen.close()
-        if run.head.position != run._snapshot_at:
-            await run.save_snapshot()
+            await run.close()
