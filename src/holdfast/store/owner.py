@@ -18,6 +18,7 @@ from holdfast.leaf.errors import Owned
 from holdfast.leaf.process import ProcessIdentity, myself
 from holdfast.store.base import Holder
 from holdfast.store.disk import REAL, write_all
+from holdfast.store.lock import is_held
 
 _LOOKING_TAKES = 1.0  # seconds in which somebody who only looks at the lock has let go of it again
 
@@ -70,19 +71,11 @@ async def acquire(path: str, clock: Clock) -> OwnerLock:
 
 
 def holder(path: str) -> Holder | None:
-    """Who holds the lock now. Looking takes it for a moment, shared, which `acquire` allows for."""
-    try:
-        fd = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
+    """Who holds the lock now."""
+    if not is_held(path):
         return None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _read_record(fd).holder
-    else:
-        return None
-    finally:
-        os.close(fd)
+    with open(path, "rb") as file:
+        return _read_record(file.fileno()).holder
 
 
 def _sign(fd: int, clock: Clock) -> _Record:

@@ -22,6 +22,8 @@ class _Sheet(msgspec.Struct):
     state: msgspec.Raw
 
 
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
 _decode = msgspec.json.Decoder(_Sheet).decode
 _decode_state = msgspec.json.Decoder(RunState).decode
 
@@ -41,12 +43,24 @@ async def from_bytes(data: bytes, log: Log) -> Snapshot | None:
         if sheet.fold != FOLD_VERSION or sheet.digest != _digest(head, sheet.state):
             return None
         state = _decode_state(sheet.state)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except _UNREADABLE:
         return None
-    return Snapshot(head, state) if await _is_of(log, head) else None
+    return Snapshot(head, state) if await is_of(log, head) else None
 
 
-async def _is_of(log: Log, head: Head) -> bool:
+def covered(path: str) -> Head | None:
+    """How much of the log an undamaged snapshot saw, whether or not it fits the log of today."""
+    try:
+        with open(path, "rb") as file:
+            sheet = _decode(file.read())
+    except (OSError, *_UNREADABLE):
+        return None
+    head = Head(sheet.position, sheet.chain)
+    return head if sheet.digest == _digest(head, sheet.state) else None
+
+
+async def is_of(log: Log, head: Head) -> bool:
+    """True when the log has a line that ends there and carries that link."""
     if head.position == 0:
         return head == Head()
     async for batch in log.read_back(head.position):

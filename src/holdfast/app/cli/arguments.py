@@ -1,0 +1,23 @@
+"""Command-line arguments, with one clear line for a wrong one."""
+
+import argparse
+from typing import NoReturn
+
+from holdfast.leaf.errors import BadInput
+
+
+class Parser(argparse.ArgumentParser):
+    """`examples` stand at the end of the help: they teach more than the list of options."""
+
+    def __init__(self, command: str, description: str, examples: str) -> None:
+        super().__init__(
+            prog=f"holdfast {command}",
+            description=description,
+            epilog=f"examples:\n{examples}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.add_argument("--json", action="store_true", help="one JSON object a line, for scripts")
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"{message}; `{self.prog} --help` explains")

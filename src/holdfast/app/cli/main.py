@@ -1,0 +1,91 @@
+"""The door: finds the command, runs it, and turns whatever goes wrong into one clear line and an exit code.
+
+Loads nothing that the asked-for command does not need; `--help` and `ls` start about as fast as Python.
+"""
+
+import os
+import sys
+
+from holdfast import __version__
+from holdfast.leaf.errors import INTERRUPTED, OK, BadInput, HoldfastError
+
+COMMANDS = {
+    "ls": "the runs there are, and how each stands",
+    "show": "one run: its tasks, sessions, checkpoint, and how it would go on",
+    "logs": "a run's events, as they were or as they come (-f)",
+    "analyze": "what an interrupted log left behind, and how to resume it",
+    "verify": "proof that a log is whole: chain, order, no torn or doubled line",
+    "demo": "see a log survive a kill -9, on your own disk",
+}
+
+_HELP = """\
+holdfast runs coding agents on a git repository, and survives anything.
+
+usage: holdfast COMMAND [options]      (holdfast COMMAND --help explains one)
+
+commands:
+{commands}
+
+Runs are named by id, by the beginning of it, or by slug. Every command takes --json.
+stdout is data, stderr is decoration. HOLDFAST_HOME moves everything ({home}).
+
+exit codes: 0 ok · 1 the work failed · 2 bad usage or input · 3 timed out · 4 no such run / nothing to do
+            5 owned by a live process or denied · 6 a decision is needed · 130 interrupted
+"""
+
+
+def entry() -> None:
+    """The `holdfast` program."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: list[str]) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+    except HoldfastError as error:
+        return _complain(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except OSError as error:
+        return _complain(f"{error.filename or 'the system'}: {error.strerror}", HoldfastError.exit_code)
+    except Exception as error:
+        if os.environ.get("HOLDFAST_DEBUG"):
+            raise
+        return _complain(
+            f"a defect of Holdfast: {error!r}; nothing was lost. HOLDFAST_DEBUG=1 shows where",
+            HoldfastError.exit_code,
+        )
+    return code
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_help())
+        return OK
+    name, *rest = arguments
+    if name == "--version":
+        sys.stdout.write(f"holdfast {__version__}\n")
+        return OK
+    if name not in COMMANDS:
+        raise BadInput(f"there is no command {name!r}; the commands are {', '.join(COMMANDS)}")
+    module = __import__(f"holdfast.app.cli.{name}", fromlist=["run"])
+    code: int = module.run(rest)
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {what}" for name, what in COMMANDS.items())
+    home = os.environ.get("HOLDFAST_HOME") or "~/.local/share/holdfast"
+    return _HELP.format(commands=commands, home=home)
+
+
+def _complain(message: str, code: int) -> int:
+    sys.stderr.write(f"holdfast: {' '.join(message.split())}\n")
+    return code

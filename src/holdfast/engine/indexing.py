@@ -1,0 +1,101 @@
+"""Bringing the catalog up to date: one fold a run that moved, and what was said in it since."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+
+from holdfast.core.codec import CODEC, Line, Unfit, parse_lines
+from holdfast.core.events.conversation import MessageRecorded
+from holdfast.core.state import RunState, Session, TaskStatus
+from holdfast.leaf.errors import HoldfastError
+from holdfast.store.base import START, Batch
+from holdfast.store.catalog import Catalog, Row, Said, Summary, stamp_of
+from holdfast.store.files import FileStore
+from holdfast.store.folding import fold_log
+from holdfast.store.layout import LOG, run_folder
+
+_TEXT_KEPT = 20_000  # characters of one message that can be searched
+
+_MESSAGE_MARK = f'"{MessageRecorded.type}"'.encode()
+
+
+def index_runs(home: str, catalog: Catalog, behind: Mapping[str, Row | None]) -> list[Row]:
+    """Make the rows of these runs anew. One that cannot be read is listed as such, and does not stop the others."""
+    return asyncio.run(_index(FileStore(home), catalog, behind))
+
+
+async def _index(store: FileStore, catalog: Catalog, behind: Mapping[str, Row | None]) -> list[Row]:
+    rows: list[Row] = []
+    for run_id, old in behind.items():
+        try:
+            rows.append(await _index_run(store, catalog, run_id, old))
+        except FileNotFoundError:
+            continue  # removed meanwhile
+        except (HoldfastError, OSError):
+            rows.append(_unreadable(store.home, run_id))
+    return rows
+
+
+async def _index_run(store: FileStore, catalog: Catalog, run_id: str, old: Row | None) -> Row:
+    stamp = stamp_of(os.path.join(run_folder(store.home, run_id), LOG))  # before the look: what comes later is new
+    log = store.log(run_id)
+    folded = await fold_log(log, await store.snapshot(run_id))
+    grown = old is not None and old.stamp.inode == stamp.inode and old.said_until <= stamp.size
+    start = old.said_until if old is not None and grown else START
+    said: list[Said] = []
+    async for batch in log.read(start):
+        said += _said(batch)
+        start = batch.end
+    row = Row(run_id, stamp, start, summarize(folded.fold.state))
+    catalog.put(row, said, anew=not grown)
+    return row
+
+
+def summarize(state: RunState) -> Summary:
+    session = next(reversed(state.sessions.values()), None)
+    return Summary(
+        slug=state.feature,
+        goal=state.run.goal if state.run else None,
+        workflow=state.run.workflow if state.run else None,
+        repo=state.run.repo if state.run else None,
+        condition=_condition(session),
+        created=next(iter(state.sessions.values())).started if state.sessions else None,
+        updated=session.last if session else None,
+        sessions=len(state.sessions),
+        events=state.events,
+        tasks_done=sum(task.status is TaskStatus.COMPLETE for task in state.tasks.values()),
+        tasks=len(state.tasks),
+        tokens=state.budget.input_tokens + state.budget.output_tokens,
+        dollars=state.budget.dollars,
+    )
+
+
+def _condition(session: Session | None) -> str:
+    if session is None:
+        return "empty"
+    if not session.ended:
+        return "open"
+    return "done" if session.end_reason in (None, "all_done") else session.end_reason
+
+
+def _said(batch: Batch) -> list[Said]:
+    if _MESSAGE_MARK not in batch.data:
+        return []
+    found: list[Said] = []
+    position = batch.start
+    lines = batch.data.split(b"\n")
+    for raw, line in zip(lines, parse_lines(batch.data), strict=False):
+        position += len(raw) + 1
+        if isinstance(line, Line) and line.type == MessageRecorded.type:
+            try:
+                message = CODEC.event(line)
+            except Unfit:
+                continue
+            if isinstance(message, MessageRecorded):
+                found.append(Said(position, message.speaker, message.text[:_TEXT_KEPT]))
+    return found
+
+
+def _unreadable(home: str, run_id: str) -> Row:
+    nothing = Summary(None, None, None, None, "unreadable", None, None, 0, 0, 0, 0, 0, 0.0)
+    return Row(run_id, stamp_of(os.path.join(run_folder(home, run_id), LOG)), START, nothing)

@@ -1,0 +1,30 @@
+"""Finding a run by the name a person typed: its id, its slug, or the beginning of its id."""
+
+import os
+
+from holdfast.leaf.errors import BadInput, NoSuchRun
+from holdfast.store.layout import LOG, run_folder, runs_folder
+
+_SUFFIX = 7  # "-" and the six characters that make a slug an id
+
+
+def find_run(home: str, name: str) -> str:
+    ids = run_ids(home)
+    if name in ids:
+        return name
+    slugs = [run_id for run_id in ids if run_id[:-_SUFFIX] == name]
+    starts = [run_id for run_id in ids if name and run_id.startswith(name)]
+    for matches in (slugs, starts):
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise BadInput(f"{name!r} could be any of {', '.join(matches[:8])}; type more of the one you mean")
+    raise NoSuchRun(f"there is no run {name!r} under {home}; `holdfast ls` lists them")
+
+
+def run_ids(home: str) -> list[str]:
+    try:
+        names = os.listdir(runs_folder(home))
+    except FileNotFoundError:
+        return []
+    return sorted(name for name in names if os.path.exists(os.path.join(run_folder(home, name), LOG)))

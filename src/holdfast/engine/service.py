@@ -1,0 +1,193 @@
+"""What the shells above may ask: about runs in the home, and about logs that other tools wrote."""
+
+import os
+from collections.abc import AsyncIterator
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.core.analysis import Analysis, analyze, interrupted_sessions, lineage, session_to_resume
+from holdfast.core.codec import Line, Malformed, parse
+from holdfast.core.state import RunState
+from holdfast.core.verification import Damage, Verdict, Verifier
+from holdfast.leaf.errors import BadInput
+from holdfast.store.base import START, Batch, Holder, Log, Position
+from holdfast.store.files import FileStore
+from holdfast.store.folding import fold_log
+from holdfast.store.layout import LOG, SNAPSHOT, run_folder
+from holdfast.store.reading import FileLog
+from holdfast.store.snapshot import covered, is_of
+
+
+class RunView(NamedTuple):
+    """A run as it stands."""
+
+    run_id: str
+    folder: str
+    state: RunState
+    analysis: Analysis
+    holder: Holder | None
+
+
+class LogLine(NamedTuple):
+    """One line of a log: as bytes, and as what it was read as. `cursor` is the position after it."""
+
+    cursor: Position
+    raw: bytes
+    line: Line | Malformed
+
+
+class Filter(NamedTuple):
+    """Which lines to show: `types` are names or patterns such as `task.*`; none means all."""
+
+    types: tuple[str, ...] = ()
+
+    def admits(self, line: Line | Malformed) -> bool:
+        if not self.types:
+            return True
+        return isinstance(line, Line) and any(fnmatchcase(line.type, pattern) for pattern in self.types)
+
+
+# A run in the home
+
+
+async def view_run(home: str, run_id: str) -> RunView:
+    store = FileStore(home)
+    folded = await fold_log(store.log(run_id), await store.snapshot(run_id))
+    return RunView(
+        run_id,
+        run_folder(home, run_id),
+        folded.fold.state,
+        analyze(folded.fold.state),
+        await store.holder(run_id),
+    )
+
+
+async def read_log(home: str, run_id: str, wanted: Filter, *, last: int | None = None) -> AsyncIterator[LogLine]:
+    """The run's log from the beginning, or the last so many lines of it."""
+    log = FileStore(home).log(run_id)
+    after = START if last is None else await _nth_from_end(log, wanted, last)
+    async for batch in log.read(after):
+        for line in _lines(batch, wanted):
+            yield line
+
+
+async def follow_log(home: str, run_id: str, wanted: Filter, *, last: int | None = None) -> AsyncIterator[LogLine]:
+    """As `read_log`, and then each line as it is written. Never ends by itself."""
+    log = FileStore(home).log(run_id)
+    after = START if last is None else await _nth_from_end(log, wanted, last)
+    async for batch in log.follow(after):
+        for line in _lines(batch, wanted):
+            yield line
+
+
+async def verify_run(home: str, run_id: str) -> Verdict:
+    """Strict: a run's own log must be chained, and must hold at least what its snapshot saw."""
+    store = FileStore(home)
+    log = store.log(run_id)
+    owned = await store.holder(run_id) is not None
+    verdict = await _verify(log, must_be_chained=True, in_flight=owned)
+    seen = covered(os.path.join(run_folder(home, run_id), SNAPSHOT))
+    if seen is not None and verdict.whole and not await is_of(log, seen):
+        missing = Damage(
+            verdict.lines + 1, f"cut off or rewritten: a snapshot saw another log, {seen.position} bytes long"
+        )
+        verdict = msgspec.structs.replace(verdict, damage=(missing,), damage_count=1)
+    return verdict
+
+
+# A log anywhere
+
+
+async def verify_log(path: str) -> Verdict:
+    return await _verify(FileLog(_readable(path)), must_be_chained=False, in_flight=False)
+
+
+async def analyze_log(path: str) -> Analysis:
+    """Phases 1 to 3 of the Resume Protocol on one log: which session, what it left, how to go on."""
+    log = FileLog(_readable(path))
+    state = await _whole_state(log)
+    target = session_to_resume(state)
+    interrupted = tuple(interrupted_sessions(state))
+    if target is not None and target != next(reversed(state.sessions)):
+        state = await _whole_state(log, only=lineage(state, target))
+    return msgspec.structs.replace(analyze(state), interrupted_sessions=interrupted)
+
+
+def logs_under(path: str) -> list[str]:
+    """The logs that a path means: a file, a run's or feature's folder, a `.claude/progress`, or a project with one."""
+    if not os.path.isdir(path):
+        return [_readable(path)]
+    for folder in (path, os.path.join(path, ".claude", "progress")):
+        own = os.path.join(folder, LOG)
+        if os.path.isfile(own):
+            return [own]
+        found = [os.path.join(folder, name, LOG) for name in _names_in(folder)]
+        found = [log for log in found if os.path.isfile(log)]
+        if found:
+            return sorted(found, key=os.path.getmtime, reverse=True)
+    raise BadInput(f"{path} holds no {LOG}, nor folders with one; name a log, a feature's folder or a .claude/progress")
+
+
+async def _whole_state(log: FileLog, only: frozenset[str] | None = None) -> RunState:
+    """The fold of everything in the file, the last line too where only its newline is missing."""
+    fold = (await fold_log(log, only=only)).fold
+    fragment = await log.fragment()
+    if fragment.strip():
+        fold.state.lines += 1
+        last = parse(fragment)
+        if isinstance(last, Line):
+            fold.apply(last)
+        elif isinstance(last, Malformed):
+            fold.note_malformed(f"torn last line, set aside: {last.reason}")
+    return fold.state
+
+
+async def _verify(log: FileLog, *, must_be_chained: bool, in_flight: bool) -> Verdict:
+    verifier = Verifier(must_be_chained=must_be_chained)
+    async for batch in log.read():
+        verifier.feed(batch.data)
+    return verifier.verdict(b"" if in_flight else await log.fragment())
+
+
+async def _nth_from_end(log: Log, wanted: Filter, count: int) -> Position:
+    """The position before the last `count` lines that are wanted."""
+    if count <= 0:
+        async for batch in log.read_back():
+            return batch.end
+        return START
+    async for batch in log.read_back():
+        for line in reversed(list(_lines(batch, wanted))):
+            count -= 1
+            if count == 0:
+                return line.cursor - len(line.raw) - 1
+    return START
+
+
+def _lines(batch: Batch, wanted: Filter) -> list[LogLine]:
+    found: list[LogLine] = []
+    cursor = batch.start
+    for raw in batch.data.split(b"\n")[:-1]:
+        cursor += len(raw) + 1
+        line = parse(raw)
+        if line is not None and wanted.admits(line):
+            found.append(LogLine(cursor, raw, line))
+    return found
+
+
+def _readable(path: str) -> str:
+    if not os.path.exists(path):
+        raise BadInput(f"there is no {path}; name a log, a folder with one, or a run (`holdfast ls` lists them)")
+    if not os.path.isfile(path):
+        raise BadInput(f"{path} is not a file; name a log, or a folder with one")
+    if not os.access(path, os.R_OK):
+        raise BadInput(f"{path} may not be read by this user")
+    return path
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
