@@ -54,6 +54,7 @@ class Analysis(msgspec.Struct, frozen=True):
     last_seq: int | None
     gaps: tuple[SeqGap, ...]
     checkpoint: CheckpointReached | None
+    planned: bool
     tasks: dict[str, Task]
     pending: tuple[str, ...]
     active_agents: tuple[ActiveAgent, ...]
@@ -128,6 +129,7 @@ def analyze(state: RunState) -> Analysis:
         last_seq=session.seen[-1][1] if session else None,
         gaps=tuple(gaps_of(session)) if session else (),
         checkpoint=checkpoint,
+        planned=state.plan is not None,
         tasks=tasks,
         pending=tuple(name for name, task in state.tasks.items() if task.status is TaskStatus.PENDING),
         active_agents=tuple(

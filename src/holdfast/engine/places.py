@@ -1,5 +1,22 @@
-"""Where the home is: for the shells above, which do not know the store."""
+"""Where things are: for the shells above, which do not know the store."""
 
-from holdfast.store.layout import default_home
+import os
 
-__all__ = ["default_home"]
+from holdfast.store.layout import LOG, default_home, run_folder, runs_folder
+
+__all__ = ["default_home", "log_of", "run_of"]
+
+
+def log_of(home: str, run_id: str) -> str:
+    return os.path.join(run_folder(home, run_id), LOG)
+
+
+def run_of(home: str, path: str) -> str | None:
+    """The run whose folder, or whose log, a path is; None when it is neither."""
+    if not os.path.exists(path):
+        return None
+    real = os.path.realpath(path)
+    folder = os.path.dirname(real) if os.path.basename(real) == LOG else real
+    if os.path.dirname(folder) != os.path.realpath(runs_folder(home)):
+        return None
+    return os.path.basename(folder) if os.path.exists(os.path.join(folder, LOG)) else None

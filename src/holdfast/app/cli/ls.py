@@ -2,7 +2,6 @@
 
 import sys
 
-from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.screen import columns, moment, paint, paint_status, plain, shortened, terminal_width
 from holdfast.engine.listing import ListedRun, list_runs, search_messages
 from holdfast.engine.places import default_home
@@ -15,13 +14,21 @@ _EXAMPLES = """\
 
 
 def run(arguments: list[str]) -> int:
+    if not arguments:  # the everyday call: not even the argument parser is loaded
+        return _list(as_json=False)
+    from holdfast.app.cli.arguments import Parser
+
     parser = Parser("ls", "The runs there are, and how each stands.", _EXAMPLES)
     parser.add_argument("--search", metavar="WORDS", help="messages, in any run, that contain these words")
     options = parser.parse_args(arguments)
     if options.search is not None:
         return _search(options.search, as_json=options.json)
+    return _list(as_json=options.json)
+
+
+def _list(*, as_json: bool) -> int:
     runs = list_runs(default_home())
-    if options.json:
+    if as_json:
         _print_json([{"id": run.id, "status": run.status, **run.summary._asdict()} for run in runs])
     elif runs:
         _print_table(runs)

@@ -1,0 +1,71 @@
+"""`holdfast analyze`: an interrupted log, ours or another tool's, as the Resume Protocol reads it."""
+
+import asyncio
+import json
+import os
+from typing import Any
+
+import msgspec
+
+from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.report import report
+from holdfast.core.analysis import Analysis
+from holdfast.core.state import Issue
+from holdfast.engine.naming import find_run
+from holdfast.engine.places import default_home, log_of
+from holdfast.engine.service import analyze_log, logs_under
+from holdfast.leaf.errors import OK, NoSuchRun, NothingToDo
+
+_EXAMPLES = """\
+  holdfast analyze .claude/progress                 every feature of a project
+  holdfast analyze events.jsonl --json | jq .decision
+  holdfast analyze auth-system                      a run of ours, by name"""
+
+
+def run(arguments: list[str]) -> int:
+    parser = Parser(
+        "analyze",
+        "What an interrupted session left behind, and how to go on: by itself, or with which choices.\n"
+        "Reads any log in the Resume Protocol's format. Changes nothing.",
+        _EXAMPLES,
+    )
+    parser.add_argument("path", metavar="PATH", help="a log, a feature's folder, a .claude/progress, or a run")
+    options = parser.parse_args(arguments)
+    logs = _logs(options.path)
+    analyses = [asyncio.run(analyze_log(log)) for log in logs]
+    for number, analysis in enumerate(analyses):
+        if options.json:
+            print(json.dumps(as_json(analysis), ensure_ascii=False))
+        else:
+            print("\n" * bool(number) + report(analysis))
+    if all(analysis.sid is None for analysis in analyses):
+        raise NothingToDo(f"{options.path} holds no events: there is nothing to resume")
+    return OK
+
+
+def _logs(path: str) -> list[str]:
+    if not os.path.exists(path) and os.sep not in path:
+        try:
+            return [log_of(default_home(), find_run(default_home(), path))]
+        except NoSuchRun:
+            pass  # neither: say so about the path
+    return logs_under(path)
+
+
+def as_json(analysis: Analysis) -> dict[str, Any]:
+    """The analysis as scripts get it."""
+    found: dict[str, Any] = msgspec.to_builtins(analysis)
+    found["tasks"] = {name: _without_nulls(task) for name, task in found["tasks"].items()}
+    found["active_agents"] = [agent.name for agent in analysis.active_agents]
+    found["agents"] = {agent.name: msgspec.to_builtins(agent) for agent in analysis.active_agents}
+    found["issues"] = [_issue(issue) for issue in analysis.issues]
+    found["warnings"] = [_issue(warning) for warning in analysis.warnings]
+    return found
+
+
+def _issue(issue: Issue) -> dict[str, Any]:
+    return {**issue.detail, "type": issue.type, "seq": issue.seq, "agent": issue.agent, "task": issue.task}
+
+
+def _without_nulls(task: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in task.items() if value is not None}

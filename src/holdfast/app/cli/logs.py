@@ -1,0 +1,70 @@
+"""`holdfast logs`: a run's events, as they were or as they come."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.screen import moment, paint, plain, shortened, terminal_width
+from holdfast.core.codec import Line, Malformed, data_of
+from holdfast.engine.naming import find_run
+from holdfast.engine.places import default_home
+from holdfast.engine.service import Filter, LogLine, follow_log, read_log
+from holdfast.leaf.errors import OK
+
+_EXAMPLES = """\
+  holdfast logs auth-system -n 20          the last twenty
+  holdfast logs auth-system -f             as they come; Ctrl-C ends it, and ends nothing else
+  holdfast logs auth-system --type 'task.*' --type checkpoint
+  holdfast logs auth-system --json | jq 'select(.type == "task.failed") | .data'"""
+
+
+def run(arguments: list[str]) -> int:
+    parser = Parser("logs", "A run's events, oldest first. With --json each is printed as it stands.", _EXAMPLES)
+    parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on with each event as it is written")
+    parser.add_argument("-n", "--last", type=_count, metavar="N", help="only the last N")
+    parser.add_argument(
+        "--type", action="append", default=[], metavar="TYPE", help="only these types; patterns such as task.* too"
+    )
+    options = parser.parse_args(arguments)
+    home = default_home()
+    source = follow_log if options.follow else read_log
+    lines = source(home, find_run(home, options.run), Filter(tuple(options.type)), last=options.last)
+    asyncio.run(_print_all(lines, as_json=options.json))
+    return OK
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines")
+    return int(text)
+
+
+async def _print_all(lines: AsyncIterator[LogLine], *, as_json: bool) -> None:
+    width = terminal_width() if sys.stdout.isatty() else None
+    async for _, raw, line in lines:
+        if as_json:
+            if isinstance(line, Line):
+                print(raw.decode(errors="backslashreplace").rstrip())
+        else:
+            print(_told(line, width))
+        sys.stdout.flush()
+
+
+def _told(line: Line | Malformed, width: int | None) -> str:
+    if isinstance(line, Malformed):
+        return paint(f"{'':19}  (unreadable line: {plain(line.reason)})", "red")
+    who = f" {line.agent}" if line.agent else ""
+    detail = plain(", ".join(f"{key}={_brief(value)}" for key, value in data_of(line).items() if value is not None))
+    head = f"{moment(line.ts):19}  {plain(line.type):26}{plain(who)} "
+    if width is not None:
+        detail = shortened(detail, max(20, width - len(head)))
+    return f"{paint(head, 'cyan' if line.type.startswith('session.') else None)}{detail}"
+
+
+def _brief(value: Any) -> str:
+    text = value if isinstance(value, str) else str(value)
+    return shortened(text, 200)

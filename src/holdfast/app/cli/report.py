@@ -1,0 +1,173 @@
+"""The Resume Protocol's reports, as a person reads them on a terminal."""
+
+from collections.abc import Iterator
+
+from holdfast.app.cli.screen import moment, paint, paint_status, plain
+from holdfast.core.analysis import Analysis
+from holdfast.core.decision import Case
+from holdfast.core.state import CheckpointReached, Issue, TaskStatus
+
+_MOST = 20
+
+
+def report(analysis: Analysis) -> str:
+    return "\n".join((*_heading(analysis), *_BODIES[analysis.decision.case](analysis), *_log_notes(analysis)))
+
+
+def _heading(analysis: Analysis) -> Iterator[str]:
+    title = f'Resume Analysis for feature "{plain(analysis.feature or "?")}":'
+    yield paint(title, "bold")
+    yield "=" * max(45, len(title))
+    yield ""
+    if analysis.sid is None:
+        return
+    state = "INTERRUPTED" if analysis.interrupted else "ended"
+    yield (
+        f"Session {plain(analysis.sid)}: {state}, {analysis.events} events, "
+        f"seq {analysis.first_seq}-{analysis.last_seq}, {_gaps(analysis)}"
+    )
+    yield ""
+
+
+def _auto(analysis: Analysis) -> Iterator[str]:
+    assert analysis.checkpoint is not None, "only a checkpoint lets a run go on by itself"
+    yield from _tasks(analysis)
+    yield from _agents(analysis)
+    yield paint("Auto-Resume:", "green")
+    yield f"  1. Checkpoint {_checkpoint(analysis.checkpoint)} found"
+    yield "  2. No unresolved errors, blockers, or failures after checkpoint"
+    yield f"  3. Next step: {plain(analysis.decision.next_step or 'as planned')}"
+    yield "  4. It can go on by itself"
+
+
+def _issues(analysis: Analysis) -> Iterator[str]:
+    if analysis.checkpoint is not None:
+        yield f"Last checkpoint: {_checkpoint(analysis.checkpoint)}"
+    else:
+        yield "No checkpoint found."
+    yield ""
+    yield paint("Issues found after checkpoint:", "red")
+    for number, issue in enumerate(analysis.issues[:_MOST], start=1):
+        yield f"  {number}. [{issue.type}] {plain(_issue(issue))}"
+    yield from _more(len(analysis.issues))
+    yield ""
+    yield from _agents(analysis)
+    yield from _options(analysis)
+
+
+def _no_checkpoint(analysis: Analysis) -> Iterator[str]:
+    if analysis.checkpoint is None:
+        yield "No checkpoint found — session interrupted during early execution."
+    else:
+        yield f"Checkpoint {_checkpoint(analysis.checkpoint)} is marked as no place to resume from."
+    yield ""
+    started = [name for name, task in analysis.tasks.items() if task.status is TaskStatus.IN_PROGRESS]
+    completed = sum(task.status is TaskStatus.COMPLETE for task in analysis.tasks.values())
+    yield "Session state:"
+    yield f"  - Plan created: {'yes' if analysis.planned else 'no'}"
+    listed = ", ".join(f"Task #{plain(name)} — IN_PROGRESS" for name in started[:_MOST])
+    yield f"  - Tasks started: {len(analysis.tasks)}" + (f" ({listed})" if listed else "")
+    yield f"  - Tasks completed: {completed}"
+    yield ""
+    yield from _agents(analysis)
+    yield "Recommendation: Restart feature implementation from the beginning."
+    if analysis.planned:
+        yield "The plan from the interrupted session is available for reference."
+    yield ""
+    yield from _options(analysis)
+
+
+def _complete(analysis: Analysis) -> Iterator[str]:
+    if analysis.sid is None:
+        yield "No session found: there is nothing to resume."
+    else:
+        yield from _tasks(analysis)
+        yield paint("The session ended normally: there is nothing to resume.", "green")
+
+
+_BODIES = {
+    Case.AUTO: _auto,
+    Case.ISSUES: _issues,
+    Case.NO_CHECKPOINT: _no_checkpoint,
+    Case.COMPLETE: _complete,
+}
+
+
+def _tasks(analysis: Analysis) -> Iterator[str]:
+    if not analysis.tasks:
+        return
+    yield "Task state:"
+    for name, task in list(analysis.tasks.items())[:_MOST]:
+        summary = f" — {plain(task.summary)}" if task.summary else ""
+        cut_off = " (interrupted)" if task.status is TaskStatus.IN_PROGRESS and analysis.interrupted else ""
+        yield f"  - Task #{plain(name)}: {paint_status(task.status)}{cut_off}{summary}"
+    yield from _more(len(analysis.tasks))
+    yield ""
+
+
+def _agents(analysis: Analysis) -> Iterator[str]:
+    if not analysis.active_agents:
+        return
+    yield "Active agents at interruption:"
+    for agent in analysis.active_agents[:_MOST]:
+        about = [f"Task #{agent.task}" if agent.task else None, f"branch: {agent.branch}" if agent.branch else None]
+        known = ", ".join(part for part in about if part)
+        yield f"  - {plain(agent.name)}" + (f" ({plain(known)})" if known else "")
+    yield ""
+
+
+def _options(analysis: Analysis) -> Iterator[str]:
+    yield "Options:"
+    for option in analysis.decision.options:
+        yield f"  {option.key}. {plain(option.label)}"
+        if option.warning:
+            yield paint(f"     warning: {plain(option.warning)}", "yellow")
+
+
+def _log_notes(analysis: Analysis) -> Iterator[str]:
+    """What is the matter with the log itself: never silent."""
+    notes = [
+        *(f"line {note.line}: {note.reason}" for note in analysis.malformed),
+        *(f"line {note.line}: {note.reason}" for note in analysis.duplicates),
+        *(f"seq {gap.expected_seq}-{gap.actual_seq - 1} missing" for gap in analysis.gaps),
+        *(f"warning (seq {warning.seq}): {_message(warning)}" for warning in analysis.warnings),
+    ]
+    if analysis.first_seq:
+        notes.append(f"the session begins at seq {analysis.first_seq}: its first events are missing")
+    if notes:
+        yield ""
+        yield "Notes on the log:"
+        yield from (f"  - {plain(note)}" for note in notes[:_MOST])
+        yield from _more(len(notes))
+
+
+def _gaps(analysis: Analysis) -> str:
+    missing = sum(gap.missing_count for gap in analysis.gaps)
+    return f"{missing} missing in {len(analysis.gaps)} gaps" if analysis.gaps else "no gaps"
+
+
+def _checkpoint(checkpoint: CheckpointReached) -> str:
+    when = f", {moment(checkpoint.ts)}" if checkpoint.ts else ""
+    return f'"{plain(checkpoint.label)}" (seq {checkpoint.seq}{when})'
+
+
+def _issue(issue: Issue) -> str:
+    detail = issue.detail
+    if issue.type == "task.failed":
+        attempts = f" (attempts: {detail['attempts']})" if detail.get("attempts") is not None else ""
+        return f"Task #{issue.task} — {detail.get('error') or 'failed'}{attempts}"
+    if issue.type == "error.encountered":
+        place = ":".join(str(part) for part in (detail.get("file"), detail.get("line")) if part is not None)
+        return f"{place + ' — ' if place else ''}{detail.get('error') or 'error'} (resolved: false)"
+    return _message(issue)
+
+
+def _message(issue: Issue) -> str:
+    """The text of a blocker or a warning, whatever its writer called the field."""
+    texts = [issue.detail.get(key) for key in ("message", "description", "blocker", "reason", "warning", "text")]
+    return next((str(text) for text in texts if text), str(issue.detail))
+
+
+def _more(count: int) -> Iterator[str]:
+    if count > _MOST:
+        yield f"  … and {count - _MOST} more (--json has them all)"
