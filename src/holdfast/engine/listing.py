@@ -3,12 +3,10 @@
 Imports as little as it can: `holdfast ls` must start as fast as Python does.
 """
 
-import os
 from typing import NamedTuple
 
+from holdfast.engine.places import is_owned
 from holdfast.store.catalog import Catalog, Hit, Row, Summary
-from holdfast.store.layout import LOCK, run_folder
-from holdfast.store.lock import is_held
 
 
 class ListedRun(NamedTuple):
@@ -45,4 +43,4 @@ def _current(home: str) -> list[Row]:
 def _status(home: str, row: Row) -> str:
     if row.summary.condition != "open":
         return row.summary.condition
-    return "running" if is_held(os.path.join(run_folder(home, row.id), LOCK)) else "interrupted"
+    return "running" if is_owned(home, row.id) else "interrupted"

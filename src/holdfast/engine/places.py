@@ -1,14 +1,19 @@
-"""Where things are: for the shells above, which do not know the store."""
+"""Where things are, and whether somebody is there: for the shells above, which do not know the store."""
 
 import os
 
-from holdfast.store.layout import LOG, default_home, run_folder, runs_folder
+from holdfast.store.layout import LOCK, LOG, default_home, run_folder, runs_folder
+from holdfast.store.lock import is_held
 
-__all__ = ["default_home", "log_of", "run_of"]
+__all__ = ["default_home", "is_owned", "log_of", "run_of"]
 
 
 def log_of(home: str, run_id: str) -> str:
     return os.path.join(run_folder(home, run_id), LOG)
+
+
+def is_owned(home: str, run_id: str) -> bool:
+    return is_held(os.path.join(run_folder(home, run_id), LOCK))
 
 
 def run_of(home: str, path: str) -> str | None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 
@@ -28,6 +29,17 @@ def sync_directory(path: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def make_directories(path: str) -> None:
+    """As `os.makedirs`, and each new name is durable in the directory above it."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    make_directories(parent)
+    with suppress(FileExistsError):  # another process was as quick
+        os.mkdir(path, 0o700)
+    sync_directory(parent)
 
 
 def replace(path: str, data: bytes, disk: Disk = REAL) -> None:

@@ -9,7 +9,7 @@ from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.errors import BadInput, NoSuchRun, RunExists, StorageFailed
 from holdfast.store import owner, snapshot
 from holdfast.store.base import Desk, Holder, Snapshot
-from holdfast.store.disk import REAL, Disk, replace, sync_directory
+from holdfast.store.disk import REAL, Disk, make_directories, replace, sync_directory
 from holdfast.store.inbox import FileInbox
 from holdfast.store.journal import FileJournal
 from holdfast.store.layout import INBOX, LOCK, LOG, SNAPSHOT, run_folder, runs_folder
@@ -20,7 +20,7 @@ from holdfast.store.watch import Watcher
 
 class FileStore:
     def __init__(self, home: str, *, clock: Clock = now, disk: Disk = REAL) -> None:
-        self.home = home
+        self.home = os.path.abspath(home)
         self._clock = clock
         self._disk = disk
         self._watcher = Watcher()
@@ -28,12 +28,12 @@ class FileStore:
     async def create(self, run_id: str) -> None:
         folder = self._named(run_id)
         try:
-            os.makedirs(runs_folder(self.home), mode=0o700, exist_ok=True)
+            make_directories(runs_folder(self.home))
             os.mkdir(folder, 0o700)
             for name in (INBOX, LOG):  # the log last: a folder without one is no run yet
                 os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            for path in (folder, runs_folder(self.home), self.home, os.path.dirname(self.home)):
-                sync_directory(path)
+            sync_directory(folder)
+            sync_directory(runs_folder(self.home))
         except FileExistsError:
             raise RunExists(f"run {run_id} is there already; choose another name, or resume it") from None
         except OSError as error:

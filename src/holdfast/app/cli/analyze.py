@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import sys
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,7 +14,7 @@ from holdfast.app.cli.report import report
 from holdfast.core.analysis import Analysis
 from holdfast.core.state import Issue
 from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home, log_of
+from holdfast.engine.places import default_home, is_owned, log_of, run_of
 from holdfast.engine.service import analyze_log, logs_under
 from holdfast.leaf.errors import OK, NoSuchRun, NothingToDo
 
@@ -31,7 +33,7 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("path", metavar="PATH", help="a log, a feature's folder, a .claude/progress, or a run")
     options = parser.parse_args(arguments)
-    logs = _logs(options.path)
+    logs = logs_of(options.path)
     analyses = [asyncio.run(analyze_log(log)) for log in logs]
     for number, analysis in enumerate(analyses):
         if options.json:
@@ -43,13 +45,16 @@ def run(arguments: list[str]) -> int:
     return OK
 
 
-def _logs(path: str) -> list[str]:
-    if not os.path.exists(path) and os.sep not in path:
-        try:
-            return [log_of(default_home(), find_run(default_home(), path))]
-        except NoSuchRun:
-            pass  # neither: say so about the path
-    return logs_under(path)
+def logs_of(name: str) -> list[str]:
+    """The logs that a path or a run's name means."""
+    home = default_home()
+    if not os.path.exists(name) and os.sep not in name:
+        with suppress(NoSuchRun):  # neither: say so about the path
+            name = log_of(home, find_run(home, name))
+    run_id = run_of(home, name)
+    if run_id is not None and is_owned(home, run_id):
+        sys.stderr.write(f"{run_id} is at work now: this is how it would resume if it died here\n")
+    return logs_under(name)
 
 
 def as_json(analysis: Analysis) -> dict[str, Any]:
