@@ -50,7 +50,7 @@ test: setup ## the tests, without the long ones (PYTEST_ARGS="-n 2 -k journal")
 torture: setup ## the long tests
 	@.venv/bin/python -m pytest -q -m torture --timeout 3600 tests $(PYTEST_ARGS)
 
-check: setup ## format, lint, types, import rules, lock file
+check: setup ## format, lint, types, import rules, generated docs, lock file
 	@echo "check: format"
 	@.venv/bin/ruff format --check --quiet . || { echo "check: not formatted (above); make fmt" >&2; exit 1; }
 	@echo "check: lint"
@@ -59,6 +59,8 @@ check: setup ## format, lint, types, import rules, lock file
 	@.venv/bin/mypy --no-error-summary
 	@echo "check: imports"
 	@said=$$(.venv/bin/lint-imports --no-logo 2>&1) || { echo "$$said" >&2; exit 1; }
+	@echo "check: reference"
+	@.venv/bin/python scripts/reference.py --check
 	@echo "check: lock"
 	@$(UV_LOCK) --check --python .venv/bin/python || { echo "check: uv.lock is not up to date; make lock" >&2; exit 1; }
 

@@ -2,7 +2,6 @@
 
 HoldfastError                 1  the work failed
 ├── StorageFailed             1  a disk refused a write: nothing of it was acknowledged
-├── LogDamaged                1  a log is not what was written
 ├── BadInput                  2  wrong usage, or input that cannot be used
 │   ├── PlanRejected          2  a plan with a cycle, an unknown id, a duplicate
 │   └── RunExists             2  a run with that id is there already
@@ -27,10 +26,6 @@ class HoldfastError(Exception):
 
 
 class StorageFailed(HoldfastError):
-    pass
-
-
-class LogDamaged(HoldfastError):
     pass
 
 

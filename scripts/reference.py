@@ -1,0 +1,100 @@
+"""Writes docs/reference.md from the program itself: its help, its exit codes, its event types.
+
+.venv/bin/python scripts/reference.py            write it
+.venv/bin/python scripts/reference.py --check    exit 1 when it is not what would be written
+"""
+
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import msgspec
+
+from holdfast.app.cli.main import COMMANDS
+from holdfast.core.events import TYPES
+from holdfast.leaf import errors
+
+_PYTHON = (3, 11)  # others lay out the same help a little differently
+_TARGET = os.path.join(os.path.dirname(__file__), "..", "docs", "reference.md")
+
+
+def reference() -> str:
+    return "\n".join(
+        (
+            "# Reference",
+            "",
+            "*Made by `scripts/reference.py` from the program itself.*",
+            "",
+            "## Commands",
+            "",
+            *_commands(),
+            "## Exit codes",
+            "",
+            "The same for every command. A message on stderr says what, why, and what to do next.",
+            "",
+            *_exit_codes(),
+            "",
+            "## Events",
+            "",
+            "The `type` of a line and the fields of its `data`. Unknown types are kept and shown, never acted on.",
+            "",
+            *_events(),
+            "",
+        )
+    )
+
+
+def _commands() -> Iterator[str]:
+    for arguments in ((), *((name,) for name in COMMANDS)):
+        yield f"### `{' '.join(('holdfast', *arguments))}`"
+        yield ""
+        yield "```"
+        yield _help(*arguments)
+        yield "```"
+        yield ""
+
+
+def _help(*arguments: str) -> str:
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+    environment.pop("HOLDFAST_HOME", None)
+    command = [sys.executable, "-m", "holdfast", *arguments, "--help"]
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.rstrip()
+
+
+def _exit_codes() -> Iterator[str]:
+    yield "```"
+    yield from (inspect.getdoc(errors) or "").split("\n\n")[1].splitlines()
+    yield f"(success)                     {errors.OK}  ok"
+    yield f"(Ctrl-C)                    {errors.INTERRUPTED}  interrupted"
+    yield "```"
+
+
+def _events() -> Iterator[str]:
+    yield "| type | data | |"
+    yield "|---|---|---|"
+    for name, kind in TYPES.items():
+        fields = ", ".join(f"`{field.encode_name}`" for field in msgspec.structs.fields(kind))
+        about = " ".join((kind.__doc__ or "").split()) if kind.__doc__ and "__doc__" in vars(kind) else ""
+        yield f"| `{name}` | {fields} | {about} |"
+
+
+def main() -> int:
+    if sys.version_info[:2] != _PYTHON:
+        print(f"reference: not checked, it quotes the argparse of Python {_PYTHON}", file=sys.stderr)
+        return 0
+    text = reference()
+    if "--check" not in sys.argv[1:]:
+        with open(_TARGET, "w", encoding="utf-8") as file:
+            file.write(text)
+        return 0
+    with open(_TARGET, encoding="utf-8") as file:
+        fresh = file.read() == text
+    if not fresh:
+        print("docs/reference.md is stale: run scripts/reference.py", file=sys.stderr)
+    return 0 if fresh else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
