@@ -88,7 +88,8 @@ class FileJournal:
         for entry in entries:
             try:
                 check_expected(head, entry.expect)
-                batch, head, seq = stamp(self._desk, head, seq, entry.drafts, continuing=bool(stamped))
+                begun = head.position > self._head.position
+                batch, head, seq = stamp(self._desk, head, seq, entry.drafts, continuing=begun)
             except Exception as refusal:  # noqa: BLE001 - this entry's own fault; the others go on
                 entry.settle(refusal)
             else:
