@@ -16,7 +16,7 @@ from holdfast.core.state import Issue
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, is_owned, log_of, run_of
 from holdfast.engine.service import analyze_log, logs_under
-from holdfast.leaf.errors import OK, NoSuchRun, NothingToDo
+from holdfast.leaf.errors import OK, NoSuchRun
 
 _EXAMPLES = """\
   holdfast analyze .claude/progress                 every feature of a project
@@ -33,15 +33,12 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("path", metavar="PATH", help="a log, a feature's folder, a .claude/progress, or a run")
     options = parser.parse_args(arguments)
-    logs = logs_of(options.path)
-    analyses = [asyncio.run(analyze_log(log)) for log in logs]
-    for number, analysis in enumerate(analyses):
+    for number, log in enumerate(logs_of(options.path)):
+        analysis = asyncio.run(analyze_log(log))
         if options.json:
             print(json.dumps(as_json(analysis), ensure_ascii=False))
         else:
             print("\n" * bool(number) + report(analysis))
-    if all(analysis.sid is None for analysis in analyses):
-        raise NothingToDo(f"{options.path} holds no events: there is nothing to resume")
     return OK
 
 

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import shutil
+import sys
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.report import report
@@ -62,12 +65,13 @@ def _title(number: int, text: str) -> str:
 
 
 def _next_steps(run_id: str) -> str:
+    program = "holdfast" if shutil.which("holdfast") else os.path.relpath(sys.argv[0])
     return (
         f"\nLook around:\n"
-        f"  holdfast ls\n"
-        f"  holdfast show {run_id}\n"
-        f"  holdfast logs {run_id} --type 'session.*' --type 'log.*'\n"
-        f"  holdfast verify {run_id}"
+        f"  {program} ls\n"
+        f"  {program} show {run_id}\n"
+        f"  {program} logs {run_id} --type 'session.*' --type 'log.*'\n"
+        f"  {program} verify {run_id}"
     )
 
 
