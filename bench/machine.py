@@ -18,6 +18,7 @@ def facts() -> dict[str, str]:
         "Python": f"{platform.python_implementation()} {platform.python_version()}, msgspec {msgspec.__version__}",
         "kernel": f"{platform.system()} {platform.release()}",
         "filesystem": _filesystem(bench_folder()),
+        "load": f"{os.getloadavg()[2]:.1f} processes ready to run, over the last 15 minutes",
         "Holdfast": holdfast.__version__,
     }
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from holdfast.core.codec import Line, parse
+from holdfast.core import ranges
+from holdfast.core.codec import CODEC, Line, Unfit, parse
 from holdfast.core.decision import Decision, decide_resume
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.state import CheckpointReached, Issue, Note, RunState, Session, Task, TaskStatus
@@ -67,8 +68,12 @@ class Analysis(msgspec.Struct, frozen=True):
 
 
 def detect(newest_first: Iterable[bytes]) -> tuple[str | None, bool]:
-    """The newest session and whether it was cut off, from a log's lines read from its end."""
+    """The newest session and whether it was cut off, from a log's lines read from its end.
+
+    It stops where another session begins. So of sessions that wrote at the same time it knows only the last.
+    """
     sid: str | None = None
+    seen: list[list[int]] = []
     for raw in newest_first:
         line = parse(raw)
         if not isinstance(line, Line):
@@ -77,32 +82,51 @@ def detect(newest_first: Iterable[bytes]) -> tuple[str | None, bool]:
             sid = line.sid
         if line.sid != sid:
             break
-        if line.type == SessionEnd.type:
+        counts = ranges.add(seen, line.seq)  # of two with one number, the later does: it was read first
+        if counts and _is_end(line):
             return sid, False
     return sid, sid is not None
 
 
+def _is_end(line: Line) -> bool:
+    try:
+        return line.type == SessionEnd.type and CODEC.event(line) is not None
+    except Unfit as unfit:
+        return unfit.without is not None
+
+
 def interrupted_sessions(state: RunState) -> list[str]:
     """Sessions without an end that no later session resumed, newest first."""
-    order = list(state.sessions.values())
-    went_on = [later is not None and continues(state, later) for later in (*order[1:], None)]
-    return [s.sid for s, resumed in zip(order, went_on, strict=True) if not s.ended and not resumed][::-1]
+    resumed = set(_went_on_with(state).values())
+    return [s.sid for s in reversed(state.sessions.values()) if not s.ended and s.sid not in resumed]
 
 
 def continues(state: RunState, session: Session) -> bool:
-    """True when this session goes on with the work of the one before it in the log."""
+    """True when this session goes on with the work of an earlier one in the log."""
     return session.resumed or state.run is not None
 
 
 def lineage(state: RunState, sid: str) -> frozenset[str]:
     """The session and the sittings before it that it, step by step, resumed."""
-    order = list(state.sessions.values())
-    index = next(i for i, session in enumerate(order) if session.sid == sid)
-    members = {sid}
-    while index > 0 and continues(state, order[index]):
-        index -= 1
-        members.add(order[index].sid)
+    went_on_with = _went_on_with(state)
+    members = [sid]
+    while members[-1] in went_on_with:
+        members.append(went_on_with[members[-1]])
     return frozenset(members)
+
+
+def _went_on_with(state: RunState) -> dict[str, str]:
+    """For each session that resumed: the newest one before it that was cut off; if none was, the one before it."""
+    found: dict[str, str] = {}
+    previous: str | None = None
+    cut_off: list[str] = []
+    for session in state.sessions.values():
+        if previous is not None and continues(state, session):
+            found[session.sid] = cut_off.pop() if cut_off else previous
+        if not session.ended:
+            cut_off.append(session.sid)
+        previous = session.sid
+    return found
 
 
 def session_to_resume(state: RunState) -> str | None:
@@ -113,7 +137,7 @@ def session_to_resume(state: RunState) -> str | None:
 def analyze(state: RunState) -> Analysis:
     """The analysis of the newest session in a state.
 
-    For another session, fold its `lineage` alone and analyze that.
+    The state must be the fold of that session's `lineage` alone, which most often is the whole log.
     """
     session = next(reversed(state.sessions.values()), None)
     interrupted = session is not None and not session.ended

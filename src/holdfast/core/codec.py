@@ -5,17 +5,25 @@ somebody needs it, which for most of a long log is never. An unknown type, or on
 a head like any other: it is counted and shown, and nobody acts on it.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from holdfast.core.events import TYPES
-from holdfast.core.events.base import VERSION, Envelope, Event, Seq
+from holdfast.core.events.base import NOTHING, VERSION, Envelope, Event, Seq
 
 _NO_DATA = msgspec.Raw(b"{}")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_CANNOT_UPCAST = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
+_HEAD = ("sid", "seq", "type", "v", "ts", "feature", "agent")
+_WORD = (str, int, float)
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
@@ -38,11 +46,20 @@ class Malformed(msgspec.Struct, frozen=True):
 
 
 class Unfit(Exception):
-    """An event of a known type whose data does not fit that type."""
+    """An event of a known type whose data does not fit that type. `without` is what is left of it, if enough is.
+
+    Enough is every field that the type cannot do without. A flag that cannot be read is taken for false: a
+    checkpoint is then no place to resume from, and an error not resolved.
+    """
+
+    def __init__(self, reason: str, without: Event | None = None) -> None:
+        super().__init__(reason)
+        self.without = without
 
 
 _decode_head = msgspec.json.Decoder(Line)
 _decode_any = msgspec.json.Decoder()
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -59,9 +76,23 @@ def parse(line: bytes) -> Line | Malformed | None:
     try:
         return _decode_head.decode(text)
     except msgspec.ValidationError as error:
-        return Malformed(f"not an event: {error}")
+        return _odd_head(text) or Malformed(f"not an event: {error}")
     except _UNREADABLE as error:
-        return Malformed(_why_unreadable(text, error))
+        mended = _without_half_characters(text)
+        return parse(mended) if mended != text else Malformed(_why_unreadable(text, error))
+
+
+def _odd_head(text: bytes) -> Line | None:
+    """A line that says who, which and what, though another field of its head is not what it should be."""
+    try:
+        fields = _decode_fields(text)
+        head = {name: _decode_any.decode(fields[name]) for name in _HEAD if name in fields}
+        line = msgspec.convert({name: head[name] for name in ("sid", "seq", "type")}, Line)
+    except (*_UNREADABLE, LookupError):
+        return None
+    version, data = head.get("v"), fields.get("data", _NO_DATA)
+    words = {name: str(head[name]) for name in ("ts", "feature", "agent") if isinstance(head.get(name), _WORD)}
+    return msgspec.structs.replace(line, v=version if type(version) is int else VERSION, data=data, **words)
 
 
 def is_json(line: bytes) -> bool:
@@ -69,25 +100,24 @@ def is_json(line: bytes) -> bool:
     try:
         _decode_any.decode(line)
     except _UNREADABLE:
-        return False
+        mended = _without_half_characters(line)
+        return mended != line and is_json(mended)
     return True
 
 
 def parse_lines(data: bytes) -> list[Line | Malformed | None]:
     """Every line of `data`, which ends with a newline, in order."""
-    count = data.count(b"\n")
-    # Inside a JSON value no newline stands between "}" and "{" (a comma would have to be there too), so when
-    # every newline does, each one ends a line of whole objects; as many objects as lines is one a line.
-    between = data.count(b"}\n{") + data.count(b"} \n{")
-    if between == count - 1 and data.startswith(b"{") and data.endswith((b"}\n", b"} \n")):
-        try:
-            lines: list[Line | Malformed | None] = list(_decode_head.decode_lines(data))
-        except _UNREADABLE:
-            pass
-        else:
-            if len(lines) == count:
-                return lines
-    return [parse(line) for line in data.split(b"\n")[:-1]]
+    lines = data.split(b"\n")
+    lines.pop()
+    try:
+        return list(map(_decode_head.decode, lines))
+    except _UNREADABLE:  # a line among them is odd: look at each
+        return list(map(parse, lines))
+
+
+def _without_half_characters(text: bytes) -> bytes:
+    """Programs that cut text in the middle of a character write half of it, escaped: JSON allows that, UTF-8 not."""
+    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], text)
 
 
 def _why_unreadable(text: bytes, error: Exception) -> str:
@@ -137,20 +167,52 @@ class Codec:
         decoder = self._decoders.get(line.type)
         if decoder is None or line.v > self.version:
             return None
-        data: bytes | memoryview = line.data if line.data != b"null" else _NO_DATA
+        data: bytes | msgspec.Raw = line.data if line.data != NOTHING else _NO_DATA
+        if line.v != self.version:
+            data = self._upcast(line, data)
         try:
-            if line.v == self.version:
-                return decoder.decode(data)
-            return msgspec.convert(self._upcast(line, _decode_any.decode(data)), self._types[line.type])
+            return decoder.decode(data)
+        except _UNREADABLE as error:
+            left = _what_fits(self._types[line.type], data)
+            raise Unfit(f"data does not fit {line.type}: {error}", left) from None
+
+    def _upcast(self, line: Line, data: bytes | msgspec.Raw) -> bytes:
+        try:
+            found = _decode_any.decode(data)
         except _UNREADABLE as error:
             raise Unfit(f"data does not fit {line.type}: {error}") from None
-
-    def _upcast(self, line: Line, data: Any) -> Any:
         for version in range(max(line.v, 0), self.version):
             step = self._upcasters.get((line.type, version))
             if step is not None:
-                data = step(data)
-        return data
+                try:
+                    found = step(found)
+                except _CANNOT_UPCAST as error:
+                    raise Unfit(f"data does not fit {line.type} v{version}: {error!r}") from error
+        try:
+            return _encode(found)
+        except _CANNOT_UPCAST as error:
+            raise Unfit(f"data does not fit {line.type}: {error}") from error
+
+
+def _what_fits(kind: type[Event], data: bytes | msgspec.Raw) -> Event | None:
+    """The event made of those fields that fit; None when one is missing that it cannot do without."""
+    try:
+        found = _decode_any.decode(data)
+        fields = msgspec.structs.fields(kind)
+        given = {f.encode_name: (f.type, found[f.encode_name]) for f in fields if f.encode_name in found}
+        fitting = {name: value for name, (type_, value) in given.items() if _fits(value, type_)}
+        flags = {name: False for name, (type_, _) in given.items() if type_ is bool and name not in fitting}
+        return msgspec.convert({**fitting, **flags}, kind)
+    except (*_UNREADABLE, TypeError):
+        return None
+
+
+def _fits(value: Any, type_: Any) -> bool:
+    try:
+        msgspec.convert(value, type_)
+    except _UNREADABLE:
+        return False
+    return True
 
 
 CODEC = Codec()

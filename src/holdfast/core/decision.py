@@ -14,6 +14,8 @@ from holdfast.core.plan import by_number, graph_of
 from holdfast.core.state import CheckpointReached, Issue, Plan, Task, TaskStatus
 from holdfast.leaf.errors import PlanRejected
 
+_NOT_WAITING = frozenset({TaskStatus.COMPLETE, TaskStatus.SKIPPED})
+
 
 class Case(StrEnum):
     AUTO = "auto"
@@ -94,14 +96,14 @@ def _left_without_input(skipped: tuple[str, ...], plan: Plan | None, tasks: Mapp
         waiting = graph_of(plan).dependents(skipped)
     except PlanRejected as error:
         return f"the plan cannot tell what depends on it: {error}"
-    unfinished = [name for name in waiting if name not in tasks or tasks[name].status is not TaskStatus.COMPLETE]
+    unfinished = [name for name in waiting if name not in tasks or tasks[name].status not in _NOT_WAITING]
     if not unfinished:
         return None
     return f"{_named(unfinished)} would be left without {'their' if len(unfinished) > 1 else 'its'} input"
 
 
 def _without_checkpoint(plan: Plan | None) -> tuple[Option, ...]:
-    with_plan = "reuse existing plan" if plan is not None else "same goal, no plan was made"
+    with_plan = "reuse existing plan" if plan is not None and plan.order else "same goal, no plan was made"
     return (
         Option("A", f"Restart from scratch ({with_plan})", Choice.RESTART),
         Option("B", "Restart from scratch (create new plan)", Choice.REPLAN),

@@ -10,10 +10,16 @@ applied, and a fold cannot take it back: it is listed in `repeated`, and the cal
 the lines that `Superseded` finds. Logs that Holdfast wrote never need that second pass.
 """
 
+from collections.abc import Sequence
+from itertools import islice
+
+from holdfast.core import ranges
 from holdfast.core.codec import CODEC, Line, Malformed, Unfit, parse_lines
 from holdfast.core.events import TYPES
 from holdfast.core.handlers import HANDLERS, Handler
 from holdfast.core.state import KEPT, Note, RunState, Session
+
+_TALK = TYPES.keys() - HANDLERS.keys()
 
 FOLD_VERSION = 1  # a snapshot made by another version of this file is not read, but made anew
 
@@ -33,27 +39,28 @@ class Fold:
         self.repeated: set[tuple[str, int]] = set()
         self._only = only
         self._without = without
+        self._latest: Session | None = None
 
     def feed(self, data: bytes) -> None:
         """Fold whole lines, each ended by a newline."""
-        state, without = self.state, self._without
-        for item in parse_lines(data):
-            state.lines += 1
-            if isinstance(item, Line):
-                if state.lines not in without:
-                    self.apply(item)
-            elif isinstance(item, Malformed):
-                self.note_malformed(item.reason)
+        items = parse_lines(data)
+        index = 0
+        while index < len(items):
+            index += self._pass_over_talk(items, index)
+            if index < len(items):
+                self._take(items[index])
+                index += 1
 
     def apply(self, line: Line) -> None:
         state = self.state
         if self._only is not None and line.sid not in self._only:
             return
         session = state.sessions.get(line.sid) or self._first_of_session(line)
+        self._latest = session
         newest = session.seen[-1]
         if line.seq == newest[1] + 1:
             newest[1] = line.seq
-        elif not _mark_seen(session.seen, line.seq):
+        elif not ranges.add(session.seen, line.seq):
             self._note_repeated(line)
         state.events += 1
         session.events += 1
@@ -62,7 +69,39 @@ class Fold:
         if handler is not None:
             self._handle(handler, line)
         elif line.type not in TYPES:
-            _count(state.unknown_types, line.type)
+            self._count_unknown(line.type)
+        elif line.v > CODEC.version:
+            self._count_unknown(f"{line.type} v{line.v}")
+
+    def _pass_over_talk(self, items: Sequence[Line | Malformed | None], start: int) -> int:
+        """Fold the lines from `start` on that move nothing but a number, and return how many they are.
+
+        They are most of a log, so they are counted together and not one by one.
+        """
+        session = self._latest
+        if session is None or self._without:
+            return 0
+        sid, newest, last = session.sid, session.seen[-1], None
+        seq = first = newest[1] + 1
+        for item in islice(items, start, None):
+            if item.__class__ is not Line or item.type not in _TALK or item.seq != seq or item.sid != sid:
+                break
+            if item.v != CODEC.version:
+                break
+            last, seq = item, seq + 1
+        if last is not None:
+            newest[1], session.last = last.seq, last.ts
+            session.events += seq - first
+            self.state.events += seq - first
+            self.state.lines += seq - first
+        return seq - first
+
+    def _take(self, item: Line | Malformed | None) -> None:
+        self.state.lines += 1
+        if isinstance(item, Malformed):
+            self.note_malformed(item.reason)
+        elif item is not None and self.state.lines not in self._without:
+            self.apply(item)
 
     def note_malformed(self, reason: str) -> None:
         self._note(self.state.malformed, reason)
@@ -72,11 +111,12 @@ class Fold:
             event = CODEC.event(line)
         except Unfit as unfit:
             self.note_malformed(str(unfit))
-            return
-        if event is None:  # a newer version than this program knows
-            _count(self.state.unknown_types, f"{line.type} v{line.v}")
-            return
-        handler(self.state, line, event)
+            event = unfit.without
+        else:
+            if event is None:  # a newer version than this program knows
+                self._count_unknown(f"{line.type} v{line.v}")
+        if event is not None:
+            handler(self.state, line, event)
 
     def _first_of_session(self, line: Line) -> Session:
         state = self.state
@@ -90,6 +130,13 @@ class Fold:
     def _note_repeated(self, line: Line) -> None:
         self.repeated.add((line.sid, line.seq))
         self._note(self.state.duplicates, f"session {line.sid} has seq {line.seq} twice: the later one counts")
+
+    def _count_unknown(self, name: str) -> None:
+        counts = self.state.unknown_types
+        if name in counts or len(counts) < KEPT:
+            counts[name] = counts.get(name, 0) + 1
+        else:
+            self.state.notes_dropped += 1
 
     def _note(self, notes: list[Note], reason: str) -> None:
         if len(notes) < KEPT:
@@ -116,27 +163,3 @@ class Superseded:
     @property
     def lines(self) -> frozenset[int]:
         return frozenset(self._older)
-
-
-def _mark_seen(seen: list[list[int]], seq: int) -> bool:
-    """Add one number to the ranges; False when it was in them already."""
-    for index, (first, last) in enumerate(seen):
-        if first <= seq <= last:
-            return False
-        if seq < first:
-            seen.insert(index, [seq, seq])
-            break
-    else:
-        seen.append([seq, seq])
-    index = 0
-    while index + 1 < len(seen):
-        if seen[index][1] + 1 >= seen[index + 1][0]:
-            seen[index][1] = seen.pop(index + 1)[1]
-        else:
-            index += 1
-    return True
-
-
-def _count(counts: dict[str, int], name: str) -> None:
-    if name in counts or len(counts) < KEPT:
-        counts[name] = counts.get(name, 0) + 1

@@ -1,5 +1,6 @@
 """What each event does to the state: one handler a type. Each knows the state and its line; none knows another."""
 
+from bisect import insort
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -82,7 +83,8 @@ def _session_start(state: RunState, line: Line, event: SessionStart) -> None:
     session.command, session.started = event.command, line.ts
     session.branch, session.mode = event.branch, event.mode
     state.feature = line.feature or event.feature or state.feature
-    if state.run is None and not session.resumed:
+    begins = session.events == 1  # one that comes late, or again, does not wipe what its own session did
+    if begins and state.run is None and not session.resumed:
         state.plan = None
         state.tasks.clear()
         state.agents.clear()
@@ -106,6 +108,8 @@ def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
         waves={wave.wave: Wave([str(task) for task in wave.task_ids]) for wave in event.waves},
         blocked_by=blocked_by,
     )
+    known = set(state.plan.order)
+    state.tasks = {n: t for n, t in state.tasks.items() if n in known or t.status is not TaskStatus.PENDING}
     for planned in event.tasks:
         task = state.tasks.setdefault(str(planned.id), Task())
         task.summary, task.agent = planned.summary or task.summary, planned.agent or task.agent
@@ -134,7 +138,7 @@ def _task_skipped(state: RunState, _: Line, event: TaskSkipped) -> None:
 def _task_failed(state: RunState, line: Line, event: TaskFailed) -> None:
     task = _moved(state, event.task_id, TaskStatus.FAILED)
     task.error, task.attempts = event.error, event.attempts
-    _raise_issue(state, line, event, task=str(event.task_id))
+    _keep(state, state.issues, line, _issue(state, line, event, task=str(event.task_id)))
 
 
 def _moved(state: RunState, task_id: str | int, status: TaskStatus) -> Task:
@@ -282,26 +286,27 @@ def _effect_unknown(state: RunState, _: Line, event: EffectUnknown) -> None:
 
 @_on(Checkpoint)
 def _checkpoint(state: RunState, line: Line, event: Checkpoint) -> None:
-    state.checkpoints.append(
-        CheckpointReached(
-            line.sid,
-            line.seq,
-            event.label,
-            event.branch,
-            event.commit,
-            event.plan_step,
-            event.resumable,
-            ts=line.ts,
-        )
+    reached = CheckpointReached(
+        line.sid,
+        line.seq,
+        event.label,
+        event.branch,
+        event.commit,
+        event.plan_step,
+        event.resumable,
+        ts=line.ts,
     )
-    state.issues = [issue for issue in state.issues if issue.seq > line.seq]
-    state.warnings = [warning for warning in state.warnings if warning.seq > line.seq]
+    order = {sid: rank for rank, sid in enumerate(state.sessions)}
+    insort(state.checkpoints, reached, key=lambda point: (order[point.sid], point.seq))
+    if _is_newest(state, line.sid):
+        state.issues = [issue for issue in state.issues if issue.seq > line.seq]
+        state.warnings = [warning for warning in state.warnings if warning.seq > line.seq]
 
 
 @_on(ErrorEncountered)
 def _error_encountered(state: RunState, line: Line, event: ErrorEncountered) -> None:
     if not event.resolved:
-        _raise_issue(state, line, event)
+        _keep(state, state.issues, line, _issue(state, line, event))
         return
     same = {"file": event.file, "error": event.error}
     state.issues = [
@@ -313,22 +318,30 @@ def _error_encountered(state: RunState, line: Line, event: ErrorEncountered) -> 
 
 @_on(BlockerReported)
 def _blocker_reported(state: RunState, line: Line, event: BlockerReported) -> None:
+    found = _issue(state, line, event, task=_name(event.task_id))
     if not event.resolved:
-        _raise_issue(state, line, event, task=_name(event.task_id))
+        _keep(state, state.issues, line, found)
+        return
+    same = (event.type, found.task, event.description)
+    state.issues = [i for i in state.issues if (i.type, i.task, i.detail.get("description")) != same]
 
 
 @_on(WarningLogged)
 def _warning_logged(state: RunState, line: Line, event: WarningLogged) -> None:
-    state.warnings.append(_issue(state, line, event))
-    del state.warnings[:-KEPT]
+    _keep(state, state.warnings, line, _issue(state, line, event))
 
 
-def _raise_issue(state: RunState, line: Line, event: Event, task: str | None = None) -> None:
+def _keep(state: RunState, kept: list[Issue], line: Line, issue: Issue) -> None:
+    """Not what an older session still writes, nor what stands later in the file but came before the checkpoint."""
     last = state.checkpoints[-1] if state.checkpoints else None
-    if last is not None and last.sid == line.sid and line.seq < last.seq:
-        return  # it stands later in the file, but happened before the checkpoint
-    state.issues.append(_issue(state, line, event, task))
-    del state.issues[:-KEPT]
+    passed = last is not None and last.sid == line.sid and line.seq < last.seq
+    if _is_newest(state, line.sid) and not passed:
+        kept.append(issue)
+        del kept[:-KEPT]
+
+
+def _is_newest(state: RunState, sid: str) -> bool:
+    return sid == next(reversed(state.sessions))
 
 
 def _issue(state: RunState, line: Line, event: Event, task: str | None = None) -> Issue:

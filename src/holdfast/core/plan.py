@@ -10,10 +10,17 @@ from holdfast.core.state import Plan
 from holdfast.leaf.errors import PlanRejected
 
 
-def by_number(task_id: str) -> list[tuple[int, int | str]]:
-    """A sort key for ids that people number: T-2 comes before T-10."""
-    parts = re.split(r"(\d+)", task_id)
-    return [(0, int(part)) if part.isdecimal() else (1, part) for part in parts if part]
+def by_number(task_id: str) -> list[tuple[int, int, str]]:
+    """A sort key for ids that people number: T-2 comes before T-10, and T-01 before T-1."""
+    parts = re.split(r"([0-9]+)", task_id)
+    return [*(_weight(part) for part in parts if part), (-1, 0, task_id)]
+
+
+def _weight(part: str) -> tuple[int, int, str]:
+    if part[0] not in "0123456789":
+        return 1, 0, part
+    digits = part.lstrip("0")  # the longer is the larger: no number is too long for that
+    return 0, len(digits), digits
 
 
 class PlanGraph(msgspec.Struct, frozen=True):
@@ -81,7 +88,7 @@ def _levels(tasks: Sequence[str], blocked_by: Mapping[str, Sequence[str]]) -> li
     try:
         sorter.prepare()
     except CycleError as error:
-        circle = " → ".join(reversed(error.args[1]))
+        circle = " → ".join(repr(task) for task in reversed(error.args[1]))
         raise PlanRejected(f"the plan goes in a circle: {circle}; remove one of these dependencies") from None
     place = {task: index for index, task in enumerate(tasks)}
     levels = []
@@ -93,10 +100,11 @@ def _levels(tasks: Sequence[str], blocked_by: Mapping[str, Sequence[str]]) -> li
 
 
 def _check_waves(tasks: Sequence[str], blocked_by: Mapping[str, Sequence[str]], waves: Sequence[Sequence[str]]) -> None:
+    known = set(tasks)
     wave_of: dict[str, int] = {}
     for number, wave in enumerate(waves, start=1):
         for task in wave:
-            if task not in tasks:
+            if task not in known:
                 raise PlanRejected(f"wave {number} names task {task!r}; the plan's tasks are {_listed(tasks)}")
             if task in wave_of:
                 raise PlanRejected(f"task {task!r} is in wave {wave_of[task]} and in wave {number}; keep one")

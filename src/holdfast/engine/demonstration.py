@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from holdfast.core.codec import CODEC, Line, parse_lines
@@ -20,6 +21,7 @@ from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskStarted
+from holdfast.leaf.errors import HoldfastError, StorageFailed
 from holdfast.leaf.ids import new_run_id
 from holdfast.store.files import FileStore
 from holdfast.store.layout import LOG, run_folder
@@ -64,19 +66,32 @@ def kill_writers(home: str, run_id: str, rounds: int = 4, at_least: int = 250) -
     """Start a writer, let it write at full speed, kill -9 it; again and again on the same log."""
     promised: Counter[str] = Counter()
     for _ in range(rounds):
-        writer = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.engine.demonstration", home, run_id], stdout=subprocess.PIPE, text=True
-        )
-        assert writer.stdout is not None, "it was asked for"
-        acknowledged = 0
-        for line in writer.stdout:
-            promised[line.strip()] += 1
-            acknowledged += 1
-            if acknowledged == at_least:
-                os.kill(writer.pid, signal.SIGKILL)
-        writer.wait()
+        with _writer(home, run_id) as writer:
+            assert writer.stdout is not None, "it was asked for"
+            assert writer.stderr is not None, "it was asked for"
+            acknowledged = 0
+            for line in writer.stdout:
+                promised[line.strip()] += 1
+                acknowledged += 1
+                if acknowledged == at_least:
+                    writer.kill()
+            last_words = writer.stderr.read()
+        if writer.returncode != -signal.SIGKILL:
+            raise StorageFailed(f"a writer of the demo stopped before it was killed: {last_words}")
         found = asyncio.run(_said(home, run_id))
         yield Kill(writer.pid, acknowledged, found.total(), (promised - found).total())
+
+
+@contextmanager
+def _writer(home: str, run_id: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that writes until it is killed, here at the latest."""
+    command = [sys.executable, "-m", "holdfast.engine.demonstration", home, run_id]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
 
 
 def tear(home: str, run_id: str) -> int:
@@ -128,10 +143,11 @@ async def _write(home: str, run_id: str) -> None:
                 os.write(sys.stdout.fileno(), f"{text}\n".encode())
                 number += 1
 
-        async with asyncio.TaskGroup() as producers:
-            for name in _PRODUCERS:
-                producers.create_task(produce(name))
+        await asyncio.gather(*map(produce, _PRODUCERS))
 
 
 if __name__ == "__main__":
-    asyncio.run(_write(*sys.argv[1:]))
+    try:
+        asyncio.run(_write(*sys.argv[1:]))
+    except HoldfastError as error:
+        sys.exit(str(error))

@@ -6,15 +6,19 @@ from collections.abc import Mapping
 
 from holdfast.core.codec import CODEC, Line, Unfit, parse_lines
 from holdfast.core.events.conversation import MessageRecorded
-from holdfast.core.state import RunState, Session, TaskStatus
+from holdfast.core.state import RunState, TaskStatus
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import START, Batch
-from holdfast.store.catalog import Catalog, Row, Said, Summary, stamp_of
+from holdfast.store.catalog import UNKNOWN, Catalog, Row, Said, Stamp, Summary, stamp_of
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
 from holdfast.store.layout import LOG, run_folder
 
 _TEXT_KEPT = 20_000  # characters of one message that can be searched
+
+_AT_ONCE = 1_000  # messages in memory, however many there are
+
+_UNREADABLE = Summary(None, None, None, None, "unreadable", None, None, 0, 0, 0, 0, 0, 0.0)
 
 _MESSAGE_MARK = f'"{MessageRecorded.type}"'.encode()
 
@@ -31,8 +35,8 @@ async def _index(store: FileStore, catalog: Catalog, behind: Mapping[str, Row | 
             rows.append(await _index_run(store, catalog, run_id, old))
         except FileNotFoundError:
             continue  # removed meanwhile
-        except (HoldfastError, OSError):
-            rows.append(_unreadable(store.home, run_id))
+        except (HoldfastError, OSError, UnicodeError):
+            rows.append(Row(run_id, UNKNOWN, START, _UNREADABLE))
     return rows
 
 
@@ -41,13 +45,18 @@ async def _index_run(store: FileStore, catalog: Catalog, run_id: str, old: Row |
     log = store.log(run_id)
     folded = await fold_log(log, await store.snapshot(run_id))
     grown = old is not None and old.stamp.inode == stamp.inode and old.said_until <= stamp.size
-    start = old.said_until if old is not None and grown else START
+    start, anew = (old.said_until, False) if old is not None and grown else (START, old is not None)
+    summary = summarize(folded.fold.state)
     said: list[Said] = []
     async for batch in log.read(start):
         said += _said(batch)
         start = batch.end
-    row = Row(run_id, stamp, start, summarize(folded.fold.state))
-    catalog.put(row, said, anew=not grown)
+        if len(said) >= _AT_ONCE:
+            partly = Row(run_id, Stamp(stamp.inode, 0, 0), start, summary)  # behind, until the rest is there too
+            catalog.put(partly, said, old=old, anew=anew)
+            old, anew, said = partly, False, []
+    row = Row(run_id, stamp, start, summary)
+    catalog.put(row, said, old=old, anew=anew)
     return row
 
 
@@ -58,7 +67,7 @@ def summarize(state: RunState) -> Summary:
         goal=state.run.goal if state.run else None,
         workflow=state.run.workflow if state.run else None,
         repo=state.run.repo if state.run else None,
-        condition=_condition(session),
+        condition=condition_of(state),
         created=next(iter(state.sessions.values())).started if state.sessions else None,
         updated=session.last if session else None,
         sessions=len(state.sessions),
@@ -70,7 +79,9 @@ def summarize(state: RunState) -> Summary:
     )
 
 
-def _condition(session: Session | None) -> str:
+def condition_of(state: RunState) -> str:
+    """Open, or how the last session ended."""
+    session = next(reversed(state.sessions.values()), None)
     if session is None:
         return "empty"
     if not session.ended:
@@ -94,8 +105,3 @@ def _said(batch: Batch) -> list[Said]:
             if isinstance(message, MessageRecorded):
                 found.append(Said(position, message.speaker, message.text[:_TEXT_KEPT]))
     return found
-
-
-def _unreadable(home: str, run_id: str) -> Row:
-    nothing = Summary(None, None, None, None, "unreadable", None, None, 0, 0, 0, 0, 0, 0.0)
-    return Row(run_id, stamp_of(os.path.join(run_folder(home, run_id), LOG)), START, nothing)

@@ -3,10 +3,11 @@
 Imports as little as it can: `holdfast ls` must start as fast as Python does.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.engine.places import is_owned
-from holdfast.store.catalog import Catalog, Hit, Row, Summary
+from holdfast.store.catalog import Catalog, Hit, Row, Summary, ask
 
 
 class ListedRun(NamedTuple):
@@ -19,20 +20,24 @@ class ListedRun(NamedTuple):
 
 def list_runs(home: str) -> list[ListedRun]:
     """Every run, the one that moved last first."""
-    listed = [ListedRun(row.id, _status(home, row), row.summary) for row in _current(home)]
+    rows = ask(home, lambda catalog: _current(home, catalog))
+    listed = [ListedRun(row.id, _status(home, row), row.summary) for row in rows]
     return sorted(listed, key=lambda run: (run.summary.updated or "", run.id), reverse=True)
 
 
 def search_messages(home: str, words: str) -> list[Hit]:
     """Messages that contain these words, in any run, best first."""
-    _current(home)
-    return Catalog(home).search(words)
+
+    def found(catalog: Catalog) -> list[Hit]:
+        _current(home, catalog)
+        return catalog.search(words)
+
+    return ask(home, found)
 
 
-def _current(home: str) -> list[Row]:
+def _current(home: str, catalog: Catalog) -> list[Row]:
     """The catalog's rows, after those that were behind have been made anew."""
-    catalog = Catalog(home)
-    rows, behind = catalog.listing()
+    rows, behind = catalog.listing(home)
     if not behind:
         return rows
     from holdfast.engine.indexing import index_runs  # noqa: PLC0415 - costs more than all the rest of a listing
@@ -41,6 +46,11 @@ def _current(home: str) -> list[Row]:
 
 
 def _status(home: str, row: Row) -> str:
-    if row.summary.condition != "open":
-        return row.summary.condition
-    return "running" if is_owned(home, row.id) else "interrupted"
+    return status_of(row.summary.condition, lambda: is_owned(home, row.id))
+
+
+def status_of(condition: str, owned: Callable[[], bool]) -> str:
+    """How a run stands, in one word, the same in every command. Who owns it is asked only where it matters."""
+    if condition != "open":
+        return condition
+    return "running" if owned() else "interrupted"

@@ -18,8 +18,13 @@ def find_run(home: str, name: str) -> str:
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise BadInput(f"{name!r} could be any of {', '.join(matches[:8])}; type more of the one you mean")
+            raise BadInput(f"{name!r} could be any of {_listed(matches)}; type more of the one you mean")
     raise NoSuchRun(f"there is no run {name!r} under {home}; `holdfast ls` lists them")
+
+
+def _listed(run_ids: list[str], most: int = 8) -> str:
+    more = f" and {len(run_ids) - most} more" if len(run_ids) > most else ""
+    return ", ".join(run_ids[:most]) + more
 
 
 def run_ids(home: str) -> list[str]:

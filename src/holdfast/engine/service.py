@@ -1,7 +1,8 @@
 """What the shells above may ask: about runs in the home, and about logs that other tools wrote."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from holdfast.core.analysis import Analysis, analyze, interrupted_sessions, line
 from holdfast.core.codec import Line, Malformed, parse
 from holdfast.core.state import RunState
 from holdfast.core.verification import Damage, Verdict, Verifier
+from holdfast.engine.indexing import condition_of
+from holdfast.engine.listing import status_of
 from holdfast.leaf.errors import BadInput
 from holdfast.store.base import START, Batch, Holder, Log, Position
 from holdfast.store.files import FileStore
@@ -24,6 +27,7 @@ class RunView(NamedTuple):
     """A run as it stands."""
 
     run_id: str
+    status: str
     folder: str
     state: RunState
     analysis: Analysis
@@ -54,17 +58,13 @@ class Filter(NamedTuple):
 
 async def view_run(home: str, run_id: str) -> RunView:
     store = FileStore(home)
-    folded = await fold_log(store.log(run_id), await store.snapshot(run_id))
-    return RunView(
-        run_id,
-        run_folder(home, run_id),
-        folded.fold.state,
-        analyze(folded.fold.state),
-        await store.holder(run_id),
-    )
+    state = (await fold_log(store.log(run_id), await store.snapshot(run_id))).fold.state
+    holder = await store.holder(run_id)
+    status = status_of(condition_of(state), lambda: holder is not None)
+    return RunView(run_id, status, run_folder(home, run_id), state, analyze(state), holder)
 
 
-async def read_log(home: str, run_id: str, wanted: Filter, *, last: int | None = None) -> AsyncIterator[LogLine]:
+async def read_log(home: str, run_id: str, wanted: Filter, *, last: int | None = None) -> AsyncGenerator[LogLine, None]:
     """The run's log from the beginning, or the last so many lines of it."""
     log = FileStore(home).log(run_id)
     after = START if last is None else await _nth_from_end(log, wanted, last)
@@ -73,13 +73,16 @@ async def read_log(home: str, run_id: str, wanted: Filter, *, last: int | None =
             yield line
 
 
-async def follow_log(home: str, run_id: str, wanted: Filter, *, last: int | None = None) -> AsyncIterator[LogLine]:
+async def follow_log(
+    home: str, run_id: str, wanted: Filter, *, last: int | None = None
+) -> AsyncGenerator[LogLine, None]:
     """As `read_log`, and then each line as it is written. Never ends by itself."""
     log = FileStore(home).log(run_id)
     after = START if last is None else await _nth_from_end(log, wanted, last)
-    async for batch in log.follow(after):
-        for line in _lines(batch, wanted):
-            yield line
+    async with _closing(log.follow(after)) as batches:
+        async for batch in batches:
+            for line in _lines(batch, wanted):
+                yield line
 
 
 async def verify_run(home: str, run_id: str) -> Verdict:
@@ -106,7 +109,7 @@ async def verify_log(path: str) -> Verdict:
 
 async def analyze_log(path: str) -> Analysis:
     """Phases 1 to 3 of the Resume Protocol on one log: which session, what it left, how to go on."""
-    log = FileLog(_readable(path))
+    log = _ForeignLog(_readable(path))
     state = await _whole_state(log)
     target = session_to_resume(state)
     interrupted = tuple(interrupted_sessions(state))
@@ -119,10 +122,12 @@ def logs_under(path: str) -> list[str]:
     """The logs that a path means: a file, a run's or feature's folder, a `.claude/progress`, or a project with one."""
     if not os.path.isdir(path):
         return [_readable(path)]
-    for folder in (path, os.path.join(path, ".claude", "progress")):
-        own = os.path.join(folder, LOG)
-        if os.path.isfile(own):
-            return [own]
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise BadInput(f"{path} may not be read by this user")
+    own = os.path.join(path, LOG)
+    if os.path.isfile(own):
+        return [own]
+    for folder in (os.path.join(path, ".claude", "progress"), path):
         found = [os.path.join(folder, name, LOG) for name in _names_in(folder)]
         found = [log for log in found if os.path.isfile(log)]
         if found:
@@ -131,17 +136,25 @@ def logs_under(path: str) -> list[str]:
 
 
 async def _whole_state(log: FileLog, only: frozenset[str] | None = None) -> RunState:
-    """The fold of everything in the file, the last line too where only its newline is missing."""
+    """The fold of everything in the file; a torn last line is noted."""
     fold = (await fold_log(log, only=only)).fold
-    fragment = await log.fragment()
-    if fragment.strip():
+    last = parse(await log.fragment())
+    if isinstance(last, Malformed):
         fold.state.lines += 1
-        last = parse(fragment)
-        if isinstance(last, Line):
-            fold.apply(last)
-        elif isinstance(last, Malformed):
-            fold.note_malformed(f"torn last line, set aside: {last.reason}")
+        fold.note_malformed(f"torn last line, set aside: {last.reason}")
     return fold.state
+
+
+class _ForeignLog(FileLog):
+    """A log whose last line is read though its newline is missing: other tools may write it last, or not at all."""
+
+    async def read(self, after: Position = START) -> AsyncIterator[Batch]:
+        async for batch in super().read(after):
+            after = batch.end
+            yield batch
+        last = await self.fragment()
+        if isinstance(parse(last), Line):
+            yield Batch(after, last + b"\n")
 
 
 async def _verify(log: FileLog, *, must_be_chained: bool, in_flight: bool) -> Verdict:
@@ -165,6 +178,16 @@ async def _nth_from_end(log: Log, wanted: Filter, count: int) -> Position:
     return START
 
 
+@asynccontextmanager
+async def _closing(batches: AsyncIterator[Batch]) -> AsyncIterator[AsyncIterator[Batch]]:
+    """Stop reading where the caller stops, not when the garbage is collected."""
+    try:
+        yield batches
+    finally:
+        if isinstance(batches, AsyncGenerator):
+            await batches.aclose()
+
+
 def _lines(batch: Batch, wanted: Filter) -> list[LogLine]:
     found: list[LogLine] = []
     cursor = batch.start
@@ -178,7 +201,7 @@ def _lines(batch: Batch, wanted: Filter) -> list[LogLine]:
 
 def _readable(path: str) -> str:
     if not os.path.exists(path):
-        raise BadInput(f"there is no {path}; name a log, a folder with one, or a run (`holdfast ls` lists them)")
+        raise BadInput(f"there is no {path!r}; name a log, a folder with one, or a run (`holdfast ls` lists them)")
     if not os.path.isfile(path):
         raise BadInput(f"{path} is not a file; name a log, or a folder with one")
     if not os.access(path, os.R_OK):

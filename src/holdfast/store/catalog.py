@@ -1,21 +1,25 @@
 """The catalog: an index of runs and of what was said in them, so that listing them opens no log.
 
 Everything in it is derived. A run's row is as old as the log was when it was made (its inode, size and time
-say so); a row that is behind is made anew by whoever lists. A catalog that is missing, of another version or
-damaged is thrown away and begun again.
+say so); a row that is behind is made anew by whoever lists. A catalog that is damaged, or of another version, is
+thrown away and begun again; one that cannot be used now (read-only, locked, a full disk) is done without.
 
 Imports as little as it can: listing runs must start as fast as Python does.
 """
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import NamedTuple, Self, TypeVar
 
 from holdfast.store.layout import LOG, catalog_file, runs_folder
 
+T = TypeVar("T")
+
 _VERSION = 1
+_PATIENCE = 2.0  # seconds to wait for others who write: each needs milliseconds
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: not our tables
 _SCHEMA = (
     """CREATE TABLE runs (
         id TEXT PRIMARY KEY, inode INTEGER, size INTEGER, mtime INTEGER, said_until INTEGER,
@@ -33,6 +37,10 @@ class Stamp(NamedTuple):
     inode: int
     size: int
     mtime: int
+
+
+UNKNOWN = Stamp(0, 0, 0)
+"""Of a log that cannot be looked at."""
 
 
 class Summary(NamedTuple):
@@ -80,17 +88,36 @@ class Listing(NamedTuple):
     behind: dict[str, Row | None]
 
 
-class Catalog:
-    def __init__(self, home: str) -> None:
-        self._home = home
-        self._path = catalog_file(home)
+def ask(home: str, question: Callable[["Catalog"], T]) -> T:
+    """The answer of the catalog; of one in memory, made for this question alone, where the file is of no use."""
+    try:
+        with Catalog(catalog_file(home)) as catalog:
+            return question(catalog)
+    except (sqlite3.Error, OSError) as error:
+        if _is_damage(error):
+            _throw_away(catalog_file(home))
+    with Catalog(":memory:") as catalog:
+        return question(catalog)
 
-    def listing(self) -> Listing:
-        with self._open() as db:
-            known = {row.id: row for row in map(_row, db.execute("SELECT * FROM runs"))}
+
+class Catalog:
+    """One open catalog: a context, for it has to be closed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._db = _opened(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def listing(self, home: str) -> Listing:
+        known = {row.id: row for row in map(_row, self._db.execute("SELECT * FROM runs"))}
         rows: list[Row] = []
         behind: dict[str, Row | None] = {}
-        for run_id, stamp in stamps(self._home):
+        for run_id, stamp in stamps(home):
             row = known.pop(run_id, None)
             if row is not None and row.stamp == stamp:
                 rows.append(row)
@@ -100,9 +127,14 @@ class Catalog:
             self.forget(known)
         return Listing(rows, behind)
 
-    def put(self, row: Row, said: Sequence[Said] = (), *, anew: bool = False) -> None:
-        """Store a row and what was newly said. `anew` drops what was said before: the log is not the same."""
-        with self._open() as db:
+    def put(self, row: Row, said: Sequence[Said] = (), *, old: Row | None = None, anew: bool = False) -> None:
+        """Store a row and what was said since the `old` one. `anew`: what was said before it is not in the log.
+
+        When the row is no longer the old one, somebody else was faster: theirs stays.
+        """
+        with self._writing() as db:
+            if next(map(_row, db.execute("SELECT * FROM runs WHERE id = ?", (row.id,))), None) != old:
+                return
             if anew:
                 db.execute("DELETE FROM said WHERE run = ?", (row.id,))
             db.executemany(
@@ -114,52 +146,45 @@ class Catalog:
 
     def forget(self, run_ids: Iterable[str]) -> None:
         gone = [(run_id,) for run_id in run_ids]
-        with self._open() as db:
+        with self._writing() as db:
             db.executemany("DELETE FROM runs WHERE id = ?", gone)
             db.executemany("DELETE FROM said WHERE run = ?", gone)
 
     def search(self, words: str, most: int = 50) -> list[Hit]:
         """The messages that contain all these words, best first."""
-        quoted = " ".join('"' + word.replace('"', '""') + '"' for word in words.split())
+        typed = words.encode(errors="replace").decode().replace("\0", " ")
+        quoted = " ".join('"' + word.replace('"', '""') + '"' for word in typed.split())
         if not quoted:
             return []
-        with self._open() as db:
-            found = db.execute(
-                "SELECT run, position, speaker, snippet(said, 0, '[', ']', '…', 12) FROM said"
-                " WHERE said MATCH ? ORDER BY rank LIMIT ?",
-                (quoted, most),
-            )
-            return [Hit(*row) for row in found]
+        found = self._db.execute(
+            "SELECT run, position, speaker, snippet(said, 0, '[', ']', '…', 12) FROM said"
+            " WHERE said MATCH ? ORDER BY rank LIMIT ?",
+            (quoted, most),
+        )
+        return [Hit(*row) for row in found]
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection inside one transaction."""
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """All of it, or nothing."""
+        self._db.execute("BEGIN IMMEDIATE")
         try:
-            db = self._connect()
-        except sqlite3.DatabaseError:
-            self._throw_away()
-            db = self._connect()
-        try:
-            with db:
-                yield db
-        except sqlite3.DatabaseError as error:
-            if _is_damage(error):
-                self._throw_away()
+            yield self._db
+        except BaseException:
+            self._db.execute("ROLLBACK")
             raise
-        finally:
-            db.close()
+        self._db.execute("COMMIT")
 
-    def _connect(self) -> sqlite3.Connection:
-        try:
-            os.makedirs(self._home, mode=0o700, exist_ok=True)
-            return _prepared(sqlite3.connect(self._path, timeout=10))
-        except (sqlite3.OperationalError, OSError):  # read-only, or full: do without, and lose only time
-            return _prepared(sqlite3.connect(":memory:"))
 
-    def _throw_away(self) -> None:
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.unlink(self._path + suffix)
+def _opened(path: str) -> sqlite3.Connection:
+    if path != ":memory:":
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    try:
+        return _prepared(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None))
+    except sqlite3.Error as error:
+        if not _is_damage(error):
+            raise
+        _throw_away(path)
+        return _prepared(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None))
 
 
 def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
@@ -170,7 +195,7 @@ def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
             if _version(db) == 0:  # nobody else made the tables meanwhile
                 for statement in _SCHEMA:
                     db.execute(statement)
-            db.commit()
+            db.execute("COMMIT")
         _must_be_current(db)
         db.execute("PRAGMA synchronous = NORMAL")
     except BaseException:
@@ -179,17 +204,29 @@ def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
     return db
 
 
+class _OfAnotherVersion(sqlite3.DatabaseError):
+    pass
+
+
 def _must_be_current(db: sqlite3.Connection) -> None:
     if _version(db) != _VERSION:
-        raise sqlite3.DatabaseError("a catalog of another version")
+        raise _OfAnotherVersion
 
 
 def _version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    return type(error) is sqlite3.DatabaseError
+def _is_damage(error: Exception) -> bool:
+    """True when waiting, or another user, would not help."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return isinstance(error, _OfAnotherVersion) or (code is not None and code & 0xFF in _DAMAGE)
+
+
+def _throw_away(path: str) -> None:
+    for suffix in ("-wal", "-shm", ""):
+        with suppress(OSError):
+            os.unlink(path + suffix)
 
 
 def stamps(home: str) -> Iterator[tuple[str, Stamp]]:
@@ -200,8 +237,12 @@ def stamps(home: str) -> Iterator[tuple[str, Stamp]]:
     except FileNotFoundError:
         return
     for name in names:
-        with suppress(FileNotFoundError, NotADirectoryError):
+        try:
             yield name, stamp_of(f"{folder}/{name}/{LOG}")
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # no run
+        except OSError:
+            yield name, UNKNOWN
 
 
 def stamp_of(log: str) -> Stamp:

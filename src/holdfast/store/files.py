@@ -29,9 +29,10 @@ class FileStore:
         folder = self._named(run_id)
         try:
             make_directories(runs_folder(self.home))
-            os.mkdir(folder, 0o700)
-            for name in (INBOX, LOG):  # the log last: a folder without one is no run yet
-                os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            with suppress(FileExistsError):  # an earlier attempt may have been cut off
+                os.mkdir(folder, 0o700)
+            for name, new in ((INBOX, 0), (LOG, os.O_EXCL)):  # the log last: a folder without one is no run yet
+                os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | new, 0o600))
             sync_directory(folder)
             sync_directory(runs_folder(self.home))
         except FileExistsError:
@@ -44,7 +45,7 @@ class FileStore:
             names = os.listdir(runs_folder(self.home))
         except FileNotFoundError:
             return []
-        return sorted(name for name in names if os.path.exists(self._file(name, LOG)))
+        return sorted(name for name in names if _can_be_a_run(name) and os.path.exists(self._file(name, LOG)))
 
     @asynccontextmanager
     async def own(self, run_id: str) -> AsyncIterator["FileLease"]:
@@ -56,6 +57,7 @@ class FileStore:
             lock.release()
 
     async def holder(self, run_id: str) -> Holder | None:
+        self._must_exist(run_id)
         return owner.holder(self._file(run_id, LOCK))
 
     def log(self, run_id: str) -> FileLog:
@@ -66,12 +68,13 @@ class FileStore:
         return FileInbox(self._file(run_id, INBOX), self._clock, self._disk, self._watcher)
 
     async def snapshot(self, run_id: str) -> Snapshot | None:
+        log = self.log(run_id)
         try:
             with open(self._file(run_id, SNAPSHOT), "rb") as file:
                 data = file.read()
         except OSError:
             return None
-        return await snapshot.from_bytes(data, self.log(run_id))
+        return await snapshot.from_bytes(data, log)
 
     def _must_exist(self, run_id: str) -> str:
         path = self._file(run_id, LOG)
@@ -83,9 +86,13 @@ class FileStore:
         return os.path.join(self._named(run_id), name)
 
     def _named(self, run_id: str) -> str:
-        if not run_id or run_id.startswith(".") or "/" in run_id or "\0" in run_id:
+        if not _can_be_a_run(run_id):
             raise BadInput(f"{run_id!r} cannot be a run's id: it names a folder under {runs_folder(self.home)}")
         return run_folder(self.home, run_id)
+
+
+def _can_be_a_run(name: str) -> bool:
+    return bool(name) and not name.startswith(".") and "/" not in name and "\0" not in name
 
 
 class FileLease:

@@ -21,6 +21,8 @@ async def fold_log(log: Log, snapshot: Snapshot | None = None, *, only: frozense
     head = await _feed(fold, log, snapshot.head if snapshot else Head())
     if not fold.repeated:
         return Folded(fold, head, fold.state.lines - before)
+    if snapshot is not None:
+        return await fold_log(log, only=only)  # numbers that came twice before the snapshot have to be found again too
     older = Superseded(fold.repeated)
     async for batch in log.read():
         older.feed(batch.data)
@@ -46,6 +48,6 @@ async def chain_at(log: Log, position: Position) -> str:
     link = chain.GENESIS
     async for batch in log.read(START):
         for line in batch.data[: max(0, position - batch.start)].split(b"\n")[:-1]:
-            bare, _ = chain.unseal(line)
-            link = chain.link(link, bare)
+            bare, carried = chain.unseal(line)
+            link = carried or chain.link(link, bare)  # past a damaged line the chain goes on from what the next carries
     return link

@@ -1,7 +1,8 @@
 """The inbox: every process may put a message in; it is durable before `put` returns.
 
 Writers take a lock for the length of one line. One that dies in mid-line leaves a torn end, which the next
-writer sets aside. The owner reads; how far it has read is an event in its journal, not a file here.
+writer sets aside. The owner reads; how far it has read is an event in its journal, not a file here. So a whole
+line, even one that is no message, is never cut off again: the owner may have read past it.
 """
 
 import asyncio
@@ -21,7 +22,8 @@ from holdfast.leaf.ids import new_sid
 from holdfast.store.base import START, Batch, Message, Position, Received
 from holdfast.store.disk import Disk, write_all
 from holdfast.store.reading import FileLog
-from holdfast.store.repair import repair
+from holdfast.store.repair import end_line
+from holdfast.store.stamping import check_raw, one_line
 from holdfast.store.watch import Watcher
 
 MESSAGE_TYPE = "inbox.message"
@@ -40,37 +42,38 @@ class FileInbox:
         self._seq = 0
 
     async def put(self, message: Message) -> None:
-        line = encode(
-            Envelope(
-                ts=self._clock(),
-                sid=self._sid,
-                seq=self._seq,
-                type=MESSAGE_TYPE,
-                data=msgspec.Raw(msgspec.json.encode(message)),
-            )
-        )
+        check_raw(message.body, f"the body of message {message.id}")
         async with self._locked() as fd:
+            line = self._stamped(message)
             try:
-                await repair(self._path, self._disk)
+                await end_line(self._path, self._disk)
                 write_all(self._disk, fd, line + b"\n")
                 self._disk.sync(fd)
             except OSError as error:
                 raise StorageFailed(
                     f"cannot write {self._path}: {error.strerror}; the message was not taken, send it again"
                 ) from error
-        self._seq += 1
 
     async def read(self, after: Position = START) -> AsyncIterator[Received]:
         known = await self._ids_before(after)
         async for batch in self._log.read(after):
+            self._make_durable()
             for received in _received(batch, known):
                 yield received
 
     async def follow(self, after: Position = START) -> AsyncIterator[Received]:
         known = await self._ids_before(after)
         async for batch in self._log.follow(after):
+            self._make_durable()
             for received in _received(batch, known):
                 yield received
+
+    def _stamped(self, message: Message) -> bytes:
+        """Under the lock, so that numbers and times follow the order of the lines."""
+        data = msgspec.Raw(msgspec.json.encode(message))
+        envelope = Envelope(ts=self._clock(), sid=self._sid, seq=self._seq, type=MESSAGE_TYPE, data=data)
+        self._seq += 1
+        return one_line(encode(envelope))
 
     async def _ids_before(self, position: Position) -> set[str]:
         known: set[str] = set()
@@ -80,6 +83,17 @@ class FileInbox:
             before = Batch(batch.start, batch.data[: position - batch.start])
             known.update(r.message.id for r in _received(before, set()) if r.message is not None)
         return known
+
+    def _make_durable(self) -> None:
+        """Sync what was read: its writer may not have come to that yet, and a cursor must never point past the end."""
+        try:
+            fd = os.open(self._path, os.O_RDONLY)
+            try:
+                self._disk.sync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise StorageFailed(f"cannot sync {self._path}: {error.strerror}; nothing of it was consumed") from error
 
     @asynccontextmanager
     async def _locked(self) -> AsyncIterator[int]:

@@ -11,7 +11,7 @@ from holdfast.leaf.errors import Fenced, NoSuchRun, Owned, RunExists, StorageFai
 from holdfast.leaf.process import myself
 from holdfast.store import snapshot
 from holdfast.store.base import START, Batch, Desk, Head, Holder, Message, Position, Received, Snapshot
-from holdfast.store.stamping import check_expected, drafted, stamp
+from holdfast.store.stamping import check_expected, check_raw, drafted, stamp
 
 
 class _Run:
@@ -152,6 +152,7 @@ class MemoryInbox:
         self._run = run
 
     async def put(self, message: Message) -> None:
+        check_raw(message.body, f"the body of message {message.id}")
         self._run.messages.append(message)
         self._run.wake()
 

@@ -10,11 +10,12 @@ import fcntl
 import os
 import socket
 import time
+from contextlib import ExitStack, suppress
 
 import msgspec
 
 from holdfast.leaf.clock import Clock
-from holdfast.leaf.errors import Owned
+from holdfast.leaf.errors import Owned, StorageFailed
 from holdfast.leaf.process import ProcessIdentity, myself
 from holdfast.store.base import Holder
 from holdfast.store.disk import REAL, write_all
@@ -47,7 +48,8 @@ class OwnerLock:
             return False
 
     def release(self) -> None:
-        _write_record(self._fd, _Record(self._record.epoch))
+        with suppress(OSError):  # the record only explains: closing is what lets go
+            _write_record(self._fd, _Record(self._record.epoch))
         os.close(self._fd)
 
 
@@ -55,19 +57,31 @@ async def acquire(path: str, clock: Clock) -> OwnerLock:
     """Take the lock, or raise `Owned` with a line that names its holder."""
     patience = time.monotonic() + _LOOKING_TAKES
     while True:
+        try:
+            taken = _take(path, clock)
+        except OSError as error:
+            raise StorageFailed(f"cannot take {path}: {error.strerror}; the run was not changed") from error
+        if isinstance(taken, OwnerLock):
+            return taken
+        if (taken.holder is not None and _lives(taken.holder)) or time.monotonic() > patience:
+            raise Owned(_explain(path, taken.holder))
+        await asyncio.sleep(0.01)
+
+
+def _take(path: str, clock: Clock) -> OwnerLock | _Record:
+    """The lock; or what the record says, when somebody else has it."""
+    with ExitStack() as otherwise:
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        otherwise.callback(os.close, fd)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            record = _read_record(fd)
-            os.close(fd)
-            if (record.holder is not None and _lives(record.holder)) or time.monotonic() > patience:
-                raise Owned(_explain(path, record.holder)) from None
-            await asyncio.sleep(0.01)
-            continue
-        if _is_the_file_at(path, fd):
-            return OwnerLock(path, fd, _sign(fd, clock))
-        os.close(fd)  # deleted between open and lock: that lock would guard nothing
+            return _read_record(fd)
+        if not _is_the_file_at(path, fd):
+            return _Record()  # deleted between open and lock: that lock would guard nothing
+        lock = OwnerLock(path, fd, _sign(fd, clock))
+        otherwise.pop_all()
+        return lock
 
 
 def holder(path: str) -> Holder | None:

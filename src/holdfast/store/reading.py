@@ -37,7 +37,8 @@ class FileLog:
 
     async def read_back(self, before: Position | None = None) -> AsyncIterator[Batch]:
         with open(self._path, "rb", buffering=0) as file:
-            end = before if before is not None else _end_of_lines(file.fileno())
+            last = _end_of_lines(file.fileno())
+            end = last if before is None else min(before, last)
             size = CHUNK
             while end > START:
                 start = max(START, end - size)

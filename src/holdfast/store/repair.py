@@ -10,6 +10,7 @@ It is left where it is, for readers to pass over and `verify` to report.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -25,31 +26,39 @@ _TORN = ".torn-"
 
 async def repair(path: str, disk: Disk) -> None:
     """Leave the file ending in a whole line, with all that was ever acknowledged."""
+    torn = await _first_torn_line(path)  # before the end is looked at: it may be whole, and follow a hole
+    if torn is not None:
+        _set_aside(path, torn, disk)
+    else:
+        await end_line(path, disk)
+
+
+async def end_line(path: str, disk: Disk) -> None:
+    """Leave the file ending in a newline. What stands after the last one, nobody has read."""
     fragment = await FileLog(path).fragment()
-    size = os.path.getsize(path)
-    if fragment and isinstance(parse(fragment), Line):
+    if not fragment:
+        return
+    if isinstance(parse(fragment), Line):
         with _opened(path) as fd:  # whole but for its newline
             write_all(disk, fd, b"\n")
             disk.sync(fd)
-        return
-    torn = await _first_torn_line(path)
-    start = torn if torn is not None else size - len(fragment)
-    if start < size:
-        _set_aside(path, start, disk)
+    else:
+        _set_aside(path, os.path.getsize(path) - len(fragment), disk)
 
 
 async def repairs(path: str) -> Sequence[LogRepaired]:
     """Every repair that was ever made to this file, as its kept pieces tell."""
     folder, name = os.path.split(path)
-    kept = sorted(entry for entry in os.listdir(folder) if entry.startswith(name + _TORN))
+    kept = re.compile(re.escape(name + _TORN) + r"(\d+)(-\d+)?")
     return [
         LogRepaired(
-            position=int(entry.removeprefix(name + _TORN).partition("-")[0]),
+            position=int(piece[1]),
             bytes=os.path.getsize(os.path.join(folder, entry)),
             kept_as=entry,
             reason="the last write was cut off before it was acknowledged",
         )
-        for entry in kept
+        for entry in sorted(os.listdir(folder))
+        if (piece := kept.fullmatch(entry))
     ]
 
 

@@ -1,5 +1,6 @@
 """A run in the hands of its owner: own → repair → fold, and then every append moves log and state together."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -29,7 +30,9 @@ class OwnedRun:
         self._inbox = inbox
         self._fold = fold
         self._unspoken = unspoken
+        self._taking_in = asyncio.Lock()
         self._snapshot_at = journal.head.position
+        self._state_is_whole = True
 
     @property
     def state(self) -> RunState:
@@ -43,6 +46,12 @@ class OwnedRun:
     def head(self) -> Head:
         return self._journal.head
 
+    def see(self, batch: Batch) -> None:
+        """Move the state along with the log."""
+        self._state_is_whole = False  # interrupted in here, it is the state of no point of the log
+        self._fold.feed(batch.data)
+        self._state_is_whole = True
+
     async def begin(self, start: SessionStart, *also: Event) -> Batch:
         """Open the session in the log: its start, then what was repaired, then whatever else opens it."""
         return await self.append(start, *self._unspoken, *also)
@@ -55,6 +64,10 @@ class OwnedRun:
 
     async def take_in(self) -> list[Message]:
         """Consume what came into the inbox: each message becomes one event, and so comes once."""
+        async with self._taking_in:  # two at once would read from the same cursor
+            return await self._take_in()
+
+    async def _take_in(self) -> list[Message]:
         messages: list[Message] = []
         events: list[Event] = []
         async for cursor, message, reason in self._inbox.read(self.state.inbox_cursor):
@@ -77,7 +90,8 @@ class OwnedRun:
 
     async def save_snapshot(self) -> None:
         self._snapshot_at = self.head.position
-        await self._lease.save(Snapshot(self.head, self.state))
+        if self._state_is_whole:
+            await self._lease.save(Snapshot(self.head, self.state))
 
     async def close(self) -> None:
         await self._journal.close()
@@ -95,13 +109,17 @@ async def open_run(
     """
     async with store.own(run_id) as lease:
         repaired = await lease.repair()
+
+        def written(batch: Batch) -> None:
+            run.see(batch)
+
         fold, head, lines_read = await fold_log(store.log(run_id), await store.snapshot(run_id))
         desk = Desk(
             sid or new_sid(),
             feature or fold.state.feature,
             head,
             clock,
-            written=lambda batch: fold.feed(batch.data),
+            written,
         )
         unspoken = [repair for repair in repaired if repair.kept_as not in fold.state.repairs]
         run = OwnedRun(lease, await lease.journal(desk), store.inbox(run_id), fold, unspoken)

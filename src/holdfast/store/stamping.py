@@ -1,12 +1,15 @@
 """Giving events their place: session, sequence number, time, and link in the chain. The same in every backend."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
+import msgspec
+
 from holdfast.core import chain
-from holdfast.core.codec import encode
+from holdfast.core.codec import encode, is_json
 from holdfast.core.events import Draft, Envelope, Event
-from holdfast.leaf.errors import PositionMismatch
+from holdfast.leaf.errors import BadInput, PositionMismatch
 from holdfast.store.base import Batch, Desk, Head, Position
 
 CONTINUES = b" "  # at the end of a line: it was written by one call with the line before it (see `repair`)
@@ -28,6 +31,8 @@ def stamp(desk: Desk, head: Head, seq: int, drafts: Sequence[Draft], *, continui
     """`continuing` when other lines stand before these in the same write."""
     link, lines, ts = head.chain, [], desk.clock()
     for draft in drafts:
+        for name in _raw_fields(type(draft.event)):
+            check_raw(getattr(draft.event, name), f"the {name} of {draft.event.type}")
         envelope = Envelope(
             ts=ts,
             sid=desk.sid,
@@ -40,12 +45,28 @@ def stamp(desk: Desk, head: Head, seq: int, drafts: Sequence[Draft], *, continui
             trace_id=draft.trace_id,
             span_id=draft.span_id,
         )
-        line, link = chain.seal(link, encode(envelope))
+        line, link = chain.seal(link, one_line(encode(envelope)))
         lines.append(line + CONTINUES + b"\n" if continuing else line + b"\n")
         continuing = True
         seq += 1
     batch = Batch(head.position, b"".join(lines))
     return Stamped(batch, Head(batch.end, link), seq)
+
+
+def one_line(text: bytes) -> bytes:
+    """JSON without newlines: what is given as raw JSON may have some between its parts."""
+    return msgspec.json.format(text, indent=-1) if b"\n" in text else text
+
+
+def check_raw(raw: msgspec.Raw, what: str) -> None:
+    """That raw JSON can be read back. Acknowledged all the same, it would look like a torn line ever after."""
+    if not is_json(raw):
+        raise BadInput(f"{what} is not JSON that can be read back: {bytes(raw)[:60]!r}; nothing of it was written")
+
+
+@cache
+def _raw_fields(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is msgspec.Raw)
 
 
 def check_expected(head: Head, expect: Position | None) -> None:

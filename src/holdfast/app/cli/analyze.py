@@ -16,7 +16,7 @@ from holdfast.core.state import Issue
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, is_owned, log_of, run_of
 from holdfast.engine.service import analyze_log, logs_under
-from holdfast.leaf.errors import OK, NoSuchRun
+from holdfast.leaf.errors import OK, BadInput, NoSuchRun
 
 _EXAMPLES = """\
   holdfast analyze .claude/progress                 every feature of a project
@@ -33,12 +33,19 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("path", metavar="PATH", help="a log, a feature's folder, a .claude/progress, or a run")
     options = parser.parse_args(arguments)
+    refused: list[str] = []
     for number, log in enumerate(logs_of(options.path)):
-        analysis = asyncio.run(analyze_log(log))
+        try:
+            analysis = asyncio.run(analyze_log(log))
+        except BadInput as error:  # it does not hide the others
+            refused.append(str(error))
+            continue
         if options.json:
             print(json.dumps(as_json(analysis), ensure_ascii=False))
         else:
             print("\n" * bool(number) + report(analysis))
+    if refused:
+        raise BadInput("; ".join(refused))
     return OK
 
 

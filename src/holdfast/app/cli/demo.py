@@ -65,7 +65,7 @@ def _title(number: int, text: str) -> str:
 
 
 def _next_steps(run_id: str) -> str:
-    program = "holdfast" if shutil.which("holdfast") else os.path.relpath(sys.argv[0])
+    program = _program()
     return (
         f"\nLook around:\n"
         f"  {program} ls\n"
@@ -73,6 +73,14 @@ def _next_steps(run_id: str) -> str:
         f"  {program} logs {run_id} --type 'session.*' --type 'log.*'\n"
         f"  {program} verify {run_id}"
     )
+
+
+def _program() -> str:
+    """What to type to call this program."""
+    if shutil.which("holdfast"):
+        return "holdfast"
+    called = sys.argv[0]
+    return f"{sys.executable} -m holdfast" if os.path.basename(called) == "__main__.py" else os.path.relpath(called)
 
 
 def _silent(_: str) -> None:

@@ -2,8 +2,10 @@
 
 import argparse
 import asyncio
+import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any
 
 from holdfast.app.cli.arguments import Parser
@@ -33,7 +35,7 @@ def run(arguments: list[str]) -> int:
     home = default_home()
     source = follow_log if options.follow else read_log
     lines = source(home, find_run(home, options.run), Filter(tuple(options.type)), last=options.last)
-    asyncio.run(_print_all(lines, as_json=options.json))
+    asyncio.run(_print(lines, as_json=options.json, at_once=options.follow))
     return OK
 
 
@@ -43,15 +45,25 @@ def _count(text: str) -> int:
     return int(text)
 
 
-async def _print_all(lines: AsyncIterator[LogLine], *, as_json: bool) -> None:
+async def _print(lines: AsyncGenerator[LogLine, None], *, as_json: bool, at_once: bool) -> None:
+    tell = _print_as_it_stands if as_json else _teller()
+    async with aclosing(lines):
+        async for line in lines:
+            tell(line)
+            if at_once:
+                sys.stdout.flush()
+
+
+def _print_as_it_stands(found: LogLine) -> None:
+    if isinstance(found.line, Line):
+        sys.stdout.buffer.write(found.raw + b"\n")
+    else:
+        sys.stderr.write(f"an unreadable line is left out: {plain(found.line.reason)}\n")
+
+
+def _teller() -> Callable[[LogLine], None]:
     width = terminal_width() if sys.stdout.isatty() else None
-    async for _, raw, line in lines:
-        if as_json:
-            if isinstance(line, Line):
-                print(raw.decode(errors="backslashreplace").rstrip())
-        else:
-            print(_told(line, width))
-        sys.stdout.flush()
+    return lambda found: print(_told(found.line, width))
 
 
 def _told(line: Line | Malformed, width: int | None) -> str:
@@ -62,9 +74,8 @@ def _told(line: Line | Malformed, width: int | None) -> str:
     head = f"{moment(line.ts):19}  {plain(line.type):26}{plain(who)} "
     if width is not None:
         detail = shortened(detail, max(20, width - len(head)))
-    return f"{paint(head, 'cyan' if line.type.startswith('session.') else None)}{detail}"
+    return f"{paint(head, 'cyan' if line.type.startswith('session.') else None)}{detail}".rstrip()
 
 
 def _brief(value: Any) -> str:
-    text = value if isinstance(value, str) else str(value)
-    return shortened(text, 200)
+    return shortened(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)

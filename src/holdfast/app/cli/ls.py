@@ -13,6 +13,13 @@ _EXAMPLES = """\
   holdfast ls --search "rate limit"    where was that said?"""
 
 
+_HEADING = ("RUN", "STATUS", "TASKS", "EVENTS", "LAST", "GOAL")
+_STATUS, _TASKS, _EVENTS, _GOAL = 1, 2, 3, 5
+_NUMBERS = (_TASKS, _EVENTS)
+_GIVE_WAY = (_EVENTS, _GOAL, _TASKS)  # in this order, where the terminal is narrow
+_SHORTEST_GOAL = 10
+
+
 def run(arguments: list[str]) -> int:
     if not arguments:  # the everyday call: not even the argument parser is loaded
         return _list(as_json=False)
@@ -42,38 +49,47 @@ def _search(words: str, *, as_json: bool) -> int:
     if as_json:
         _print_json([hit._asdict() for hit in hits])
     for hit in () if as_json else hits:
-        print(f"{paint(hit.run, 'bold')}  {plain(hit.speaker)}: {plain(hit.excerpt)}")
+        print(f"{paint(plain(hit.run), 'bold')}  {plain(hit.speaker)}: {plain(hit.excerpt)}")
     if not hits:
         sys.stderr.write(f"nobody said {words!r}\n")
     return OK
 
 
 def _print_table(runs: list[ListedRun]) -> None:
-    rows = [("RUN", "STATUS", "TASKS", "EVENTS", "LAST", "GOAL"), *map(_cells, runs)]
+    headed = sys.stdout.isatty()  # a heading is for people; a pipe gets the runs
+    rows = [*([_HEADING] if headed else []), *map(_cells, runs)]
     widths = columns(rows)
-    goal_width = max(10, terminal_width() - sum(widths[:-1]) - 2 * len(widths[:-1]))
-    lines = []
-    for index, (name, status, tasks, events, last, goal) in enumerate(rows):
-        cells = [
-            f"{name:{widths[0]}}",
-            f"{status:{widths[1]}}" if index == 0 else paint_status(status, widths[1]),
-            f"{tasks:>{widths[2]}}",
-            f"{events:>{widths[3]}}",
-            f"{last:{widths[4]}}",
-            shortened(goal, goal_width),
-        ]
-        line = "  ".join(cells).rstrip()
-        lines.append(paint(line, "dim") if index == 0 else line)
-    if not sys.stdout.isatty():
-        del lines[0]  # a heading is for people; a pipe gets the runs
-    print("\n".join(lines))
+    shown = _fitted(widths, terminal_width()) if headed else range(len(widths))
+    for index, row in enumerate(rows):
+        heading = headed and index == 0
+        line = "  ".join(_aligned(column, row[column], widths[column], heading=heading) for column in shown).rstrip()
+        print(paint(line, "dim") if heading else line)
+
+
+def _fitted(widths: list[int], room: int) -> list[int]:
+    """The columns that a terminal has room for. The goal gets what is left, or gives way."""
+    shown = [*range(len(widths))]
+    widths[_GOAL] = min(widths[_GOAL], _SHORTEST_GOAL)
+    for column in _GIVE_WAY:
+        if sum(widths[one] + 2 for one in shown) - 2 > room:
+            shown.remove(column)
+    widths[_GOAL] = room - sum(widths[one] + 2 for one in shown if one != _GOAL)
+    return shown
+
+
+def _aligned(column: int, text: str, width: int, *, heading: bool) -> str:
+    if column == _GOAL:
+        return shortened(text, width)
+    if column in _NUMBERS:
+        return f"{text:>{width}}"
+    return paint_status(text, width) if column == _STATUS and not heading else f"{text:{width}}"
 
 
 def _cells(run: ListedRun) -> tuple[str, ...]:
     summary = run.summary
     tasks = f"{summary.tasks_done}/{summary.tasks}" if summary.tasks else "-"
     goal = plain(summary.goal or summary.slug or "")
-    return run.id, plain(run.status), tasks, str(summary.events), moment(summary.updated), goal
+    return plain(run.id), plain(run.status), tasks, str(summary.events), moment(summary.updated)[:16], goal
 
 
 def _print_json(rows: list[dict[str, object]]) -> None:

@@ -40,8 +40,20 @@ def entry() -> None:
 
 
 def main(arguments: list[str]) -> int:
+    if sys.stderr is None:  # closed, as 2>&- does
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as the program runs
+    if sys.stdout is None:
+        return _complain("stdout is closed: there is nowhere to write to", HoldfastError.exit_code)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        return _run(arguments)
+    finally:
+        for name in ("stdout", "stderr"):
+            _is_lost(name)  # what is left in a buffer must not fail later, when nobody can catch it
+
+
+def _run(arguments: list[str]) -> int:
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
@@ -50,10 +62,10 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output went away, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as error:
-        return _complain(f"{error.filename or 'the system'}: {error.strerror}", HoldfastError.exit_code)
+        what = error.filename or ("stdout" if _is_lost("stdout") else "the system")
+        return _complain(f"{what}: {error.strerror}", HoldfastError.exit_code)
     except Exception as error:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
@@ -62,6 +74,17 @@ def main(arguments: list[str]) -> int:
             HoldfastError.exit_code,
         )
     return code
+
+
+def _is_lost(name: str) -> bool:
+    """True when a stream takes no more; what it did not take is thrown away."""
+    stream = getattr(sys, name)
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return True
+    return False
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -75,7 +98,10 @@ def _dispatch(arguments: list[str]) -> int:
     if name not in COMMANDS:
         raise BadInput(f"there is no command {name!r}; the commands are {', '.join(COMMANDS)}")
     module = __import__(f"holdfast.app.cli.{name}", fromlist=["run"])
-    code: int = module.run(rest)
+    try:
+        code: int = module.run(rest)
+    except SystemExit as leave:  # argparse, after --help
+        return int(leave.code or OK)
     return code
 
 
@@ -87,5 +113,8 @@ def _help() -> str:
 
 
 def _complain(message: str, code: int) -> int:
-    sys.stderr.write(f"holdfast: {' '.join(message.split())}\n")
+    try:  # noqa: SIM105 - contextlib would cost start-up time
+        sys.stderr.write(f"holdfast: {' '.join(message.split())}\n")
+    except OSError:
+        pass  # nobody can be told; the code tells
     return code

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from holdfast.app.cli.screen import moment, paint, paint_status, plain
-from holdfast.core.analysis import Analysis
+from holdfast.app.cli.screen import counted, moment, paint, paint_status, plain
+from holdfast.core.analysis import Analysis, SeqGap
 from holdfast.core.decision import Case
 from holdfast.core.state import CheckpointReached, Issue, TaskStatus
 
@@ -23,7 +23,7 @@ def _heading(analysis: Analysis) -> Iterator[str]:
         return
     state = "INTERRUPTED" if analysis.interrupted else "ended"
     yield (
-        f"Session {plain(analysis.sid)}: {state}, {analysis.events} events, "
+        f"Session {plain(analysis.sid)}: {state}, {counted(analysis.events, 'event')}, "
         f"seq {analysis.first_seq}-{analysis.last_seq}, {_gaps(analysis)}"
     )
     yield ""
@@ -31,10 +31,11 @@ def _heading(analysis: Analysis) -> Iterator[str]:
 
 def _auto(analysis: Analysis) -> Iterator[str]:
     assert analysis.checkpoint is not None, "only a checkpoint lets a run go on by itself"
+    yield from _last_checkpoint(analysis.checkpoint)
     yield from _tasks(analysis)
     yield from _agents(analysis)
     yield paint("Auto-Resume:", "green")
-    yield f"  1. Checkpoint {_checkpoint(analysis.checkpoint)} found"
+    yield f'  1. Checkpoint "{plain(analysis.checkpoint.label)}" found'
     yield "  2. No unresolved errors, blockers, or failures after checkpoint"
     yield f"  3. Next step: {plain(analysis.decision.next_step or 'as planned')}"
     yield "  4. It can go on by itself"
@@ -42,11 +43,12 @@ def _auto(analysis: Analysis) -> Iterator[str]:
 
 def _issues(analysis: Analysis) -> Iterator[str]:
     if analysis.checkpoint is not None:
-        yield f"Last checkpoint: {_checkpoint(analysis.checkpoint)}"
+        yield from _last_checkpoint(analysis.checkpoint)
+        yield paint("Issues found after checkpoint:", "red")
     else:
         yield "No checkpoint found."
-    yield ""
-    yield paint("Issues found after checkpoint:", "red")
+        yield ""
+        yield paint("Issues found:", "red")
     for number, issue in enumerate(analysis.issues[:_MOST], start=1):
         yield f"  {number}. [{issue.type}] {plain(_issue(issue))}"
     yield from _more(len(analysis.issues))
@@ -59,7 +61,8 @@ def _no_checkpoint(analysis: Analysis) -> Iterator[str]:
     if analysis.checkpoint is None:
         yield "No checkpoint found — session interrupted during early execution."
     else:
-        yield f"Checkpoint {_checkpoint(analysis.checkpoint)} is marked as no place to resume from."
+        yield from _last_checkpoint(analysis.checkpoint)
+        yield "It is marked as no place to resume from."
     yield ""
     started = [name for name, task in analysis.tasks.items() if task.status is TaskStatus.IN_PROGRESS]
     completed = sum(task.status is TaskStatus.COMPLETE for task in analysis.tasks.values())
@@ -127,9 +130,8 @@ def _options(analysis: Analysis) -> Iterator[str]:
 def _log_notes(analysis: Analysis) -> Iterator[str]:
     """What is the matter with the log itself: never silent."""
     notes = [
-        *(f"line {note.line}: {note.reason}" for note in analysis.malformed),
-        *(f"line {note.line}: {note.reason}" for note in analysis.duplicates),
-        *(f"seq {gap.expected_seq}-{gap.actual_seq - 1} missing" for gap in analysis.gaps),
+        *(f"line {line}: {reason}" for line, reason in sorted(_line_notes(analysis))),
+        *(f"seq {_missing(gap)} missing" for gap in analysis.gaps),
         *(f"warning (seq {warning.seq}): {_message(warning)}" for warning in analysis.warnings),
     ]
     if analysis.first_seq:
@@ -141,14 +143,25 @@ def _log_notes(analysis: Analysis) -> Iterator[str]:
         yield from _more(len(notes))
 
 
+def _line_notes(analysis: Analysis) -> Iterator[tuple[int, str]]:
+    for note in (*analysis.malformed, *analysis.duplicates):
+        yield note.line, note.reason
+
+
 def _gaps(analysis: Analysis) -> str:
     missing = sum(gap.missing_count for gap in analysis.gaps)
-    return f"{missing} missing in {len(analysis.gaps)} gaps" if analysis.gaps else "no gaps"
+    return f"{missing} missing in {counted(len(analysis.gaps), 'gap')}" if analysis.gaps else "no gaps"
 
 
-def _checkpoint(checkpoint: CheckpointReached) -> str:
+def _missing(gap: SeqGap) -> str:
+    first, last = gap.expected_seq, gap.actual_seq - 1
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
+def _last_checkpoint(checkpoint: CheckpointReached) -> Iterator[str]:
     when = f", {moment(checkpoint.ts)}" if checkpoint.ts else ""
-    return f'"{plain(checkpoint.label)}" (seq {checkpoint.seq}{when})'
+    yield f'Last checkpoint: "{plain(checkpoint.label)}" (seq {checkpoint.seq}){when}'
+    yield ""
 
 
 def _issue(issue: Issue) -> str:

@@ -2,7 +2,11 @@
 
 import os
 import sys
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
+
+_WIDTH = 120  # where a terminal does not tell
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STATUS = {
@@ -39,19 +43,37 @@ def plain(text: str) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    """Text that takes no more than so many columns of a terminal."""
+    if text.isascii():
+        return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    taken = [*accumulate(map(_columns_of, text))]
+    if taken[-1] <= width:
+        return text
+    return text[: bisect_right(taken, width - 1)] + "…"
+
+
+def _columns_of(character: str) -> int:
+    """A Chinese character takes two, an accent that stands on another takes none."""
+    from unicodedata import combining, east_asian_width
+
+    return 0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1
 
 
 def terminal_width() -> int:
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _WIDTH
     except OSError:
-        return 120
+        return _WIDTH
 
 
 def moment(ts: str | None) -> str:
     """`2026-02-14T10:06:15.000Z` as people read it."""
     return plain(ts or "")[:19].replace("T", " ")
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 event`, `2 events`."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[int]:

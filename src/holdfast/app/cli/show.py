@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.app.cli.analyze import as_json
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.cli.screen import moment, paint, paint_status, plain
+from holdfast.app.cli.screen import counted, moment, paint, paint_status, plain
 from holdfast.core.decision import Case
 from holdfast.core.state import RunState, Session
 from holdfast.engine.naming import find_run
@@ -41,54 +41,52 @@ def _as_json(view: RunView) -> dict[str, Any]:
     return {
         "id": view.run_id,
         "folder": view.folder,
-        "status": _status(view),
+        "status": view.status,
         "owner": msgspec.to_builtins(view.holder),
         "analysis": as_json(view.analysis),
         "state": msgspec.to_builtins(view.state),
     }
 
 
-def _status(view: RunView) -> str:
-    if view.analysis.sid is None:
-        return "empty"
-    if view.holder is not None:
-        return "running"
-    if view.analysis.interrupted:
-        return "interrupted"
-    return "done" if view.analysis.decision.case is Case.COMPLETE else "stopped"
-
-
 def _told(view: RunView) -> Iterator[str]:
     state = view.state
-    status = _status(view)
-    yield f"{paint(view.run_id, 'bold')}  {paint_status(status)}"
-    if state.run is not None:
-        yield f"  goal      {plain(state.run.goal)}"
-        yield f"  workflow  {plain(state.run.workflow)}"
-        if state.run.repo:
-            yield f"  repo      {plain(state.run.repo)}"
-    yield f"  folder    {view.folder}"
-    if view.holder is not None:
-        yield f"  owner     pid {view.holder.pid} on {view.holder.host} since {moment(view.holder.since)}"
-    yield f"  log       {state.events} events in {len(state.sessions)} sessions{_oddities(state)}"
-    if state.budget.input_tokens or state.budget.output_tokens:
-        spent = f"{state.budget.input_tokens + state.budget.output_tokens} tokens, ${state.budget.dollars:.2f}"
-        yield f"  spent     {spent}"
+    yield f"{paint(plain(view.run_id), 'bold')}  {paint_status(plain(view.status))}"
+    for name, value in _facts(view):
+        yield f"  {name:10}  {plain(value)}"
     yield from _tasks(state)
     yield from _sessions(state)
     yield from _open_ends(state)
     yield ""
-    yield _how_to_go_on(view, status)
+    yield from _how_to_go_on(view)
+
+
+def _facts(view: RunView) -> Iterator[tuple[str, str]]:
+    state = view.state
+    if state.run is not None:
+        yield "goal", state.run.goal
+        yield "workflow", state.run.workflow
+        if state.run.repo:
+            yield "repo", state.run.repo
+    yield "folder", view.folder
+    if view.holder is not None:
+        yield "owner", f"pid {view.holder.pid} on {view.holder.host} since {moment(view.holder.since)}"
+    yield "log", f"{counted(state.events, 'event')} in {counted(len(state.sessions), 'session')}{_oddities(state)}"
+    if state.checkpoints:
+        last = state.checkpoints[-1]
+        yield "checkpoint", f'"{last.label}" (seq {last.seq}), {moment(last.ts)}'
+    spent = state.budget
+    if spent.input_tokens or spent.output_tokens:
+        yield "spent", f"{spent.input_tokens + spent.output_tokens:,} tokens, ${spent.dollars:.2f}"
 
 
 def _oddities(state: RunState) -> str:
     found = [
-        (len(state.repairs), "torn tails repaired"),
-        (len(state.malformed) + state.notes_dropped, "unreadable lines"),
-        (len(state.duplicates), "doubled lines"),
-        (sum(state.unknown_types.values()), "events of unknown type"),
+        (len(state.repairs), "repaired torn tail"),
+        (len(state.malformed) + state.notes_dropped, "unreadable line"),
+        (len(state.duplicates), "doubled line"),
+        (sum(state.unknown_types.values()), "unknown event"),
     ]
-    told = ", ".join(f"{count} {what}" for count, what in found if count)
+    told = ", ".join(counted(count, what) for count, what in found if count)
     return f" ({told})" if told else ""
 
 
@@ -101,7 +99,7 @@ def _tasks(state: RunState) -> Iterator[str]:
         about = task.error or task.reason or task.summary or ""
         yield f"  {plain(name):8}  {paint_status(task.status, 11)}  {plain(about)}"
     if len(state.tasks) > _MOST:
-        yield f"  … and {len(state.tasks) - _MOST} more"
+        yield f"  … and {len(state.tasks) - _MOST} more (--json has them all)"
 
 
 def _sessions(state: RunState) -> Iterator[str]:
@@ -114,7 +112,7 @@ def _sessions(state: RunState) -> Iterator[str]:
 
 def _end(session: Session) -> str:
     ended = f"ended: {session.end_reason or 'normally'}" if session.ended else "no end"
-    return f"{session.events} events, {plain(ended)}"
+    return f"{counted(session.events, 'event')}, {plain(ended)}"
 
 
 def _open_ends(state: RunState) -> Iterator[str]:
@@ -129,13 +127,14 @@ def _open_ends(state: RunState) -> Iterator[str]:
         yield from (f"  {plain(end)}" for end in ends[:_MOST])
 
 
-def _how_to_go_on(view: RunView, status: str) -> str:
+def _how_to_go_on(view: RunView) -> Iterator[str]:
     decision = view.analysis.decision
-    if status == "running":
-        return f"It is at work: holdfast logs -f {view.run_id}"
-    if decision.case is Case.COMPLETE:
-        return "There is nothing to resume."
-    if decision.case is Case.AUTO:
-        return f"It can go on by itself, at {plain(decision.next_step or 'the next step')}."
-    choices = "; ".join(f"{option.key} {plain(option.label)}" for option in decision.options)
-    return f"It needs a decision: {choices}."
+    if view.status == "running":
+        yield f"It is at work: holdfast logs -f {view.run_id}"
+    elif decision.case is Case.COMPLETE:
+        yield "There is nothing to resume."
+    elif decision.case is Case.AUTO:
+        yield f"It can go on by itself, at {plain(decision.next_step or 'the next step')}."
+    else:
+        yield f"It needs a decision (holdfast analyze {view.run_id} tells why):"
+        yield from (f"  {option.key}. {plain(option.label)}" for option in decision.options)

@@ -8,10 +8,10 @@ import sys
 import msgspec
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.cli.screen import paint, plain
+from holdfast.app.cli.screen import counted, paint, plain
 from holdfast.core.verification import Verdict
 from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home, run_of
+from holdfast.engine.places import default_home, log_of, run_of
 from holdfast.engine.service import logs_under, verify_log, verify_run
 from holdfast.leaf.errors import OK, HoldfastError, NoSuchRun
 
@@ -52,15 +52,25 @@ def _verdicts(target: str) -> list[tuple[str, Verdict]]:
             if os.sep not in target:
                 raise
     if run_id is not None:
-        return [(run_id, asyncio.run(verify_run(home, run_id)))]
-    return [(log, asyncio.run(verify_log(log))) for log in logs_under(target)]
+        return [_verdict(home, log_of(home, run_id))]
+    return [_verdict(home, log) for log in logs_under(target)]
+
+
+def _verdict(home: str, log: str) -> tuple[str, Verdict]:
+    """Of a run of ours, by whatever way one came to it, more is asked."""
+    run_id = run_of(home, log)
+    if run_id is None:
+        return log, asyncio.run(verify_log(log))
+    return run_id, asyncio.run(verify_run(home, run_id))
 
 
 def _print(name: str, verdict: Verdict) -> None:
-    counted = f"{verdict.lines} lines, {verdict.events} events, {verdict.sessions} sessions"
+    found = ", ".join(
+        (counted(verdict.lines, "line"), counted(verdict.events, "event"), counted(verdict.sessions, "session"))
+    )
     if verdict.whole:
         chain = f"chain {verdict.chain}" if verdict.chained else "no chain: another tool wrote it"
-        print(f"{paint('whole', 'green')}  {plain(name)}  {counted}  {chain}")
+        print(f"{paint('whole', 'green')}  {plain(name)}  {found}  {chain}")
         return
     first = verdict.damage[0]
     print(f"{paint('damaged', 'red')}  {plain(name)}  line {first.line}: {plain(first.reason)}")
@@ -68,4 +78,4 @@ def _print(name: str, verdict: Verdict) -> None:
         print(f"         line {damage.line}: {plain(damage.reason)}")
     if verdict.damage_count > _SHOWN:
         print(f"         … and {verdict.damage_count - _SHOWN} more")
-    sys.stderr.write(f"{counted} read; the log was not changed\n")
+    sys.stderr.write(f"{found} read; the log was not changed\n")

@@ -1,0 +1,88 @@
+"""What is measured in a process of its own: `python -m bench.probe WHAT HOME RUN [COUNT]`, one JSON object on stdout.
+
+Times begin after the imports, and memory is counted from there.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.store.files import FileStore
+from holdfast.store.layout import LOG, run_folder
+from holdfast.store.run import open_run
+
+
+def open_often(home: str, run_id: str, count: int) -> dict[str, Any]:
+    """Own, repair, snapshot, tail, and close again; each time from the beginning."""
+
+    async def opened() -> tuple[float, int]:
+        store = FileStore(home)
+        began = time.perf_counter()
+        async with open_run(store, run_id) as run:
+            took = time.perf_counter() - began
+            return took, run.state.events
+
+    async def all_of_them() -> list[tuple[float, int]]:
+        return [await opened() for _ in range(count)]
+
+    before = _memory("VmRSS")
+    times = asyncio.run(all_of_them())
+    return {"seconds": [took for took, _ in times], "events": times[-1][1], "grown": _memory("VmHWM") - before}
+
+
+def seeds_way(home: str, run_id: str, count: int) -> dict[str, Any]:
+    """As the Resume Protocol has it: parse every line into a list, find the newest session, filter by its id."""
+    before = _memory("VmRSS")
+    began = time.perf_counter()
+    events = []
+    with open(os.path.join(run_folder(home, run_id), LOG), encoding="utf-8") as file:
+        for line in file:
+            trimmed = line.strip()
+            if trimmed:
+                events.append(json.loads(trimmed))
+    newest = events[-1]["sid"]
+    session = [event for event in events if event["sid"] == newest]
+    took = time.perf_counter() - began
+    return {
+        "seconds": [took],
+        "events": len(events),
+        "session": len(session),
+        "grown": _memory("VmHWM") - before,
+    }
+
+
+def follow(home: str, run_id: str, count: int) -> dict[str, Any]:
+    """Print each event of a growing log as it comes, and say when each had been printed."""
+
+    async def watch() -> list[int]:
+        printed: list[int] = []
+        async for batch in FileStore(home).log(run_id).follow():
+            for line in batch.data.splitlines():
+                print(json.loads(line)["seq"], flush=True)
+                printed.append(time.perf_counter_ns())
+            if len(printed) >= count:
+                break
+        return printed
+
+    return {"printed": asyncio.run(watch())}
+
+
+def _memory(field: str) -> int:
+    """Bytes. VmHWM is the most that this program ever held; what its parent held is not in it."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(f"{field}:"))
+
+
+PROBES: dict[str, Callable[[str, str, int], dict[str, Any]]] = {
+    "open": open_often,
+    "seed": seeds_way,
+    "follow": follow,
+}
+
+if __name__ == "__main__":
+    what, home_, run_, count_ = sys.argv[1:]
+    print(json.dumps(PROBES[what](home_, run_, int(count_))))

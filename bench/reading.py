@@ -1,0 +1,95 @@
+"""Reading, for information: how soon another process sees an event, and how fast a log is verified."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+
+import msgspec
+
+from bench.figure import Figure, number, spread
+from bench.fresh import probe_command
+from bench.homes import RUN, long_run
+from bench.opening import EVENTS, TASKS
+from bench.places import ROOT, scratch
+from bench.starting import HOLDFAST
+from bench.workload import Size
+from holdfast.core.events.conversation import MessageRecorded
+from holdfast.core.events.session import SessionStart
+from holdfast.store.files import FileStore
+from holdfast.store.run import open_run
+
+PAUSE = 0.005  # between two appends: the follower has gone to sleep by then
+
+
+class Printed(msgspec.Struct):
+    printed: list[int]
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    with scratch() as folder:
+        figures = asyncio.run(_follow(folder, events=50 if quick else 500))
+    return [*figures, *_verify(quick=quick)]
+
+
+async def _follow(folder: str, events: int) -> list[Figure]:
+    store = FileStore(folder)
+    await store.create(RUN)
+    called, returned = [], []
+    async with open_run(store, RUN, feature="auth-system") as run:
+        follower = await asyncio.create_subprocess_exec(
+            *probe_command("follow", folder, events), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        )
+        assert follower.stdout is not None
+        for number_ in range(events):
+            event = MessageRecorded(conversation="conv-1", speaker="agent", text="x" * 150)
+            called.append(time.perf_counter_ns())
+            await (run.append(event) if number_ else run.begin(SessionStart()))
+            returned.append(time.perf_counter_ns())
+            await follower.stdout.readline()  # it has come: the next one finds the follower waiting
+            await asyncio.sleep(PAUSE)
+        printed = msgspec.json.decode(await follower.stdout.read(), type=Printed).printed
+        await follower.wait()
+    after_call = [(p - c) / 1e6 for p, c in zip(printed[1:], called[1:], strict=True)]
+    after_return = [(p - r) / 1e6 for p, r in zip(printed[1:], returned[1:], strict=True)]
+    return [
+        Figure(
+            name="follow",
+            what="an event is printed by a follower in another process",
+            against="after `append` was called",
+            spread=spread(after_call),
+            unit="ms",
+            note=f"the slowest of {events:,}: {number(max(after_call))} ms",
+        ),
+        Figure(
+            name="follow-after",
+            what="the same",
+            against="after `append` returned",
+            spread=spread(after_return),
+            unit="ms",
+            note="below zero: seen before the writer's sync was done" if min(after_return) < 0 else "",
+        ),
+    ]
+
+
+def _verify(*, quick: bool) -> list[Figure]:
+    asked = subprocess.run([HOLDFAST, "verify", "--help"], capture_output=True, check=False)
+    if asked.returncode != 0:
+        return []
+    long = long_run(Size(TASKS // 10, EVENTS // 10) if quick else Size(TASKS, EVENTS))
+    environment = os.environ | {"HOLDFAST_HOME": long.home}
+    rates = []
+    for _ in range(1 if quick else 3):
+        began = time.perf_counter()
+        subprocess.run([HOLDFAST, "verify", RUN], env=environment, stdout=sys.stderr, check=True)
+        rates.append(long.events / (time.perf_counter() - began))
+    return [
+        Figure(
+            name="verify",
+            what="`holdfast verify`, the whole of it",
+            against=f"a run of {long.events:,} events",
+            spread=spread(rates),
+            unit="events/s",
+        )
+    ]

@@ -1,0 +1,87 @@
+"""The program as a user has it: a real process, with its exit code, its stdout and its stderr."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+UNPRIVILEGED = str(Path(__file__).with_name("unprivileged.py"))
+
+_LIMIT = 60.0  # seconds; none should take two
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    @property
+    def objects(self) -> list[Any]:
+        """What `--json` printed: one object a line."""
+        return [json.loads(line) for line in self.lines]
+
+    @property
+    def object(self) -> Any:
+        (only,) = self.objects
+        return only
+
+    @property
+    def complaint(self) -> str:
+        """The one line on stderr that says what was wrong, without the program's name."""
+        (line,) = self.err.splitlines()
+        assert line.startswith("holdfast: "), line
+        return line.removeprefix("holdfast: ")
+
+
+class Program:
+    """Runs `holdfast` in a folder of its own, with a home of its own and nothing of the caller's environment."""
+
+    def __init__(self, home: str, cwd: str) -> None:
+        self.home = home
+        self.cwd = cwd
+
+    def __call__(self, *arguments: str, code: int = 0, **how: Any) -> Outcome:
+        """Run to the end. The exit code must be the one that is expected, and no traceback may be printed."""
+        with self.start(*arguments, **how) as process:
+            return finished(process, code)
+
+    def start(
+        self,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        unprivileged: bool = False,
+        **how: Any,
+    ) -> subprocess.Popen[bytes]:
+        """Start it, its output in pipes. `unprivileged` obeys file modes, also when root runs the tests."""
+        command = [sys.executable, *([UNPRIVILEGED] if unprivileged else []), "-m", "holdfast", *arguments]
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(command, **{**pipes, "cwd": self.cwd, "env": self.environment(env), **how})
+
+    def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
+        passed_on = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        return {**passed_on, "LC_ALL": "C.UTF-8", "HOLDFAST_HOME": self.home, **(more or {})}
+
+
+def finished(process: subprocess.Popen[bytes], code: int = 0) -> Outcome:
+    """Wait for the end of a started program."""
+    try:
+        out, err = process.communicate(timeout=_LIMIT)
+    except BaseException:
+        process.kill()
+        raise
+    outcome = Outcome(process.returncode, (out or b"").decode(errors="replace"), (err or b"").decode(errors="replace"))
+    assert_no_noise(outcome)
+    assert outcome.code == code, outcome
+    return outcome
+
+
+def assert_no_noise(outcome: Outcome) -> None:
+    """Nothing that only a programmer understands."""
+    for noise in ("Traceback", "Exception ignored", "a defect of Holdfast", "Warning:"):
+        assert noise not in outcome.out + outcome.err, outcome

@@ -1,0 +1,192 @@
+"""The door of the program: help, wrong usage, exit codes, and streams that are closed, full or gone."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from holdfast import __version__
+from tests.cli.foreign import SEED_LOG, put
+from tests.cli.program import UNPRIVILEGED, Outcome, Program, assert_no_noise
+from tests.cli.runs import DONE, make_run
+
+COMMANDS = ("ls", "show", "logs", "analyze", "verify", "demo")
+
+RUN = "auth-abc234"
+
+
+@pytest.fixture
+def run(holdfast: Program) -> str:
+    return make_run(holdfast.home, RUN, DONE)
+
+
+def test_help_names_every_command_and_every_exit_code(holdfast: Program) -> None:
+    outcome = holdfast("--help")
+    for command in COMMANDS:
+        assert f"\n  {command} " in outcome.out
+    for code in ("0 ok", "1 ", "2 ", "3 ", "4 ", "5 ", "6 ", "130 interrupted"):
+        assert code in outcome.out
+    assert holdfast.home in outcome.out, "where things are"
+    assert outcome.err == ""
+
+
+@pytest.mark.parametrize("arguments", [(), ("-h",), ("help",)])
+def test_help_comes_also_when_one_asks_otherwise(holdfast: Program, arguments: tuple[str, ...]) -> None:
+    assert holdfast(*arguments) == holdfast("--help")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_each_command_teaches_by_examples(holdfast: Program, command: str) -> None:
+    out = holdfast(command, "--help").out
+    assert out.startswith(f"usage: holdfast {command} ")
+    examples = out.partition("\nexamples:\n")[2].splitlines()
+    assert len(examples) >= 2
+    assert all(line.startswith(f"  holdfast {command}") for line in examples)
+    assert "--json" in out
+
+
+def test_help_fits_on_a_terminal_of_120_columns(holdfast: Program) -> None:
+    for arguments in (("--help",), *((command, "--help") for command in ("logs", "analyze"))):
+        assert max(map(len, holdfast(*arguments, env={"HOLDFAST_HOME": "/home/me/holdfast"}).lines)) <= 120
+
+
+def test_version(holdfast: Program) -> None:
+    assert holdfast("--version").out == f"holdfast {__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["frobnicate", "--frobnicate", "", "LS", "\udcff", "main"])
+def test_an_unknown_command_is_bad_usage_and_the_known_are_named(holdfast: Program, command: str) -> None:
+    complaint = holdfast(command, code=2).complaint
+    assert complaint.startswith("there is no command ")
+    assert complaint.endswith("the commands are ls, show, logs, analyze, verify, demo")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ls", "--frobnicate"),
+        ("ls", "extra"),
+        ("ls", "--js"),
+        ("ls", "--search"),
+        ("show",),
+        ("logs", "a", "--type"),
+    ],
+)
+def test_wrong_arguments_are_bad_usage_in_one_line(holdfast: Program, arguments: tuple[str, ...]) -> None:
+    assert holdfast(*arguments, code=2).complaint.endswith(f"; `holdfast {arguments[0]} --help` explains")
+
+
+def test_it_starts_from_any_folder_also_one_that_was_removed(holdfast: Program, run: str) -> None:
+    gone = os.path.join(holdfast.cwd, "gone")
+    os.mkdir(gone)
+    script = f"cd {gone} && rmdir {gone} && exec {sys.executable} -P -m holdfast show {RUN}"
+    done = subprocess.run(["sh", "-c", script], env=holdfast.environment(), capture_output=True, check=True)
+    assert done.stdout.decode().startswith(RUN)
+
+
+# Streams
+
+ALL = [("--version",), ("ls", "--help"), ("ls",), ("logs", RUN), ("logs", RUN, "--json"), ("analyze", RUN)]
+
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
+
+
+def in_shell(holdfast: Program, redirection: str, *arguments: str, **env: str) -> Outcome:
+    """With its streams as a shell sets them up."""
+    script = f'exec "$@" {redirection}'
+    command = ["sh", "-c", script, "sh", sys.executable, "-m", "holdfast", *arguments]
+    environment = holdfast.environment(env)
+    done = subprocess.run(command, env=environment, cwd=holdfast.cwd, capture_output=True, check=False, timeout=60)
+    outcome = Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+    assert_no_noise(outcome)
+    return outcome
+
+
+@pytest.mark.parametrize("arguments", ALL, ids=" ".join)
+def test_a_full_disk_behind_stdout_is_told_in_one_line(holdfast: Program, run: str, arguments: tuple[str, ...]) -> None:
+    outcome = in_shell(holdfast, "> /dev/full", *arguments)
+    assert outcome.code == 1
+    assert outcome.complaint == "stdout: No space left on device"
+
+
+@pytest.mark.parametrize("arguments", [("ls",), ("logs", RUN, "--json")], ids=" ".join)
+def test_the_same_holds_without_a_buffer(holdfast: Program, run: str, arguments: tuple[str, ...]) -> None:
+    outcome = in_shell(holdfast, "> /dev/full", *arguments, PYTHONUNBUFFERED="1")
+    assert (outcome.code, len(outcome.err.splitlines())) == (1, 1)
+
+
+@pytest.mark.parametrize("arguments", ALL[1:4], ids=" ".join)
+def test_a_closed_stdout_is_told_in_one_line(holdfast: Program, run: str, arguments: tuple[str, ...]) -> None:
+    outcome = in_shell(holdfast, ">&-", *arguments)
+    assert outcome.code == 1
+    assert outcome.complaint == "stdout is closed: there is nowhere to write to"
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&-", "<&- 2>&-"])
+def test_other_streams_may_be_closed_or_full(holdfast: Program, run: str, redirection: str) -> None:
+    outcome = in_shell(holdfast, redirection, "show", RUN)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith(RUN)
+    assert in_shell(holdfast, redirection, "show", "nobody").code == 4, "the code tells, where nothing else can"
+    assert in_shell(holdfast, redirection, "frobnicate").code == 2
+
+
+def test_with_every_stream_closed_only_the_code_tells(holdfast: Program, run: str) -> None:
+    assert in_shell(holdfast, "<&- >&- 2>&-", "ls") == (1, "", "")
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("ls", "--help"), ("analyze", RUN)], ids=" ".join)
+@pytest.mark.parametrize("env", [{}, UNBUFFERED], ids=["buffered", "unbuffered"])
+def test_a_reader_that_never_reads_is_no_error(
+    holdfast: Program, run: str, arguments: tuple[str, ...], env: dict[str, str]
+) -> None:
+    with gone_reader() as pipe, holdfast.start(*arguments, stdout=pipe, env=env) as process:
+        _, err = process.communicate()
+    assert (process.returncode, err) == (0, b"")
+
+
+@contextmanager
+def gone_reader() -> Iterator[int]:
+    """The writing end of a pipe that nobody reads any more."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        yield writing
+    finally:
+        os.close(writing)
+
+
+# Exit codes
+
+
+def test_every_exit_code_that_can_be_reached_so_far(holdfast: Program, run: str) -> None:
+    """3 (timed out), 5 (owned) and 6 (a decision is needed) belong to commands that are still to come."""
+    broken = put(holdfast.cwd, "broken.jsonl", log=SEED_LOG + b"noise\n")
+    holdfast("ls", code=0)
+    holdfast("verify", broken, code=1)
+    holdfast("show", code=2)
+    holdfast("show", "nobody", code=4)
+    with holdfast.start("logs", "-f", RUN) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+
+
+def test_a_log_that_fails_while_it_is_read_is_one_line(holdfast: Program, run: str) -> None:
+    path = os.path.join(holdfast.home, "runs", RUN, "events.jsonl")
+    os.chmod(path, 0)
+    for command in ("show", "logs", "verify"):
+        complaint = holdfast(command, RUN, unprivileged=True, code=1).complaint
+        assert complaint == f"{path}: Permission denied"
+
+
+def test_modes_are_obeyed_in_these_tests(holdfast: Program) -> None:
+    path = put(holdfast.cwd, "secret", log=b"")
+    os.chmod(path, 0)
+    opening = [sys.executable, UNPRIVILEGED, "-c", f"open({path!r})"]
+    assert b"PermissionError" in subprocess.run(opening, capture_output=True, check=False).stderr

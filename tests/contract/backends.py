@@ -1,0 +1,53 @@
+"""What the contract suite needs of a backend. A new one (Postgres) is one more class here and one line in conftest."""
+
+import os
+from typing import Protocol
+
+from holdfast.store.base import Store
+from holdfast.store.files import FileStore
+from holdfast.store.layout import LOCK, run_folder
+from holdfast.store.memory import MemoryStore
+from tests.support import sitting as sittings
+from tests.support.sitting import Sitting
+
+
+class Backend(Protocol):
+    def store(self) -> Store:
+        """A store on the same runs, as another process would open it."""
+        ...
+
+    async def kill(self, sitting: Sitting) -> None:
+        """The owner dies without a word."""
+        ...
+
+    async def usurp(self, run_id: str) -> None:
+        """The owner lives, but its right is taken away: others may own the run."""
+        ...
+
+
+class Files:
+    def __init__(self, home: str) -> None:
+        self._home = home
+
+    def store(self) -> FileStore:
+        return FileStore(self._home)
+
+    async def kill(self, sitting: Sitting) -> None:
+        await sittings.kill(sitting)
+
+    async def usurp(self, run_id: str) -> None:
+        os.unlink(os.path.join(run_folder(self._home, run_id), LOCK))
+
+
+class Memory:
+    def __init__(self) -> None:
+        self._store = MemoryStore()
+
+    def store(self) -> MemoryStore:
+        return self._store
+
+    async def kill(self, sitting: Sitting) -> None:
+        await sitting.leave_without_writing()
+
+    async def usurp(self, run_id: str) -> None:
+        self._store._runs[run_id].holder = None

@@ -1,0 +1,259 @@
+"""What was not synced is thrown away, page by page. What was acknowledged stays, and nothing is invented."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.events.session import SessionStart
+from holdfast.leaf.errors import HoldfastError, StorageFailed
+from holdfast.store.base import Batch, Message
+from holdfast.store.files import FileStore
+from holdfast.store.run import open_run
+from tests.support.disks import PAGE, Fate, LossyDisk
+from tests.support.events import START, Label, labels_in, numbered
+from tests.support.fate import NOTHING_LEFT, Drawn, Fixed
+from tests.support.logs import assert_whole, folded, is_prefix, whole
+from tests.support.places import RUN, content, log_file
+from tests.support.sitting import Sitting, kill
+
+RESUME = SessionStart(command="resume")
+
+sizes = st.sampled_from([0, 0, 100, 1500, PAGE - 330, 3 * PAGE, 20_000])
+commits = st.lists(sizes, min_size=1, max_size=8)  # the events of one commit, by their sizes
+
+
+@contextmanager
+def new_home() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+        yield os.path.join(folder, "home")
+
+
+class Machine:
+    """A run on a disk that forgets, and what its writer knows of it."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+        self.lossy = LossyDisk()
+        self.store = FileStore(home, disk=self.lossy.disk)
+        self.submitted: list[Label] = []
+        self.acknowledged: list[Label] = []
+
+    async def commit(self, sitting: Sitting, events: list[int]) -> None:
+        """Append events at once, each by its own producer, so that they share a commit."""
+        labels = [("p", len(self.submitted) + index) for index in range(len(events))]
+        self.submitted += labels
+        outcomes = await asyncio.gather(
+            *(sitting.run.append(numbered(*label, size)) for label, size in zip(labels, events, strict=True)),
+            return_exceptions=True,
+        )
+        for label, outcome in zip(labels, outcomes, strict=True):
+            if isinstance(outcome, Batch):
+                self.acknowledged.append(label)
+            else:
+                assert isinstance(outcome, StorageFailed)
+
+    async def check(self) -> None:
+        """After a reopening: all that was acknowledged, nothing that was not sent, in order, chained."""
+        data = await whole(self.store, RUN)
+        assert_whole(data)
+        assert content(log_file(self.home)) == data
+        labels = labels_in(data)
+        assert is_prefix(self.acknowledged, labels)
+        assert is_prefix(labels, self.submitted)
+        self.submitted = self.acknowledged = labels
+
+    async def go_on(self) -> None:
+        async with open_run(self.store, RUN) as run:
+            await self.check()
+            assert run.state == folded(await whole(self.store, RUN))
+            assert run.state.malformed == []
+            await run.begin(RESUME, *[numbered("p", len(self.submitted))])
+            self.submitted.append(("p", len(self.submitted)))
+            self.acknowledged = list(self.submitted)
+        await self.check()
+
+
+async def life(home: str, history: list[list[int]], last: list[int], calls: int, fate: Fate) -> Machine:
+    """Commit a history, then lose the power `calls` calls into one more commit."""
+    machine = Machine(home)
+    await machine.store.create(RUN)
+    sitting = await Sitting.open(machine.store, RUN)
+    await sitting.run.begin(START)
+    for events in history:
+        await machine.commit(sitting, events)
+    assert machine.acknowledged == machine.submitted
+    machine.lossy.fail_after(calls)
+    await machine.commit(sitting, last)
+    assert machine.acknowledged != machine.submitted
+    await kill(sitting)
+    machine.lossy.cut(fate)
+    return machine
+
+
+def run(coroutine: Coroutine[None, None, None]) -> None:
+    asyncio.run(coroutine)
+
+
+@settings(max_examples=250)
+@given(
+    history=st.lists(commits, max_size=4),
+    last=commits,
+    written=st.booleans(),
+    repairs_cut=st.lists(st.integers(0, 6), max_size=2),
+    data=st.data(),
+)
+def test_after_any_power_cut_the_log_goes_on(
+    history: list[list[int]], last: list[int], written: bool, repairs_cut: list[int], data: st.DataObject
+) -> None:
+    """Also when the power goes again during the repair: a crash in recovery is just another crash."""
+
+    async def story(home: str) -> None:
+        machine = await life(home, history, last, int(written), Drawn(data))
+        for calls in repairs_cut:
+            machine.lossy.fail_after(calls)
+            with suppress(HoldfastError):
+                sitting = await Sitting.open(machine.store, RUN)
+                with suppress(HoldfastError):
+                    await sitting.run.begin(RESUME)
+                await kill(sitting)
+            machine.lossy.cut(Drawn(data))
+        await machine.go_on()
+        await machine.go_on()
+
+    with new_home() as home:
+        run(story(home))
+
+
+@pytest.mark.torture
+@settings(max_examples=20_000)
+@given(history=st.lists(commits, max_size=6), last=st.lists(sizes, min_size=1, max_size=40), data=st.data())
+def test_after_any_power_cut_the_log_goes_on_at_length(
+    history: list[list[int]], last: list[int], data: st.DataObject
+) -> None:
+    async def story(home: str) -> None:
+        machine = await life(home, history, last, 1, Drawn(data))
+        await machine.go_on()
+
+    with new_home() as home:
+        run(story(home))
+
+
+@pytest.mark.parametrize("lost", [{0}, {1}, {2}, {4}, {0, 1}, {1, 3}, {2, 3, 4}])
+@pytest.mark.parametrize("short", [0, 1, 2, 3, 200])
+async def test_a_hole_in_the_last_commit_takes_all_after_it_along(quick_home: str, lost: set[int], short: int) -> None:
+    """Even where the end of the commit is there, whole, or whole but for its last bytes."""
+    events = [1500] * 12
+    probe = await life(quick_home + "-probe", [], events, 1, Fixed())
+    length = os.path.getsize(log_file(probe.home)) - short
+    assert length > 5 * PAGE
+    machine = await life(quick_home, [], events, 1, Fixed(length, frozenset(lost)))
+    await machine.go_on()
+    assert len(machine.submitted) <= 1 + min(lost) * PAGE // 1500
+
+
+async def test_a_line_over_many_pages_is_whole_or_absent(quick_home: str) -> None:
+    for page in range(6):
+        home = f"{quick_home}-{page}"
+        machine = await life(home, [[0]], [5 * PAGE], 1, Fixed(lost=frozenset({page})))
+        await machine.go_on()
+        assert machine.submitted == [("p", 0), ("p", 1)]
+
+
+async def test_nothing_that_was_not_synced_is_needed(quick_home: str) -> None:
+    machine = await life(quick_home, [[0], [10, 20], [5000]], [0, 0], 1, NOTHING_LEFT)
+    await machine.go_on()
+    assert len(machine.submitted) == 5
+
+
+@pytest.mark.parametrize("end", ["closed", "killed"])
+@pytest.mark.parametrize("fate", [NOTHING_LEFT, Fixed(), Fixed(lost=None)], ids=["nothing", "all", "zeros"])
+async def test_what_a_failed_sync_forgot_makes_no_hole_under_later_events(
+    quick_home: str, fate: Fate, end: str
+) -> None:
+    """The kernel tries once; after that only what is in memory looks as if it were on the disk."""
+    machine = Machine(quick_home)
+    await machine.store.create(RUN)
+    sitting = await Sitting.open(machine.store, RUN)
+    await sitting.run.begin(START)
+    await machine.commit(sitting, [0, 0])
+    machine.lossy.next_sync_fails = True
+    await machine.commit(sitting, [3 * PAGE, 3 * PAGE, 0])
+    assert len(machine.acknowledged) == 2
+    await (kill(sitting) if end == "killed" else sitting.close())
+    await machine.go_on()
+    machine.lossy.cut(fate)
+    await machine.go_on()
+
+
+def say(name: str) -> Message:
+    return Message(id=name, kind="say", body=msgspec.Raw(b'{"text":"hello"}'))
+
+
+@pytest.mark.parametrize("fate", [NOTHING_LEFT, Fixed(), Fixed(lost=None)], ids=["nothing", "all", "zeros"])
+async def test_a_message_that_is_consumed_before_it_is_synced_hides_no_later_one(quick_home: str, fate: Fate) -> None:
+    """A sender dies between its write and its sync; the owner reads what it wrote; then the power goes."""
+    lossy = LossyDisk()
+    store = FileStore(quick_home, disk=lossy.disk)
+    await store.create(RUN)
+    await store.inbox(RUN).put(say("m1"))
+    lossy.fail_after(1)
+    with pytest.raises(StorageFailed):
+        await store.inbox(RUN).put(say("m2"))
+    lossy.calls_left = None
+    sitting = await Sitting.open(store, RUN)
+    await sitting.run.begin(START)
+    taken = [message.id for message in await sitting.run.take_in()]
+    assert taken == ["m1", "m2"]
+    await kill(sitting)
+    lossy.cut(fate)
+    await store.inbox(RUN).put(say("m3"))
+    await store.inbox(RUN).put(say("m4"))
+    async with open_run(store, RUN) as run_:
+        await run_.begin(RESUME)
+        assert [message.id for message in await run_.take_in()] == ["m3", "m4"]
+
+
+@settings(max_examples=150)
+@given(sent=st.lists(st.tuples(sizes, st.integers(0, 2)), min_size=1, max_size=6), data=st.data())
+def test_after_any_power_cut_every_acknowledged_message_is_consumed_once(
+    sent: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """Each message comes with the number of calls after which the power goes; 2 is enough to be acknowledged."""
+
+    async def story(home: str) -> None:
+        lossy = LossyDisk()
+        store = FileStore(home, disk=lossy.disk)
+        await store.create(RUN)
+        acknowledged, taken = [], []
+        for number, (size, calls) in enumerate(sent):
+            body = msgspec.Raw(msgspec.json.encode("x" * size))
+            if calls < 2:
+                lossy.fail_after(calls)
+            try:
+                await store.inbox(RUN).put(Message(id=f"m{number}", kind="say", body=body))
+            except StorageFailed:
+                pass
+            else:
+                acknowledged.append(f"m{number}")
+            if calls < 2:
+                lossy.cut(Drawn(data))
+            if data.draw(st.booleans()):
+                taken += await take_in(store)
+        taken += await take_in(store)
+        assert len(taken) == len(set(taken))
+        assert [name for name in taken if name in acknowledged] == acknowledged
+
+    async def take_in(store: FileStore) -> list[str]:
+        async with open_run(store, RUN) as run_:
+            await run_.begin(RESUME)
+            return [message.id for message in await run_.take_in()]
+
+    with new_home() as home:
+        run(story(home))

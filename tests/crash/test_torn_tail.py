@@ -1,0 +1,186 @@
+"""A write cut off at any byte: what was acknowledged is there, the rest is whole or absent, nothing is glued."""
+
+import os
+
+import pytest
+
+from holdfast.core.events.log import LogRepaired
+from holdfast.core.events.session import SessionStart
+from holdfast.leaf.errors import StorageFailed
+from holdfast.store.files import FileStore
+from holdfast.store.run import open_run
+from tests.support.disks import FailingDisk
+from tests.support.events import START, events_in, labels_in, numbered
+from tests.support.logs import assert_whole, boundaries, folded, whole
+from tests.support.places import RUN, content, log_file, put_content, remove, snapshot_file, torn_pieces
+from tests.support.sitting import Sitting, kill
+
+RESUME = SessionStart(command="resume")
+
+
+async def written(home: str, last: int) -> tuple[bytes, int]:
+    """A log whose last commit has `last` events; its bytes, and where that commit begins."""
+    store = FileStore(home)
+    await store.create(RUN)
+    sitting = await Sitting.open(store, RUN)
+    await sitting.run.begin(START)
+    await sitting.run.append(numbered("before", 1))
+    await sitting.run.append(numbered("before", 2), numbered("before", 3))
+    commit = await sitting.run.append(*(numbered("last", number) for number in range(last)))
+    await kill(sitting)
+    return content(log_file(home)), commit.start
+
+
+def repairs_told(data: bytes) -> list[str]:
+    return [event.kept_as for event in events_in(data) if isinstance(event, LogRepaired)]
+
+
+def reset(home: str, data: bytes) -> None:
+    path = log_file(home)
+    put_content(path, data)
+    folder = os.path.dirname(path)
+    remove(snapshot_file(home), *(os.path.join(folder, name) for name in torn_pieces(path)))
+
+
+def expected_after(data: bytes, cut: int) -> bytes:
+    """The whole lines before the cut, and one more when only its end was lost."""
+    kept = max(end for end in boundaries(data) if end <= cut)
+    for missing in (b"\n", b" \n"):
+        if data[:cut] + missing == data[: cut + len(missing)]:
+            return data[:cut] + b"\n"
+    return data[:kept]
+
+
+@pytest.mark.parametrize("last", [1, 3], ids=["one-event", "three-events"])
+async def test_torn_at_every_byte_of_the_last_commit(quick_home: str, last: int) -> None:
+    data, start = await written(quick_home, last)
+    store, path = FileStore(quick_home), log_file(quick_home)
+    for cut in range(start, len(data) + 1):
+        reset(quick_home, data[:cut])
+        expected = expected_after(data, cut)
+        aside = (
+            {} if expected[:cut] == data[:cut] else {f"events.jsonl.torn-{len(expected)}": data[len(expected) : cut]}
+        )
+        async with open_run(store, RUN) as run:
+            assert content(path) == expected
+            assert run.state == folded(expected)
+            await run.begin(RESUME, numbered("after", 1))
+        async with open_run(store, RUN) as run:
+            await run.begin(RESUME, numbered("after", 2))
+            assert run.state.repairs == list(aside)
+            assert run.state.malformed == []
+        after = await whole(store, RUN)
+        assert after.startswith(expected)
+        assert_whole(after)
+        assert labels_in(after) == [*labels_in(expected), ("after", 1), ("after", 2)]
+        assert torn_pieces(path) == aside
+        assert repairs_told(after) == list(aside)
+
+
+@pytest.mark.parametrize("last", [1, 3], ids=["one-event", "three-events"])
+async def test_killed_between_the_copy_and_the_cut(quick_home: str, last: int) -> None:
+    """The log is as it was; the next opening repairs it, and every kept piece is told of once."""
+    data, start = await written(quick_home, last)
+    path = log_file(quick_home)
+    for cut in range(start + 1, len(data) - 2, 7):
+        reset(quick_home, data[:cut])
+        expected = expected_after(data, cut)
+        if expected == data[:cut]:
+            continue
+        for _ in range(2):
+            with pytest.raises(StorageFailed, match="not changed"):
+                await Sitting.open(FileStore(quick_home, disk=FailingDisk("truncate", 0).disk), RUN)
+            assert content(path) == data[:cut]
+        store = FileStore(quick_home)
+        async with open_run(store, RUN) as run:
+            await run.begin(RESUME)
+        async with open_run(store, RUN) as run:
+            await run.begin(RESUME)
+        after = await whole(store, RUN)
+        assert after.startswith(expected)
+        assert_whole(after)
+        assert set(torn_pieces(path).values()) == {data[len(expected) : cut]}
+        assert sorted(repairs_told(after)) == list(torn_pieces(path))
+
+
+@pytest.mark.parametrize("kind", ["write", "sync"])
+async def test_a_repair_that_fails_changes_nothing(home: str, kind: str) -> None:
+    data, _ = await written(home, 1)
+    torn = data[:-20]
+    path = log_file(home)
+    put_content(path, torn)
+    with pytest.raises(StorageFailed, match="not changed"):
+        await Sitting.open(FileStore(home, disk=FailingDisk(kind, 0).disk), RUN)
+    assert content(path) == torn
+    async with open_run(FileStore(home), RUN) as run:
+        await run.begin(RESUME)
+        assert len(run.state.repairs) == 1
+
+
+async def test_a_repair_is_told_even_if_the_repairer_died_before_it_could(home: str) -> None:
+    data, _ = await written(home, 1)
+    put_content(log_file(home), data[:-20])
+    store = FileStore(home)
+    await kill(await Sitting.open(store, RUN))
+    async with open_run(store, RUN) as run:
+        await run.begin(RESUME)
+        assert run.state.repairs == list(torn_pieces(log_file(home)))
+    assert len(repairs_told(await whole(store, RUN))) == 1
+
+
+async def test_torn_again_and_again_every_piece_is_kept(home: str) -> None:
+    store, path = FileStore(home), log_file(home)
+    data, _ = await written(home, 1)
+    pieces = []
+    for turn in range(5):
+        put_content(path, content(path) + b'{"torn":%d' % turn)
+        pieces.append(b'{"torn":%d' % turn)
+        sitting = await Sitting.open(store, RUN)
+        if turn % 2:
+            await sitting.run.begin(RESUME, numbered("after", turn))
+        await kill(sitting)
+    async with open_run(store, RUN) as run:
+        await run.begin(RESUME)
+        assert sorted(run.state.repairs) == list(torn_pieces(path))
+    assert sorted(torn_pieces(path).values()) == pieces
+    after = await whole(store, RUN)
+    assert after.startswith(data)
+    assert_whole(after)
+    assert len(repairs_told(after)) == 5
+
+
+async def test_a_stray_file_that_looks_like_a_kept_piece_does_no_harm(home: str) -> None:
+    await written(home, 1)
+    for stray in ("torn-backup", "torn-12.gz", "torn-"):
+        put_content(f"{log_file(home)}.{stray}", b"mine")
+    async with open_run(FileStore(home), RUN) as run:
+        await run.begin(RESUME)
+        assert run.state.repairs == []
+
+
+async def test_a_fragment_larger_than_any_buffer_is_kept(home: str) -> None:
+    data, _ = await written(home, 1)
+    fragment = b'{"v":1,"data":"' + b"x" * 3_000_000
+    put_content(log_file(home), data + fragment)
+    async with open_run(FileStore(home), RUN) as run:
+        await run.begin(RESUME)
+    assert list(torn_pieces(log_file(home)).values()) == [fragment]
+
+
+async def test_a_last_line_of_another_tool_without_its_newline_is_an_event(home: str) -> None:
+    store = FileStore(home)
+    await store.create(RUN)
+    put_content(log_file(home), b'{"sid":"x","seq":0,"type":"session.start"}\n{"sid":"x","seq":1,"type":"task.x"}')
+    async with open_run(store, RUN) as run:
+        await run.begin(RESUME)
+        assert run.state.events == 3
+        assert run.state.repairs == []
+        assert run.state.malformed == []
+
+
+async def test_a_reader_sees_no_torn_line(home: str) -> None:
+    data, start = await written(home, 1)
+    put_content(log_file(home), data[:-5])
+    store = FileStore(home)
+    assert await whole(store, RUN) == data[:start]
+    assert await store.log(RUN).fragment() == data[start:-5]

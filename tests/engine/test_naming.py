@@ -1,0 +1,58 @@
+"""Finding a run by what a person typed."""
+
+import os
+
+import pytest
+
+from holdfast.engine.naming import find_run, run_ids
+from holdfast.leaf.errors import BadInput, NoSuchRun
+from tests.cli.foreign import SEED_LOG, put
+
+
+def put_runs(home: str, *run_ids: str) -> None:
+    for run_id in run_ids:
+        put(home, "runs", run_id, "events.jsonl", log=SEED_LOG)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("auth-abc234", "auth-abc234"),
+        ("auth", "auth-abc234"),
+        ("auth-a", "auth-abc234"),
+        ("auth-s", "auth-system-xyz789"),
+        ("auth-system", "auth-system-xyz789"),
+        ("p", "pay-abc234"),
+        ("пла", "платёж-abc234"),
+    ],
+)
+def test_id_then_slug_then_beginning(home: str, name: str, found: str) -> None:
+    put_runs(home, "auth-abc234", "auth-system-xyz789", "pay-abc234", "платёж-abc234")
+    assert find_run(home, name) == found
+
+
+def test_a_slug_that_two_runs_have_is_ambiguous_also_when_a_third_begins_with_it(home: str) -> None:
+    put_runs(home, "auth-abc234", "auth-xyz789", "auth-system-xyz789")
+    with pytest.raises(BadInput, match="could be any of auth-abc234, auth-xyz789; type more"):
+        find_run(home, "auth")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x", "AUTH", "uth", "abc234", "auth-abc2345", "../runs/auth-abc234", "auth-abc234\0"]
+)
+def test_a_part_that_is_no_beginning_finds_nothing(home: str, name: str) -> None:
+    put_runs(home, "auth-abc234")
+    with pytest.raises(NoSuchRun):
+        find_run(home, name)
+
+
+def test_a_folder_without_a_log_is_no_run(home: str) -> None:
+    put_runs(home, "auth-abc234")
+    os.makedirs(os.path.join(home, "runs", "pay-abc234"))
+    put(home, "runs", "a file", log=b"")
+    assert run_ids(home) == ["auth-abc234"]
+
+
+def test_runs_are_in_order(home: str) -> None:
+    put_runs(home, "c-abc234", "a-abc234", "b-abc234")
+    assert run_ids(home) == ["a-abc234", "b-abc234", "c-abc234"]

@@ -1,0 +1,110 @@
+"""Group commit: many producers share a sync, a lone one pays one, and nobody is told before the disk was."""
+
+import asyncio
+import os
+
+import pytest
+
+from holdfast.store.base import Batch
+from holdfast.store.disk import Disk
+from holdfast.store.files import FileStore
+from holdfast.store.run import OwnedRun, open_run
+from tests.support.disks import CountingDisk
+from tests.support.events import START, by_producer, labels_in, numbered
+from tests.support.logs import assert_whole, whole
+from tests.support.places import RUN, content, log_file
+from tests.support.waiting import ticks
+
+
+async def produce(run: OwnedRun, name: str, count: int) -> None:
+    for number in range(count):
+        await run.append(numbered(name, number))
+
+
+@pytest.mark.parametrize("producers", [2, 16, 64])
+async def test_many_producers_share_a_sync(home: str, producers: int) -> None:
+    counting = CountingDisk()
+    store = FileStore(home, disk=counting.disk)
+    await store.create(RUN)
+    async with open_run(store, RUN) as run:
+        await run.begin(START)
+        before = counting.syncs
+        await asyncio.gather(*(produce(run, f"p{index}", 10) for index in range(producers)))
+        assert counting.syncs - before <= 11
+        assert counting.writes == counting.syncs
+    data = await whole(store, RUN)
+    assert_whole(data)
+    assert by_producer(labels_in(data)) == {f"p{index}": list(range(10)) for index in range(producers)}
+
+
+async def test_a_lone_producer_pays_one_sync_an_append(home: str) -> None:
+    counting = CountingDisk()
+    store = FileStore(home, disk=counting.disk)
+    await store.create(RUN)
+    async with open_run(store, RUN) as run:
+        await run.begin(START)
+        for number in range(20):
+            before = counting.writes, counting.syncs
+            await run.append(*(numbered("a", number) for _ in range(1 + number % 4)))
+            assert (counting.writes, counting.syncs) == (before[0] + 1, before[1] + 1)
+
+
+async def test_whoever_comes_during_a_commit_is_in_the_next(home: str) -> None:
+    """Producers that are ready at different moments: none waits for more than one commit besides its own."""
+    store = FileStore(home)
+    await store.create(RUN)
+
+    async def late(index: int) -> None:
+        await ticks(index)
+        await produce(run, f"p{index}", 5)
+
+    async with open_run(store, RUN) as run:
+        await run.begin(START)
+        await asyncio.gather(*(late(index) for index in range(12)))
+    assert by_producer(labels_in(await whole(store, RUN))) == {f"p{index}": list(range(5)) for index in range(12)}
+
+
+async def test_nobody_is_told_before_the_disk_was(home: str) -> None:
+    """At each sync the whole commit is in the file; when it has not returned, no append has."""
+    told: list[Batch] = []
+    synced: list[tuple[int, int]] = []
+
+    def sync(fd: int) -> None:
+        synced.append((os.fstat(fd).st_size, len(told)))
+        os.fdatasync(fd)
+
+    store = FileStore(home, disk=Disk(sync=sync))
+    await store.create(RUN)
+
+    async def append(number: int) -> None:
+        told.append(await run.append(numbered("a", number)))
+
+    async with open_run(store, RUN) as run:
+        await run.begin(START)
+        for turn in range(5):
+            await asyncio.gather(*(append(4 * turn + index) for index in range(4)))
+            assert synced[-1] == (told[-1].end, 4 * turn)
+            assert len(synced) == 2 + turn
+
+
+async def test_only_the_first_line_of_a_commit_has_no_mark(home: str) -> None:
+    """By it the last commit can be told, when the end of the log has to be repaired."""
+    store = FileStore(home)
+    await store.create(RUN)
+    async with open_run(store, RUN) as run:
+        await run.begin(START)
+        await asyncio.gather(run.append(numbered("a", 1), numbered("a", 2)), run.append(), run.append(numbered("b", 1)))
+        await run.append(numbered("a", 3))
+    marks = [line.endswith(b"} ") for line in content(log_file(home)).split(b"\n")[:-1]]
+    assert marks == [False, False, True, True, False]
+
+
+async def test_an_empty_or_refused_append_does_not_mark_the_line_after_it(home: str) -> None:
+    store = FileStore(home)
+    await store.create(RUN)
+    async with open_run(store, RUN) as run:
+        await run.begin(START)
+        await asyncio.gather(
+            run.append(), run.append(numbered("a", 1), expect=1), run.append(numbered("b", 1)), return_exceptions=True
+        )
+    assert content(log_file(home)).split(b"\n")[1].endswith(b"}")

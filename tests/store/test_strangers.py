@@ -1,0 +1,126 @@
+"""Somebody else lays hands on the log: its owner stops, and overwrites nothing."""
+
+import os
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.leaf.errors import Fenced
+from holdfast.store.files import FileStore
+from holdfast.store.run import open_run
+from tests.support.events import START, numbered
+from tests.support.logs import assert_covered, chain_breaks, whole
+from tests.support.places import RUN, content, lock_file, log_file, put_content
+
+
+def appends(path: str) -> None:
+    with open(path, "ab") as file:
+        file.write(b'{"sid":"x","seq":0,"type":"note"}\n')
+
+
+def appends_a_torn_line(path: str) -> None:
+    with open(path, "ab") as file:
+        file.write(b'{"sid"')
+
+
+def cuts(path: str) -> None:
+    os.truncate(path, os.path.getsize(path) - 1)
+
+
+def empties(path: str) -> None:
+    os.truncate(path, 0)
+
+
+def moves(path: str) -> None:
+    os.rename(path, f"{path}.moved")
+
+
+def deletes(path: str) -> None:
+    os.unlink(path)
+
+
+def replaces(path: str) -> None:
+    """As an editor does: a new file, of the same length and content, under the old name."""
+    shutil.copyfile(path, f"{path}.new")
+    os.rename(f"{path}.new", path)
+
+
+def removes_the_run(path: str) -> None:
+    shutil.rmtree(os.path.dirname(path))
+
+
+HANDS = [appends, appends_a_torn_line, cuts, empties, moves, deletes, replaces, removes_the_run]
+
+
+def files_under(folder: str) -> dict[str, bytes]:
+    return {
+        path: content(path)
+        for where, _, names in os.walk(folder)
+        for path in (os.path.join(where, name) for name in names)
+    }
+
+
+@pytest.mark.parametrize("hand", HANDS)
+async def test_the_owner_stops_and_changes_nothing(home: str, hand: Callable[[str], None]) -> None:
+    store = FileStore(home)
+    await store.create(RUN)
+    async with open_run(store, RUN) as run:
+        await run.begin(START, numbered("a", 1))
+        await run.save_snapshot()
+        hand(log_file(home))
+        left = files_under(home)
+        for number in (2, 3):
+            with pytest.raises(Fenced):
+                await run.append(numbered("a", number))
+        assert files_under(home) == left
+    left.pop(lock_file(home), None)  # the owner signs out in it
+    after = files_under(home)
+    after.pop(lock_file(home), None)
+    assert after == left
+
+
+async def test_after_a_stranger_wrote_the_run_can_be_opened_again(home: str) -> None:
+    store = FileStore(home)
+    await store.create(RUN)
+    async with open_run(store, RUN) as run:
+        await run.begin(START, numbered("a", 1))
+        appends(log_file(home))
+        with pytest.raises(Fenced, match="something else wrote"):
+            await run.append(numbered("a", 2))
+    async with open_run(store, RUN) as run:
+        await run.begin(START, numbered("a", 3))
+        assert run.state.unknown_types == {"note": 1}
+        assert run.state.malformed == []
+    async with open_run(store, RUN) as run:
+        assert run.state.events == 5
+    assert (await whole(store, RUN)).count(b"\n") == 5
+
+
+async def test_the_chain_goes_on_after_the_lines_of_another_tool(home: str) -> None:
+    """They carry no link, but take part: the next line of ours covers them."""
+    store = FileStore(home)
+    await store.create(RUN)
+    put_content(log_file(home), b'{"sid":"x","seq":0,"type":"session.start"}\n{"sid":"x","seq":1,"type":"note"}\n\n')
+    for number in range(3):
+        async with open_run(store, RUN) as run:
+            await run.begin(START, numbered("a", number))
+        appends(log_file(home))
+        appends(log_file(home))
+    data = await whole(store, RUN)
+    assert_covered(data)
+    assert [number for number in range(3) if b'"summary":"%d "' % number in data] == [0, 1, 2]
+
+
+async def test_one_damaged_line_is_one_break_in_the_chain_whoever_wrote_after_it(home: str) -> None:
+    store = FileStore(home)
+    await store.create(RUN)
+    async with open_run(store, RUN) as run:
+        await run.begin(START, numbered("a", 1))
+        await run.append(numbered("a", 2))
+    put_content(log_file(home), content(log_file(home)).replace(b'"summary":"1 "', b'"summary":"9 "'))
+    appends(log_file(home))
+    for number in range(2):
+        async with open_run(store, RUN) as run:
+            await run.begin(START, numbered("b", number))
+    assert chain_breaks(await whole(store, RUN)) == 1

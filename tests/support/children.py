@@ -1,0 +1,119 @@
+"""What child processes do in tests: write, take, hold, look, until somebody kills them."""
+
+import asyncio
+import os
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from holdfast.core.events.session import SessionStart
+from holdfast.leaf.errors import HoldfastError
+from holdfast.store.base import Message
+from holdfast.store.files import FileStore
+from holdfast.store.run import OwnedRun, open_run
+from tests.support.events import numbered
+from tests.support.places import RUN
+
+Report = Callable[[str], None]
+
+
+def append_for_ever(report: Report, home: str, next_numbers: dict[str, int], seed: int) -> None:
+    """Own the run, and append as every producer that is named; report each event once `append` has returned."""
+    asyncio.run(_append_for_ever(report, home, next_numbers, random.Random(seed)))
+
+
+async def _append_for_ever(report: Report, home: str, next_numbers: dict[str, int], dice: random.Random) -> None:
+    async def produce(run: OwnedRun, producer: str, number: int) -> None:
+        while True:
+            count = dice.choice((1, 1, 1, 3))
+            size = dice.choice((0, 0, 100, 5_000, 200_000))
+            await run.append(*(numbered(producer, number + index, size) for index in range(count)))
+            for index in range(count):
+                report(f"{producer} {number + index}")
+            number += count
+
+    report("opening")
+    async with open_run(FileStore(home), RUN) as run:
+        await run.begin(SessionStart(command="resume"))
+        await asyncio.gather(*(produce(run, producer, number) for producer, number in next_numbers.items()))
+
+
+def put_for_ever(report: Report, home: str, writer: str, seed: int) -> None:
+    """Put messages of all lengths, some of them twice; report each once `put` has returned."""
+    asyncio.run(_put_for_ever(report, home, writer, random.Random(seed)))
+
+
+async def _put_for_ever(report: Report, home: str, writer: str, dice: random.Random) -> None:
+    inbox = FileStore(home).inbox(RUN)
+    number = 0
+    while True:
+        body = msgspec.Raw(msgspec.json.encode("x" * dice.choice((0, 100, 100, 5_000, 5_000, 100_000))))
+        message = Message(id=f"{writer}-{number}", kind="say", sender=writer, body=body)
+        for _ in range(dice.choice((1, 1, 2))):
+            await inbox.put(message)
+        report(message.id)
+        number += 1
+
+
+def take_in_for_ever(report: Report, home: str) -> None:
+    """Own the run and consume its inbox as it fills."""
+    asyncio.run(_take_in_for_ever(report, home))
+
+
+async def _take_in_for_ever(report: Report, home: str) -> None:
+    store = FileStore(home)
+    report("opening")
+    async with open_run(store, RUN) as run:
+        await run.begin(SessionStart(command="resume"))
+        await run.take_in()
+        async for _ in store.inbox(RUN).follow(run.state.inbox_cursor):
+            for message in await run.take_in():
+                report(message.id)
+
+
+def own_until_killed(report: Report, home: str) -> None:
+    async def own() -> None:
+        async with FileStore(home).own(RUN) as lease:
+            report(f"{os.getpid()} {lease.epoch}")
+            await asyncio.Event().wait()
+
+    asyncio.run(own())
+
+
+def own_once(report: Report, home: str) -> None:
+    """Try to own the run; report the epoch, or the refusal."""
+
+    async def own() -> None:
+        try:
+            async with FileStore(home).own(RUN) as lease:
+                report(f"epoch {lease.epoch}")
+        except HoldfastError as refusal:
+            report(f"{type(refusal).__name__}: {refusal}")
+
+    asyncio.run(own())
+
+
+def look_for_ever(report: Report, home: str) -> None:
+    """Ask who owns the run, as often as the machine allows."""
+
+    async def look() -> None:
+        store = FileStore(home)
+        await store.holder(RUN)
+        report("looking")
+        while True:
+            await store.holder(RUN)
+
+    asyncio.run(look())
+
+
+def follow_for_ever(report: Report, home: str) -> None:
+    """Report every line of the log, and the size of those too long to send."""
+
+    async def follow() -> None:
+        report("following")
+        async for batch in FileStore(home).log(RUN).follow():
+            for line in batch.data.splitlines():
+                report(line.decode() if len(line) < 10_000 else f"{len(line)} bytes")
+
+    asyncio.run(follow())
