@@ -79,15 +79,6 @@ def test_n_counts_before_it_follows_and_types_hold_for_both(holdfast: Program, r
         assert "text=after" in log.next_line()
 
 
-def test_a_torn_end_that_is_set_aside_does_not_disturb_it(holdfast: Program, run: str) -> None:
-    with log_of(holdfast.home, run).open("ab") as file:
-        file.write(b'{"torn by a kill')
-    with following(holdfast, "-n", "1", "--json") as log:
-        assert log.next_event()["data"]["text"] == "before"
-        resume_run(holdfast.home, run)
-        assert {log.next_event()["type"], log.next_event()["type"]} == {"session.start", "log.repaired"}
-
-
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_ctrl_c_ends_it_without_noise_and_ends_nothing_else(
     holdfast: Program, run: str, options: tuple[str, ...]

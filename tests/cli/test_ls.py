@@ -25,6 +25,7 @@ def test_a_home_that_is_not_there_has_no_runs(holdfast: Program) -> None:
     assert outcome.out == ""
     assert outcome.err == "no runs yet; `holdfast demo` makes one to look at\n"
     assert holdfast("ls", "--json").out == ""
+    assert not os.path.exists(holdfast.home), "looking makes no home"
 
 
 def test_a_run_is_one_line(holdfast: Program) -> None:

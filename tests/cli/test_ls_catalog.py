@@ -152,6 +152,9 @@ def test_listings_at_once_index_what_was_said_once(holdfast: Program, catalog: P
     assert sorted(hit["run"] for hit in found) == RUNS
 
 
-def test_the_catalog_is_not_read_by_others(holdfast: Program, catalog: Path) -> None:
-    assert os.stat(holdfast.home).st_mode & 0o077 == 0
-    assert log_of(holdfast.home, RUNS[0]).stat().st_mode & 0o077 == 0
+def test_nobody_else_can_read_what_was_said(holdfast: Program, catalog: Path) -> None:
+    catalog.unlink()
+    os.chmod(holdfast.home, 0o755)
+    holdfast("ls", umask=0o022)
+    for file in (catalog, log_of(holdfast.home, RUNS[0])):
+        assert file.stat().st_mode & 0o077 == 0

@@ -1,5 +1,7 @@
 """Events that another tool wrote a little differently: what can be used of them is, and it is said."""
 
+from typing import Any
+
 import pytest
 
 from holdfast.core.codec import Line, parse
@@ -62,7 +64,7 @@ def test_what_an_event_cannot_do_without_is_not_made_up() -> None:
     ],
 )
 def test_a_line_with_an_odd_head_counts_when_it_says_who_which_and_what(
-    odd: dict[str, object], ts: str | None, version: int
+    odd: dict[str, Any], ts: str | None, version: int
 ) -> None:
     line = parse(foreign("task.started", 4, data={"a": 1}, **odd))
     assert isinstance(line, Line)

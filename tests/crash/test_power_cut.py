@@ -132,7 +132,7 @@ def test_after_any_power_cut_the_log_goes_on(
 
 
 @pytest.mark.torture
-@settings(max_examples=20_000)
+@settings(max_examples=10_000, derandomize=False)
 @given(history=st.lists(commits, max_size=6), last=st.lists(sizes, min_size=1, max_size=40), data=st.data())
 def test_after_any_power_cut_the_log_goes_on_at_length(
     history: list[list[int]], last: list[int], data: st.DataObject

@@ -16,7 +16,7 @@ from holdfast.core.events.base import NOTHING, VERSION, Envelope, Event, Seq
 
 _NO_DATA = msgspec.Raw(b"{}")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _CANNOT_UPCAST = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
 _HEAD = ("sid", "seq", "type", "v", "ts", "feature", "agent")
 _WORD = (str, int, float)
@@ -77,7 +77,7 @@ def parse(line: bytes) -> Line | Malformed | None:
         return _decode_head.decode(text)
     except msgspec.ValidationError as error:
         return _odd_head(text) or Malformed(f"not an event: {error}")
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         mended = _without_half_characters(text)
         return parse(mended) if mended != text else Malformed(_why_unreadable(text, error))
 
@@ -88,7 +88,7 @@ def _odd_head(text: bytes) -> Line | None:
         fields = _decode_fields(text)
         head = {name: _decode_any.decode(fields[name]) for name in _HEAD if name in fields}
         line = msgspec.convert({name: head[name] for name in ("sid", "seq", "type")}, Line)
-    except (*_UNREADABLE, LookupError):
+    except (*UNREADABLE, LookupError):
         return None
     version, data = head.get("v"), fields.get("data", _NO_DATA)
     words = {name: str(head[name]) for name in ("ts", "feature", "agent") if isinstance(head.get(name), _WORD)}
@@ -99,7 +99,7 @@ def is_json(line: bytes) -> bool:
     """True for a whole JSON value, event or not: no part of it was lost on the way to the disk."""
     try:
         _decode_any.decode(line)
-    except _UNREADABLE:
+    except UNREADABLE:
         mended = _without_half_characters(line)
         return mended != line and is_json(mended)
     return True
@@ -111,7 +111,7 @@ def parse_lines(data: bytes) -> list[Line | Malformed | None]:
     lines.pop()
     try:
         return list(map(_decode_head.decode, lines))
-    except _UNREADABLE:  # a line among them is odd: look at each
+    except UNREADABLE:  # a line among them is odd: look at each
         return list(map(parse, lines))
 
 
@@ -136,7 +136,7 @@ def data_of(line: Line) -> dict[str, Any]:
     """The data of a line as it was written, unknown fields included; empty when it is no object."""
     try:
         data = _decode_any.decode(line.data)
-    except _UNREADABLE:
+    except UNREADABLE:
         return {}
     return data if isinstance(data, dict) else {}
 
@@ -172,14 +172,14 @@ class Codec:
             data = self._upcast(line, data)
         try:
             return decoder.decode(data)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             left = _what_fits(self._types[line.type], data)
             raise Unfit(f"data does not fit {line.type}: {error}", left) from None
 
     def _upcast(self, line: Line, data: bytes | msgspec.Raw) -> bytes:
         try:
             found = _decode_any.decode(data)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise Unfit(f"data does not fit {line.type}: {error}") from None
         for version in range(max(line.v, 0), self.version):
             step = self._upcasters.get((line.type, version))
@@ -203,14 +203,14 @@ def _what_fits(kind: type[Event], data: bytes | msgspec.Raw) -> Event | None:
         fitting = {name: value for name, (type_, value) in given.items() if _fits(value, type_)}
         flags = {name: False for name, (type_, _) in given.items() if type_ is bool and name not in fitting}
         return msgspec.convert({**fitting, **flags}, kind)
-    except (*_UNREADABLE, TypeError):
+    except (*UNREADABLE, TypeError):
         return None
 
 
 def _fits(value: Any, type_: Any) -> bool:
     try:
         msgspec.convert(value, type_)
-    except _UNREADABLE:
+    except UNREADABLE:
         return False
     return True
 

@@ -10,18 +10,35 @@ applied, and a fold cannot take it back: it is listed in `repeated`, and the cal
 the lines that `Superseded` finds. Logs that Holdfast wrote never need that second pass.
 """
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from holdfast.core import ranges
-from holdfast.core.codec import CODEC, Line, Malformed, Unfit, parse_lines
-from holdfast.core.events import TYPES
+from holdfast.core.codec import CODEC, UNREADABLE, Line, Malformed, Unfit, parse_lines
+from holdfast.core.events import TYPES, Event
+from holdfast.core.events.base import VERSION
+from holdfast.core.events.session import SessionStart
 from holdfast.core.handlers import HANDLERS, Handler
 from holdfast.core.state import KEPT, Note, RunState, Session
 
-_TALK = TYPES.keys() - HANDLERS.keys()
-
 FOLD_VERSION = 1  # a snapshot made by another version of this file is not read, but made anew
+
+
+class _Act(NamedTuple):
+    """What an event of one type does: nothing but to be decoded and handled."""
+
+    decode: Callable[[msgspec.Raw], Event]
+    handle: Handler
+
+
+_NOT_HERE = _Act(lambda _: Event(), lambda *_: None)
+_ACTS: dict[str, _Act | None] = {
+    name: _Act(msgspec.json.Decoder(kind).decode, HANDLERS[name]) if name in HANDLERS else None
+    for name, kind in TYPES.items()
+    if kind is not SessionStart  # it looks at what its session did before it
+}
 
 
 class Fold:
@@ -46,7 +63,7 @@ class Fold:
         items = parse_lines(data)
         index = 0
         while index < len(items):
-            index += self._pass_over_talk(items, index)
+            index = self._follow(items, index)
             if index < len(items):
                 self._take(items[index])
                 index += 1
@@ -65,36 +82,47 @@ class Fold:
         state.events += 1
         session.events += 1
         session.last = line.ts
-        handler = HANDLERS.get(line.type)
-        if handler is not None:
+        if line.v > CODEC.version:
+            state.newer += 1
+            self._count_unknown(f"{line.type} v{line.v}")
+        elif (handler := HANDLERS.get(line.type)) is not None:
             self._handle(handler, line)
         elif line.type not in TYPES:
             self._count_unknown(line.type)
-        elif line.v > CODEC.version:
-            self._count_unknown(f"{line.type} v{line.v}")
 
-    def _pass_over_talk(self, items: Sequence[Line | Malformed | None], start: int) -> int:
-        """Fold the lines from `start` on that move nothing but a number, and return how many they are.
+    def _follow(self, items: Sequence[Line | Malformed | None], start: int) -> int:
+        """Fold the lines from `start` on that are the next, and the next, of the session that wrote last.
 
-        They are most of a log, so they are counted together and not one by one.
+        That is nearly all of a log, so what is the same for each of them is done once for all. Returns the first
+        that is something else: of another session, out of order, unknown, odd, or no event.
         """
         session = self._latest
         if session is None or self._without:
-            return 0
-        sid, newest, last = session.sid, session.seen[-1], None
+            return start
+        state, sid, newest = self.state, session.sid, session.seen[-1]
         seq = first = newest[1] + 1
-        for item in islice(items, start, None):
-            if item.__class__ is not Line or item.type not in _TALK or item.seq != seq or item.sid != sid:
+        last: Line | None = None
+        for index in range(start, len(items)):
+            item = items[index]
+            if item.__class__ is not Line or item.seq != seq or item.sid != sid or item.v != VERSION:
                 break
-            if item.v != CODEC.version:
+            act = _ACTS.get(item.type, _NOT_HERE)
+            if act is _NOT_HERE:
                 break
-            last, seq = item, seq + 1
+            if act is not None:
+                try:
+                    event = act.decode(item.data)
+                except UNREADABLE:
+                    break
+                act.handle(state, item, event)
+            seq += 1
+            last = item
         if last is not None:
             newest[1], session.last = last.seq, last.ts
             session.events += seq - first
-            self.state.events += seq - first
-            self.state.lines += seq - first
-        return seq - first
+            state.events += seq - first
+            state.lines += seq - first
+        return start + seq - first
 
     def _take(self, item: Line | Malformed | None) -> None:
         self.state.lines += 1
@@ -112,9 +140,6 @@ class Fold:
         except Unfit as unfit:
             self.note_malformed(str(unfit))
             event = unfit.without
-        else:
-            if event is None:  # a newer version than this program knows
-                self._count_unknown(f"{line.type} v{line.v}")
         if event is not None:
             handler(self.state, line, event)
 

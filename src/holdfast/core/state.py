@@ -185,4 +185,5 @@ class RunState(msgspec.Struct):
     malformed: list[Note] = []
     duplicates: list[Note] = []
     unknown_types: dict[str, int] = {}
+    newer: int = 0  # events of a version that this program does not know
     notes_dropped: int = 0

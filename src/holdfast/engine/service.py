@@ -113,8 +113,9 @@ async def analyze_log(path: str) -> Analysis:
     state = await _whole_state(log)
     target = session_to_resume(state)
     interrupted = tuple(interrupted_sessions(state))
-    if target is not None and target != next(reversed(state.sessions)):
-        state = await _whole_state(log, only=lineage(state, target))
+    members = lineage(state, target) if target is not None else frozenset()
+    if members != state.sessions.keys():
+        state = await _whole_state(log, only=members)
     return msgspec.structs.replace(analyze(state), interrupted_sessions=interrupted)
 
 

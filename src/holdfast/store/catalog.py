@@ -90,12 +90,13 @@ class Listing(NamedTuple):
 
 def ask(home: str, question: Callable[["Catalog"], T]) -> T:
     """The answer of the catalog; of one in memory, made for this question alone, where the file is of no use."""
-    try:
-        with Catalog(catalog_file(home)) as catalog:
-            return question(catalog)
-    except (sqlite3.Error, OSError) as error:
-        if _is_damage(error):
-            _throw_away(catalog_file(home))
+    if os.path.isdir(home):
+        try:
+            with Catalog(catalog_file(home)) as catalog:
+                return question(catalog)
+        except (sqlite3.Error, OSError) as error:
+            if _is_damage(error):
+                _throw_away(catalog_file(home))
     with Catalog(":memory:") as catalog:
         return question(catalog)
 
@@ -176,15 +177,19 @@ class Catalog:
 
 
 def _opened(path: str) -> sqlite3.Connection:
-    if path != ":memory:":
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     try:
-        return _prepared(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None))
+        return _prepared(_connected(path))
     except sqlite3.Error as error:
         if not _is_damage(error):
             raise
         _throw_away(path)
-        return _prepared(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None))
+        return _prepared(_connected(path))
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    if path != ":memory:":  # it holds what was said: for nobody else to read
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT, 0o600))
+    return sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
 
 
 def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:

@@ -11,6 +11,7 @@ from holdfast.core.events.session import SessionStart
 from holdfast.core.fold import Fold
 from holdfast.core.state import RunState
 from holdfast.leaf.clock import Clock, now
+from holdfast.leaf.errors import BadInput
 from holdfast.leaf.ids import new_sid
 from holdfast.store.base import Batch, Desk, Head, Inbox, Journal, Lease, Message, Position, Snapshot, Store
 from holdfast.store.folding import fold_log
@@ -114,6 +115,10 @@ async def open_run(
             run.see(batch)
 
         fold, head, lines_read = await fold_log(store.log(run_id), await store.snapshot(run_id))
+        if fold.state.newer:
+            raise BadInput(
+                f"run {run_id} was written by a newer Holdfast; nothing was changed, upgrade to go on with it"
+            )
         desk = Desk(
             sid or new_sid(),
             feature or fold.state.feature,
