@@ -10,7 +10,7 @@ from holdfast.store.files import FileStore
 from holdfast.store.run import open_run
 from tests.support.events import START, Label, label_of, labels_in, numbered
 from tests.support.logs import assert_chained, folded, whole
-from tests.support.places import RUN, content, log_file, put_content, remove, snapshot_file, torn_pieces
+from tests.support.places import RUN, content, lock_file, log_file, put_content, remove, snapshot_file, torn_pieces
 
 RESUME = SessionStart(command="resume")
 
@@ -124,10 +124,10 @@ async def test_damage_in_the_last_commit_is_set_aside_whole(home: str, place: in
     assert content(log_file(home)).startswith(b"".join(lines[:place]))
 
 
-async def test_a_damaged_end_of_the_lock_or_snapshot_keeps_no_run_from_opening(home: str) -> None:
+async def test_a_damaged_lock_or_snapshot_keeps_no_run_from_opening(home: str) -> None:
     lines = await written(home)
     for garbage in (b"", b"\0" * 300, b"{", b"[]", b'{"epoch":"many"}', b"\xff"):
-        put_content(f"{log_file(home)}/../snapshot.json".replace("events.jsonl/../", ""), garbage)
-        put_content(log_file(home).replace("events.jsonl", "owner.lock"), garbage)
+        put_content(snapshot_file(home), garbage)
+        put_content(lock_file(home), garbage)
         async with open_run(FileStore(home), RUN) as run:
             assert run.state == folded(b"".join(lines))

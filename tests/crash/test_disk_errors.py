@@ -10,10 +10,10 @@ import pytest
 
 from holdfast.core.events.session import SessionStart
 from holdfast.leaf.errors import HoldfastError, StorageFailed
-from holdfast.store.base import Batch, Message
+from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 from holdfast.store.run import open_run
-from tests.support.disks import CountingDisk, FailingDisk, short_writes
+from tests.support.disks import FailingDisk, short_writes
 from tests.support.events import START, Label, labels_in, numbered
 from tests.support.logs import assert_whole, folded, is_prefix, whole
 from tests.support.places import RUN, inbox_file, torn_pieces
@@ -186,15 +186,3 @@ async def test_a_message_that_the_disk_refused_was_not_taken(quick_home: str, ki
         if kind == "write":
             assert taken == acknowledged
             assert len(torn_pieces(inbox_file(home))) == (leaves > 0)
-
-
-async def test_one_append_costs_one_write_and_one_sync(home: str) -> None:
-    await made(home)
-    counting = CountingDisk()
-    async with open_run(FileStore(home, disk=counting.disk), RUN) as run:
-        await run.begin(START)
-        for number in range(50):
-            before = (counting.writes, counting.syncs)
-            batch = await run.append(numbered("a", number), numbered("b", number))
-            assert isinstance(batch, Batch)
-            assert (counting.writes, counting.syncs) == (before[0] + 1, before[1] + 1)

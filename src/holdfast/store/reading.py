@@ -20,11 +20,12 @@ class FileLog:
         self._watcher = watcher or Watcher()
 
     async def read(self, after: Position = START) -> AsyncIterator[Batch]:
-        start = after
+        start = position = after
         unfinished: list[bytes] = []
         with open(self._path, "rb", buffering=0) as file:
-            file.seek(after)
-            while chunk := file.read(CHUNK):
+            end = _end_of_lines(file.fileno())  # what stands after it may be cut off and replaced during this look
+            while chunk := os.pread(file.fileno(), max(0, min(CHUNK, end - position)), position):
+                position += len(chunk)
                 cut = chunk.rfind(b"\n") + 1
                 if not cut:
                     unfinished.append(chunk)
