@@ -35,7 +35,7 @@ def measure(*, quick: bool) -> list[Figure]:
         ),
         Figure(
             name="open-first",
-            what="the same, the very first opening of a fresh process",
+            what="open it with its snapshot, the very first opening of a fresh process",
             against="the seed's way",
             spread=spread([s.seconds[0] / f for s, f in zip(seed, first, strict=True)]),
             note=_ms(first),

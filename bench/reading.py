@@ -64,7 +64,7 @@ async def _follow(folder: str, events: int) -> list[Figure]:
         ),
         Figure(
             name="follow-after",
-            what="the same",
+            what="an event is printed by a follower in another process",
             against="after `append` returned",
             spread=spread(after_return),
             unit="ms",

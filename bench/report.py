@@ -56,11 +56,11 @@ def as_page(figures: Sequence[Figure], machine: dict[str, str], took: float) -> 
             "",
             "## Targets",
             "",
-            *_markdown([figure for figure in figures if figure.target is not None]),
+            *_markdown([figure for figure in figures if figure.target is not None], targets=True),
             "",
             "## For information",
             "",
-            *_markdown([figure for figure in figures if figure.target is None]),
+            *_markdown([figure for figure in figures if figure.target is None], targets=False),
             "",
             "## How it is measured",
             "",
@@ -69,12 +69,11 @@ def as_page(figures: Sequence[Figure], machine: dict[str, str], took: float) -> 
     )
 
 
-def _markdown(figures: Sequence[Figure]) -> list[str]:
-    return [
-        "| what | against | measured | p10 – p90 | target | met | in absolute numbers |",
-        "|---|---|---:|---:|---:|---|---|",
-        *("| " + " | ".join((*_cells(figure), figure.note)) + " |" for figure in figures),
-    ]
+def _markdown(figures: Sequence[Figure], *, targets: bool) -> list[str]:
+    head = ["what", "against", "measured", "p10 – p90", *(["target", "met"] if targets else []), "in absolute numbers"]
+    rows = [head, ["---"] * len(head)]
+    rows += [[*_cells(figure)[: len(head) - 1], figure.note] for figure in figures]
+    return [f"| {' | '.join(row)} |" for row in rows]
 
 
 def _cells(figure: Figure) -> tuple[str, ...]:
