@@ -19,7 +19,7 @@ from holdfast.core.events.conversation import (
     TurnStarted,
 )
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
-from holdfast.core.events.inbox import InboxConsumed, InboxRejected
+from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
@@ -83,6 +83,7 @@ _ALL: tuple[Event, ...] = (
     UsageRecorded(input_tokens=1200, output_tokens=300, dollars=0.125, conversation="c1", task="2"),
     BudgetSet(tokens=1_000_000, dollars=5.5),
     InboxConsumed(cursor=230, message="m1", kind="user", sender="ann", body=Raw(b'{"text":"go on"}')),
+    InboxHandled(message="m1"),
     InboxRejected(cursor=310, reason="not a message"),
     LogRepaired(position=4096, bytes=17, kept_as="events.torn-1", reason="cut short: the JSON ends in the middle"),
 )

@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,9 +9,9 @@ from hypothesis import strategies as st
 
 from holdfast.core.analysis import (
     ActiveAgent,
+    Detection,
     SeqGap,
     analyze,
-    detect,
     interrupted_sessions,
     lineage,
     session_to_resume,
@@ -53,6 +54,13 @@ FAILED = TaskFailed(task_id="2", error="QA", attempts=3)
 
 
 # The seed's own example
+
+
+def detect(newest_first: Iterable[bytes]) -> tuple[str | None, bool]:
+    """What the end of a log tells."""
+    detection = Detection()
+    any(detection.show(raw) for raw in newest_first)
+    return detection.sid, detection.interrupted
 
 
 def test_the_protocols_own_example_gives_the_protocols_own_analysis() -> None:

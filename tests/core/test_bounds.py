@@ -8,9 +8,9 @@ from msgspec import Raw
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentCompleted, AgentSpawned
 from holdfast.core.events.budget import UsageRecorded
-from holdfast.core.events.conversation import MessageRecorded, ToolCalled, ToolReturned, TurnEnded, TurnStarted
+from holdfast.core.events.conversation import ToolCalled, ToolReturned, TurnEnded, TurnStarted
 from holdfast.core.events.effect import EffectHappened, EffectIntended
-from holdfast.core.events.inbox import InboxConsumed
+from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.events.issue import ErrorEncountered
 from holdfast.core.events.task import TaskFailed, TaskStarted
 from holdfast.core.state import KEPT
@@ -40,7 +40,7 @@ def effects(number: int) -> tuple[Event, ...]:
 def messages(number: int) -> tuple[Event, ...]:
     return (
         InboxConsumed(cursor=number, message=f"m-{number}", kind="user", body=Raw(b'"hi"')),
-        MessageRecorded(conversation="c", speaker="agent", text="a long answer"),
+        InboxHandled(message=f"m-{number}"),
     )
 
 

@@ -263,9 +263,19 @@ def test_in_the_log_of_one_run_every_session_goes_on() -> None:
     assert len(state.checkpoints) == 1
 
 
-@pytest.mark.parametrize("start", [FRESH, RESUME], ids=["fresh", "resume"])
-def test_what_an_earlier_sitting_ran_into_was_decided_on_when_the_next_began(start: SessionStart) -> None:
-    state = fold_all(sitting(FRESH, POINT, ERROR, WarningLogged()) + sitting(start, sid="s2"))
+def test_what_an_earlier_sitting_ran_into_still_stands_when_it_is_resumed() -> None:
+    """Killed right after its start, a resumed session leaves the same question as before."""
+    state = fold_all(sitting(FRESH, POINT, ERROR, WarningLogged()) + sitting(RESUME, sid="s2"))
+    assert ([issue.type for issue in state.issues], len(state.warnings)) == ([ERROR.type], 1)
+
+
+def test_a_checkpoint_of_the_resumed_session_settles_what_came_before() -> None:
+    state = fold_all(sitting(FRESH, POINT, ERROR, WarningLogged()) + sitting(RESUME, POINT, sid="s2"))
+    assert (state.issues, state.warnings) == ([], [])
+
+
+def test_a_fresh_start_leaves_earlier_issues_behind() -> None:
+    state = fold_all(sitting(FRESH, POINT, ERROR, WarningLogged()) + sitting(FRESH, sid="s2"))
     assert (state.issues, state.warnings) == ([], [])
 
 

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec import Raw
 
 from holdfast.core.events import TYPES, Event
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
@@ -21,7 +22,7 @@ from holdfast.core.events.conversation import (
     TurnStarted,
 )
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
-from holdfast.core.events.inbox import InboxConsumed, InboxRejected
+from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
@@ -45,6 +46,7 @@ from holdfast.core.state import (
     Effect,
     EffectStatus,
     Issue,
+    OpenMessage,
     Plan,
     RunInfo,
     RunState,
@@ -136,7 +138,7 @@ TABLE = (
     row(
         "a failed task is an issue",
         TaskFailed(task_id=2, error="QA"),
-        issues=[Issue("task.failed", 0, None, "2", {"taskId": 2, "error": "QA", "attempts": None})],
+        issues=[Issue("task.failed", 0, None, "2", {"taskId": 2, "error": "QA", "attempts": None}, "s1")],
     ),
     row(
         "a task that is tried again has no error",
@@ -276,6 +278,7 @@ TABLE = (
                 "error.encountered",
                 0,
                 detail={"error": "TypeError", "file": "a.py", "line": 4, "attempts": 1, "resolved": False},
+                sid="s1",
             )
         ],
     ),
@@ -289,7 +292,9 @@ TABLE = (
     row(
         "a blocker",
         BLOCKER,
-        issues=[Issue("blocker.reported", 0, None, "2", {"description": "no key", "task_id": 2, "resolved": False})],
+        issues=[
+            Issue("blocker.reported", 0, None, "2", {"description": "no key", "task_id": 2, "resolved": False}, "s1")
+        ],
     ),
     row("a resolved blocker", BlockerReported(description="no key", resolved=True), issues=[]),
     row(
@@ -299,7 +304,11 @@ TABLE = (
         issues=[],
     ),
     row("a checkpoint leaves the issues before it behind", ERROR, BLOCKER, Checkpoint(label="l"), issues=[]),
-    row("a warning", WarningLogged(message="slow"), warnings=[Issue("warning.logged", 0, detail={"message": "slow"})]),
+    row(
+        "a warning",
+        WarningLogged(message="slow"),
+        warnings=[Issue("warning.logged", 0, detail={"message": "slow"}, sid="s1")],
+    ),
     row("a checkpoint leaves the warnings before it behind", WarningLogged(), Checkpoint(label="l"), warnings=[]),
     # the rest
     row(
@@ -311,6 +320,17 @@ TABLE = (
     row("caps replace caps", BudgetSet(tokens=5), BudgetSet(dollars=2.5), budget=Budget(cap_dollars=2.5)),
     row("the inbox cursor moves", InboxConsumed(cursor=7, message="m", kind="user"), inbox_cursor=7),
     row("consumed messages are counted", InboxConsumed(cursor=7, message="m", kind="user"), inbox_consumed=1),
+    row(
+        "a message stays open until it is acted on",
+        InboxConsumed(cursor=7, message="m", kind="user", body=Raw(b'{"n":99999999999999999999}')),
+        messages={"m": OpenMessage("user", body='{"n":99999999999999999999}')},
+    ),
+    row(
+        "acted on, it is gone",
+        InboxConsumed(cursor=7, message="m", kind="user"),
+        InboxHandled(message="m"),
+        messages={},
+    ),
     row("a rejected message moves the cursor", InboxRejected(cursor=9, reason="no"), inbox_cursor=9),
     row("a rejected message is not consumed", InboxRejected(cursor=9, reason="no"), inbox_consumed=0),
     row(

@@ -88,7 +88,7 @@ async def test_killed_between_the_copy_and_the_cut(quick_home: str, last: int) -
         if expected == data[:cut]:
             continue
         for _ in range(2):
-            with pytest.raises(StorageFailed, match="not changed"):
+            with pytest.raises(StorageFailed, match="set aside"):
                 await Sitting.open(FileStore(quick_home, disk=FailingDisk("truncate", 0).disk), RUN)
             assert content(path) == data[:cut]
         store = FileStore(quick_home)
@@ -109,7 +109,7 @@ async def test_a_repair_that_fails_changes_nothing(home: str, kind: str) -> None
     torn = data[:-20]
     path = log_file(home)
     put_content(path, torn)
-    with pytest.raises(StorageFailed, match="not changed"):
+    with pytest.raises(StorageFailed, match="set aside"):
         await Sitting.open(FileStore(home, disk=FailingDisk(kind, 0).disk), RUN)
     assert content(path) == torn
     async with open_run(FileStore(home), RUN) as run:

@@ -1,11 +1,8 @@
 """What an interrupted session left behind, and how to go on: the Resume Protocol's phases 1 to 3, as data.
 
-The session to look at is the newest that has no `session.end`, unless a later one resumed it. Its checkpoint
-and its tasks may come from sittings that it resumed; its issues and its active agents are its own, for what
-an earlier sitting ran into was decided on when the next began.
+The session to look at is the newest that has no `session.end`, unless a later one resumed it. Its checkpoint, its
+tasks and the issues that still stand may come from sittings that it resumed; its active agents are its own.
 """
-
-from collections.abc import Iterable
 
 import msgspec
 
@@ -67,25 +64,33 @@ class Analysis(msgspec.Struct, frozen=True):
     decision: Decision
 
 
-def detect(newest_first: Iterable[bytes]) -> tuple[str | None, bool]:
-    """The newest session and whether it was cut off, from a log's lines read from its end.
+class Detection:
+    """Which session is the newest, and whether it was cut off, from a log's lines shown from its end.
 
     It stops where another session begins. So of sessions that wrote at the same time it knows only the last.
     """
-    sid: str | None = None
-    seen: list[list[int]] = []
-    for raw in newest_first:
+
+    def __init__(self) -> None:
+        self.sid: str | None = None
+        self._ended = False
+        self._seen: list[list[int]] = []
+
+    @property
+    def interrupted(self) -> bool:
+        return self.sid is not None and not self._ended
+
+    def show(self, raw: bytes) -> bool:
+        """Look at one more line. True when no further one is needed."""
         line = parse(raw)
         if not isinstance(line, Line):
-            continue
-        if sid is None:
-            sid = line.sid
-        if line.sid != sid:
-            break
-        counts = ranges.add(seen, line.seq)  # of two with one number, the later does: it was read first
-        if counts and _is_end(line):
-            return sid, False
-    return sid, sid is not None
+            return False
+        if self.sid is None:
+            self.sid = line.sid
+        if line.sid != self.sid:
+            return True
+        counts = ranges.add(self._seen, line.seq)  # of two with one number, the later does: it was shown first
+        self._ended = counts and _is_end(line)
+        return self._ended
 
 
 def _is_end(line: Line) -> bool:

@@ -148,8 +148,6 @@ class Fold:
         session = Session(line.sid, started=line.ts, seen=[[line.seq, line.seq - 1]])
         state.sessions[line.sid] = session
         state.feature = line.feature or state.feature
-        state.issues.clear()  # what earlier sittings ran into was decided on when this one began
-        state.warnings.clear()
         return session
 
     def _note_repeated(self, line: Line) -> None:

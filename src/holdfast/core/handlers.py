@@ -21,7 +21,7 @@ from holdfast.core.events.conversation import (
     TurnStarted,
 )
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
-from holdfast.core.events.inbox import InboxConsumed, InboxRejected
+from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.plan import PlanCreated
@@ -44,6 +44,7 @@ from holdfast.core.state import (
     Effect,
     EffectStatus,
     Issue,
+    OpenMessage,
     Plan,
     RunInfo,
     RunState,
@@ -90,6 +91,8 @@ def _session_start(state: RunState, line: Line, event: SessionStart) -> None:
         state.agents.clear()
         state.checkpoints.clear()
         state.branches.clear()
+        state.issues.clear()
+        state.warnings.clear()
 
 
 @_on(SessionEnd)
@@ -299,8 +302,8 @@ def _checkpoint(state: RunState, line: Line, event: Checkpoint) -> None:
     order = {sid: rank for rank, sid in enumerate(state.sessions)}
     insort(state.checkpoints, reached, key=lambda point: (order[point.sid], point.seq))
     if _is_newest(state, line.sid):
-        state.issues = [issue for issue in state.issues if issue.seq > line.seq]
-        state.warnings = [warning for warning in state.warnings if warning.seq > line.seq]
+        state.issues = [i for i in state.issues if i.sid == line.sid and i.seq > line.seq]
+        state.warnings = [w for w in state.warnings if w.sid == line.sid and w.seq > line.seq]
 
 
 @_on(ErrorEncountered)
@@ -318,7 +321,8 @@ def _error_encountered(state: RunState, line: Line, event: ErrorEncountered) -> 
 
 @_on(BlockerReported)
 def _blocker_reported(state: RunState, line: Line, event: BlockerReported) -> None:
-    found = _issue(state, line, event, task=_name(event.task_id))
+    said = data_of(line)
+    found = _issue(state, line, event, task=_name(event.task_id or said.get("taskId") or said.get("task")))
     if not event.resolved:
         _keep(state, state.issues, line, found)
         return
@@ -348,7 +352,7 @@ def _issue(state: RunState, line: Line, event: Event, task: str | None = None) -
     worker = state.agents.get(line.agent) if line.agent is not None else None
     if task is None and worker is not None:
         task = worker.task
-    return Issue(event.type, line.seq, line.agent, task, detail=data_of(line))
+    return Issue(event.type, line.seq, line.agent, task, detail=data_of(line), sid=line.sid)
 
 
 @_on(UsageRecorded)
@@ -367,6 +371,12 @@ def _budget_set(state: RunState, _: Line, event: BudgetSet) -> None:
 def _inbox_consumed(state: RunState, _: Line, event: InboxConsumed) -> None:
     state.inbox_cursor = max(state.inbox_cursor, event.cursor)
     state.inbox_consumed += 1
+    state.messages[event.message] = OpenMessage(event.kind, event.sender, bytes(event.body).decode())
+
+
+@_on(InboxHandled)
+def _inbox_handled(state: RunState, _: Line, event: InboxHandled) -> None:
+    state.messages.pop(event.message, None)
 
 
 @_on(InboxRejected)

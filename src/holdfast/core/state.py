@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-KEPT = 1_000  # how many notes, issues or warnings are held; past that they are counted
+KEPT = 1_000  # how many notes, issues or warnings are held: the first notes, the newest issues and warnings
 
 
 class TaskStatus(StrEnum):
@@ -139,6 +139,15 @@ class Issue(msgspec.Struct):
     agent: str | None = None
     task: str | None = None
     detail: dict[str, Any] = {}
+    sid: str | None = None
+
+
+class OpenMessage(msgspec.Struct):
+    """A message that was taken in and not acted on yet."""
+
+    kind: str
+    sender: str | None = None
+    body: str = "null"  # as JSON
 
 
 class Branch(msgspec.Struct):
@@ -181,6 +190,7 @@ class RunState(msgspec.Struct):
     budget: Budget = msgspec.field(default_factory=Budget)
     inbox_cursor: int = 0
     inbox_consumed: int = 0
+    messages: dict[str, OpenMessage] = {}
     repairs: list[str] = []
     malformed: list[Note] = []
     duplicates: list[Note] = []

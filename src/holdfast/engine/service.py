@@ -1,19 +1,20 @@
 """What the shells above may ask: about runs in the home, and about logs that other tools wrote."""
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import msgspec
 
-from holdfast.core.analysis import Analysis, analyze, interrupted_sessions, lineage, session_to_resume
+from holdfast.core.analysis import Analysis, Detection, analyze, interrupted_sessions, lineage, session_to_resume
 from holdfast.core.codec import Line, Malformed, parse
 from holdfast.core.state import RunState
 from holdfast.core.verification import Damage, Verdict, Verifier
 from holdfast.engine.indexing import condition_of
 from holdfast.engine.listing import status_of
+from holdfast.engine.places import is_owned
 from holdfast.leaf.errors import BadInput
 from holdfast.store.base import START, Batch, Holder, Log, Position
 from holdfast.store.files import FileStore
@@ -60,7 +61,7 @@ async def view_run(home: str, run_id: str) -> RunView:
     store = FileStore(home)
     state = (await fold_log(store.log(run_id), await store.snapshot(run_id))).fold.state
     holder = await store.holder(run_id)
-    status = status_of(condition_of(state), lambda: holder is not None)
+    status = status_of(condition_of(state), lambda: is_owned(home, run_id))
     return RunView(run_id, status, run_folder(home, run_id), state, analyze(state), holder)
 
 
@@ -89,7 +90,7 @@ async def verify_run(home: str, run_id: str) -> Verdict:
     """Strict: a run's own log must be chained, and must hold at least what its snapshot saw."""
     store = FileStore(home)
     log = store.log(run_id)
-    owned = await store.holder(run_id) is not None
+    owned = is_owned(home, run_id)
     verdict = await _verify(log, must_be_chained=True, in_flight=owned)
     seen = covered(os.path.join(run_folder(home, run_id), SNAPSHOT))
     if seen is not None and verdict.whole and not await is_of(log, seen):
@@ -134,6 +135,26 @@ def logs_under(path: str) -> list[str]:
         if found:
             return sorted(found, key=os.path.getmtime, reverse=True)
     raise BadInput(f"{path} holds no {LOG}, nor folders with one; name a log, a feature's folder or a .claude/progress")
+
+
+async def interrupted_first(logs: Sequence[str]) -> Sequence[str]:
+    """Several logs in the order in which they want attention: those cut off before those that ended."""
+    if len(logs) < 2:  # noqa: PLR2004 - nothing to order
+        return logs
+    cut_off = {log: await _was_interrupted(log) for log in logs}
+    return sorted(logs, key=lambda log: not cut_off[log])
+
+
+async def _was_interrupted(path: str) -> bool:
+    """Asked of the log's end alone."""
+    detection = Detection()
+    try:
+        async for batch in FileLog(_readable(path)).read_back():
+            if any(detection.show(raw) for raw in reversed(batch.data.split(b"\n")[:-1])):
+                break
+    except BadInput:
+        return True  # whatever is the matter with it comes first
+    return detection.interrupted
 
 
 async def _whole_state(log: FileLog, only: frozenset[str] | None = None) -> RunState:

@@ -60,7 +60,7 @@ def end(processes: Iterable[ProcessIdentity], patience: float = 10.0) -> list[Pr
     for process in processes:
         try:
             handle = os.pidfd_open(process.pid)
-        except OSError:
+        except ProcessLookupError:
             continue
         try:
             if identify(process.pid) == process:  # the handle is this process's, whatever the pid becomes

@@ -112,7 +112,7 @@ class FileLease:
             return await repairs(self._log)
         except OSError as error:
             raise StorageFailed(
-                f"cannot set aside the torn end of {self._log}: {error.strerror}; the log was not changed"
+                f"cannot set aside the torn end of {self._log}: {error.strerror}; free the disk and open the run again"
             ) from error
 
     async def journal(self, desk: Desk) -> FileJournal:
@@ -120,5 +120,5 @@ class FileLease:
 
     async def save(self, snapshot_: Snapshot) -> None:
         """Best effort: a snapshot that cannot be written costs the next opening some time, and nothing else."""
-        with suppress(OSError):
+        with suppress(OSError, OverflowError):
             replace(self._snapshot, snapshot.to_bytes(snapshot_), self._disk)

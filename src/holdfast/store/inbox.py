@@ -14,16 +14,16 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from holdfast.core.codec import Line, Malformed, encode, parse
+from holdfast.core.codec import UNREADABLE, Line, Malformed, encode, parse
 from holdfast.core.events.base import Envelope
 from holdfast.leaf.clock import Clock
-from holdfast.leaf.errors import NoSuchRun, StorageFailed, TimedOut
+from holdfast.leaf.errors import BadInput, NoSuchRun, StorageFailed, TimedOut
 from holdfast.leaf.ids import new_sid
 from holdfast.store.base import START, Batch, Message, Position, Received
 from holdfast.store.disk import Disk, write_all
 from holdfast.store.reading import FileLog
 from holdfast.store.repair import end_line
-from holdfast.store.stamping import check_raw, one_line
+from holdfast.store.stamping import RESERVE, check_raw, check_readable, one_line
 from holdfast.store.watch import Watcher
 
 MESSAGE_TYPE = "inbox.message"
@@ -40,32 +40,35 @@ class FileInbox:
         self._log = FileLog(path, watcher)
         self._sid = new_sid()
         self._seq = 0
+        self._ids: set[str] = set()
+        self._ids_until: Position = START
 
     async def put(self, message: Message) -> None:
         check_raw(message.body, f"the body of message {message.id}")
         async with self._locked() as fd:
             line = self._stamped(message)
+            check_readable(line, f"message {message.id}", 3 * RESERVE)
             try:
                 await end_line(self._path, self._disk)
                 write_all(self._disk, fd, line + b"\n")
                 self._disk.sync(fd)
             except OSError as error:
                 raise StorageFailed(
-                    f"cannot write {self._path}: {error.strerror}; the message was not taken, send it again"
+                    f"cannot write {self._path}: {error.strerror}; send the message again, with the same id"
                 ) from error
 
     async def read(self, after: Position = START) -> AsyncIterator[Received]:
-        known = await self._ids_before(after)
+        before, fresh = await self._ids_before(after), set[str]()
         async for batch in self._log.read(after):
             self._make_durable()
-            for received in _received(batch, known):
+            for received in _received(batch, before, fresh):
                 yield received
 
     async def follow(self, after: Position = START) -> AsyncIterator[Received]:
-        known = await self._ids_before(after)
+        before, fresh = await self._ids_before(after), set[str]()
         async for batch in self._log.follow(after):
             self._make_durable()
-            for received in _received(batch, known):
+            for received in _received(batch, before, fresh):
                 yield received
 
     def _stamped(self, message: Message) -> bytes:
@@ -76,13 +79,16 @@ class FileInbox:
         return one_line(encode(envelope))
 
     async def _ids_before(self, position: Position) -> set[str]:
-        known: set[str] = set()
-        async for batch in self._log.read():
+        """The ids of all messages before a position: what was read once is not read again."""
+        if position < self._ids_until:
+            self._ids, self._ids_until = set(), START
+        async for batch in self._log.read(self._ids_until):
             if batch.start >= position:
                 break
-            before = Batch(batch.start, batch.data[: position - batch.start])
-            known.update(r.message.id for r in _received(before, set()) if r.message is not None)
-        return known
+            part = Batch(batch.start, batch.data[: position - batch.start])
+            self._ids.update(r.message.id for r in _received(part, set(), set()) if r.message is not None)
+        self._ids_until = position
+        return self._ids
 
     def _make_durable(self) -> None:
         """Sync what was read: its writer may not have come to that yet, and a cursor must never point past the end."""
@@ -123,8 +129,8 @@ class FileInbox:
                 return
 
 
-def _received(batch: Batch, known: set[str]) -> Iterator[Received]:
-    """The lines of a batch as messages. `known` are the ids that came before, and grows."""
+def _received(batch: Batch, before: set[str], fresh: set[str]) -> Iterator[Received]:
+    """The lines of a batch as messages. `before` are the ids that came earlier; `fresh` grows by those of this look."""
     cursor = batch.start
     for raw in batch.data.split(b"\n")[:-1]:
         cursor += len(raw) + 1
@@ -134,10 +140,10 @@ def _received(batch: Batch, known: set[str]) -> Iterator[Received]:
         message = _message(line)
         if isinstance(message, str):
             yield Received(cursor, None, message)
-        elif message.id in known:
+        elif message.id in before or message.id in fresh:
             yield Received(cursor, None, f"message {message.id} came before")
         else:
-            known.add(message.id)
+            fresh.add(message.id)
             yield Received(cursor, message)
 
 
@@ -147,6 +153,8 @@ def _message(line: Line | Malformed) -> Message | str:
     if line.type != MESSAGE_TYPE:
         return f"not a message: {line.type}"
     try:
-        return msgspec.json.decode(line.data, type=Message)
-    except msgspec.MsgspecError as error:
+        message = msgspec.json.decode(line.data, type=Message)
+        check_readable(bytes(line.data), "it", 2 * RESERVE)
+    except (*UNREADABLE, BadInput) as error:
         return f"not a message: {error}"
+    return message

@@ -11,7 +11,7 @@ from holdfast.leaf.errors import Fenced, NoSuchRun, Owned, RunExists, StorageFai
 from holdfast.leaf.process import myself
 from holdfast.store import snapshot
 from holdfast.store.base import START, Batch, Desk, Head, Holder, Message, Position, Received, Snapshot
-from holdfast.store.stamping import check_expected, check_raw, drafted, stamp
+from holdfast.store.stamping import RESERVE, check_expected, check_raw, check_readable, drafted, stamp
 
 
 class _Run:
@@ -153,6 +153,7 @@ class MemoryInbox:
 
     async def put(self, message: Message) -> None:
         check_raw(message.body, f"the body of message {message.id}")
+        check_readable(bytes(message.body), f"message {message.id}", 3 * RESERVE)
         self._run.messages.append(message)
         self._run.wake()
 

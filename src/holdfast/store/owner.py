@@ -1,8 +1,8 @@
 """Ownership: a kernel lock on `owner.lock`, held for the owner's life and free the moment it dies.
 
 The file also says who holds it, for people to read, and carries the fencing epoch. The lock decides; the
-record only explains. It is overwritten in place by one small write, padded to the length of the old one, so
-that a reader never finds half of it.
+record only explains. It is overwritten in place by one small write, always of the same length, so that a reader
+never finds half of it.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 
 import msgspec
 
+from holdfast.core.codec import UNREADABLE
 from holdfast.leaf.clock import Clock
 from holdfast.leaf.errors import Owned, StorageFailed
 from holdfast.leaf.process import ProcessIdentity, myself
@@ -21,6 +22,7 @@ from holdfast.store.base import Holder
 from holdfast.store.disk import REAL, write_all
 from holdfast.store.lock import is_held
 
+_RECORD = 512  # bytes: always the same, and no more than a disk writes at once
 _LOOKING_TAKES = 1.0  # seconds in which somebody who only looks at the lock has let go of it again
 
 
@@ -113,14 +115,14 @@ def _sign(fd: int, clock: Clock) -> _Record:
 def _write_record(fd: int, record: _Record) -> None:
     text = msgspec.json.encode(record)
     os.lseek(fd, 0, os.SEEK_SET)
-    write_all(REAL, fd, text.ljust(os.fstat(fd).st_size))
+    write_all(REAL, fd, text.ljust(_RECORD))
     os.fdatasync(fd)
 
 
 def _read_record(fd: int) -> _Record:
     try:
         return msgspec.json.decode(os.pread(fd, 4096, 0), type=_Record)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return _Record()  # new, or not ours: the lock itself decides
 
 

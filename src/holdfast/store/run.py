@@ -13,8 +13,8 @@ from holdfast.core.state import RunState
 from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.ids import new_sid
-from holdfast.store.base import Batch, Desk, Head, Inbox, Journal, Lease, Message, Position, Snapshot, Store
-from holdfast.store.folding import fold_log
+from holdfast.store.base import START, Batch, Desk, Head, Inbox, Journal, Lease, Log, Message, Position, Snapshot, Store
+from holdfast.store.folding import Folded, fold_log
 
 SNAPSHOT_EVERY = 1024 * 1024  # bytes of log: what the next opening has to read at the most
 LONG_TAIL = 10_000  # lines: having read so many, the next opening should not have to
@@ -33,7 +33,7 @@ class OwnedRun:
         self._unspoken = unspoken
         self._taking_in = asyncio.Lock()
         self._snapshot_at = journal.head.position
-        self._state_is_whole = True
+        self._seen = journal.head.position
 
     @property
     def state(self) -> RunState:
@@ -49,9 +49,8 @@ class OwnedRun:
 
     def see(self, batch: Batch) -> None:
         """Move the state along with the log."""
-        self._state_is_whole = False  # interrupted in here, it is the state of no point of the log
         self._fold.feed(batch.data)
-        self._state_is_whole = True
+        self._seen = batch.end  # interrupted before this, the state is that of no point of the log
 
     async def begin(self, start: SessionStart, *also: Event) -> Batch:
         """Open the session in the log: its start, then what was repaired, then whatever else opens it."""
@@ -91,7 +90,7 @@ class OwnedRun:
 
     async def save_snapshot(self) -> None:
         self._snapshot_at = self.head.position
-        if self._state_is_whole:
+        if self._seen == self.head.position:
             await self._lease.save(Snapshot(self.head, self.state))
 
     async def close(self) -> None:
@@ -109,16 +108,19 @@ async def open_run(
     Nothing is written before `begin`.
     """
     async with store.own(run_id) as lease:
+        folded = await _folded(store, run_id)
+        if folded.fold.state.newer:
+            raise BadInput(
+                f"run {run_id} was written by a newer Holdfast; nothing was changed, upgrade to go on with it"
+            )
         repaired = await lease.repair()
+        if await _end(store.log(run_id)) != folded.head.position:  # the repair took lines away, or ended one
+            folded = await _folded(store, run_id)
+        fold, head, lines_read = folded
 
         def written(batch: Batch) -> None:
             run.see(batch)
 
-        fold, head, lines_read = await fold_log(store.log(run_id), await store.snapshot(run_id))
-        if fold.state.newer:
-            raise BadInput(
-                f"run {run_id} was written by a newer Holdfast; nothing was changed, upgrade to go on with it"
-            )
         desk = Desk(
             sid or new_sid(),
             feature or fold.state.feature,
@@ -134,3 +136,13 @@ async def open_run(
             yield run
         finally:
             await run.close()
+
+
+async def _folded(store: Store, run_id: str) -> Folded:
+    return await fold_log(store.log(run_id), await store.snapshot(run_id))
+
+
+async def _end(log: Log) -> Position:
+    async for batch in log.read_back():
+        return batch.end
+    return START

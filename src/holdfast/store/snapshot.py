@@ -9,6 +9,7 @@ import hashlib
 import msgspec
 
 from holdfast.core import chain
+from holdfast.core.codec import UNREADABLE
 from holdfast.core.fold import FOLD_VERSION
 from holdfast.core.state import RunState
 from holdfast.store.base import Head, Log, Snapshot
@@ -21,8 +22,6 @@ class _Sheet(msgspec.Struct):
     digest: str
     state: msgspec.Raw
 
-
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _decode = msgspec.json.Decoder(_Sheet).decode
 _decode_state = msgspec.json.Decoder(RunState).decode
@@ -43,7 +42,7 @@ async def from_bytes(data: bytes, log: Log) -> Snapshot | None:
         if sheet.fold != FOLD_VERSION or sheet.digest != _digest(head, sheet.state):
             return None
         state = _decode_state(sheet.state)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
     return Snapshot(head, state) if await is_of(log, head) else None
 
@@ -53,7 +52,7 @@ def covered(path: str) -> Head | None:
     try:
         with open(path, "rb") as file:
             sheet = _decode(file.read())
-    except (OSError, *_UNREADABLE):
+    except (OSError, *UNREADABLE):
         return None
     head = Head(sheet.position, sheet.chain)
     return head if sheet.digest == _digest(head, sheet.state) else None

@@ -12,6 +12,11 @@ from holdfast.core.events import Draft, Envelope, Event
 from holdfast.leaf.errors import BadInput, PositionMismatch
 from holdfast.store.base import Batch, Desk, Head, Position
 
+RESERVE = 200  # levels of nesting that a line must stay below what can be read; what goes into one, twice as many
+_PLAIN = frozenset(
+    {str, int, float, bool, str | None, int | None, float | None, bool | None, str | int, str | int | None}
+)
+
 CONTINUES = b" "  # at the end of a line: it was written by one call with the line before it (see `repair`)
 
 
@@ -31,8 +36,6 @@ def stamp(desk: Desk, head: Head, seq: int, drafts: Sequence[Draft], *, continui
     """`continuing` when other lines stand before these in the same write."""
     link, lines, ts = head.chain, [], desk.clock()
     for draft in drafts:
-        for name in _raw_fields(type(draft.event)):
-            check_raw(getattr(draft.event, name), f"the {name} of {draft.event.type}")
         envelope = Envelope(
             ts=ts,
             sid=desk.sid,
@@ -45,12 +48,24 @@ def stamp(desk: Desk, head: Head, seq: int, drafts: Sequence[Draft], *, continui
             trace_id=draft.trace_id,
             span_id=draft.span_id,
         )
-        line, link = chain.seal(link, one_line(encode(envelope)))
+        for name in _raw_fields(type(draft.event)):
+            check_raw(getattr(draft.event, name), f"the {name} of {draft.event.type}")
+        bare = one_line(_encoded(envelope))
+        if _is_free_form(type(draft.event)):
+            check_readable(bare, draft.event.type)
+        line, link = chain.seal(link, bare)
         lines.append(line + CONTINUES + b"\n" if continuing else line + b"\n")
         continuing = True
         seq += 1
     batch = Batch(head.position, b"".join(lines))
     return Stamped(batch, Head(batch.end, link), seq)
+
+
+def _encoded(envelope: Envelope) -> bytes:
+    try:
+        return encode(envelope)
+    except RecursionError:
+        raise BadInput(f"{envelope.type} is nested too deeply to be written") from None
 
 
 def one_line(text: bytes) -> bytes:
@@ -59,14 +74,31 @@ def one_line(text: bytes) -> bytes:
 
 
 def check_raw(raw: msgspec.Raw, what: str) -> None:
-    """That raw JSON can be read back. Acknowledged all the same, it would look like a torn line ever after."""
+    """That raw JSON is one value, and cannot end the object it is put into."""
     if not is_json(raw):
         raise BadInput(f"{what} is not JSON that can be read back: {bytes(raw)[:60]!r}; nothing of it was written")
+
+
+def check_readable(line: bytes, what: str, reserve: int = RESERVE) -> None:
+    """That a line can be read back, by a reader who stands deeper in the stack than we do.
+
+    Acknowledged all the same, it would look like a torn one ever after.
+    """
+    if not is_json(reserve * b"[" + line + reserve * b"]"):
+        raise BadInput(
+            f"{what} is nested too deeply to be surely read back: {line[-200:][:60]!r}; nothing of it was written"
+        )
 
 
 @cache
 def _raw_fields(kind: type[Event]) -> tuple[str, ...]:
     return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is msgspec.Raw)
+
+
+@cache
+def _is_free_form(kind: type[Event]) -> bool:
+    """True when the event has a field that takes whatever it is given."""
+    return any(field.type not in _PLAIN for field in msgspec.structs.fields(kind))
 
 
 def check_expected(head: Head, expect: Position | None) -> None:

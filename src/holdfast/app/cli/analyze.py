@@ -15,7 +15,7 @@ from holdfast.core.analysis import Analysis
 from holdfast.core.state import Issue
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, is_owned, log_of, run_of
-from holdfast.engine.service import analyze_log, logs_under
+from holdfast.engine.service import analyze_log, interrupted_first, logs_under
 from holdfast.leaf.errors import OK, BadInput, NoSuchRun
 
 _EXAMPLES = """\
@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("path", metavar="PATH", help="a log, a feature's folder, a .claude/progress, or a run")
     options = parser.parse_args(arguments)
     refused: list[str] = []
-    for number, log in enumerate(logs_of(options.path)):
+    for number, log in enumerate(asyncio.run(interrupted_first(logs_of(options.path)))):
         try:
             analysis = asyncio.run(analyze_log(log))
         except BadInput as error:  # it does not hide the others
@@ -73,7 +73,8 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
 
 
 def _issue(issue: Issue) -> dict[str, Any]:
-    return {**issue.detail, "type": issue.type, "seq": issue.seq, "agent": issue.agent, "task": issue.task}
+    known = {"agent": issue.agent, "task": issue.task, **issue.detail}
+    return {**known, "type": issue.type, "sid": issue.sid, "seq": issue.seq}
 
 
 def _without_nulls(task: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,13 @@ class InboxConsumed(Event, frozen=True, kw_only=True):
     body: msgspec.Raw = NOTHING
 
 
+class InboxHandled(Event, frozen=True, kw_only=True):
+    """A message that was taken in has been acted on. Until then it is part of the state, whatever dies."""
+
+    type: ClassVar[str] = "inbox.handled"
+    message: str
+
+
 class InboxRejected(Event, frozen=True, kw_only=True):
     """A line of the inbox that is no message, or a message that was there already; passed over, not lost."""
 
@@ -30,4 +37,4 @@ class InboxRejected(Event, frozen=True, kw_only=True):
     reason: str
 
 
-FAMILY = (InboxConsumed, InboxRejected)
+FAMILY = (InboxConsumed, InboxHandled, InboxRejected)
