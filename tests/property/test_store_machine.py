@@ -278,5 +278,5 @@ def test_any_history_keeps_what_was_acknowledged() -> None:
 @pytest.mark.torture
 def test_any_long_history_keeps_what_was_acknowledged() -> None:
     run_state_machine_as_test(
-        StoreMachine, settings=settings(max_examples=3_000, stateful_step_count=80, derandomize=False)
+        StoreMachine, settings=settings(max_examples=1_500, stateful_step_count=80, derandomize=False)
     )

@@ -3,11 +3,15 @@
 Imports as little as it can: `holdfast ls` must start as fast as Python does.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from __future__ import annotations
 
 from holdfast.engine.places import is_owned
+from holdfast.leaf.rows import NamedTuple
 from holdfast.store.catalog import Catalog, Hit, Row, Summary, ask
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class ListedRun(NamedTuple):

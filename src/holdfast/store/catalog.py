@@ -7,15 +7,20 @@ thrown away and begun again; one that cannot be used now (read-only, locked, a f
 Imports as little as it can: listing runs must start as fast as Python does.
 """
 
+from __future__ import annotations
+
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import NamedTuple, Self, TypeVar
 
+from holdfast.leaf.rows import NamedTuple
 from holdfast.store.layout import LOG, catalog_file, runs_folder
 
-T = TypeVar("T")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Self, TypeVar
+
+    T = TypeVar("T")
 
 _VERSION = 1
 _PATIENCE = 2.0  # seconds to wait for others who write: each needs milliseconds
@@ -88,7 +93,7 @@ class Listing(NamedTuple):
     behind: dict[str, Row | None]
 
 
-def ask(home: str, question: Callable[["Catalog"], T]) -> T:
+def ask(home: str, question: Callable[[Catalog], T]) -> T:
     """The answer of the catalog; of one in memory, made for this question alone, where the file is of no use."""
     if os.path.isdir(home):
         try:
@@ -115,15 +120,15 @@ class Catalog:
         self._db.close()
 
     def listing(self, home: str) -> Listing:
-        known = {row.id: row for row in map(_row, self._db.execute("SELECT * FROM runs"))}
+        known = {values[0]: values for values in self._db.execute("SELECT * FROM runs")}
         rows: list[Row] = []
         behind: dict[str, Row | None] = {}
         for run_id, stamp in stamps(home):
-            row = known.pop(run_id, None)
-            if row is not None and row.stamp == stamp:
-                rows.append(row)
+            values = known.pop(run_id, None)
+            if values is not None and values[1:4] == stamp:
+                rows.append(_row(values))
             else:
-                behind[run_id] = row
+                behind[run_id] = _row(values) if values is not None else None
         if known:
             self.forget(known)
         return Listing(rows, behind)
@@ -133,7 +138,7 @@ class Catalog:
 
         When the row is no longer the old one, somebody else was faster: theirs stays.
         """
-        with self._writing() as db:
+        with _Writing(self._db) as db:
             if next(map(_row, db.execute("SELECT * FROM runs WHERE id = ?", (row.id,))), None) != old:
                 return
             if anew:
@@ -147,7 +152,7 @@ class Catalog:
 
     def forget(self, run_ids: Iterable[str]) -> None:
         gone = [(run_id,) for run_id in run_ids]
-        with self._writing() as db:
+        with _Writing(self._db) as db:
             db.executemany("DELETE FROM runs WHERE id = ?", gone)
             db.executemany("DELETE FROM said WHERE run = ?", gone)
 
@@ -164,16 +169,19 @@ class Catalog:
         )
         return [Hit(*row) for row in found]
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """All of it, or nothing."""
+
+class _Writing:
+    """All of it, or nothing."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> sqlite3.Connection:
         self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._db
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+        return self._db
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._db.execute("COMMIT" if kind is None else "ROLLBACK")
 
 
 def _opened(path: str) -> sqlite3.Connection:
@@ -230,28 +238,32 @@ def _is_damage(error: Exception) -> bool:
 
 def _throw_away(path: str) -> None:
     for suffix in ("-wal", "-shm", ""):
-        with suppress(OSError):
+        try:
             os.unlink(path + suffix)
+        except OSError:
+            continue
 
 
 def stamps(home: str) -> Iterator[tuple[str, Stamp]]:
     """Every run there is, with the state its log is in."""
-    folder = runs_folder(home)
     try:
-        names = os.listdir(folder)
+        folder = os.open(runs_folder(home), os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
         return
-    for name in names:
-        try:
-            yield name, stamp_of(f"{folder}/{name}/{LOG}")
-        except (FileNotFoundError, NotADirectoryError):
-            continue  # no run
-        except OSError:
-            yield name, UNKNOWN
+    try:
+        for name in os.listdir(folder):
+            try:
+                yield name, stamp_of(f"{name}/{LOG}", folder)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # no run
+            except OSError:
+                yield name, UNKNOWN
+    finally:
+        os.close(folder)
 
 
-def stamp_of(log: str) -> Stamp:
-    status = os.stat(log)
+def stamp_of(log: str, folder: int | None = None) -> Stamp:
+    status = os.stat(log, dir_fd=folder)
     return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
 
 

@@ -1,5 +1,6 @@
 """`holdfast ls`: the runs there are. Loads no more than it needs: it must start as fast as Python does."""
 
+import gc
 import sys
 
 from holdfast.app.cli.screen import columns, moment, paint, paint_status, plain, shortened, terminal_width
@@ -34,6 +35,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _list(*, as_json: bool) -> int:
+    gc.disable()  # a listing makes thousands of small things and is gone before any of them could be garbage
     runs = list_runs(default_home())
     if as_json:
         _print_json([{"id": run.id, "status": run.status, **run.summary._asdict()} for run in runs])
@@ -60,10 +62,15 @@ def _print_table(runs: list[ListedRun]) -> None:
     rows = [*([_HEADING] if headed else []), *map(_cells, runs)]
     widths = columns(rows)
     shown = _fitted(widths, terminal_width()) if headed else range(len(widths))
-    for index, row in enumerate(rows):
-        heading = headed and index == 0
-        line = "  ".join(_aligned(column, row[column], widths[column], heading=heading) for column in shown).rstrip()
-        print(paint(line, "dim") if heading else line)
+    line = "  ".join(_place(column, widths[column]) for column in shown)
+    painted = {status: paint_status(status, widths[_STATUS]) for status in {row[_STATUS] for row in rows}}
+    lines = [
+        line.format(name, painted[status], tasks, events, last, shortened(goal, widths[_GOAL])).rstrip()
+        for name, status, tasks, events, last, goal in rows
+    ]
+    if headed:
+        lines[0] = paint(lines[0], "dim")
+    sys.stdout.write("\n".join((*lines, "")))
 
 
 def _fitted(widths: list[int], room: int) -> list[int]:
@@ -77,12 +84,11 @@ def _fitted(widths: list[int], room: int) -> list[int]:
     return shown
 
 
-def _aligned(column: int, text: str, width: int, *, heading: bool) -> str:
-    if column == _GOAL:
-        return shortened(text, width)
-    if column in _NUMBERS:
-        return f"{text:>{width}}"
-    return paint_status(text, width) if column == _STATUS and not heading else f"{text:{width}}"
+def _place(column: int, width: int) -> str:
+    """Where a column stands in a line; the status and the goal come with their width."""
+    if column in (_STATUS, _GOAL):
+        return f"{{{column}}}"
+    return f"{{{column}:>{width}}}" if column in _NUMBERS else f"{{{column}:{width}}}"
 
 
 def _cells(run: ListedRun) -> tuple[str, ...]:

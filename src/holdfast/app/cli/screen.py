@@ -39,7 +39,7 @@ def paint_status(status: str, width: int = 0) -> str:
 
 def plain(text: str) -> str:
     """Text from a log with its control characters made harmless."""
-    return text.translate(_CONTROL)
+    return text if text.isprintable() else text.translate(_CONTROL)
 
 
 def shortened(text: str, width: int) -> str:
