@@ -14,7 +14,7 @@ from holdfast.core.state import RunState
 from holdfast.store.base import Desk, Head, Snapshot
 from holdfast.store.folding import fold_log
 from holdfast.store.memory import MemoryStore
-from holdfast.store.stamping import stamp
+from holdfast.store.stamping import Stamp
 from tests.support.logs import boundaries, folded
 from tests.support.places import RUN
 
@@ -78,8 +78,9 @@ def log_of(sessions_: list[list[Draft]]) -> bytes:
     data, head = b"", Head()
     for number, written in enumerate(sessions_):
         desk = Desk(f"s{number}", "f" if number % 2 else None, head, lambda: "2026-01-01T00:00:00.000Z", lambda _: None)
-        batch, head, _ = stamp(desk, head, 0, written, continuing=False)
-        data += batch.data
+        stamp = Stamp(desk, head, 0)
+        data += stamp.lines(written).data
+        head = stamp.head
     return data
 
 

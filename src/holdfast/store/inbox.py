@@ -154,6 +154,7 @@ def _message(line: Line | Malformed) -> Message | str:
         return f"not a message: {line.type}"
     try:
         message = msgspec.json.decode(line.data, type=Message)
+        check_raw(message.body, "its body")
         check_readable(bytes(line.data), "it", 2 * RESERVE)
     except (*UNREADABLE, BadInput) as error:
         return f"not a message: {error}"

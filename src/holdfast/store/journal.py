@@ -17,7 +17,7 @@ from holdfast.core.events import Draft, Event
 from holdfast.leaf.errors import Fenced, HoldfastError, StorageFailed
 from holdfast.store.base import Batch, Desk, Head, Position
 from holdfast.store.disk import Disk, write_all
-from holdfast.store.stamping import check_expected, drafted, stamp
+from holdfast.store.stamping import Stamp, check_expected, drafted
 
 _SURELY_ALONE = 8  # commits that nobody joined: then most are made without giving way,
 _LOOK_AGAIN = 16  # but one of so many still is, in case that others have come
@@ -93,21 +93,18 @@ class FileJournal:
             self._refusal = self._refusal or StorageFailed(f"the journal {self._path} is closed")
 
     def _commit(self, entries: Sequence[_Entry]) -> None:
-        head, seq = self._head, self._seq
+        stamp = Stamp(self._desk, self._head, self._seq)
         stamped: list[tuple[_Entry, Batch]] = []
         for entry in entries:
             try:
-                check_expected(head, entry.expect)
-                begun = head.position > self._head.position
-                batch, head, seq = stamp(self._desk, head, seq, entry.drafts, continuing=begun)
+                check_expected(stamp.position, entry.expect)
+                stamped.append((entry, stamp.lines(entry.drafts)))
             except Exception as refusal:  # noqa: BLE001 - this entry's own fault; the others go on
                 entry.settle(refusal)
-            else:
-                stamped.append((entry, batch))
         whole = Batch(self._head.position, b"".join(batch.data for _, batch in stamped))
         try:
             self._write(whole.data)
-            self._head, self._seq = head, seq
+            self._head, self._seq = stamp.head, stamp.seq
             self._desk.written(whole)
         except BaseException as error:
             self._refusal = error if isinstance(error, HoldfastError) else self._poisoned(error)
@@ -143,15 +140,14 @@ class FileJournal:
         if not self._still_owned():
             raise Fenced(f"{self._path} has another owner now; this process stops writing to it")
         try:
-            same = os.stat(self._path).st_ino == self._inode
+            found = os.stat(self._path)
         except FileNotFoundError:
-            same = False
-        if not same:
+            found = None
+        if found is None or found.st_ino != self._inode:
             raise Fenced(f"{self._path} was moved or deleted under its owner; nothing more is written to it")
-        size = os.fstat(self._fd).st_size
-        if size != self._head.position:
+        if found.st_size != self._head.position:
             raise Fenced(
-                f"{self._path} is {size} bytes long, its owner left it at {self._head.position}: "
+                f"{self._path} is {found.st_size} bytes long, its owner left it at {self._head.position}: "
                 "something else wrote to it; nothing more is written"
             )
 

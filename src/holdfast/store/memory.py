@@ -11,7 +11,7 @@ from holdfast.leaf.errors import Fenced, NoSuchRun, Owned, RunExists, StorageFai
 from holdfast.leaf.process import myself
 from holdfast.store import snapshot
 from holdfast.store.base import START, Batch, Desk, Head, Holder, Message, Position, Received, Snapshot
-from holdfast.store.stamping import RESERVE, check_expected, check_raw, check_readable, drafted, stamp
+from holdfast.store.stamping import RESERVE, Stamp, check_expected, check_raw, check_readable, drafted
 
 
 class _Run:
@@ -133,13 +133,14 @@ class MemoryJournal:
             raise StorageFailed("the journal is closed")
         if self._run.epoch != self._epoch:
             raise Fenced("the run has another owner now")
-        check_expected(self._head, expect)
-        stamped = stamp(self._desk, self._head, self._seq, drafted(drafts), continuing=False)
-        self._run.log += stamped.batch.data
-        self._head, self._seq = stamped.head, stamped.seq
-        self._desk.written(stamped.batch)
+        check_expected(self._head.position, expect)
+        stamp = Stamp(self._desk, self._head, self._seq)
+        batch = stamp.lines(drafted(drafts))
+        self._run.log += batch.data
+        self._head, self._seq = stamp.head, stamp.seq
+        self._desk.written(batch)
         self._run.wake()
-        return stamped.batch
+        return batch
 
     async def close(self) -> None:
         self._closed = True

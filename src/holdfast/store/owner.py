@@ -36,6 +36,7 @@ class OwnerLock:
         self._path = path
         self._fd = fd
         self._inode = os.fstat(fd).st_ino
+        self._changed = 0
         self._record = record
 
     @property
@@ -44,10 +45,16 @@ class OwnerLock:
 
     def held(self) -> bool:
         """True while the lock that we hold is the one that others would take."""
+        changed = os.fstat(self._fd).st_ctime_ns  # moves when a file is renamed or deleted
+        if changed == self._changed:
+            return True
         try:
-            return os.stat(self._path).st_ino == self._inode
+            still = os.stat(self._path).st_ino == self._inode
         except FileNotFoundError:
-            return False
+            still = False
+        if still:
+            self._changed = changed
+        return still
 
     def release(self) -> None:
         with suppress(OSError):  # the record only explains: closing is what lets go

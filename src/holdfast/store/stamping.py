@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
 
 import msgspec
 
@@ -17,48 +16,68 @@ _PLAIN = frozenset(
     {str, int, float, bool, str | None, int | None, float | None, bool | None, str | int, str | int | None}
 )
 
+_SURELY_SHALLOW = 50  # brackets: with fewer, nothing can be nested deeply
+
 CONTINUES = b" "  # at the end of a line: it was written by one call with the line before it (see `repair`)
-
-
-class Stamped(NamedTuple):
-    """Lines ready to be written, and where they will leave the log."""
-
-    batch: Batch
-    head: Head
-    seq: int
+_MARKED_END = CONTINUES + b"\n"
 
 
 def drafted(events: Sequence[Draft | Event]) -> list[Draft]:
     return [event if isinstance(event, Draft) else Draft(event) for event in events]
 
 
-def stamp(desk: Desk, head: Head, seq: int, drafts: Sequence[Draft], *, continuing: bool) -> Stamped:
-    """`continuing` when other lines stand before these in the same write."""
-    link, lines, ts = head.chain, [], desk.clock()
-    for draft in drafts:
-        envelope = Envelope(
-            ts=ts,
-            sid=desk.sid,
-            seq=seq,
-            type=draft.event.type,
-            feature=desk.feature,
-            agent=draft.agent,
-            pane_id=draft.pane_id,
-            data=draft.event,
-            trace_id=draft.trace_id,
-            span_id=draft.span_id,
-        )
-        for name in _raw_fields(type(draft.event)):
-            check_raw(getattr(draft.event, name), f"the {name} of {draft.event.type}")
-        bare = one_line(_encoded(envelope))
-        if _is_free_form(type(draft.event)):
-            check_readable(bare, draft.event.type)
-        line, link = chain.seal(link, bare)
-        lines.append(line + CONTINUES + b"\n" if continuing else line + b"\n")
-        continuing = True
-        seq += 1
-    batch = Batch(head.position, b"".join(lines))
-    return Stamped(batch, Head(batch.end, link), seq)
+class Stamp:
+    """Stamps the lines of one commit, one after the other: they share a time, and all but the first are marked."""
+
+    def __init__(self, desk: Desk, head: Head, seq: int) -> None:
+        self._desk = desk
+        self._ts = desk.clock()
+        self._link = head.chain
+        self._continuing = False
+        self.position = head.position
+        self.seq = seq
+
+    @property
+    def head(self) -> Head:
+        return Head(self.position, self._link)
+
+    def lines(self, drafts: Sequence[Draft]) -> Batch:
+        """The lines of these events. When one cannot be written, it raises and nothing of them counts."""
+        desk, seq, link, continuing = self._desk, self.seq, self._link, self._continuing
+        lines = []
+        for draft in drafts:
+            event = draft.event
+            envelope = Envelope(
+                ts=self._ts,
+                sid=desk.sid,
+                seq=seq,
+                type=event.type,
+                feature=desk.feature,
+                agent=draft.agent,
+                pane_id=draft.pane_id,
+                data=event,
+                trace_id=draft.trace_id,
+                span_id=draft.span_id,
+            )
+            line, link = chain.seal(link, _checked(event, _encoded(envelope)))
+            lines.append(line + _MARKED_END if continuing else line + b"\n")
+            continuing = True
+            seq += 1
+        batch = Batch(self.position, b"".join(lines))
+        self.position += len(batch.data)
+        self.seq, self._link, self._continuing = seq, link, continuing
+        return batch
+
+
+def _checked(event: Event, line: bytes) -> bytes:
+    """The line, when it is one that can be read back. Only what takes any JSON could be anything else."""
+    free_form, raw = _freedoms(type(event))
+    for name in raw:
+        check_raw(getattr(event, name), f"the {name} of {event.type}")
+    if free_form:
+        line = one_line(line)
+        check_readable(line, event.type)
+    return line
 
 
 def _encoded(envelope: Envelope) -> bytes:
@@ -84,6 +103,8 @@ def check_readable(line: bytes, what: str, reserve: int = RESERVE) -> None:
 
     Acknowledged all the same, it would look like a torn one ever after.
     """
+    if line.count(b"[") + line.count(b"{") < _SURELY_SHALLOW:
+        return
     if not is_json(reserve * b"[" + line + reserve * b"]"):
         raise BadInput(
             f"{what} is nested too deeply to be surely read back: {line[-200:][:60]!r}; nothing of it was written"
@@ -91,16 +112,13 @@ def check_readable(line: bytes, what: str, reserve: int = RESERVE) -> None:
 
 
 @cache
-def _raw_fields(kind: type[Event]) -> tuple[str, ...]:
-    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is msgspec.Raw)
+def _freedoms(kind: type[Event]) -> tuple[bool, tuple[str, ...]]:
+    """Whether an event of this type has fields that take whatever they are given, and which of them take it raw."""
+    fields = msgspec.structs.fields(kind)
+    raw = tuple(field.name for field in fields if field.type is msgspec.Raw)
+    return any(field.type not in _PLAIN for field in fields), raw
 
 
-@cache
-def _is_free_form(kind: type[Event]) -> bool:
-    """True when the event has a field that takes whatever it is given."""
-    return any(field.type not in _PLAIN for field in msgspec.structs.fields(kind))
-
-
-def check_expected(head: Head, expect: Position | None) -> None:
-    if expect is not None and expect != head.position:
-        raise PositionMismatch(f"the log ends at {head.position}, not at {expect}; read on and decide again")
+def check_expected(position: Position, expect: Position | None) -> None:
+    if expect is not None and expect != position:
+        raise PositionMismatch(f"the log ends at {position}, not at {expect}; read on and decide again")
