@@ -36,7 +36,7 @@ class OwnerLock:
         self._path = path
         self._fd = fd
         self._inode = os.fstat(fd).st_ino
-        self._changed = 0
+        self._seen: tuple[int, int] | None = None
         self._record = record
 
     @property
@@ -45,15 +45,16 @@ class OwnerLock:
 
     def held(self) -> bool:
         """True while the lock that we hold is the one that others would take."""
-        changed = os.fstat(self._fd).st_ctime_ns  # moves when a file is renamed or deleted
-        if changed == self._changed:
+        now = os.fstat(self._fd)
+        seen = (now.st_ctime_ns, now.st_nlink)  # a file that is renamed or deleted has another change time
+        if seen == self._seen:
             return True
         try:
             still = os.stat(self._path).st_ino == self._inode
         except FileNotFoundError:
             still = False
         if still:
-            self._changed = changed
+            self._seen = seen
         return still
 
     def release(self) -> None:

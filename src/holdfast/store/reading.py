@@ -58,6 +58,7 @@ class FileLog:
         async with self._watcher.changes(self._path) as changed:
             while True:
                 changed.clear()  # before the look, so that what comes during it is not missed
+                after = min(after, os.path.getsize(self._path))  # what a failed sync left was taken back
                 async for batch in self.read(after):
                     after = batch.end
                     yield batch
