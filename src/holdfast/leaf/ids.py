@@ -26,7 +26,3 @@ def new_sid() -> str:
 
 def new_message_id() -> str:
     return secrets.token_hex(12)
-
-
-def new_effect_id() -> str:
-    return secrets.token_hex(8)

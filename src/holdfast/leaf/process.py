@@ -1,10 +1,6 @@
 """Who a process is. A pid alone is reused; a pid with its start time and the boot's id is not."""
 
 import os
-import select
-import signal
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 _STARTTIME_FIELD = 19  # counted from the state field, the first after "(comm)" in /proc/<pid>/stat
@@ -41,51 +37,3 @@ def myself() -> ProcessIdentity:
     me = identify(os.getpid())
     assert me is not None, "a running process is in /proc"
     return me
-
-
-def marked(name: str, value: str) -> list[ProcessIdentity]:
-    """Every process that inherited this environment variable: how a tree is found again when its root is gone."""
-    wanted = f"{name}={value}".encode()
-    found = []
-    for pid in _pids():
-        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-            if wanted in file.read().split(b"\0"):
-                found.append(identify(pid))
-    return [process for process in found if process is not None]
-
-
-def end(processes: Iterable[ProcessIdentity], patience: float = 10.0) -> list[ProcessIdentity]:
-    """SIGKILL these very processes, and wait until they are gone. Returns those that are not."""
-    left = []
-    for process in processes:
-        try:
-            handle = os.pidfd_open(process.pid)
-        except ProcessLookupError:
-            continue
-        try:
-            if identify(process.pid) == process:  # the handle is this process's, whatever the pid becomes
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-                if not select.select([handle], [], [], patience)[0]:
-                    left.append(process)
-        finally:
-            os.close(handle)
-    return left
-
-
-def has_open(path: str) -> bool:
-    """True when some process has this file open."""
-    try:
-        wanted = os.stat(path)
-    except FileNotFoundError:
-        return False
-    for pid in _pids():
-        with suppress(OSError):
-            for fd in os.listdir(f"/proc/{pid}/fd"):
-                with suppress(OSError):
-                    if os.path.samestat(os.stat(f"/proc/{pid}/fd/{fd}"), wanted):
-                        return True
-    return False
-
-
-def _pids() -> Iterator[int]:
-    return (int(name) for name in os.listdir("/proc") if name.isdecimal())
