@@ -1,4 +1,4 @@
-"""Names that are given once: runs, sessions, messages."""
+"""Names that are given once: runs and sessions."""
 
 import re
 import secrets
@@ -22,7 +22,3 @@ def new_run_id(slug: str) -> str:
 
 def new_sid() -> str:
     return secrets.token_hex(6)
-
-
-def new_message_id() -> str:
-    return secrets.token_hex(12)
