@@ -25,8 +25,8 @@ class ListedRun(NamedTuple):
 def list_runs(home: str) -> list[ListedRun]:
     """Every run, the one that moved last first."""
     rows = ask(home, lambda catalog: _current(home, catalog))
-    listed = [ListedRun(row.id, _status(home, row), row.summary) for row in rows]
-    return sorted(listed, key=lambda run: (run.summary.updated or "", run.id), reverse=True)
+    rows.sort(key=lambda row: (row.summary.updated or "", row.id), reverse=True)
+    return [ListedRun._make((row.id, _status(home, row), row.summary)) for row in rows]
 
 
 def search_messages(home: str, words: str) -> list[Hit]:
@@ -50,7 +50,8 @@ def _current(home: str, catalog: Catalog) -> list[Row]:
 
 
 def _status(home: str, row: Row) -> str:
-    return status_of(row.summary.condition, lambda: is_owned(home, row.id))
+    condition = row.summary.condition
+    return condition if condition != "open" else status_of(condition, lambda: is_owned(home, row.id))
 
 
 def status_of(condition: str, owned: Callable[[], bool]) -> str:

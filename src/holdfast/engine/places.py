@@ -13,7 +13,7 @@ def log_of(home: str, run_id: str) -> str:
 
 
 def is_owned(home: str, run_id: str) -> bool:
-    return is_held(os.path.join(run_folder(home, run_id), LOCK))
+    return is_held(f"{run_folder(home, run_id)}/{LOCK}")
 
 
 def run_of(home: str, path: str) -> str | None:

@@ -10,17 +10,22 @@ Imports as little as it can: listing runs must start as fast as Python does.
 from __future__ import annotations
 
 import os
-import sqlite3
 
 from holdfast.leaf.rows import NamedTuple
 from holdfast.store.layout import LOG, catalog_file, runs_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Self, TypeVar
+    from typing import Any, Self, TypeVar
 
     T = TypeVar("T")
+else:
+    try:
+        import _sqlite3 as sqlite3  # what `sqlite3` is made of, without its dates, which take longer to load than it
+    except ImportError:
+        import sqlite3
 
 _VERSION = 1
 _PATIENCE = 2.0  # seconds to wait for others who write: each needs milliseconds
@@ -244,7 +249,7 @@ def _throw_away(path: str) -> None:
             continue
 
 
-def stamps(home: str) -> Iterator[tuple[str, Stamp]]:
+def stamps(home: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
     """Every run there is, with the state its log is in."""
     try:
         folder = os.open(runs_folder(home), os.O_RDONLY | os.O_DIRECTORY)
@@ -253,7 +258,8 @@ def stamps(home: str) -> Iterator[tuple[str, Stamp]]:
     try:
         for name in os.listdir(folder):
             try:
-                yield name, stamp_of(f"{name}/{LOG}", folder)
+                status = os.stat(f"{name}/{LOG}", dir_fd=folder)
+                yield name, (status.st_ino, status.st_size, status.st_mtime_ns)
             except (FileNotFoundError, NotADirectoryError):
                 continue  # no run
             except OSError:
@@ -262,10 +268,10 @@ def stamps(home: str) -> Iterator[tuple[str, Stamp]]:
         os.close(folder)
 
 
-def stamp_of(log: str, folder: int | None = None) -> Stamp:
-    status = os.stat(log, dir_fd=folder)
+def stamp_of(log: str) -> Stamp:
+    status = os.stat(log)
     return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _row(values: Sequence[object]) -> Row:
-    return Row(values[0], Stamp(*values[1:4]), values[4], Summary(*values[5:]))  # type: ignore[arg-type]
+def _row(values: Sequence[Any]) -> Row:
+    return Row._make((values[0], Stamp._make(values[1:4]), values[4], Summary._make(values[5:])))

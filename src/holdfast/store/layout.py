@@ -25,7 +25,7 @@ def runs_folder(home: str) -> str:
 
 
 def run_folder(home: str, run_id: str) -> str:
-    return os.path.join(home, "runs", run_id)
+    return f"{home}/runs/{run_id}"
 
 
 def catalog_file(home: str) -> str:

@@ -43,6 +43,7 @@ def _list(*, as_json: bool) -> int:
         _print_table(runs)
     else:
         sys.stderr.write("no runs yet; `holdfast demo` makes one to look at\n")
+    gc.freeze()  # nor does it have to be looked through at the end
     return OK
 
 

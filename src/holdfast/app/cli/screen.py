@@ -1,10 +1,13 @@
 """Words on a terminal: colour only where it is wanted, and nothing from a log may drive the terminal."""
 
+from __future__ import annotations
+
 import os
 import sys
-from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _WIDTH = 120  # where a terminal does not tell
 
@@ -46,6 +49,9 @@ def shortened(text: str, width: int) -> str:
     """Text that takes no more than so many columns of a terminal."""
     if text.isascii():
         return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    from bisect import bisect_right
+    from itertools import accumulate
+
     taken = [*accumulate(map(_columns_of, text))]
     if taken[-1] <= width:
         return text
