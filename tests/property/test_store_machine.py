@@ -171,7 +171,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda machine: machine.repaired)
     @rule()
     def read_on(self) -> None:
-        """A reader with a cursor of its own. (Before the repair it could see lines behind a hole, and lose them.)"""
+        """A reader with a cursor of its own. Before the repair it could see lines behind a hole, which are then cut."""
         self.read += self.loop.run(self._read(len(self.read)))
 
     # the machine
