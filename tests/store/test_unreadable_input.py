@@ -55,7 +55,7 @@ async def test_an_event_is_refused_or_there_for_good_however_deep(home: str, dep
     [
         b'{"sid":"x","seq":0,"type":"inbox.message","data":{"id":"bad","kind":"say","body":"\xff"}}',
         b'{"sid":"x","seq":0,"type":"inbox.message","data":{"id":"bad","kind":"\xff","body":1}}',
-        b'{"sid":"x","seq":0,"type":"inbox.message","data":{"id":"bad","kind":"say","body":' + nested(900) + b"}}",
+        b'{"sid":"x","seq":0,"type":"inbox.message","data":{"id":"bad","kind":"say","body":' + nested(100_000) + b"}}",
     ],
 )
 async def test_a_bad_line_in_the_inbox_is_rejected_and_the_next_message_arrives(home: str, line: bytes) -> None:

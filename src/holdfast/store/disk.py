@@ -43,8 +43,11 @@ def make_directories(path: str) -> None:
 
 
 def replace(path: str, data: bytes, disk: Disk = REAL) -> None:
-    """Put `data` at `path` whole: after a crash there is the old content or the new, never a mixture."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+    """Put `data` at `path` whole: after a crash there is the old content or the new, never a mixture.
+
+    For one writer at a time: what a kill leaves of a new content is written over by the next.
+    """
+    temporary = f"{path}.tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         write_all(disk, fd, data)
