@@ -6,7 +6,7 @@ a head like any other: it is counted and shown, and nobody acts on it.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -26,17 +26,22 @@ _ESCAPE = re.compile(
 )
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
-    """The head of one event as it stands in a log, its data not yet decoded."""
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """What nearly every fold needs of an event, its data not yet decoded."""
 
     sid: str
     seq: Seq
     type: str
     v: int = VERSION
     ts: str | None = None
+    data: msgspec.Raw = _NO_DATA
+
+
+class Line(Head, frozen=True, gc=False):
+    """The head of one event as it stands in a log."""
+
     feature: str | None = None
     agent: str | None = None
-    data: msgspec.Raw = _NO_DATA
 
 
 class Malformed(msgspec.Struct, frozen=True):
@@ -57,7 +62,8 @@ class Unfit(Exception):
         self.without = without
 
 
-_decode_head = msgspec.json.Decoder(Line)
+_decode_head = msgspec.json.Decoder(Head)
+_decode_line = msgspec.json.Decoder(Line)
 _decode_any = msgspec.json.Decoder()
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
@@ -74,7 +80,7 @@ def parse(line: bytes) -> Line | Malformed | None:
     if not text:
         return None
     try:
-        return _decode_head.decode(text)
+        return _decode_line.decode(text)
     except msgspec.ValidationError as error:
         return _odd_head(text) or Malformed(f"not an event: {error}")
     except UNREADABLE as error:
@@ -110,9 +116,17 @@ def parse_lines(data: bytes) -> list[Line | Malformed | None]:
     lines = data.split(b"\n")
     lines.pop()
     try:
-        return list(map(_decode_head.decode, lines))
+        return list(map(_decode_line.decode, lines))
     except UNREADABLE:  # a line among them is odd: look at each
         return list(map(parse, lines))
+
+
+def heads_of(lines: Sequence[bytes]) -> list[Head]:
+    """The heads of these lines; none at all when one of them is odd, and each has to be looked at."""
+    try:
+        return list(map(_decode_head.decode, lines))
+    except UNREADABLE:
+        return []
 
 
 def _without_half_characters(text: bytes) -> bytes:
@@ -132,7 +146,7 @@ def _why_unreadable(text: bytes, error: Exception) -> str:
     return f"not JSON: {error}"
 
 
-def data_of(line: Line) -> dict[str, Any]:
+def data_of(line: Head) -> dict[str, Any]:
     """The data of a line as it was written, unknown fields included; empty when it is no object."""
     try:
         data = _decode_any.decode(line.data)
@@ -162,7 +176,7 @@ class Codec:
         self._types = types
         self._upcasters = upcasters or {}
 
-    def event(self, line: Line) -> Event | None:
+    def event(self, line: Head) -> Event | None:
         """The typed event; None when its type, or its version, is not known here."""
         decoder = self._decoders.get(line.type)
         if decoder is None or line.v > self.version:
@@ -176,7 +190,7 @@ class Codec:
             left = _what_fits(self._types[line.type], data)
             raise Unfit(f"data does not fit {line.type}: {error}", left) from None
 
-    def _upcast(self, line: Line, data: bytes | msgspec.Raw) -> bytes:
+    def _upcast(self, line: Head, data: bytes | msgspec.Raw) -> bytes:
         try:
             found = _decode_any.decode(data)
         except UNREADABLE as error:

@@ -16,10 +16,12 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.core import ranges
-from holdfast.core.codec import CODEC, UNREADABLE, Line, Malformed, Unfit, parse_lines
+from holdfast.core.codec import CODEC, UNREADABLE, Head, Line, Malformed, Unfit, heads_of, parse, parse_lines
 from holdfast.core.events import TYPES, Event
 from holdfast.core.events.base import VERSION
+from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.session import SessionStart
+from holdfast.core.events.task import TaskFailed
 from holdfast.core.handlers import HANDLERS, Handler
 from holdfast.core.state import KEPT, Note, RunState, Session
 
@@ -33,11 +35,12 @@ class _Act(NamedTuple):
     handle: Handler
 
 
+_WHOLE_LINES = (SessionStart, TaskFailed, ErrorEncountered, BlockerReported, WarningLogged)  # for more than the head
 _NOT_HERE = _Act(lambda _: Event(), lambda *_: None)
 _ACTS: dict[str, _Act | None] = {
     name: _Act(msgspec.json.Decoder(kind).decode, HANDLERS[name]) if name in HANDLERS else None
     for name, kind in TYPES.items()
-    if kind is not SessionStart  # it looks at what its session did before it
+    if kind not in _WHOLE_LINES
 }
 
 
@@ -60,12 +63,14 @@ class Fold:
 
     def feed(self, data: bytes) -> None:
         """Fold whole lines, each ended by a newline."""
-        items = parse_lines(data)
+        lines = data.split(b"\n")
+        lines.pop()
+        heads = heads_of(lines)
         index = 0
-        while index < len(items):
-            index = self._follow(items, index)
-            if index < len(items):
-                self._take(items[index])
+        while index < len(lines):
+            index = self._follow(heads, index)
+            if index < len(lines):
+                self._take(parse(lines[index]))
                 index += 1
 
     def apply(self, line: Line) -> None:
@@ -90,7 +95,7 @@ class Fold:
         elif line.type not in TYPES:
             self._count_unknown(line.type)
 
-    def _follow(self, items: Sequence[Line | Malformed | None], start: int) -> int:
+    def _follow(self, heads: Sequence[Head], start: int) -> int:
         """Fold the lines from `start` on that are the next, and the next, of the session that wrote last.
 
         That is nearly all of a log, so what is the same for each of them is done once for all. Returns the first
@@ -101,20 +106,21 @@ class Fold:
             return start
         state, sid, newest = self.state, session.sid, session.seen[-1]
         seq = first = newest[1] + 1
-        last: Line | None = None
-        for index in range(start, len(items)):
-            item = items[index]
-            if item.__class__ is not Line or item.seq != seq or item.sid != sid or item.v != VERSION:
+        last: Head | None = None
+        act_of, not_here, version = _ACTS.get, _NOT_HERE, VERSION
+        for item in heads[start:] if start else heads:
+            if item.seq != seq or item.sid != sid or item.v != version:
                 break
-            act = _ACTS.get(item.type, _NOT_HERE)
-            if act is _NOT_HERE:
-                break
+            act = act_of(item.type, not_here)
             if act is not None:
+                if act is not_here:
+                    break
+                decode, handle = act
                 try:
-                    event = act.decode(item.data)
+                    event = decode(item.data)
                 except UNREADABLE:
                     break
-                act.handle(state, item, event)
+                handle(state, item, event)
             seq += 1
             last = item
         if last is not None:

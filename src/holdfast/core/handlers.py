@@ -55,7 +55,7 @@ from holdfast.core.state import (
 )
 
 E = TypeVar("E", bound=Event)
-Handler = Callable[[RunState, Line, Any], None]
+Handler = Callable[[RunState, Any, Any], None]  # a whole `Line` only for those that `fold` gives one
 HANDLERS: dict[str, Handler] = {}
 
 
