@@ -1,3 +1,5 @@
+"""The analysis, rule by rule of the Resume Protocol: long because the protocol is, and one idea all the same."""
+
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple

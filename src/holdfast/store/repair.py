@@ -25,12 +25,19 @@ _TORN = ".torn-"
 
 
 async def repair(path: str, disk: Disk) -> None:
-    """Leave the file ending in a whole line, with all that was ever acknowledged."""
+    """Leave the file ending in a whole line, with all that was ever acknowledged, and all of it on the disk.
+
+    A killed writer's last lines may be whole and yet not synced. Whoever opens the log builds on them, so they must
+    not vanish in a power cut later.
+    """
     torn = await _first_torn_line(path)  # before the end is looked at: it may be whole, and follow a hole
     if torn is not None:
         _set_aside(path, torn, disk)
     else:
         await end_line(path, disk)
+    if os.path.getsize(path):
+        with _opened(path) as fd:
+            disk.sync(fd)
 
 
 async def end_line(path: str, disk: Disk) -> None:
