@@ -23,7 +23,7 @@ from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejecte
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
-from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
+from holdfast.core.events.session import RunArchived, RunCreated, RunMoved, SessionEnd, SessionStart
 from holdfast.core.events.task import (
     TaskCompleted,
     TaskFailed,
@@ -44,6 +44,8 @@ _ALL: tuple[Event, ...] = (
         base="main",
         branch="holdfast/auth/main",
     ),
+    RunMoved(repo="/srv/elsewhere"),
+    RunArchived(salvaged=["refs/holdfast/salvage/auth-abc234/2/0f0f0f0f0f0f0f0f"]),
     PlanCreated(
         tasks=[PlannedTask(id="1", summary="Design schema", agent="schema-designer"), PlannedTask(id=2)],
         waves=[PlannedWave(wave=1, task_ids=["1"]), PlannedWave(wave=2, task_ids=[2])],

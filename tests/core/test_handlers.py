@@ -26,7 +26,7 @@ from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejecte
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
-from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
+from holdfast.core.events.session import RunArchived, RunCreated, RunMoved, SessionEnd, SessionStart
 from holdfast.core.events.task import (
     TaskCompleted,
     TaskFailed,
@@ -88,6 +88,18 @@ TABLE = (
         "a run has its goal and the time it was made",
         RunCreated(run_id="r1", goal="g", workflow="loop", repo="/r", base="main", branch="b"),
         run=RunInfo("r1", "g", "loop", "/r", "main", "b", created=TS),
+    ),
+    row(
+        "a run that was moved has its new place",
+        RunCreated(run_id="r1", goal="g", repo="/r"),
+        RunMoved(repo="/s"),
+        run=RunInfo("r1", "g", "solo", "/s", created=TS),
+    ),
+    row(
+        "a run that was archived says so",
+        RunCreated(run_id="r1", goal="g"),
+        RunArchived(),
+        run=RunInfo("r1", "g", "solo", created=TS, archived=True),
     ),
     row("a session names the feature", SessionStart(feature="auth"), feature="auth"),
     # the plan
@@ -172,7 +184,7 @@ TABLE = (
     row(
         "a branch created",
         BranchCreated(name="b", base="main", task=2),
-        branches={"b": Branch(BranchStatus.IN_PROGRESS, task="2")},
+        branches={"b": Branch(BranchStatus.IN_PROGRESS, task="2", base="main")},
     ),
     row(
         "a branch merged",

@@ -23,6 +23,7 @@ _TO_BE_CONTINUED = frozenset(
         "evaluator_cap",
         "error",
         "parked",
+        "planned",
     }
 )
 
@@ -103,7 +104,7 @@ def _is_end(line: Line) -> bool:
 def interrupted_sessions(state: RunState) -> list[str]:
     """Sessions without an end that no later session resumed, newest first."""
     resumed = set(_went_on_with(state).values())
-    return [s.sid for s in reversed(state.sessions.values()) if not s.ended and s.sid not in resumed]
+    return [s.sid for s in reversed(state.sessions.values()) if not (s.ended or s.upkeep or s.sid in resumed)]
 
 
 def continues(state: RunState, session: Session) -> bool:
@@ -126,6 +127,8 @@ def _went_on_with(state: RunState) -> dict[str, str]:
     previous: str | None = None
     cut_off: list[str] = []
     for session in state.sessions.values():
+        if session.upkeep:
+            continue
         if previous is not None and continues(state, session):
             found[session.sid] = cut_off.pop() if cut_off else previous
         if not session.ended:
@@ -136,7 +139,8 @@ def _went_on_with(state: RunState) -> dict[str, str]:
 
 def session_to_resume(state: RunState) -> str | None:
     """The newest interrupted session; when none was interrupted, the newest."""
-    return next(iter([*interrupted_sessions(state), *reversed(state.sessions)]), None)
+    newest = state.newest_sitting()
+    return next(iter(interrupted_sessions(state)), newest.sid if newest is not None else None)
 
 
 def analyze(state: RunState) -> Analysis:
@@ -144,7 +148,7 @@ def analyze(state: RunState) -> Analysis:
 
     The state must be the fold of that session's `lineage` alone, which most often is the whole log.
     """
-    session = next(reversed(state.sessions.values()), None)
+    session = state.newest_sitting()
     interrupted = session is not None and not session.ended
     checkpoint = state.checkpoints[-1] if state.checkpoints else None
     tasks = {name: task for name, task in state.tasks.items() if task.status is not TaskStatus.PENDING}

@@ -25,7 +25,7 @@ from holdfast.core.events.task import TaskFailed
 from holdfast.core.handlers import HANDLERS, Handler
 from holdfast.core.state import KEPT, Note, RunState, Session
 
-FOLD_VERSION = 1  # a snapshot made by another version of this file is not read, but made anew
+FOLD_VERSION = 2  # a snapshot made by another version of this file is not read, but made anew
 
 
 class _Act(NamedTuple):

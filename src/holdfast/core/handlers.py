@@ -25,7 +25,7 @@ from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejecte
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.plan import PlanCreated
-from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
+from holdfast.core.events.session import UPKEEP, RunArchived, RunCreated, RunMoved, SessionEnd, SessionStart
 from holdfast.core.events.task import (
     TaskCompleted,
     TaskFailed,
@@ -78,11 +78,24 @@ def _run_created(state: RunState, line: Line, event: RunCreated) -> None:
     state.run = RunInfo(event.run_id, event.goal, event.workflow, event.repo, event.base, event.branch, created=line.ts)
 
 
+@_on(RunMoved)
+def _run_moved(state: RunState, _: Line, event: RunMoved) -> None:
+    if state.run is not None:
+        state.run.repo = event.repo
+
+
+@_on(RunArchived)
+def _run_archived(state: RunState, _: Line, __: RunArchived) -> None:
+    if state.run is not None:
+        state.run.archived = True
+
+
 @_on(SessionStart)
 def _session_start(state: RunState, line: Line, event: SessionStart) -> None:
     session = state.sessions[line.sid]
     session.command, session.started = event.command, line.ts
     session.branch, session.mode = event.branch, event.mode
+    session.upkeep = state.run is not None and event.command in UPKEEP
     state.feature = line.feature or event.feature or state.feature
     begins = session.events == 1  # one that comes late, or again, does not wipe what its own session did
     if begins and state.run is None and not session.resumed:
@@ -190,7 +203,7 @@ def _agent_died(state: RunState, line: Line, event: AgentDied) -> None:
 
 @_on(BranchCreated)
 def _branch_created(state: RunState, _: Line, event: BranchCreated) -> None:
-    state.branches[event.name] = Branch(BranchStatus.IN_PROGRESS, task=_name(event.task))
+    state.branches[event.name] = Branch(BranchStatus.IN_PROGRESS, task=_name(event.task), base=event.base)
 
 
 @_on(BranchMerged)

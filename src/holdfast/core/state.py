@@ -42,6 +42,7 @@ class Session(msgspec.Struct):
     seen: list[list[int]] = []  # sequence numbers, as sorted ranges [first, last]: one, when none is missing
     ended: bool = False
     end_reason: str | None = None
+    upkeep: bool = False  # it did not move the work itself
 
     @property
     def resumed(self) -> bool:
@@ -57,6 +58,7 @@ class RunInfo(msgspec.Struct):
     base: str | None = None
     branch: str | None = None
     created: str | None = None
+    archived: bool = False
 
 
 class Task(msgspec.Struct):
@@ -154,6 +156,7 @@ class Branch(msgspec.Struct):
     status: BranchStatus
     task: str | None = None
     target: str | None = None
+    base: str | None = None
 
 
 class Budget(msgspec.Struct):
@@ -197,3 +200,7 @@ class RunState(msgspec.Struct):
     unknown_types: dict[str, int] = {}
     newer: int = 0  # events of a version that this program does not know
     notes_dropped: int = 0
+
+    def newest_sitting(self) -> Session | None:
+        """The newest session that worked on the run itself; None when none did."""
+        return next((session for session in reversed(self.sessions.values()) if not session.upkeep), None)

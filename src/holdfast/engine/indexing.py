@@ -80,8 +80,10 @@ def summarize(state: RunState) -> Summary:
 
 
 def condition_of(state: RunState) -> str:
-    """Open, or how the last session ended."""
-    session = next(reversed(state.sessions.values()), None)
+    """Archived, open, or how the last session ended."""
+    session = state.newest_sitting()
+    if state.run is not None and state.run.archived:
+        return "archived"
     if session is None:
         return "empty"
     if not session.ended:

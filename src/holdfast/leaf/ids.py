@@ -1,4 +1,4 @@
-"""Names that are given once: runs and sessions."""
+"""Names that are given once: runs, sessions, effects."""
 
 import re
 import secrets
@@ -22,3 +22,7 @@ def new_run_id(slug: str) -> str:
 
 def new_sid() -> str:
     return secrets.token_hex(6)
+
+
+def new_effect_id() -> str:
+    return secrets.token_hex(8)

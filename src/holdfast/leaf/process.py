@@ -1,9 +1,13 @@
 """Who a process is. A pid alone is reused; a pid with its start time and the boot's id is not."""
 
 import os
+import select
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
-_STARTTIME_FIELD = 19  # counted from the state field, the first after "(comm)" in /proc/<pid>/stat
+_PARENT_FIELD, _STARTTIME_FIELD = 1, 19  # counted from the state, the first field after "(comm)" in /proc/<pid>/stat
 
 
 class ProcessIdentity(NamedTuple):
@@ -23,12 +27,8 @@ def boot_id() -> str:
 
 def identify(pid: int) -> ProcessIdentity | None:
     """The identity of a running process; None when there is none by that pid (a zombie is none)."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    if fields[0] in (b"Z", b"X"):
+    fields = _fields(pid)
+    if fields is None or fields[0] in (b"Z", b"X"):
         return None
     return ProcessIdentity(pid, int(fields[_STARTTIME_FIELD]), boot_id())
 
@@ -37,3 +37,81 @@ def myself() -> ProcessIdentity:
     me = identify(os.getpid())
     assert me is not None, "a running process is in /proc"
     return me
+
+
+def lineage() -> set[int]:
+    """This process, its parent, its parent's parent, and so on."""
+    found: set[int] = set()
+    pid = os.getpid()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        fields = _fields(pid)
+        pid = int(fields[_PARENT_FIELD]) if fields is not None else 0
+    return found
+
+
+def marked(name: str, value: str) -> list[ProcessIdentity]:
+    """Every process that inherited this environment variable: how a tree is found again when its root is gone."""
+    wanted = f"{name}={value}".encode()
+    found = []
+    for pid in _pids():
+        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+            if wanted in file.read().split(b"\0"):
+                found.append(identify(pid))
+    return [process for process in found if process is not None]
+
+
+def end(processes: Iterable[ProcessIdentity], patience: float = 10.0) -> list[ProcessIdentity]:
+    """SIGKILL these very processes, and wait until they are gone. Returns those that are not."""
+    left = []
+    for process in processes:
+        try:
+            handle = os.pidfd_open(process.pid)
+        except ProcessLookupError:
+            continue
+        try:
+            if identify(process.pid) == process:  # the handle is this process's, whatever the pid becomes
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                if not select.select([handle], [], [], patience)[0]:
+                    left.append(process)
+        finally:
+            os.close(handle)
+    return left
+
+
+def has_open(path: str) -> bool:
+    """True when some process has this file open."""
+    try:
+        wanted = os.stat(path)
+    except FileNotFoundError:
+        return False
+    for pid in _pids():
+        with suppress(OSError):
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(OSError):
+                    if os.path.samestat(os.stat(f"/proc/{pid}/fd/{fd}"), wanted):
+                        return True
+    return False
+
+
+def at_work_in(folder: str, program: str) -> list[int]:
+    """The processes of this program that stand in a folder, or below it."""
+    inside = os.path.realpath(folder)
+    found = []
+    for pid in _pids():
+        with suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            if file.read().strip() == program and f"{os.readlink(f'/proc/{pid}/cwd')}/".startswith(f"{inside}/"):
+                found.append(pid)
+    return found
+
+
+def _pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdecimal())
+
+
+def _fields(pid: int) -> list[bytes] | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None

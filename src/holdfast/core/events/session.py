@@ -4,9 +4,14 @@ from typing import ClassVar
 
 from holdfast.core.events.base import Event
 
+UPKEEP = frozenset({"merge", "push", "pr", "reset", "archive", "doctor", "salvage"})
+
 
 class SessionStart(Event, frozen=True, kw_only=True):
-    """A sitting began. `command: resume` continues the sitting before it; anything else starts afresh."""
+    """A sitting began. `command: resume` continues the sitting before it; anything else starts afresh.
+
+    Those of `UPKEEP` do not move the work itself: after them a run stands where it stood.
+    """
 
     type: ClassVar[str] = "session.start"
     command: str = "run"
@@ -35,4 +40,18 @@ class RunCreated(Event, frozen=True, kw_only=True):
     branch: str | None = None
 
 
-FAMILY = (SessionStart, SessionEnd, RunCreated)
+class RunMoved(Event, frozen=True, kw_only=True):
+    """The repository was found at another place than before."""
+
+    type: ClassVar[str] = "run.moved"
+    repo: str
+
+
+class RunArchived(Event, frozen=True, kw_only=True):
+    """Its branches and worktrees were taken away, the log stays. `salvaged` are the refs of what was only there."""
+
+    type: ClassVar[str] = "run.archived"
+    salvaged: list[str] = []
+
+
+FAMILY = (SessionStart, SessionEnd, RunCreated, RunMoved, RunArchived)

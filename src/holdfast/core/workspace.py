@@ -1,0 +1,63 @@
+"""Where a run keeps its work in a repository: the names of its branches, worktrees and refs. All of them its own.
+
+`holdfast/<run>/main` is the run's branch, checked out in `workspace/` of the run's folder; each task that works
+beside others has `holdfast/<run>/<task>`, in `tasks/<task>/`. Snapshots and salvage are refs that no branch
+command shows.
+"""
+
+import hashlib
+import re
+from typing import NamedTuple
+
+from holdfast.leaf.ids import slug_of
+
+BRANCHES = "holdfast/"
+SNAPSHOTS = "refs/holdfast/snapshot/"
+SALVAGE = "refs/holdfast/salvage/"
+
+_MAIN = "main"
+_SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[.](?=[A-Za-z0-9_-]))*")
+_LONGEST = 60
+
+
+class Place(NamedTuple):
+    """A branch of a run, and the folder of its worktree, relative to the run's own."""
+
+    run_id: str
+    leaf: str
+    task: str | None
+
+    @property
+    def branch(self) -> str:
+        return f"{BRANCHES}{self.run_id}/{self.leaf}"
+
+    @property
+    def folder(self) -> str:
+        return "workspace" if self.task is None else f"tasks/{self.leaf}"
+
+    @property
+    def snapshots(self) -> str:
+        return f"{SNAPSHOTS}{self.run_id}/{self.leaf}"
+
+    @property
+    def salvage(self) -> str:
+        return f"{SALVAGE}{self.run_id}/{self.leaf}"
+
+
+def place_of(run_id: str, task: str | None = None) -> Place:
+    """The place of a task; that of the run itself without one."""
+    return Place(run_id, _MAIN if task is None else _leaf(task), task)
+
+
+def run_of_branch(branch: str) -> str | None:
+    """The run that a branch belongs to by its name; None when it is none of ours."""
+    run_id, slash, leaf = branch.removeprefix(BRANCHES).partition("/")
+    return run_id if branch.startswith(BRANCHES) and slash and leaf else None
+
+
+def _leaf(task: str) -> str:
+    """The task's id, where it can be a folder and a branch everywhere; else one like it that is its own."""
+    fits = _SAFE.fullmatch(task) is not None and len(task) <= _LONGEST
+    if fits and task != _MAIN and not task.endswith(".lock"):
+        return task
+    return f"{slug_of(task)}-{hashlib.sha256(task.encode(errors='surrogatepass')).hexdigest()[:6]}"

@@ -1,0 +1,138 @@
+"""Intent, effect, outcome: the one way in which a run changes the world outside its log.
+
+The intent is durable before anything is done, and the outcome before anything builds on it. For what a crash left
+between the two, `settle` first makes sure that nobody of the old process tree is still at it, then asks the world,
+and then takes away what is half done, saving it first. What cannot be told is recorded as unknown and stays open,
+for a person to look at.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.core.events import Event
+from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
+from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
+from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState
+from holdfast.core.workspace import place_of
+from holdfast.git.effects import EFFECTS, DeleteBranch, GitEffect, Happened, MakeWorktree, MergeTask, Probe, Site
+from holdfast.git.repository import Repository
+from holdfast.leaf.errors import Denied, HoldfastError
+from holdfast.leaf.ids import new_effect_id
+from holdfast.leaf.process import end, lineage, marked
+from holdfast.store.run import OwnedRun
+
+RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
+
+
+class Settled(NamedTuple):
+    """What became of an effect that a crash had left open."""
+
+    effect: str
+    kind: str
+    task: str | None
+    probe: Probe
+    salvaged: str | None = None
+
+
+class Hands:
+    """What a run's owner changes the world with: its log, and its places in a repository."""
+
+    def __init__(self, run: OwnedRun, run_id: str, repository: Repository, folder: str) -> None:
+        """`repository` must carry the run's mark; `folder` is the run's own."""
+        self.run = run
+        self.run_id = run_id
+        self.repository = repository
+        self.folder = folder
+
+    async def perform(self, effect: GitEffect, *, task: str | None = None) -> Mapping[str, Any]:
+        """Do it once, whatever happens: returns its result, or raises after the log says what became of it."""
+        effect_id = new_effect_id()
+        arguments = msgspec.to_builtins(effect)
+        await self.run.append(EffectIntended(effect=effect_id, kind=effect.kind, task=task, arguments=arguments))
+        site = self._site(effect_id)
+        try:
+            result = await effect.perform(site)
+        except HoldfastError as error:
+            probe = await _probed(effect, site)
+            await self._record(effect, effect_id, probe, reason=str(error))
+            if probe.happened is Happened.YES:  # what failed came after it
+                return probe.result
+            raise
+        await self._record(effect, effect_id, Probe(Happened.YES, result))
+        return result
+
+    async def settle(self) -> list[Settled]:
+        """Ask the world about every effect without an outcome, and write down what it says."""
+        fence(self.run_id)
+        return [await self._settle(effect_id, left) for effect_id, left in list(self.run.state.effects.items())]
+
+    async def _settle(self, effect_id: str, left: Effect) -> Settled:
+        effect, site = _understood(left), self._site(effect_id)
+        probe = await _probed(effect, site)
+        salvaged = await effect.mend(site) if effect is not None and probe.happened is not Happened.UNKNOWN else None
+        if probe.happened is not Happened.UNKNOWN or (left.status, left.reason) != (EffectStatus.UNKNOWN, probe.reason):
+            reason = f"it was cut off; what it had begun is kept as {salvaged}" if salvaged else "it was cut off"
+            await self._record(effect, effect_id, probe, by="probe", reason=reason)
+        return Settled(effect_id, left.kind, left.task, probe, salvaged)
+
+    async def _record(
+        self, effect: GitEffect | None, effect_id: str, probe: Probe, *, by: str = "run", reason: str = ""
+    ) -> None:
+        """The outcome and what it means, in one commit: the same whether it was seen at once or after a crash."""
+        meaning = _consequences(self.run.state, self.run_id, effect) if probe.happened is Happened.YES else []
+        await self.run.append(_outcome(effect_id, probe, by=by, reason=reason), *meaning)
+
+    def _site(self, effect_id: str) -> Site:
+        return Site(self.run_id, effect_id, self.repository, self.folder)
+
+
+def fence(run_id: str) -> None:
+    """Nothing that an earlier session of this run started may still be writing when this one begins."""
+    ours = lineage()  # Holdfast may itself have been called by an agent of the run
+    left = end(process for process in marked(RUN_MARK, run_id) if process.pid not in ours)
+    if left:
+        pids = ", ".join(str(process.pid) for process in left)
+        raise Denied(f"processes of an earlier session of {run_id} will not die (pid {pids}); end them, then resume")
+
+
+def _understood(left: Effect) -> GitEffect | None:
+    kind = EFFECTS.get(left.kind)
+    try:
+        return msgspec.convert(left.arguments, kind) if kind is not None else None
+    except msgspec.ValidationError:
+        return None
+
+
+async def _probed(effect: GitEffect | None, site: Site) -> Probe:
+    if effect is None:
+        return Probe(Happened.UNKNOWN, reason="this version of Holdfast does not know how to ask")
+    try:
+        return await effect.probe(site)
+    except HoldfastError as error:
+        return Probe(Happened.UNKNOWN, reason=str(error))
+
+
+def _outcome(effect_id: str, probe: Probe, *, by: str = "run", reason: str = "") -> Event:
+    match probe.happened:
+        case Happened.YES:
+            return EffectHappened(effect=effect_id, settled_by=by, result=dict(probe.result))
+        case Happened.NO:
+            return EffectDidNotHappen(effect=effect_id, settled_by=by, reason=reason or None)
+        case Happened.UNKNOWN:
+            return EffectUnknown(effect=effect_id, reason=probe.reason)
+
+
+def _consequences(state: RunState, run_id: str, effect: GitEffect | None) -> list[Event]:
+    """What an effect that happened means for the run."""
+    known = {name: branch.status for name, branch in state.branches.items()}
+    match effect:
+        case MakeWorktree() if known.get(place_of(run_id, effect.task).branch) is not BranchStatus.IN_PROGRESS:
+            return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]
+        case MergeTask() if known.get(place_of(run_id, effect.task).branch) is BranchStatus.IN_PROGRESS:
+            into = place_of(run_id).branch
+            return [BranchMerged(name=place_of(run_id, effect.task).branch, target=into, conflicts=False)]
+        case DeleteBranch() if effect.branch in known and known[effect.branch] is not BranchStatus.DELETED:
+            return [BranchDeleted(name=effect.branch)]
+    return []

@@ -1,0 +1,197 @@
+"""A run's work in its repository: its worktrees and branches, from the first to the last merge."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
+from holdfast.core.state import BranchStatus, RunInfo
+from holdfast.core.workspace import Place, place_of
+from holdfast.engine.effects import RUN_MARK, Hands, Settled
+from holdfast.git.effects import (
+    BringConflicts,
+    CommitTask,
+    KeepFailed,
+    MakeWorktree,
+    MergeTask,
+    RemoveWorktree,
+    RestoreSnapshot,
+    TakeSnapshot,
+    UnwindFailed,
+)
+from holdfast.git.merge import Conflicts
+from holdfast.git.repository import Repository, find_repository
+from holdfast.git.worktree import Worktree
+from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo
+from holdfast.leaf.ids import new_run_id, slug_of
+from holdfast.store.files import FileStore
+from holdfast.store.layout import run_folder
+from holdfast.store.run import open_run
+
+
+class Merge(NamedTuple):
+    """A task's branch went into the run's at `commit`; or it could not, and its worktree holds the conflicts."""
+
+    task: str
+    commit: str | None
+    conflicts: tuple[str, ...] = ()
+
+
+class NewRun(NamedTuple):
+    """What a run begins with. `base` is a branch or a commit; without one, what the repository's HEAD is at."""
+
+    goal: str
+    repo: str
+    workflow: str = "solo"
+    slug: str | None = None
+    base: str | None = None
+
+
+class Workspace:
+    """What a run's owner does with the repository. Each step is an effect of its own, safe to be cut off in."""
+
+    def __init__(self, hands: Hands, settled: Sequence[Settled] = ()) -> None:
+        self.hands = hands
+        self.settled = settled
+
+    @property
+    def run_id(self) -> str:
+        return self.hands.run_id
+
+    @property
+    def repository(self) -> Repository:
+        return self.hands.repository
+
+    def place(self, task: str | None = None) -> Place:
+        return place_of(self.run_id, task)
+
+    def worktree(self, task: str | None = None) -> Worktree:
+        place = self.place(task)
+        return Worktree(self.repository, os.path.join(self.hands.folder, place.folder), place.branch)
+
+    async def open(self, task: str | None = None, *, base: str | None = None) -> Worktree:
+        """The worktree of a task, or of the run itself; made when it is not there.
+
+        A task's branch begins where the run's branch is now; the run's own at `base`.
+        """
+        known = self.hands.run.state.branches.get(self.place(task).branch)
+        going_on = known.base if known is not None and known.status is BranchStatus.IN_PROGRESS else None
+        start = base or going_on or await self._tip(self.place().branch)
+        await self.hands.perform(MakeWorktree(task=task, base=start), task=task)
+        return self.worktree(task)
+
+    async def commit(self, task: str | None, message: str) -> str | None:
+        """All that the task did, as one commit; None when it did nothing."""
+        effect = CommitTask(task=task, base=self._base(task), message=message)
+        commit: str | None = (await self.hands.perform(effect, task=task))["commit"]
+        return commit
+
+    async def keep_failed(self, task: str, reason: str) -> str | None:
+        """A failed task's partial work, as a placeholder commit; None when there is none."""
+        effect = KeepFailed(task=task, base=self._base(task), reason=reason)
+        commit: str | None = (await self.hands.perform(effect, task=task))["commit"]
+        return commit
+
+    async def unwind_failed(self, task: str) -> str | None:
+        """Take the placeholder of a failed task back, so that the next attempt goes on with what is in it."""
+        effect = UnwindFailed(task=task, base=self._base(task))
+        placeholder: str | None = (await self.hands.perform(effect, task=task))["unwound"]
+        return placeholder
+
+    async def merge(self, tasks: Sequence[str]) -> list[Merge]:
+        """Merge tasks into the run's branch, in this order. One that conflicts does not stop those after it."""
+        return [await self._merge(task) for task in tasks]
+
+    async def _merge(self, task: str) -> Merge:
+        commit = await self._tip(self.place(task).branch)
+        effect = MergeTask(task=task, base=self._base(None), commit=commit)
+        try:
+            return Merge(task, (await self.hands.perform(effect, task=task))["commit"])
+        except Conflicts:
+            ours = await self._tip(self.place().branch)
+        found = await self.hands.perform(BringConflicts(task=task, commit=ours), task=task)
+        conflicts = tuple(found["conflicts"])
+        return Merge(task, None, conflicts) if conflicts else await self._merge(task)
+
+    async def snapshot(self, task: str | None, name: str) -> str:
+        """The worktree as it is, kept under a name. Returns the commit that holds it."""
+        effect = TakeSnapshot(task=task, name=slug_of(name))
+        commit: str = (await self.hands.perform(effect, task=task))["commit"]
+        return commit
+
+    async def restore(self, task: str | None, commit: str) -> str | None:
+        """The files as they were in a snapshot. Returns the ref that has them as they are now, if that is needed."""
+        salvaged: str | None = (await self.hands.perform(RestoreSnapshot(task=task, commit=commit), task=task)).get(
+            "salvaged"
+        )
+        return salvaged
+
+    async def remove(self, task: str | None = None) -> str | None:
+        """Remove a worktree. Returns the ref under which what was only there was saved, if something was."""
+        salvaged: str | None = (await self.hands.perform(RemoveWorktree(task=task), task=task)).get("salvaged")
+        return salvaged
+
+    def _base(self, task: str | None) -> str:
+        """The commit that a branch began at."""
+        name = self.place(task).branch
+        found = self.hands.run.state.branches.get(name)
+        if found is None or found.base is None:
+            raise BadInput(f"run {self.run_id} has no branch {name} yet; open its worktree first")
+        return found.base
+
+    async def _tip(self, branch: str) -> str:
+        commit = await self.repository.commit_of(f"refs/heads/{branch}")
+        if commit is None:
+            raise Denied(f"the branch {branch} is not there any more; `git branch {branch} COMMIT` brings it back")
+        return commit
+
+
+async def create_run(home: str, new: NewRun) -> str:
+    """A run with its branch and its worktree, at rest. Returns its id."""
+    repository = await find_repository(new.repo)
+    base, name = await repository.base(new.base)
+    run_id = new_run_id(new.slug or new.goal)
+    store = FileStore(home)
+    await store.create(run_id)
+    async with open_run(store, run_id, feature=run_id[:-7]) as run:
+        created = RunCreated(
+            run_id=run_id,
+            goal=new.goal,
+            workflow=new.workflow,
+            repo=repository.common_dir,
+            base=name,
+            branch=place_of(run_id).branch,
+        )
+        await run.begin(SessionStart(command="plan", pid=os.getpid()), created)
+        marked = Repository(repository.common_dir, mark={RUN_MARK: run_id})
+        await Workspace(Hands(run, run_id, marked, run_folder(store.home, run_id))).open(base=base)
+        await run.append(SessionEnd(reason="planned"))
+    return run_id
+
+
+@asynccontextmanager
+async def opened(home: str, run_id: str, command: str) -> AsyncIterator[Workspace]:
+    """Own a run, settle what a crash left open, and work on its repository for one sitting."""
+    store = FileStore(home)
+    async with open_run(store, run_id) as run:
+        repository = repository_of(run.state.run, run_id)
+        await run.begin(SessionStart(command=command, pid=os.getpid()))
+        hands = Hands(run, run_id, repository, run_folder(store.home, run_id))
+        try:
+            yield Workspace(hands, await hands.settle())
+        except HoldfastError as error:
+            await run.append(SessionEnd(reason="error", summary=str(error)))
+            raise
+        await run.append(SessionEnd(reason="all_done"))
+
+
+def repository_of(info: RunInfo | None, run_id: str) -> Repository:
+    if info is None or info.repo is None:
+        raise NothingToDo(f"run {run_id} works on no repository")
+    if not os.path.isdir(info.repo):
+        raise BadInput(
+            f"the repository of run {run_id} is not at {info.repo} any more; "
+            "if it was moved, `holdfast doctor --repo NEW-PLACE --fix` finds it again"
+        )
+    return Repository(info.repo, mark={RUN_MARK: run_id})

@@ -1,0 +1,177 @@
+"""Commits of a run: one a task, with trailers that say whose they are, and the placeholder of a failed one.
+
+A commit can be found again by its effect's id, whatever happened to the process that made it.
+"""
+
+import os
+from typing import NamedTuple
+
+from holdfast.git.process import Git, GitFailed
+from holdfast.git.snapshot import nested_repositories
+from holdfast.git.worktree import Status, Worktree, status_of
+from holdfast.leaf.errors import HoldfastError
+
+RUN, TASK, EFFECT = "Holdfast-Run", "Holdfast-Task", "Holdfast-Effect"
+FAILED = "FAILED"
+
+_HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit")
+_FALLBACK_IDENTITY = ("-c", "user.name=Holdfast", "-c", "user.email=holdfast@localhost")
+
+
+class HookRefused(HoldfastError):
+    """The user's hook said no. A finding for whoever did the work; the work itself is where it was."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(f"a commit hook refused: {' '.join(said.split()) or 'it said nothing'}")
+        self.said = said
+
+
+class Unresolved(HoldfastError):
+    """Files still hold conflict markers. A finding for whoever resolves them."""
+
+    def __init__(self, paths: list[str]) -> None:
+        super().__init__(f"conflicts are not resolved yet in {', '.join(paths)}; nothing was committed")
+        self.paths = paths
+
+
+class Signature(NamedTuple):
+    """What the trailers of a commit say."""
+
+    run: str
+    effect: str
+    task: str | None = None
+
+    def trailers(self) -> str:
+        named = {RUN: self.run, TASK: self.task, EFFECT: self.effect}
+        return "\n".join(f"{name}: {' '.join(value.split())}" for name, value in named.items() if value is not None)
+
+
+class Ground(NamedTuple):
+    """What a task's commits stand on: the commit that its branch began at, and the ref for commits taken back."""
+
+    base: str
+    taken_back: str
+
+
+async def commit_all(
+    worktree: Worktree, ground: Ground, message: str, signature: Signature, *, checked: bool = True
+) -> str | None:
+    """Commit everything since `base` that is not ignored, as one commit; None when there is nothing. Returns it.
+
+    What an agent committed by itself becomes part of it, unless it merged something. `checked` runs the user's
+    hooks, as their own commit would. The placeholder of a failed task does not: what a hook would refuse is just
+    what must be kept.
+    """
+    own = await worktree.must_be_on_branch()
+    done = await find_commit(worktree, ground.base, signature.effect)
+    if done is not None:
+        return done
+    merging = os.path.exists(os.path.join(own, "MERGE_HEAD"))
+    status = await _everything_staged(worktree)
+    squashed = not merging and await _go_back_to(worktree, ground)
+    if not squashed and not merging and not any(change.staged for change in status.changes):
+        return None
+    text = f"{message.strip()}\n\n{signature.trailers()}"
+    options = ["--quiet", "--allow-empty", "--cleanup=whitespace", f"--message={text}"]
+    try:
+        await worktree.git.do(*await identity(worktree.git), "commit", *options, *([] if checked else ["--no-verify"]))
+    except GitFailed as error:
+        if checked and await is_a_hooks_doing(worktree, error):
+            raise HookRefused(error.said) from None
+        raise
+    return (await worktree.git.ask("rev-parse", "HEAD")).text
+
+
+async def _everything_staged(worktree: Worktree) -> Status:
+    """Stage all that is not ignored. Refuses while a conflict is not resolved: staging it would call it so."""
+    status = await status_of(worktree)
+    await _must_be_resolved(worktree, status.unmerged)
+    nested = [f":(exclude,top,literal){path}" for path in nested_repositories(status)]
+    await worktree.git.do("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--", ":/", *nested)
+    return await status_of(worktree)
+
+
+async def _must_be_resolved(worktree: Worktree, unmerged: list[str]) -> None:
+    if unmerged:
+        marked = await worktree.git.run(
+            "diff", "--check", "HEAD", "--", *(f":(top,literal){path}" for path in unmerged)
+        )
+        named = {line.partition(":")[0] for line in marked.lines if "leftover conflict marker" in line}
+        if named:
+            raise Unresolved([path for path in unmerged if path in named] or sorted(named))
+
+
+async def _go_back_to(worktree: Worktree, ground: Ground) -> bool:
+    """Take back the commits since the last of ours, their content staying staged, so that one commit holds it all.
+
+    Not when one of them is a merge (it says more than its content), or `base` is not behind them any more.
+    """
+    repository = worktree.repository
+    head = (await worktree.git.ask("rev-parse", "HEAD")).text
+    if not await repository.is_ancestor(ground.base, head):
+        return False
+    base = await find_commit(worktree, ground.base, "[0-9a-f]*") or ground.base
+    if base == head:
+        return False
+    if (await repository.git.ask("rev-list", "--merges", "--max-count=1", f"{base}..{head}")).text:
+        return False
+    await repository.keep(ground.taken_back, head)
+    await worktree.git.do("reset", "--quiet", "--soft", base)
+    return True
+
+
+async def find_commit(worktree: Worktree, base: str, effect: str) -> str | None:
+    """The newest commit on the worktree's branch, after `base`, that carries this effect's id (or such a pattern)."""
+    pattern = f"^{EFFECT}: {effect}$"
+    answer = await worktree.repository.git.ask(
+        "log", "--max-count=1", "--format=%H", f"--grep={pattern}", f"refs/heads/{worktree.branch}", f"^{base}", "--"
+    )
+    return answer.text or None
+
+
+async def keep_failed(worktree: Worktree, ground: Ground, reason: str, signature: Signature) -> str | None:
+    """The partial work of a failed task, as a placeholder commit."""
+    subject = f"{FAILED} ({' '.join(reason.split())}): task {signature.task}"
+    return await commit_all(worktree, ground, subject, signature, checked=False)
+
+
+async def placeholder_of(worktree: Worktree, base: str, task: str) -> str | None:
+    """The placeholder that the branch ends with, if it does: the last commit, of this task, that says FAILED."""
+    answer = await worktree.repository.git.ask(
+        "log",
+        "--max-count=1",
+        f"--format=%H%x00%s%x00%(trailers:key={TASK},valueonly,separator=%x2C)",
+        f"refs/heads/{worktree.branch}",
+        f"^{base}",
+        "--",
+    )
+    if not answer.text:
+        return None
+    oid, subject, named = answer.text.split("\0")
+    return oid if subject.startswith(f"{FAILED} (") and named == " ".join(task.split()) else None
+
+
+async def unwind_failed(worktree: Worktree, ground: Ground, task: str) -> str | None:
+    """Take the placeholder back, its content staying in the worktree, so that the next attempt builds on it.
+
+    Returns the placeholder; None when the branch does not end with one, because it was taken back already.
+    """
+    await worktree.must_be_on_branch()
+    placeholder = await placeholder_of(worktree, ground.base, task)
+    if placeholder is not None:
+        await worktree.repository.keep(ground.taken_back, placeholder)
+        await worktree.git.do("reset", "--quiet", "--soft", f"{placeholder}^")
+    return placeholder
+
+
+async def identity(git: Git) -> tuple[str, ...]:
+    """Nothing, when the user told git who they are; else a name, so that the work is not lost for want of one."""
+    known = await git.run("var", "GIT_COMMITTER_IDENT")
+    return () if known.code == 0 and (await git.run("var", "GIT_AUTHOR_IDENT")).code == 0 else _FALLBACK_IDENTITY
+
+
+async def is_a_hooks_doing(worktree: Worktree, error: GitFailed) -> bool:
+    if "gpg failed to sign" in error.said or error.said.startswith("fatal:"):
+        return False
+    folder = (await worktree.git.ask("rev-parse", "--path-format=absolute", "--git-path", "hooks")).text
+    return any(os.access(os.path.join(folder, hook), os.X_OK) for hook in _HOOKS)

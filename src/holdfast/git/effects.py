@@ -1,0 +1,480 @@
+"""The effects on a repository: what to do, how to do it, and how to ask afterwards whether it was done.
+
+An effect is plain data, so that its intent in the log is enough to finish it after a crash; names of branches and
+folders follow from the run and the task (`core.workspace`), so that repository and home may move. `perform` may be
+called again: it finds what is there. `probe` looks and changes nothing; when it cannot tell, it says so. `mend` takes
+away what a cut-off attempt left half done, after saving it; only to be called when nobody of that attempt is alive.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+
+from holdfast.core.workspace import BRANCHES, SALVAGE, Place, place_of
+from holdfast.git.commit import Ground, Signature, commit_all, find_commit, keep_failed, placeholder_of, unwind_failed
+from holdfast.git.merge import bring_conflicts, merge_into, merge_task
+from holdfast.git.process import Git, GitFailed
+from holdfast.git.remote import Request, can_open_pull_requests, find_pull_request, open_pull_request, push, pushed
+from holdfast.git.repository import Repository
+from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
+from holdfast.git.worktree import (
+    NotOurWorktree,
+    Worktree,
+    add_worktree,
+    clear_half_made,
+    forget_worktree,
+    is_made,
+    status_of,
+    unpushed_submodules,
+)
+from holdfast.leaf.errors import Denied
+
+Result = dict[str, Any]
+
+TRASH = "trash"  # in the run's folder: what was saved and is being deleted
+
+
+class Site(NamedTuple):
+    """Where an effect takes place: which one of which run, in which repository and run's folder."""
+
+    run_id: str
+    effect: str
+    repository: Repository
+    folder: str
+
+    def worktree(self, place: Place) -> Worktree:
+        return Worktree(self.repository, os.path.join(self.folder, place.folder), place.branch)
+
+
+class Happened(StrEnum):
+    YES = "happened"
+    NO = "did not happen"
+    UNKNOWN = "unknown"
+
+
+class Probe(NamedTuple):
+    happened: Happened
+    result: Mapping[str, Any] = {}
+    reason: str | None = None
+
+
+def yes(**result: Any) -> Probe:
+    return Probe(Happened.YES, result)
+
+
+def no() -> Probe:
+    return Probe(Happened.NO)
+
+
+def unknown(reason: str) -> Probe:
+    return Probe(Happened.UNKNOWN, reason=reason)
+
+
+class GitEffect(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to be done to one repository."""
+
+    kind: ClassVar[str]
+
+    async def perform(self, site: Site) -> Result:
+        raise NotImplementedError
+
+    async def probe(self, site: Site) -> Probe:
+        raise NotImplementedError
+
+    async def mend(self, site: Site) -> str | None:  # noqa: ARG002 - most have nothing to mend
+        """Returns the ref under which something was saved, if something was."""
+        return None
+
+
+class InWorktree(GitEffect, frozen=True, kw_only=True):
+    """An effect in the worktree of a task; in the run's own, without one."""
+
+    task: str | None = None
+
+    def place(self, site: Site) -> Place:
+        return place_of(site.run_id, self.task)
+
+    def worktree(self, site: Site) -> Worktree:
+        return site.worktree(self.place(site))
+
+    def ground(self, site: Site, base: str) -> Ground:
+        return Ground(base, f"{self.place(site).snapshots}/taken-back/{site.effect}")
+
+    def signature(self, site: Site) -> Signature:
+        return Signature(site.run_id, site.effect, self.task)
+
+    async def mend(self, site: Site) -> str | None:
+        try:
+            self.worktree(site).clear_locks()
+        except NotOurWorktree:
+            return None  # whoever wants to work there will be told
+        return None
+
+
+class MakeWorktree(InWorktree, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "worktree.make"
+    base: str
+
+    async def perform(self, site: Site) -> Result:
+        await add_worktree(self.worktree(site), self.base)
+        return {}
+
+    async def probe(self, site: Site) -> Probe:
+        return yes() if await is_made(self.worktree(site)) else no()
+
+    async def mend(self, site: Site) -> str | None:
+        if not await is_made(self.worktree(site)):
+            await clear_half_made(self.worktree(site))
+        return None
+
+
+class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
+    """Save what is only there, then remove it. A folder that is not ours is not touched.
+
+    The folder is moved away before it is deleted, so that half of it is never taken for the whole.
+    """
+
+    kind: ClassVar[str] = "worktree.remove"
+
+    async def perform(self, site: Site) -> Result:
+        worktree = self.worktree(site)
+        saved = None
+        if os.path.lexists(worktree.path):
+            unpushed = await unpushed_submodules(worktree)
+            if unpushed:
+                raise Denied(
+                    f"{worktree.path} holds submodules with commits of their own ({', '.join(unpushed)}); "
+                    "push them, and try again"
+                )
+            worktree.clear_locks()
+            message = f"What stood in {self.place(site).folder} when it was removed"
+            saved = await save(worktree, f"{self.place(site).salvage}/{site.effect}", message)
+            os.makedirs(self._trash(site), exist_ok=True)
+            os.rename(worktree.path, os.path.join(self._trash(site), site.effect))
+        await forget_worktree(worktree)
+        shutil.rmtree(self._trash(site), ignore_errors=True)
+        return {"salvaged": saved} if saved is not None else {}
+
+    async def probe(self, site: Site) -> Probe:
+        worktree = self.worktree(site)
+        gone = not os.path.lexists(worktree.path) and await site.repository.worktree_at(worktree.path) is None
+        return yes(**await _salvaged(site, self.place(site).salvage)) if gone else no()
+
+    async def mend(self, site: Site) -> str | None:
+        shutil.rmtree(self._trash(site), ignore_errors=True)
+        return (await _salvaged(site, self.place(site).salvage)).get("salvaged")
+
+    def _trash(self, site: Site) -> str:
+        return os.path.join(site.folder, TRASH)
+
+
+class DeleteBranch(GitEffect, frozen=True, kw_only=True):
+    """Delete a branch of the run that is still at `commit`, saving the commit unless `merged_into` has it."""
+
+    kind: ClassVar[str] = "branch.delete"
+    branch: str
+    commit: str
+    merged_into: str | None = None
+
+    async def perform(self, site: Site) -> Result:
+        repository = site.repository
+        ref = f"refs/heads/{self.branch}"
+        at = await repository.commit_of(ref)
+        if at is None:
+            return {}
+        if at != self.commit:
+            raise Denied(f"{self.branch} has moved on to {at[:12]} meanwhile; it was left as it is")
+        merged = self.merged_into is not None and await repository.is_ancestor(at, self.merged_into)
+        kept = None if merged else await repository.keep(f"{self._salvage}/{site.effect}", at)
+        await repository.delete_ref(ref, at)
+        return {"salvaged": kept} if kept is not None else {}
+
+    async def probe(self, site: Site) -> Probe:
+        at = await site.repository.commit_of(f"refs/heads/{self.branch}")
+        return yes(**await _salvaged(site, self._salvage)) if at is None else no()
+
+    @property
+    def _salvage(self) -> str:
+        return f"{SALVAGE}{self.branch.removeprefix(BRANCHES)}"
+
+
+class DropRefs(GitEffect, frozen=True, kw_only=True):
+    """Delete every ref under one of our own prefixes."""
+
+    kind: ClassVar[str] = "refs.drop"
+    prefix: str
+
+    async def perform(self, site: Site) -> Result:
+        for name, oid in (await site.repository.refs(self.prefix)).items():
+            await site.repository.delete_ref(name, oid)
+        return {}
+
+    async def probe(self, site: Site) -> Probe:
+        return no() if await site.repository.refs(self.prefix) else yes()
+
+
+class CommitTask(InWorktree, frozen=True, kw_only=True):
+    """All that a task did since `base`, as one commit."""
+
+    kind: ClassVar[str] = "commit"
+    base: str
+    message: str
+
+    async def perform(self, site: Site) -> Result:
+        ground = self.ground(site, self.base)
+        return {"commit": await commit_all(self.worktree(site), ground, self.message, self.signature(site))}
+
+    async def probe(self, site: Site) -> Probe:
+        return await _committed(self.worktree(site), self.base, site.effect)
+
+
+class KeepFailed(InWorktree, frozen=True, kw_only=True):
+    """The partial work of a failed task, as a placeholder commit."""
+
+    kind: ClassVar[str] = "commit.failed"
+    base: str
+    reason: str
+
+    async def perform(self, site: Site) -> Result:
+        ground = self.ground(site, self.base)
+        return {"commit": await keep_failed(self.worktree(site), ground, self.reason, self.signature(site))}
+
+    async def probe(self, site: Site) -> Probe:
+        return await _committed(self.worktree(site), self.base, site.effect)
+
+
+class UnwindFailed(InWorktree, frozen=True, kw_only=True):
+    """Take the placeholder commit that a task's branch ends with back, its content staying."""
+
+    kind: ClassVar[str] = "commit.unwind"
+    base: str
+    task: str
+
+    async def perform(self, site: Site) -> Result:
+        return {"unwound": await unwind_failed(self.worktree(site), self.ground(site, self.base), self.task)}
+
+    async def probe(self, site: Site) -> Probe:
+        there = await placeholder_of(self.worktree(site), self.base, self.task)
+        return yes(unwound=None) if there is None else no()
+
+
+class MergeTask(InWorktree, frozen=True, kw_only=True):
+    """Merge a task's branch, whose tip is `commit`, into the run's branch, which began at `base`."""
+
+    kind: ClassVar[str] = "merge"
+    task: str
+    base: str
+    commit: str
+
+    def into(self, site: Site) -> Worktree:
+        return site.worktree(place_of(site.run_id))
+
+    async def perform(self, site: Site) -> Result:
+        branch, signature = self.place(site).branch, self.signature(site)
+        return {"commit": await merge_task(self.into(site), branch, self.commit, signature)}
+
+    async def probe(self, site: Site) -> Probe:
+        into = self.into(site)
+        ours = await site.repository.commit_of(f"refs/heads/{into.branch}")
+        if ours is None:
+            return unknown(f"the branch {into.branch} is gone")
+        made = await find_commit(into, self.base, site.effect)
+        if made is not None or await site.repository.is_ancestor(self.commit, ours):
+            return yes(commit=made or ours)
+        return no()
+
+    async def mend(self, site: Site) -> str | None:
+        """Back to the commit that the branch is at: in this tree nobody works, it only takes merges."""
+        into = self.into(site)
+        try:
+            await into.must_be_on_branch()
+        except NotOurWorktree:
+            return None  # whoever wants to merge there will be told
+        into.clear_locks()
+        if (await status_of(into)).clean:
+            return None
+        ref = f"{place_of(site.run_id).salvage}/{site.effect}"
+        saved = await save(into, ref, f"What a cut-off merge of task {self.task} left")
+        await into.git.do("reset", "--quiet", "--hard", "HEAD")
+        await into.git.do("clean", "-d", "--force", "--quiet")
+        return saved
+
+
+class BringConflicts(InWorktree, frozen=True, kw_only=True):
+    """Merge the run's branch, at `commit`, into a task's worktree, to be resolved there."""
+
+    kind: ClassVar[str] = "merge.conflicts"
+    task: str
+    commit: str
+
+    async def perform(self, site: Site) -> Result:
+        found = await self.probe(site)
+        if found.happened is Happened.YES:
+            return dict(found.result)
+        run_branch = place_of(site.run_id).branch
+        return {"conflicts": list(await bring_conflicts(self.worktree(site), run_branch, self.commit))}
+
+    async def probe(self, site: Site) -> Probe:
+        worktree = self.worktree(site)
+        worktree.must_be_ours()
+        merging = await worktree.git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD")
+        if merging.text == self.commit:
+            return yes(conflicts=(await status_of(worktree)).unmerged)
+        merged = await site.repository.is_ancestor(self.commit, f"refs/heads/{worktree.branch}")
+        return yes(conflicts=[]) if merged else no()
+
+
+class TakeSnapshot(InWorktree, frozen=True, kw_only=True):
+    """The worktree as it is, under a name that is used once."""
+
+    kind: ClassVar[str] = "snapshot.take"
+    name: str
+
+    async def perform(self, site: Site) -> Result:
+        snapshot = await take_snapshot(self.worktree(site), self._ref(site), f"Snapshot {self.name}")
+        return {"commit": snapshot.oid, "clean": snapshot.clean, "left_out": list(snapshot.left_out)}
+
+    async def probe(self, site: Site) -> Probe:
+        oid = await site.repository.commit_of(self._ref(site))
+        return yes(commit=oid) if oid is not None else no()
+
+    def _ref(self, site: Site) -> str:
+        return f"{self.place(site).snapshots}/{self.name}"
+
+
+class RestoreSnapshot(InWorktree, frozen=True, kw_only=True):
+    """The files as they were in the snapshot `commit`; as they are now, they are saved first."""
+
+    kind: ClassVar[str] = "snapshot.restore"
+    commit: str
+
+    async def perform(self, site: Site) -> Result:
+        worktree = self.worktree(site)
+        if await is_restored(worktree, self.commit):
+            return {}
+        place = self.place(site)
+        saved = await save(worktree, f"{place.salvage}/{site.effect}", f"What stood in {place.folder} before a restore")
+        await restore_snapshot(worktree, self.commit)
+        return {"salvaged": saved} if saved is not None else {}
+
+    async def probe(self, site: Site) -> Probe:
+        done = await is_restored(self.worktree(site), self.commit)
+        return yes(**await _salvaged(site, self.place(site).salvage)) if done else no()
+
+    async def mend(self, site: Site) -> str | None:
+        await super().mend(site)
+        return (await _salvaged(site, self.place(site).salvage)).get("salvaged")
+
+
+class MergeInto(GitEffect, frozen=True, kw_only=True):
+    """Merge the run's branch, at `commit`, into a branch of the user's that is not checked out."""
+
+    kind: ClassVar[str] = "merge.into"
+    target: str
+    commit: str
+
+    async def perform(self, site: Site) -> Result:
+        branch, signature = place_of(site.run_id).branch, Signature(site.run_id, site.effect)
+        return {"commit": await merge_into(site.repository, self.target, branch, self.commit, signature)}
+
+    async def probe(self, site: Site) -> Probe:
+        at = await site.repository.commit_of(f"refs/heads/{self.target}")
+        if at is None:
+            return unknown(f"the branch {self.target} is gone")
+        return yes(commit=at) if await site.repository.is_ancestor(self.commit, at) else no()
+
+
+class Push(InWorktree, frozen=True, kw_only=True):
+    """Bring `commit` of the run's branch to the branch of the same name on a remote; never by force.
+
+    From the run's worktree, while there is one: that is where the user's hooks look at what is pushed.
+    """
+
+    kind: ClassVar[str] = "push"
+    remote: str
+    commit: str
+
+    async def perform(self, site: Site) -> Result:
+        await push(self._git(site), self.remote, self.place(site).branch, self.commit)
+        return {"commit": self.commit}
+
+    async def probe(self, site: Site) -> Probe:
+        branch = self.place(site).branch
+        try:
+            at = await pushed(site.repository, self.remote, branch)
+        except GitFailed as error:
+            return unknown(str(error))
+        if at is None:
+            return no()
+        try:
+            there = at == self.commit or await site.repository.is_ancestor(self.commit, at)
+        except GitFailed:
+            return unknown(f"{self.remote} has {branch} at {at[:12]}, which is not known here")
+        return yes(commit=at) if there else no()
+
+    def _git(self, site: Site) -> Git:
+        worktree = self.worktree(site)
+        try:
+            worktree.must_be_ours()
+        except NotOurWorktree:
+            return site.repository.git
+        return worktree.git
+
+
+class OpenPullRequest(GitEffect, frozen=True, kw_only=True):
+    """Ask for the branch to be merged, once: whoever finds a request from that branch opens no other."""
+
+    kind: ClassVar[str] = "pull_request"
+    base: str
+    title: str
+    body: str = ""
+    draft: bool = False
+
+    async def perform(self, site: Site) -> Result:
+        request = Request(place_of(site.run_id).branch, self.base, self.title, self.body, self.draft)
+        return {"url": await open_pull_request(site.repository, request)}
+
+    async def probe(self, site: Site) -> Probe:
+        if not can_open_pull_requests():
+            return unknown("gh is not here to ask")
+        try:
+            url = await find_pull_request(site.repository, place_of(site.run_id).branch)
+        except GitFailed as error:
+            return unknown(str(error))
+        return yes(url=url) if url is not None else no()
+
+
+EFFECTS: dict[str, type[GitEffect]] = {
+    effect.kind: effect
+    for effect in (
+        MakeWorktree,
+        RemoveWorktree,
+        DeleteBranch,
+        DropRefs,
+        CommitTask,
+        KeepFailed,
+        UnwindFailed,
+        MergeTask,
+        BringConflicts,
+        TakeSnapshot,
+        RestoreSnapshot,
+        MergeInto,
+        Push,
+        OpenPullRequest,
+    )
+}
+
+
+async def _committed(worktree: Worktree, base: str, effect: str) -> Probe:
+    commit = await find_commit(worktree, base, effect)
+    return yes(commit=commit) if commit is not None else no()
+
+
+async def _salvaged(site: Site, prefix: str) -> dict[str, str]:
+    """What an attempt saved before it was cut off."""
+    ref = f"{prefix}/{site.effect}"
+    return {"salvaged": ref} if await site.repository.commit_of(ref) is not None else {}

@@ -1,0 +1,108 @@
+"""Merging: tried first without touching any tree, so never half done in one.
+
+A task's branch into the run's is made in the run's worktree, by `git merge`, with the user's hooks. The run's branch
+into one of the user's is made without any worktree: their checkout is theirs.
+"""
+
+from holdfast.git.commit import HookRefused, Signature, identity, is_a_hooks_doing
+from holdfast.git.process import GitFailed
+from holdfast.git.repository import Repository
+from holdfast.git.worktree import Worktree, status_of
+from holdfast.leaf.errors import BadInput, Denied, HoldfastError
+
+_NO_SUCH_OPTION = 129
+
+
+class Conflicts(HoldfastError):
+    """Two branches changed the same lines. Nothing was merged."""
+
+    def __init__(self, ours: str, theirs: str, paths: tuple[str, ...]) -> None:
+        super().__init__(f"{theirs} does not merge into {ours}: conflicts in {', '.join(paths) or 'the tree itself'}")
+        self.paths = paths
+
+
+async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Signature) -> str:
+    """Merge `commit`, of a task's branch, into the run's branch, in its worktree. Returns the merge commit.
+
+    When it is merged already, that of the run's branch as it is. `Conflicts` leaves everything as it was.
+    """
+    await run.must_be_on_branch()
+    repository = run.repository
+    ours = await _tip(repository, run.branch)
+    if await repository.is_ancestor(commit, ours):
+        return ours
+    await merged_tree(repository, run.branch, ours, task_branch, commit)
+    if not (await status_of(run)).clean:
+        raise Denied(f"{run.path} has changes that are in no commit; commit or salvage them before a merge")
+    subject = f"Merge task {signature.task}" if signature.task else f"Merge {task_branch}"
+    text = f"{subject}\n\n{signature.trailers()}"
+    try:
+        await run.git.do(
+            *await identity(run.git), "merge", "--no-ff", "--no-edit", "--quiet", f"--message={text}", commit
+        )
+    except HoldfastError as error:
+        run.clear_locks()
+        await run.git.do("reset", "--merge")  # the tree was clean: this only takes the attempt back
+        if isinstance(error, GitFailed) and await is_a_hooks_doing(run, error):
+            raise HookRefused(error.said) from None
+        raise
+    return await _tip(repository, run.branch)
+
+
+async def merged_tree(repository: Repository, ours_name: str, ours: str, theirs_name: str, theirs: str) -> str:
+    """The tree that merging two commits gives. Made without any worktree; raises `Conflicts` when it cannot be."""
+    answer = await repository.git.run("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
+    if answer.code == 0:
+        return answer.fields()[0]
+    if answer.code == 1:
+        raise Conflicts(ours_name, theirs_name, tuple(answer.fields()[1:]))
+    if answer.code == _NO_SUCH_OPTION:
+        raise BadInput("this git is too old to merge without a worktree; Holdfast needs git 2.38 or newer")
+    raise GitFailed("merge-tree", answer.code, answer.said)
+
+
+async def bring_conflicts(task: Worktree, run_branch: str, commit: str) -> tuple[str, ...]:
+    """Merge the run's branch into a task's worktree and leave the conflicts there, to be resolved in it.
+
+    Returns the paths; none when it merged cleanly, and then it is committed.
+    """
+    await task.must_be_on_branch()
+    theirs = run_branch if await task.repository.commit_of(f"refs/heads/{run_branch}") == commit else commit
+    merge = ("merge", "--no-ff", "--no-edit", "--quiet", f"--message=Merge {run_branch}", theirs)
+    answer = await task.git.run(*await identity(task.git), *merge)
+    unmerged = tuple((await status_of(task)).unmerged)
+    if answer.code and not unmerged:
+        raise GitFailed("merge", answer.code, answer.said or answer.text)
+    return unmerged
+
+
+async def merge_into(repository: Repository, target: str, branch: str, commit: str, signature: Signature) -> str:
+    """Merge into a branch of the user's that is not checked out anywhere. Returns the commit that it is then at.
+
+    Forward, where that is all it takes. The branch moves only if nobody else moved it meanwhile.
+    """
+    ours = await _tip(repository, target)
+    if await repository.is_ancestor(commit, ours):
+        return ours
+    for worktree in await repository.worktrees():
+        if worktree.branch == target:
+            raise Denied(
+                f"{target} is checked out in {worktree.path}, which is yours; merge there: "
+                f"git -C {worktree.path} merge {branch}"
+            )
+    if await repository.is_ancestor(ours, commit):
+        merged = commit
+    else:
+        tree = await merged_tree(repository, target, ours, branch, commit)
+        text = f"Merge {branch} into {target}\n\n{signature.trailers()}"
+        known = await identity(repository.git)
+        merged = (await repository.git.do(*known, "commit-tree", f"-p{ours}", f"-p{commit}", f"-m{text}", tree)).text
+    await repository.set_ref(f"refs/heads/{target}", merged, ours)
+    return merged
+
+
+async def _tip(repository: Repository, branch: str) -> str:
+    commit = await repository.commit_of(f"refs/heads/{branch}")
+    if commit is None:
+        raise Denied(f"the branch {branch} is not there any more; `git branch {branch} COMMIT` brings it back")
+    return commit

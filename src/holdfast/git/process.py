@@ -1,0 +1,161 @@
+"""The git program: no shell, a time limit, and its own words when it fails.
+
+Output goes to memory files, not pipes: a hook that leaves something running in the background holds a pipe open,
+and whoever reads it would wait for that. The user's config, hooks and signing are as they are for the user. What
+is taken away is what would make git look elsewhere (`GIT_DIR` and its like, inherited when Holdfast itself is
+called from a hook) or ask a question that nobody answers.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
+
+QUICK = 60.0  # seconds: looking, and small changes
+LONG = 1800.0  # seconds: what may run the user's hooks, check out a large tree, or use the network
+
+_DURABLE = ("-c", "core.fsync=committed", "-c", "core.fsyncMethod=fsync")
+_MISLEADING = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+)
+_STEADY = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "true",
+    "GIT_SEQUENCE_EDITOR": "true",
+    "GIT_MERGE_AUTOEDIT": "no",
+    "LC_ALL": "C.UTF-8",
+    "LANGUAGE": "",
+}
+
+
+class GitFailed(HoldfastError):
+    """Git said no. `said` is what it said."""
+
+    def __init__(self, command: str, code: int, said: str, program: str = "git") -> None:
+        super().__init__(f"`{program} {command}` failed: {' '.join(said.split()) or f'exit code {code}'}")
+        self.code = code
+        self.said = said
+
+
+class Answer(NamedTuple):
+    code: int
+    out: bytes
+    said: str
+
+    @property
+    def text(self) -> str:
+        return os.fsdecode(self.out).removesuffix("\n")
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.split("\n") if self.out else []
+
+    def fields(self) -> list[str]:
+        """What a `-z` option gave: names as they are, whatever is in them."""
+        return os.fsdecode(self.out).removesuffix("\0").split("\0") if self.out else []
+
+
+class Git:
+    """Git at one place. `mark` is what its processes can be found again by, after our own death."""
+
+    def __init__(self, place: str, *, mark: Mapping[str, str] | None = None, inside: bool = False) -> None:
+        """`inside` keeps it from looking for a repository in the folders above."""
+        self.place = place
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if name not in _MISLEADING},
+            **_STEADY,
+            **(mark or {}),
+        }
+        if inside:
+            self.environment["GIT_CEILING_DIRECTORIES"] = os.path.dirname(os.path.realpath(place))
+
+    async def ask(self, *arguments: str, limit: float = QUICK) -> Answer:
+        """A look that takes no lock and changes nothing. Raises `GitFailed` when git does."""
+        return _must_succeed(arguments, await self.run(*arguments, limit=limit, more={"GIT_OPTIONAL_LOCKS": "0"}))
+
+    async def do(self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None) -> Answer:
+        """A change. Raises `GitFailed` when git does."""
+        return _must_succeed(arguments, await self.run(*_DURABLE, *arguments, limit=limit, more=more))
+
+    async def run(self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None) -> Answer:
+        """Whatever it answers, with its exit code."""
+        environment = {**self.environment, **(more or {})}
+        return await run_program("git", *arguments, place=self.place, environment=environment, limit=limit)
+
+
+async def run_program(*command: str, place: str, environment: Mapping[str, str], limit: float = LONG) -> Answer:
+    with _memory() as out, _memory() as said:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                cwd=place,
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=out,
+                stderr=said,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            missing = command[0] if os.path.isdir(place) else place
+            raise BadInput(f"{missing} is not there; Holdfast works on git repositories") from None
+        except NotADirectoryError:
+            raise BadInput(f"{place} is not a folder; Holdfast works on git repositories") from None
+        try:
+            code = await asyncio.wait_for(process.wait(), limit)
+        except TimeoutError:
+            raise TimedOut(f"`{_words(command)}` took longer than {limit:.0f} s and was ended") from None
+        finally:
+            if process.returncode is None:
+                await _end(process)
+        return Answer(code, _content(out), _content(said).decode(errors="replace"))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Git and all that it started in its session."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await asyncio.shield(process.wait())
+
+
+class _memory:  # noqa: N801 - used like a function
+    """A file in memory, for a process to write to."""
+
+    def __enter__(self) -> int:
+        self._fd = os.memfd_create("git")
+        return self._fd
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def _content(fd: int) -> bytes:
+    size = os.fstat(fd).st_size
+    return os.pread(fd, size, 0)
+
+
+def _must_succeed(arguments: tuple[str, ...], answer: Answer) -> Answer:
+    if answer.code:
+        raise GitFailed(_words(arguments), answer.code, answer.said or os.fsdecode(answer.out))
+    return answer
+
+
+def _words(arguments: tuple[str, ...]) -> str:
+    """The command as a person would type it: without the settings that we add."""
+    words = list(arguments)
+    while "-c" in words:
+        at = words.index("-c")
+        del words[at : at + 2]
+    return " ".join(words)
