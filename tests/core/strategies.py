@@ -38,6 +38,7 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     float | None: st.sampled_from([None, 0.1]),
     bool: st.booleans(),
     bool | None: st.sampled_from([None, True, False]),
+    list[str]: st.lists(_text, max_size=2),
     list[str] | None: st.none() | st.lists(_text, max_size=2),
     dict[str, Any]: st.sampled_from([{}, {"a": [1, {"b": None}], "n": 2**70}]),
     msgspec.Raw: _json,
