@@ -1,6 +1,7 @@
 """What the log believes of branches and worktrees against what git shows: the Resume Protocol's two tables.
 
-Pure: facts in, findings out. Whoever acts on them does so with salvage first.
+Pure: facts in, findings out. Two facts that the tables do not ask for are looked at too, because deleting hangs on
+them: whether git agrees that a branch was merged, and whether a folder is the worktree that it should be.
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.state import Branch, BranchStatus
+from holdfast.core.workspace import place_of
 
 
 class Remedy(StrEnum):
@@ -23,7 +25,7 @@ class Remedy(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One row of a table that applies: to what, what to do, and why in words for people."""
+    """One row of a table that applies: to what, what to do, and why, in words for people."""
 
     subject: str
     remedy: Remedy
@@ -32,63 +34,76 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class BranchSeen(msgspec.Struct, frozen=True):
-    """A branch as git shows it."""
+    """A branch as git shows it. `merged` when the run's own branch has all of it."""
 
-    name: str
     commit: str
+    merged: bool
 
 
 class WorktreeSeen(msgspec.Struct, frozen=True):
-    """A worktree as git shows it. `present` is False when its folder is gone."""
+    """A worktree as git and the disk show it.
 
-    path: str
-    branch: str | None
+    `problem` says why a folder that is there cannot be worked in; `moved` when git knows it at another place.
+    """
+
     present: bool = True
+    problem: str | None = None
+    moved: bool = False
 
 
-def reconcile_branches(believed: Mapping[str, Branch], seen: Mapping[str, BranchSeen]) -> list[Finding]:
-    """The five rows. `seen` are the branches under the run's own prefix."""
-    findings = [_branch(name, branch, name in seen) for name, branch in believed.items()]
-    findings += [
-        Finding(name, Remedy.WARN, f"{name} is a branch that the log knows nothing of; it is left alone")
-        for name in seen
-        if name not in believed
+class Observed(msgspec.Struct, frozen=True):
+    """What there is of one run: its branches by name, its worktrees by their folder in the run's own."""
+
+    branches: Mapping[str, BranchSeen]
+    worktrees: Mapping[str, WorktreeSeen]
+
+
+def reconcile(run_id: str, believed: Mapping[str, Branch], observed: Observed) -> list[Finding]:
+    return [*_branches(believed, observed.branches), *_worktrees(run_id, believed, observed.worktrees)]
+
+
+def _branches(believed: Mapping[str, Branch], seen: Mapping[str, BranchSeen]) -> list[Finding]:
+    """The five rows."""
+    return [
+        *(_branch(name, branch, seen.get(name)) for name, branch in believed.items()),
+        *(_orphan(name, "branch") for name in seen if name not in believed),
     ]
-    return findings
 
 
-def _branch(name: str, branch: Branch, exists: bool) -> Finding:  # noqa: FBT001 - the second axis of the table
-    done = branch.status is not BranchStatus.IN_PROGRESS
-    match done, exists:
-        case True, True:
-            return Finding(name, Remedy.DELETE_BRANCH, f"{name} was merged and can go", branch.task)
-        case True, False:
-            return Finding(name, Remedy.NONE, f"{name} was merged and is gone, as it should be", branch.task)
-        case False, True:
-            return Finding(name, Remedy.RESUME_ON_BRANCH, f"work goes on on {name}", branch.task)
-        case _:
-            return Finding(name, Remedy.RECREATE_BRANCH, f"{name} was lost; its task starts again", branch.task)
+def _branch(name: str, branch: Branch, seen: BranchSeen | None) -> Finding:
+    over = branch.status is not BranchStatus.IN_PROGRESS
+    if seen is None:
+        if over:
+            return Finding(name, Remedy.NONE, f"{name} is done and gone, as it should be", branch.task)
+        return Finding(name, Remedy.RECREATE_BRANCH, f"{name} was lost; it is made again", branch.task)
+    if not over:
+        return Finding(name, Remedy.RESUME_ON_BRANCH, f"work goes on on {name}", branch.task)
+    if seen.merged:
+        return Finding(name, Remedy.DELETE_BRANCH, f"{name} was merged, so it can go", branch.task)
+    told = f"{name} was done, and now has commits that were not merged; it is left alone"
+    return Finding(name, Remedy.WARN, told, branch.task)
 
 
-def reconcile_worktrees(believed: Mapping[str, Branch], seen: Mapping[str, WorktreeSeen]) -> list[Finding]:
-    """The four rows. `seen` are the worktrees under the run's own folder, by the branch they are on."""
-    findings: list[Finding] = []
-    for name, branch in believed.items():
-        worktree = seen.get(name)
-        there = worktree is not None and worktree.present
-        if branch.status is not BranchStatus.IN_PROGRESS:
-            if worktree is not None:
-                told = f"{worktree.path} belongs to {name}, which was merged; it can go"
-                findings.append(Finding(worktree.path, Remedy.REMOVE_WORKTREE, told, branch.task))
-        elif worktree is not None and there:
-            told = f"work goes on in {worktree.path}"
-            findings.append(Finding(worktree.path, Remedy.RESUME_IN_WORKTREE, told, branch.task))
-        else:
-            told = f"the worktree of {name} is missing; it is made again"
-            findings.append(Finding(name, Remedy.RECREATE_WORKTREE, told, branch.task))
-    findings += [
-        Finding(tree.path, Remedy.WARN, f"{tree.path} is a worktree that the log knows nothing of; it is left alone")
-        for name, tree in seen.items()
-        if name not in believed
-    ]
-    return findings
+def _worktrees(run_id: str, believed: Mapping[str, Branch], seen: Mapping[str, WorktreeSeen]) -> list[Finding]:
+    """The four rows."""
+    places = {place_of(run_id, branch.task).folder: branch for branch in believed.values()}
+    found = [_worktree(folder, branch, seen.get(folder)) for folder, branch in places.items()]
+    found += [_orphan(folder, "worktree") for folder in seen if folder not in places]
+    return [finding for finding in found if finding.remedy is not Remedy.NONE]
+
+
+def _worktree(folder: str, branch: Branch, seen: WorktreeSeen | None) -> Finding:
+    over = branch.status is not BranchStatus.IN_PROGRESS
+    if seen is None and over:
+        return Finding(folder, Remedy.NONE, f"{folder} is gone, as it should be", branch.task)
+    if seen is not None and seen.present and seen.problem is not None:
+        return Finding(folder, Remedy.WARN, f"{seen.problem}; it is left alone", branch.task)
+    if seen is not None and over:
+        return Finding(folder, Remedy.REMOVE_WORKTREE, f"{folder} is of a task that is done, so it can go", branch.task)
+    if seen is not None and seen.present:
+        return Finding(folder, Remedy.RESUME_IN_WORKTREE, f"work goes on in {folder}", branch.task)
+    return Finding(folder, Remedy.RECREATE_WORKTREE, f"{folder} is missing; it is made again", branch.task)
+
+
+def _orphan(name: str, what: str) -> Finding:
+    return Finding(name, Remedy.WARN, f"{name} is a {what} that the log knows nothing of; it is left alone")

@@ -16,7 +16,17 @@ from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerg
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
 from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState
 from holdfast.core.workspace import place_of
-from holdfast.git.effects import EFFECTS, DeleteBranch, GitEffect, Happened, MakeWorktree, MergeTask, Probe, Site
+from holdfast.git.effects import (
+    EFFECTS,
+    DeleteBranch,
+    GitEffect,
+    Happened,
+    MakeWorktree,
+    MergeTask,
+    Probe,
+    RestoreBranch,
+    Site,
+)
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import Denied, HoldfastError
 from holdfast.leaf.ids import new_effect_id
@@ -51,7 +61,7 @@ class Hands:
         effect_id = new_effect_id()
         arguments = msgspec.to_builtins(effect)
         await self.run.append(EffectIntended(effect=effect_id, kind=effect.kind, task=task, arguments=arguments))
-        site = self._site(effect_id)
+        site = self.site(effect_id)
         try:
             result = await effect.perform(site)
         except HoldfastError as error:
@@ -69,7 +79,7 @@ class Hands:
         return [await self._settle(effect_id, left) for effect_id, left in list(self.run.state.effects.items())]
 
     async def _settle(self, effect_id: str, left: Effect) -> Settled:
-        effect, site = _understood(left), self._site(effect_id)
+        effect, site = _understood(left), self.site(effect_id)
         probe = await _probed(effect, site)
         salvaged = await effect.mend(site) if effect is not None and probe.happened is not Happened.UNKNOWN else None
         if probe.happened is not Happened.UNKNOWN or (left.status, left.reason) != (EffectStatus.UNKNOWN, probe.reason):
@@ -84,7 +94,7 @@ class Hands:
         meaning = _consequences(self.run.state, self.run_id, effect) if probe.happened is Happened.YES else []
         await self.run.append(_outcome(effect_id, probe, by=by, reason=reason), *meaning)
 
-    def _site(self, effect_id: str) -> Site:
+    def site(self, effect_id: str) -> Site:
         return Site(self.run_id, effect_id, self.repository, self.folder)
 
 
@@ -129,6 +139,8 @@ def _consequences(state: RunState, run_id: str, effect: GitEffect | None) -> lis
     known = {name: branch.status for name, branch in state.branches.items()}
     match effect:
         case MakeWorktree() if known.get(place_of(run_id, effect.task).branch) is not BranchStatus.IN_PROGRESS:
+            return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]
+        case RestoreBranch():
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]
         case MergeTask() if known.get(place_of(run_id, effect.task).branch) is BranchStatus.IN_PROGRESS:
             into = place_of(run_id).branch

@@ -63,6 +63,12 @@ class Workspace:
     def repository(self) -> Repository:
         return self.hands.repository
 
+    @property
+    def info(self) -> RunInfo:
+        info = self.hands.run.state.run
+        assert info is not None, "a run with a repository was created as one"
+        return info
+
     def place(self, task: str | None = None) -> Place:
         return place_of(self.run_id, task)
 
@@ -77,7 +83,7 @@ class Workspace:
         """
         known = self.hands.run.state.branches.get(self.place(task).branch)
         going_on = known.base if known is not None and known.status is BranchStatus.IN_PROGRESS else None
-        start = base or going_on or await self._tip(self.place().branch)
+        start = base or going_on or await self.tip()
         await self.hands.perform(MakeWorktree(task=task, base=start), task=task)
         return self.worktree(task)
 
@@ -104,12 +110,12 @@ class Workspace:
         return [await self._merge(task) for task in tasks]
 
     async def _merge(self, task: str) -> Merge:
-        commit = await self._tip(self.place(task).branch)
+        commit = await self.tip(task)
         effect = MergeTask(task=task, base=self._base(None), commit=commit)
         try:
             return Merge(task, (await self.hands.perform(effect, task=task))["commit"])
         except Conflicts:
-            ours = await self._tip(self.place().branch)
+            ours = await self.tip()
         found = await self.hands.perform(BringConflicts(task=task, commit=ours), task=task)
         conflicts = tuple(found["conflicts"])
         return Merge(task, None, conflicts) if conflicts else await self._merge(task)
@@ -140,7 +146,9 @@ class Workspace:
             raise BadInput(f"run {self.run_id} has no branch {name} yet; open its worktree first")
         return found.base
 
-    async def _tip(self, branch: str) -> str:
+    async def tip(self, task: str | None = None) -> str:
+        """The commit that a branch is at."""
+        branch = self.place(task).branch
         commit = await self.repository.commit_of(f"refs/heads/{branch}")
         if commit is None:
             raise Denied(f"the branch {branch} is not there any more; `git branch {branch} COMMIT` brings it back")

@@ -18,8 +18,8 @@ from holdfast.core.workspace import BRANCHES, SALVAGE, Place, place_of
 from holdfast.git.commit import Ground, Signature, commit_all, find_commit, keep_failed, placeholder_of, unwind_failed
 from holdfast.git.merge import bring_conflicts, merge_into, merge_task
 from holdfast.git.process import Git, GitFailed
-from holdfast.git.remote import Request, can_open_pull_requests, find_pull_request, open_pull_request, push, pushed
-from holdfast.git.repository import Repository
+from holdfast.git.remote import Request, find_pull_request, open_pull_request, push, pushed
+from holdfast.git.repository import ABSENT, Repository
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
 from holdfast.git.worktree import (
     NotOurWorktree,
@@ -173,7 +173,10 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
 
 
 class DeleteBranch(GitEffect, frozen=True, kw_only=True):
-    """Delete a branch of the run that is still at `commit`, saving the commit unless `merged_into` has it."""
+    """Delete a branch of the run that is still at `commit`.
+
+    The commit is saved, unless `merged_into` has it, or a branch, a tag or a remote of the user's.
+    """
 
     kind: ClassVar[str] = "branch.delete"
     branch: str
@@ -188,8 +191,13 @@ class DeleteBranch(GitEffect, frozen=True, kw_only=True):
             return {}
         if at != self.commit:
             raise Denied(f"{self.branch} has moved on to {at[:12]} meanwhile; it was left as it is")
-        merged = self.merged_into is not None and await repository.is_ancestor(at, self.merged_into)
-        kept = None if merged else await repository.keep(f"{self._salvage}/{site.effect}", at)
+        into = self.merged_into
+        merged = into is not None and await repository.is_ancestor(at, into)
+        kept = (
+            None
+            if merged or await repository.is_elsewhere(at)
+            else await repository.keep(f"{self._salvage}/{site.effect}", at)
+        )
         await repository.delete_ref(ref, at)
         return {"salvaged": kept} if kept is not None else {}
 
@@ -200,6 +208,24 @@ class DeleteBranch(GitEffect, frozen=True, kw_only=True):
     @property
     def _salvage(self) -> str:
         return f"{SALVAGE}{self.branch.removeprefix(BRANCHES)}"
+
+
+class RestoreBranch(InWorktree, frozen=True, kw_only=True):
+    """Make a branch that was lost again, at `commit`; the work on it began at `base`."""
+
+    kind: ClassVar[str] = "branch.restore"
+    base: str
+    commit: str
+
+    async def perform(self, site: Site) -> Result:
+        ref = f"refs/heads/{self.place(site).branch}"
+        if await site.repository.commit_of(ref) is None:
+            await site.repository.set_ref(ref, self.commit, ABSENT)
+        return {}
+
+    async def probe(self, site: Site) -> Probe:
+        at = await site.repository.commit_of(f"refs/heads/{self.place(site).branch}")
+        return no() if at is None else yes()
 
 
 class DropRefs(GitEffect, frozen=True, kw_only=True):
@@ -439,7 +465,7 @@ class OpenPullRequest(GitEffect, frozen=True, kw_only=True):
         return {"url": await open_pull_request(site.repository, request)}
 
     async def probe(self, site: Site) -> Probe:
-        if not can_open_pull_requests():
+        if shutil.which("gh") is None:
             return unknown("gh is not here to ask")
         try:
             url = await find_pull_request(site.repository, place_of(site.run_id).branch)
@@ -454,6 +480,7 @@ EFFECTS: dict[str, type[GitEffect]] = {
         MakeWorktree,
         RemoveWorktree,
         DeleteBranch,
+        RestoreBranch,
         DropRefs,
         CommitTask,
         KeepFailed,

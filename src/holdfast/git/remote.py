@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from holdfast.git.process import LONG, Answer, Git, GitFailed, run_program
 from holdfast.git.repository import Repository
@@ -60,8 +60,10 @@ async def default_branch(repository: Repository, remote: str) -> str:
     return "main"
 
 
-def can_open_pull_requests() -> bool:
-    return shutil.which("gh") is not None
+def can_open_pull_requests(link: str) -> bool:
+    """True when `gh` is here, and the page is one of GitHub, or of the host that `gh` was told to use."""
+    host = urlsplit(link).hostname or ""
+    return shutil.which("gh") is not None and ("github" in host or host == os.environ.get("GH_HOST"))
 
 
 async def find_pull_request(repository: Repository, branch: str) -> str | None:
@@ -85,17 +87,25 @@ async def open_pull_request(repository: Repository, request: Request) -> str:
 
 async def compare_link(repository: Repository, remote: str, base: str, branch: str) -> str:
     """The page on which a person opens the pull request."""
-    url = (await repository.git.ask("remote", "get-url", remote)).text
-    match = _WEB.match(url)
-    if match is None or os.path.isabs(url) or "." not in match["host"]:
-        raise BadInput(f"{remote} is {url}, which is no web host: there is no pull request to open there")
-    host, path, base, branch = match["host"], match["path"], quote(base), quote(branch)
+    host, path = await _web_place(repository, remote)
+    base, branch = quote(base), quote(branch)
     if "gitlab" in host:
         ask = f"merge_request%5Bsource_branch%5D={branch}&merge_request%5Btarget_branch%5D={base}"
         return f"https://{host}/{path}/-/merge_requests/new?{ask}"
     if "bitbucket" in host:
         return f"https://{host}/{path}/pull-requests/new?source={branch}&dest={base}"
     return f"https://{host}/{path}/compare/{base}...{branch}?expand=1"
+
+
+async def _web_place(repository: Repository, remote: str) -> tuple[str, str]:
+    """The host and the path of a remote, as it is written or as git rewrites it (`url.<base>.insteadOf`)."""
+    rewritten = (await repository.git.ask("remote", "get-url", remote)).text
+    written = (await repository.git.run("config", f"remote.{remote}.url")).text
+    for url in (rewritten, written):
+        match = _WEB.match(url)
+        if match is not None and not os.path.isabs(url) and "." in match["host"].strip("."):
+            return match["host"], match["path"].strip("/")
+    raise BadInput(f"{remote} is {rewritten}, which is no web host: there is no pull request to open there")
 
 
 async def _gh(repository: Repository, *arguments: str) -> Answer:

@@ -1,9 +1,10 @@
 """Facts about a repository, observed and never assumed: what it is, its branches, its worktrees."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from holdfast.core.workspace import BRANCHES
 from holdfast.git.process import Git, GitFailed
 from holdfast.leaf.errors import BadInput
 
@@ -17,6 +18,13 @@ class WorktreeFact(NamedTuple):
     locked: str | None = None
     prunable: str | None = None
     bare: bool = False
+
+
+class RefFact(NamedTuple):
+    name: str
+    commit: str
+    when: str
+    subject: str
 
 
 class Repository:
@@ -60,6 +68,41 @@ class Repository:
         if answer.code > 1:
             raise GitFailed("merge-base --is-ancestor", answer.code, answer.said)
         return answer.code == 0
+
+    async def is_elsewhere(self, commit: str) -> bool:
+        """True when a branch, tag or remote of the user's has this commit."""
+        return not (await self.git.ask("rev-list", "--max-count=1", commit, *await self._not_elsewhere())).text
+
+    async def count_only_in(self, commits: Sequence[str]) -> int:
+        """How many commits no branch, tag or remote of the user's has."""
+        return int((await self.git.ask("rev-list", "--count", *commits, *await self._not_elsewhere())).text)
+
+    async def _not_elsewhere(self) -> list[str]:
+        head = ["HEAD"] if await self.commit_of("HEAD") is not None else []
+        return ["--not", *head, f"--exclude={BRANCHES}*", "--branches", "--tags", "--remotes"]
+
+    async def merge_base(self, one: str, other: str) -> str | None:
+        return (await self.git.run("merge-base", one, other)).text or None
+
+    async def empty_tree(self) -> str:
+        return (await self.git.do("hash-object", "-t", "tree", "-w", os.devnull)).text
+
+    async def make_branch(self, name: str, commit: str) -> None:
+        """A branch at this commit; harmless when it is there."""
+        ref = f"refs/heads/{name}"
+        at = await self.commit_of(ref)
+        if at not in (None, commit):
+            raise BadInput(f"there is a branch {name} already, at {at[:12]}; choose another name")
+        if (await self.git.run("check-ref-format", ref)).code:
+            raise BadInput(f"{name!r} cannot be the name of a branch; choose another")
+        if at is None:
+            await self.set_ref(ref, commit, ABSENT)
+
+    async def described(self, *prefixes: str) -> list[RefFact]:
+        """Refs to commits, with when and as what they were made."""
+        form = "%(refname)%09%(objectname)%09%(committerdate:iso-strict)%09%(contents:subject)"
+        answer = await self.git.ask("for-each-ref", f"--format={form}", *prefixes)
+        return [RefFact(*line.split("\t", 3)) for line in answer.lines]
 
     async def worktrees(self) -> list[WorktreeFact]:
         answer = await self.git.ask("worktree", "list", "--porcelain", "-z")

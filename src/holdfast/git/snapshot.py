@@ -21,9 +21,9 @@ from holdfast.leaf.errors import Denied
 
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "Holdfast",
-    "GIT_AUTHOR_EMAIL": "holdfast@localhost",
+    "GIT_AUTHOR_EMAIL": "snapshot@holdfast.localhost",
     "GIT_COMMITTER_NAME": "Holdfast",
-    "GIT_COMMITTER_EMAIL": "holdfast@localhost",
+    "GIT_COMMITTER_EMAIL": "snapshot@holdfast.localhost",
 }
 
 
@@ -96,6 +96,19 @@ async def _is_of_ours(repository: Repository, oid: str) -> bool:
     """A merge commit has a second parent too; that of a snapshot is what was staged."""
     answer = await repository.git.ask("show", "--no-patch", "--format=%ce", oid)
     return answer.text == _IDENTITY["GIT_COMMITTER_EMAIL"]
+
+
+async def flattened(repository: Repository, oid: str) -> str:
+    """A snapshot as one commit on its HEAD, without what was staged; any other commit as it is."""
+    if not await _is_of_ours(repository, oid):
+        return oid
+    about = (await repository.git.ask("show", "--no-patch", "--format=%cI%n%T%n%P%n%B", oid)).lines
+    when, tree, parents = about[:3]
+    if " " not in parents:
+        return oid
+    using = {**_IDENTITY, "GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
+    text = "\n".join(about[3:])
+    return (await repository.git.do("commit-tree", f"-p{parents.split()[0]}", f"-m{text}", tree, more=using)).text
 
 
 async def is_restored(worktree: Worktree, oid: str) -> bool:

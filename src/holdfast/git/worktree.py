@@ -18,6 +18,10 @@ class NotOurWorktree(Denied):
     """A folder is not the worktree it should be. Nothing is written there."""
 
 
+class MovedWorktree(NotOurWorktree):
+    """It is a worktree of ours, but git knows it at another place."""
+
+
 class Worktree:
     """A folder that should be a worktree of this repository on this branch."""
 
@@ -45,7 +49,7 @@ class Worktree:
                 f"{self.path} is not a worktree of {self.repository.common_dir}; nothing was done there"
             )
         if back is None or os.path.realpath(os.path.dirname(back)) != os.path.realpath(self.path):
-            raise NotOurWorktree(
+            raise MovedWorktree(
                 f"{self.path} was moved or copied: git knows it as {back}; `holdfast doctor --fix` sets that right"
             )
         return own
@@ -67,6 +71,14 @@ class Worktree:
             answer = await self.git.run("symbolic-ref", "--quiet", "HEAD")
             head = answer.text or None
         return head.removeprefix("refs/heads/") if head is not None else None
+
+    def last_head(self) -> str | None:
+        """The commit that HEAD was last at, by the worktree's own journal; None when there is no such thing."""
+        try:
+            with open(os.path.join(self.must_be_ours(), "logs", "HEAD"), encoding="utf-8", errors="replace") as file:
+                return file.read().rstrip("\n").rpartition("\n")[2].split(" ")[1]
+        except (OSError, IndexError, NotOurWorktree):
+            return None
 
     def clear_locks(self) -> None:
         """Take away the lock files that a killed git left; `Denied` while one is at work here."""

@@ -158,6 +158,10 @@ class Store(Protocol):
 
     async def runs(self) -> Sequence[str]: ...
 
+    async def discard(self, run_id: str) -> None:
+        """Delete a run and everything in it, for good; `Owned` while somebody has it."""
+        ...
+
     def own(self, run_id: str) -> AbstractAsyncContextManager[Lease]:
         """Own a run for as long as the context lasts; `Owned` when another does, `NoSuchRun` when there is none."""
         ...

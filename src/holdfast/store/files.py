@@ -1,6 +1,8 @@
 """The files backend: a folder a run, nothing to install, everything readable with ordinary tools."""
 
 import os
+import secrets
+import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -12,7 +14,7 @@ from holdfast.store.base import Desk, Holder, Snapshot
 from holdfast.store.disk import REAL, Disk, make_directories, replace, sync_directory
 from holdfast.store.inbox import FileInbox
 from holdfast.store.journal import FileJournal
-from holdfast.store.layout import INBOX, LOCK, LOG, SNAPSHOT, run_folder, runs_folder
+from holdfast.store.layout import INBOX, LOCK, LOG, SNAPSHOT, run_folder, runs_folder, trash_folder
 from holdfast.store.reading import FileLog
 from holdfast.store.repair import repair, repairs
 from holdfast.store.watch import Watcher
@@ -46,6 +48,20 @@ class FileStore:
         except FileNotFoundError:
             return []
         return sorted(name for name in names if _can_be_a_run(name) and os.path.exists(self._file(name, LOG)))
+
+    async def discard(self, run_id: str) -> None:
+        """The folder is moved away before it is deleted, so that half of a run is never taken for one."""
+        async with self.own(run_id):
+            gone = os.path.join(trash_folder(self.home), f"{run_id}.{secrets.token_hex(4)}")
+            try:
+                make_directories(trash_folder(self.home))
+                os.rename(self._named(run_id), gone)
+                sync_directory(runs_folder(self.home))
+            except OSError as error:
+                raise StorageFailed(f"cannot move {run_id} to {trash_folder(self.home)}: {error.strerror}") from error
+            shutil.rmtree(gone, ignore_errors=True)
+            with suppress(OSError):  # another is being deleted there
+                os.rmdir(trash_folder(self.home))
 
     @asynccontextmanager
     async def own(self, run_id: str) -> AsyncIterator["FileLease"]:

@@ -24,6 +24,11 @@ def runs_folder(home: str) -> str:
     return os.path.join(home, "runs")
 
 
+def trash_folder(home: str) -> str:
+    """What was discarded and is being deleted. Whatever is there may go."""
+    return os.path.join(home, "trash")
+
+
 def run_folder(home: str, run_id: str) -> str:
     return f"{home}/runs/{run_id}"
 

@@ -41,6 +41,10 @@ class MemoryStore:
     async def runs(self) -> Sequence[str]:
         return sorted(self._runs)
 
+    async def discard(self, run_id: str) -> None:
+        async with self.own(run_id):
+            del self._runs[run_id]
+
     @asynccontextmanager
     async def own(self, run_id: str) -> AsyncIterator["MemoryLease"]:
         run = self._found(run_id)

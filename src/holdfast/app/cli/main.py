@@ -15,6 +15,14 @@ COMMANDS = {
     "logs": "a run's events, as they were or as they come (-f)",
     "analyze": "what an interrupted log left behind, and how to resume it",
     "verify": "proof that a log is whole: chain, order, no torn or doubled line",
+    "diff": "what a run, or one task of it, changed",
+    "merge": "a run's work into a branch of yours",
+    "push": "a run's branch to a remote, never by force",
+    "pr": "a pull request for a run, opened once",
+    "archive": "keep a run's log and drop its worktrees and branches",
+    "reset": "take a run away, in the repository and at home",
+    "salvage": "what was saved before something forceful: ls, show, restore",
+    "doctor": "what a crash left behind, explained; --fix repairs it",
     "demo": "see a log survive a kill -9, on your own disk",
 }
 

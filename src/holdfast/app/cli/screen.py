@@ -78,8 +78,9 @@ def moment(ts: str | None) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """`1 event`, `2 events`."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+    """`1 event`, `2 events`, `3 branches`."""
+    more = "es" if thing.endswith("ch") else "s"
+    return f"{number} {thing}{'' if number == 1 else more}"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[int]:

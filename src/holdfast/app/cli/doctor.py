@@ -1,0 +1,72 @@
+"""`holdfast doctor`: what is not as it should be, and its repair."""
+
+import asyncio
+import json
+import os
+import sys
+
+from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.screen import paint, plain
+from holdfast.engine.doctor import Ailment, diagnose
+from holdfast.engine.places import default_home
+from holdfast.engine.salvaging import repositories_of
+from holdfast.leaf.errors import OK, HoldfastError
+
+_EXAMPLES = """\
+  holdfast doctor                             look, and change nothing
+  holdfast doctor --fix                       repair what can be repaired without a risk
+  holdfast doctor --repo ~/new/place --fix    a repository was moved"""
+
+
+def run(arguments: list[str]) -> int:
+    parser = Parser(
+        "doctor",
+        "Look for what a crash, or somebody else, left behind: half-done effects, stale entries and locks, orphan\n"
+        "branches and worktrees, dead owners, things that were moved. Work that is in no branch of yours is never\n"
+        "deleted. Exit 1 when something is left to be done.",
+        _EXAMPLES,
+    )
+    parser.add_argument("--fix", action="store_true", help="repair what can be repaired")
+    parser.add_argument("--repo", metavar="DIR", action="append", default=[], help="look in this repository too")
+    options = parser.parse_args(arguments)
+    return asyncio.run(_examine(default_home(), options.repo, fix=options.fix, as_json=options.json))
+
+
+async def _examine(home: str, folders: list[str], *, fix: bool, as_json: bool) -> int:
+    left = 0
+    ailments = await diagnose(home, await repositories_of((), os.getcwd(), *folders))
+    for ailment in ailments:
+        outcome = await _treated(ailment) if fix else None
+        left += outcome != "repaired"
+        _print(ailment, outcome, as_json=as_json)
+    if not ailments:
+        sys.stderr.write("all is well\n")
+    elif not fix and any(ailment.repair for ailment in ailments):
+        sys.stderr.write("`holdfast doctor --fix` repairs what is marked so\n")
+    return HoldfastError.exit_code if left else OK
+
+
+async def _treated(ailment: Ailment) -> str | None:
+    """`repaired`, or why not; None when there is nothing that could be done."""
+    if ailment.repair is None:
+        return None
+    try:
+        await ailment.repair()
+    except HoldfastError as error:
+        return str(error)
+    return "repaired"
+
+
+def _print(ailment: Ailment, outcome: str | None, *, as_json: bool) -> None:
+    if as_json:
+        about = {"subject": ailment.subject, "told": ailment.told, "repairable": ailment.repair is not None}
+        print(json.dumps({**about, "outcome": outcome}, ensure_ascii=False))
+        return
+    mark = (
+        paint("repaired", "green")
+        if outcome == "repaired"
+        else paint("!" if ailment.repair is None else "fix", "yellow")
+    )
+    print(f"{mark}  {plain(ailment.subject)} {plain(ailment.told)}")
+    if outcome not in (None, "repaired"):
+        print(f"     {paint('not repaired:', 'red')} {plain(outcome)}")

@@ -1,0 +1,219 @@
+"""What is not as it should be, with runs and in the repositories they work on; explained, and repaired on request.
+
+A repair never deletes work that is not in a branch of the user's: what could hold some is told of and left alone.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from holdfast.core.events.session import RunMoved, SessionEnd, SessionStart
+from holdfast.core.reconciliation import Finding, Remedy, reconcile
+from holdfast.core.workspace import BRANCHES, place_of, run_of_branch
+from holdfast.engine.naming import run_ids
+from holdfast.engine.places import is_owned
+from holdfast.engine.reconciling import observe, reconciled
+from holdfast.engine.service import RunView, view_run
+from holdfast.engine.workspace import opened
+from holdfast.git.locks import stale_locks
+from holdfast.git.process import Git
+from holdfast.git.repository import Repository, WorktreeFact
+from holdfast.git.worktree import Worktree, forget_worktree
+from holdfast.leaf.errors import BadInput, HoldfastError
+from holdfast.store.files import FileStore
+from holdfast.store.layout import run_folder, trash_folder
+from holdfast.store.run import open_run
+
+_OLDEST_GIT = (2, 38)
+_NOTHING_WRONG = (Remedy.NONE, Remedy.RESUME_ON_BRANCH, Remedy.RESUME_IN_WORKTREE)
+
+Repair = Callable[[], Awaitable[None]]
+
+
+class Ailment(NamedTuple):
+    """Something that is not as it should be: what, and what to do about it. `repair` is None when a person must."""
+
+    subject: str
+    told: str
+    repair: Repair | None = None
+
+
+async def diagnose(home: str, repositories: list[str]) -> list[Ailment]:
+    """Everything in this home, and in these repositories beside those of its runs."""
+    ailments = [*await _git_itself(), *_trash(home)]
+    known = dict.fromkeys(repositories)
+    for run_id in run_ids(home):
+        try:
+            view = await view_run(home, run_id)
+        except (HoldfastError, OSError) as error:
+            ailments.append(Ailment(run_id, f"cannot be read: {error}; `holdfast verify {run_id}` tells more"))
+            continue
+        ailments += await _run(home, view, repositories)
+        if view.state.run is not None and view.state.run.repo is not None and os.path.isdir(view.state.run.repo):
+            known[view.state.run.repo] = None
+    for common_dir in known:
+        ailments += await _repository(home, Repository(common_dir))
+    return ailments
+
+
+async def _git_itself() -> list[Ailment]:
+    try:
+        said = (await Git(os.sep).ask("version")).text
+    except BadInput:
+        return [Ailment("git", "is not installed; Holdfast works on git repositories")]
+    version = tuple(map(int, re.findall(r"\d+", said)[:2]))
+    if version >= _OLDEST_GIT:
+        return []
+    return [Ailment("git", f"is {said}; merging without a worktree needs 2.38 or newer")]
+
+
+def _trash(home: str) -> list[Ailment]:
+    folder = trash_folder(home)
+
+    async def empty() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    if not os.path.isdir(folder) or not os.listdir(folder):
+        return []
+    return [Ailment(folder, "holds runs that were reset, and whose deletion was cut off", empty)]
+
+
+async def _run(home: str, view: RunView, elsewhere: list[str]) -> list[Ailment]:
+    state, run_id = view.state, view.run_id
+    if state.run is None or state.run.repo is None or is_owned(home, run_id):
+        return []
+    if not os.path.isdir(state.run.repo):
+        return [await _lost_repository(home, view, elsewhere)]
+    ailments = []
+    if view.status == "interrupted":
+        ailments.append(
+            Ailment(run_id, f"was interrupted, its owner is dead; `holdfast resume {run_id}` goes on with it")
+        )
+    if state.run.archived:
+        return ailments
+    repository = Repository(state.run.repo)
+    ailments += [
+        Ailment(
+            run_id,
+            f"{effect.kind} may or may not have happened: {effect.reason or 'it was cut off'}",
+            _settling(home, run_id),
+        )
+        for effect in state.effects.values()
+    ]
+    moved = await _moved_worktrees(repository, view)
+    ailments += moved
+    if not moved:
+        findings = reconcile(run_id, state.branches, await observe(repository, run_id, view.folder))
+        ailments += [_ailment(home, run_id, finding) for finding in findings if finding.remedy not in _NOTHING_WRONG]
+    return ailments
+
+
+def _ailment(home: str, run_id: str, finding: Finding) -> Ailment:
+    return Ailment(run_id, finding.told, None if finding.remedy is Remedy.WARN else _settling(home, run_id))
+
+
+def _settling(home: str, run_id: str) -> Repair:
+    async def settle() -> None:
+        async with opened(home, run_id, "doctor") as workspace:
+            await reconciled(workspace)
+
+    return settle
+
+
+async def _lost_repository(home: str, view: RunView, elsewhere: list[str]) -> Ailment:
+    """A repository that is not where it was; found again by the run's branch, if it is one of those that were named."""
+    run_id, was = view.run_id, view.state.run.repo if view.state.run is not None else None
+    ref = f"refs/heads/{place_of(run_id).branch}"
+    found = [common_dir for common_dir in elsewhere if await Repository(common_dir).commit_of(ref) is not None]
+    if not found:
+        told = f"works on {was}, which is not there; if it was moved: holdfast doctor --repo NEW-PLACE --fix"
+        return Ailment(run_id, told)
+
+    async def follow() -> None:
+        async with open_run(FileStore(home), run_id) as run:
+            await run.begin(SessionStart(command="doctor", pid=os.getpid()), RunMoved(repo=found[0]))
+            await run.append(SessionEnd(reason="all_done"))
+        await _repair_links(Repository(found[0]), run_folder(home, run_id))
+
+    return Ailment(run_id, f"works on {was}, which is now {found[0]}", follow)
+
+
+async def _moved_worktrees(repository: Repository, view: RunView) -> list[Ailment]:
+    """Worktrees that git knows at another place: the home was moved, or the repository was."""
+    observed = await observe(repository, view.run_id, view.folder)
+    moved = [folder for folder, seen in observed.worktrees.items() if seen.problem is not None and seen.moved]
+
+    async def repair() -> None:
+        await _repair_links(repository, view.folder)
+
+    told = "are known to git at another place: this folder was moved"
+    return [Ailment(view.run_id, f"{', '.join(moved)} {told}", repair)] if moved else []
+
+
+async def _repair_links(repository: Repository, folder: str) -> None:
+    tasks = os.path.join(folder, "tasks")
+    leaves = [os.path.join(tasks, leaf) for leaf in os.listdir(tasks)] if os.path.isdir(tasks) else []
+    there = [
+        path for path in (os.path.join(folder, "workspace"), *leaves) if os.path.exists(os.path.join(path, ".git"))
+    ]
+    if there:
+        await repository.git.do("worktree", "repair", *there)
+
+
+async def _repository(home: str, repository: Repository) -> list[Ailment]:
+    return [
+        *(_stale_lock(lock) for lock in stale_locks(repository.common_dir)),
+        *await _orphans(home, repository),
+    ]
+
+
+def _stale_lock(lock: str) -> Ailment:
+    async def remove() -> None:
+        os.unlink(lock)
+
+    return Ailment(lock, "was left by a git that is dead, and stops every other; nobody holds it", remove)
+
+
+async def _orphans(home: str, repository: Repository) -> list[Ailment]:
+    """Branches and worktrees by our names, of runs that are not in this home."""
+    strangers = [fact for fact in await repository.worktrees() if _is_a_strangers(home, fact.branch)]
+    ailments = [_orphan_worktree(repository, fact) for fact in strangers]
+    in_use = {fact.branch for fact in strangers}
+    for ref, commit in (await repository.refs(f"refs/heads/{BRANCHES}")).items():
+        branch = ref.removeprefix("refs/heads/")
+        if _is_a_strangers(home, branch) and branch not in in_use:
+            ailments.append(await _orphan_branch(repository, ref, commit))
+    return ailments
+
+
+def _is_a_strangers(home: str, branch: str | None) -> bool:
+    run_id = run_of_branch(branch) if branch is not None else None
+    return run_id is not None and not os.path.exists(run_folder(home, run_id))
+
+
+def _orphan_worktree(repository: Repository, fact: WorktreeFact) -> Ailment:
+    async def forget() -> None:
+        await forget_worktree(Worktree(repository, fact.path, fact.branch or ""))
+
+    if os.path.exists(fact.path):
+        return Ailment(
+            fact.path, f"is a worktree on {fact.branch}, of a run that is not in this home; it is left alone"
+        )
+    return Ailment(fact.path, f"is gone, and git still has an entry for it, on {fact.branch}", forget)
+
+
+async def _orphan_branch(repository: Repository, ref: str, commit: str) -> Ailment:
+    branch = ref.removeprefix("refs/heads/")
+    if not await repository.is_elsewhere(commit):
+        return Ailment(
+            branch,
+            "is of a run that is not in this home, and holds commits that no branch of yours has; look at it with "
+            f"git log {branch}, and delete it with git branch -D when you have no use for it",
+        )
+
+    async def delete() -> None:
+        await repository.delete_ref(ref, commit)
+
+    return Ailment(branch, "is of a run that is not in this home, and branches of yours have all of it", delete)

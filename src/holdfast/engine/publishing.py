@@ -1,0 +1,107 @@
+"""Giving a run's work to others: into a branch of the user's, to a remote, as a pull request. Each of them once."""
+
+from typing import NamedTuple
+
+from holdfast.engine.workspace import Workspace, opened
+from holdfast.git.effects import Happened, MergeInto, OpenPullRequest, Push
+from holdfast.git.remote import can_open_pull_requests, choose_remote, compare_link, default_branch
+from holdfast.git.worktree import NotOurWorktree, status_of
+from holdfast.leaf.errors import BadInput
+
+
+class Published(NamedTuple):
+    """Where the run's branch went, and at which commit. `already` when there was nothing left to do."""
+
+    branch: str
+    target: str
+    commit: str
+    already: bool
+    uncommitted: int = 0
+
+
+class Requested(NamedTuple):
+    """A pull request: opened or found; or the page on which a person opens it."""
+
+    url: str
+    opened: bool
+    pushed: Published
+
+
+class Wish(NamedTuple):
+    """What a pull request should say; what is not given comes from the run."""
+
+    base: str | None = None
+    title: str | None = None
+    body: str | None = None
+    draft: bool = False
+
+
+async def merge_run(home: str, run_id: str, into: str | None = None) -> Published:
+    """Merge the run's branch into one of the user's: the one it began from, unless another is named."""
+    async with opened(home, run_id, "merge") as workspace:
+        repository, branch = workspace.repository, workspace.place().branch
+        commit = await workspace.tip()
+        target = into or (workspace.info.base or "")
+        at = await repository.commit_of(f"refs/heads/{target}") if target else None
+        if at is None:
+            raise BadInput(
+                f"there is no branch {target!r} to merge into; make it with git branch, or name another"
+                if into
+                else f"run {run_id} did not begin from a branch; name one to merge into with --into"
+            )
+        if await repository.is_ancestor(commit, at):
+            return Published(branch, target, at, already=True, uncommitted=await _uncommitted(workspace))
+        made = (await workspace.hands.perform(MergeInto(target=target, commit=commit)))["commit"]
+        return Published(branch, target, made, already=False, uncommitted=await _uncommitted(workspace))
+
+
+async def push_run(home: str, run_id: str, remote: str | None = None) -> Published:
+    """Push the run's branch, never by force."""
+    async with opened(home, run_id, "push") as workspace:
+        return await _push(workspace, remote)
+
+
+async def request_pull(home: str, run_id: str, remote: str | None, wish: Wish) -> Requested:
+    """Push, then open a pull request, unless there is one from this branch."""
+    async with opened(home, run_id, "pr") as workspace:
+        repository, branch = workspace.repository, workspace.place().branch
+        remote = await choose_remote(repository, remote)
+        base = wish.base or await _base_on(workspace, remote)
+        link = await compare_link(repository, remote, base, branch)
+        pushed = await _push(workspace, remote)
+        if not can_open_pull_requests(link):
+            return Requested(link, opened=False, pushed=pushed)
+        goal = workspace.info.goal
+        title = wish.title or (goal.strip().splitlines() or [pushed.branch])[0]
+        body = wish.body if wish.body is not None else goal
+        effect = OpenPullRequest(base=base, title=title, body=body, draft=wish.draft)
+        url = (await workspace.hands.perform(effect))["url"]
+        return Requested(url, opened=True, pushed=pushed)
+
+
+async def _push(workspace: Workspace, wanted: str | None) -> Published:
+    remote = await choose_remote(workspace.repository, wanted)
+    effect = Push(remote=remote, commit=await workspace.tip())
+    branch, lacking = workspace.place().branch, await _uncommitted(workspace)
+    there = await effect.probe(workspace.hands.site(""))
+    if there.happened is Happened.YES:
+        return Published(branch, remote, there.result["commit"], already=True, uncommitted=lacking)
+    await workspace.hands.perform(effect)
+    return Published(branch, remote, effect.commit, already=False, uncommitted=lacking)
+
+
+async def _base_on(workspace: Workspace, remote: str) -> str:
+    """The branch that the run began from, if the remote has it; else the remote's own first."""
+    base = workspace.info.base
+    known = await workspace.repository.refs(f"refs/remotes/{remote}/{base}") if base else {}
+    return base if base and known else await default_branch(workspace.repository, remote)
+
+
+async def _uncommitted(workspace: Workspace) -> int:
+    """How many files of the run's worktree are in no commit, and so are not published."""
+    worktree = workspace.worktree()
+    try:
+        worktree.must_be_ours()
+    except NotOurWorktree:
+        return 0
+    return len((await status_of(worktree)).changes)

@@ -1,0 +1,94 @@
+"""Bringing a run's branches and worktrees to what its log says, after a crash or after somebody else's doing."""
+
+import os
+
+from holdfast.core.reconciliation import BranchSeen, Finding, Observed, Remedy, WorktreeSeen, reconcile
+from holdfast.core.workspace import BRANCHES, place_of
+from holdfast.engine.workspace import Workspace
+from holdfast.git.effects import DeleteBranch, RestoreBranch
+from holdfast.git.repository import Repository
+from holdfast.git.worktree import MovedWorktree, NotOurWorktree, Worktree
+from holdfast.leaf.errors import Denied
+
+
+async def observe(repository: Repository, run_id: str, folder: str) -> Observed:
+    """The branches and worktrees of a run, in three calls of git, however many there are."""
+    prefix = f"refs/heads/{BRANCHES}{run_id}/"
+    heads = await repository.refs(prefix)
+    main = f"refs/heads/{place_of(run_id).branch}"
+    merged = await repository.refs(f"--merged={main}", prefix) if main in heads else {}
+    branches = {
+        name.removeprefix("refs/heads/"): BranchSeen(commit, merged=name in merged) for name, commit in heads.items()
+    }
+    return Observed(branches, await _worktrees(repository, run_id, folder))
+
+
+async def _worktrees(repository: Repository, run_id: str, folder: str) -> dict[str, WorktreeSeen]:
+    home = os.path.realpath(folder)
+    listed = {os.path.relpath(os.path.realpath(fact.path), home): fact for fact in await repository.worktrees()}
+    ours = {path: fact for path, fact in listed.items() if path == "workspace" or path.startswith("tasks/")}
+    found: dict[str, WorktreeSeen] = {}
+    for path in sorted({*ours, *_folders(home)}):
+        fact = ours.get(path)
+        found[path] = _seen(repository, run_id, home, path)
+        if found[path] == WorktreeSeen() and fact is not None and fact.branch is None:
+            found[path] = WorktreeSeen(problem=f"{path} is on no branch")
+    return found
+
+
+def _folders(home: str) -> list[str]:
+    """The folders in which worktrees should be, whether git knows them or not."""
+    tasks = os.path.join(home, "tasks")
+    leaves = os.listdir(tasks) if os.path.isdir(tasks) else []
+    return [*(["workspace"] if os.path.isdir(os.path.join(home, "workspace")) else []), *(f"tasks/{x}" for x in leaves)]
+
+
+def _seen(repository: Repository, run_id: str, home: str, path: str) -> WorktreeSeen:
+    place = place_of(run_id, os.path.basename(path) if path != "workspace" else None)
+    worktree = Worktree(repository, os.path.join(home, path), place.branch)
+    if not os.path.isdir(worktree.path):
+        return WorktreeSeen(present=False)
+    try:
+        worktree.must_be_ours()
+    except NotOurWorktree as error:
+        return WorktreeSeen(problem=str(error), moved=isinstance(error, MovedWorktree))
+    return WorktreeSeen()
+
+
+async def reconciled(workspace: Workspace) -> list[Finding]:
+    """Act on what differs, saving before anything is deleted. Returns everything that was found."""
+    hands = workspace.hands
+    observed = await observe(workspace.repository, workspace.run_id, hands.folder)
+    findings = reconcile(workspace.run_id, hands.run.state.branches, observed)
+    for finding in sorted(findings, key=lambda finding: finding.remedy is not Remedy.REMOVE_WORKTREE):
+        await _act(workspace, finding, observed)
+    return findings
+
+
+async def _act(workspace: Workspace, finding: Finding, observed: Observed) -> None:
+    hands, task = workspace.hands, finding.task
+    match finding.remedy:
+        case Remedy.REMOVE_WORKTREE:
+            await workspace.remove(task)
+        case Remedy.RECREATE_BRANCH:
+            await hands.perform(await _restoration(workspace, task), task=task)
+        case Remedy.RECREATE_WORKTREE:
+            await workspace.open(task)
+        case Remedy.DELETE_BRANCH:
+            main = workspace.place().branch
+            seen = observed.branches[finding.subject]
+            await hands.perform(DeleteBranch(branch=finding.subject, commit=seen.commit, merged_into=main), task=task)
+
+
+async def _restoration(workspace: Workspace, task: str | None) -> RestoreBranch:
+    """A branch that is gone, at its last commit where its worktree remembers it; else it begins anew."""
+    repository, worktree = workspace.repository, workspace.worktree(task)
+    branch = workspace.hands.run.state.branches[worktree.branch]
+    last = worktree.last_head()
+    if last is not None and branch.base is not None and await repository.commit_of(last) is not None:
+        return RestoreBranch(task=task, base=branch.base, commit=last)
+    main = await repository.commit_of(f"refs/heads/{workspace.place().branch}")
+    start = (main if task is not None else branch.base) or branch.base
+    if start is None:
+        raise Denied(f"{worktree.branch} is gone, and the log does not tell where it began; restore it with git branch")
+    return RestoreBranch(task=task, base=start, commit=start)

@@ -1,0 +1,86 @@
+"""The end of a run: what it has in the repository goes, and what would be lost with it is saved first.
+
+`archive` keeps the log. `reset` takes the run's folder too. Both go on where they were cut off when called again.
+"""
+
+import os
+from typing import NamedTuple
+
+from holdfast.core.events.session import RunArchived
+from holdfast.core.state import RunInfo
+from holdfast.core.workspace import SNAPSHOTS, place_of
+from holdfast.engine.reconciling import observe
+from holdfast.engine.service import view_run
+from holdfast.engine.workspace import Workspace, opened, repository_of
+from holdfast.git.effects import DeleteBranch, DropRefs
+from holdfast.leaf.errors import NothingToDo
+from holdfast.store.files import FileStore
+from holdfast.store.layout import run_folder
+
+
+class Estate(NamedTuple):
+    """What a run has in a repository: branches, worktrees, and commits that nothing of the user's has."""
+
+    branches: tuple[str, ...]
+    worktrees: tuple[str, ...]
+    unmerged: int
+
+
+async def estate_of(home: str, run_id: str) -> Estate | None:
+    """What `reset` would take away; None for a run that works on no repository."""
+    view = await view_run(home, run_id)
+    if view.state.run is None or view.state.run.repo is None:
+        return None
+    repository = repository_of(view.state.run, run_id)
+    observed = await observe(repository, run_id, view.folder)
+    unmerged = 0
+    if observed.branches:
+        tips = sorted({seen.commit for seen in observed.branches.values()})
+        unmerged = await repository.count_only_in(tips)
+    return Estate(tuple(observed.branches), tuple(observed.worktrees), unmerged)
+
+
+async def archive(home: str, run_id: str) -> list[str]:
+    """Take the run's branches and worktrees away and keep its log. Returns the refs of what was saved."""
+    view = await view_run(home, run_id)
+    if view.state.run is not None and view.state.run.archived:
+        raise NothingToDo(f"run {run_id} is archived already")
+    async with opened(home, run_id, "archive") as workspace:
+        salvaged = await _clear(workspace)
+        await workspace.hands.run.append(RunArchived(salvaged=salvaged))
+    return salvaged
+
+
+async def reset(home: str, run_id: str) -> list[str]:
+    """Take everything of the run away, in the repository and at home. Returns the refs of what was saved."""
+    view = await view_run(home, run_id)
+    salvaged: list[str] = []
+    if _has_ground(view.state.run, run_folder(home, run_id)):
+        async with opened(home, run_id, "reset") as workspace:
+            salvaged = await _clear(workspace)
+    await FileStore(home).discard(run_id)
+    return salvaged
+
+
+def _has_ground(info: RunInfo | None, folder: str) -> bool:
+    """True when there may be something of the run in a repository, or of a repository in the run's folder."""
+    if info is None or info.repo is None:
+        return False
+    worktrees = (os.path.join(folder, "workspace"), os.path.join(folder, "tasks"))
+    return os.path.isdir(info.repo) or any(map(os.path.isdir, worktrees))
+
+
+async def _clear(workspace: Workspace) -> list[str]:
+    hands, run_id = workspace.hands, workspace.run_id
+    main = place_of(run_id).branch
+    observed = await observe(workspace.repository, run_id, hands.folder)
+    salvaged = [
+        await workspace.remove(os.path.basename(folder) if folder != place_of(run_id).folder else None)
+        for folder in observed.worktrees
+    ]
+    for name, seen in sorted(observed.branches.items(), key=lambda branch: branch[0] == main):  # the run's own last
+        into = main if name != main and main in observed.branches else None
+        effect = DeleteBranch(branch=name, commit=seen.commit, merged_into=into)
+        salvaged.append((await hands.perform(effect)).get("salvaged"))
+    await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/"))
+    return [ref for ref in salvaged if ref is not None]
