@@ -26,6 +26,10 @@ machine's, on this day, under the load named above.
   tasks; only the talk is ten times as long.
 - **Starting** spawns `.venv/bin/holdfast` and the bare interpreter in turn, output to `/dev/null`, bytecode
   compiled as `make setup` does it, the catalog warm, no `PYTHON…` variable set.
+- **Snapshots** are whole: that the folder is ours is checked, and a ref is written and synced. `git status` is
+  spawned as directly as can be, its output to `/dev/null`.
+- **Worktrees**: a run is opened (lock, repair, fold, fence, settle), its branches and worktrees are compared with
+  its log, and its sitting is ended; git processes are counted by git's own trace.
 - **Following**: both processes read the same monotonic clock; the follower looks at it when its line is flushed.
 """
 
