@@ -91,7 +91,7 @@ async def _worktrees(folder: str, rounds: int) -> list[Figure]:
             against=f"with {FEW}",
             spread=spread([many / few for many, few in zip(taken[MANY], taken[FEW], strict=True)]),
             target=Target("≤", MANY / FEW),
-            note=f"{_ms(taken[MANY])} and {processes[MANY]} git processes, against {_ms(taken[FEW])} and {processes[FEW]}",
+            note=f"{_ms(taken[MANY])}, {processes[MANY]} git processes, against {_ms(taken[FEW])}, {processes[FEW]}",
         )
     ]
 
