@@ -11,9 +11,14 @@ from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerg
 from holdfast.core.events.budget import BudgetSet, UsageRecorded
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.conversation import (
+    ConversationAttached,
+    ConversationDetached,
     ConversationOpened,
     ConversationStateChanged,
     ConversationTokenStored,
+    ModeChanged,
+    PermissionAnswered,
+    PermissionRequested,
     ToolCalled,
     ToolReturned,
     TurnEnded,
@@ -45,6 +50,7 @@ from holdfast.core.state import (
     EffectStatus,
     Issue,
     OpenMessage,
+    Permission,
     Plan,
     RunInfo,
     RunState,
@@ -233,11 +239,56 @@ def _conversation_token_stored(state: RunState, _: Line, event: ConversationToke
     _conversation(state, event.conversation).token = event.token
 
 
+@_on(ConversationAttached)
+def _conversation_attached(state: RunState, _: Line, event: ConversationAttached) -> None:
+    conversation = _conversation(state, event.conversation)
+    conversation.started = True
+    conversation.pid, conversation.start_time, conversation.boot_id = event.pid, event.start_time, event.boot_id
+
+
+@_on(ConversationDetached)
+def _conversation_detached(state: RunState, _: Line, event: ConversationDetached) -> None:
+    conversation = _conversation(state, event.conversation)
+    conversation.pid = conversation.start_time = conversation.boot_id = None
+
+
+@_on(ModeChanged)
+def _mode_changed(state: RunState, _: Line, event: ModeChanged) -> None:
+    _conversation(state, event.conversation).mode = event.mode
+
+
+@_on(PermissionRequested)
+def _permission_requested(state: RunState, _: Line, event: PermissionRequested) -> None:
+    turn = _conversation(state, event.conversation).turn
+    state.permissions[event.request] = Permission(
+        event.conversation,
+        event.title,
+        event.kind,
+        event.paths,
+        bytes(event.options).decode(),
+        event.fingerprint,
+        turn.turn if turn is not None else None,
+    )
+    if event.fingerprint is not None:
+        state.granted.pop(event.fingerprint, None)
+
+
+@_on(PermissionAnswered)
+def _permission_answered(state: RunState, _: Line, event: PermissionAnswered) -> None:
+    """An answer for a turn that is over is kept: the agent will ask again when it is back."""
+    asked = state.permissions.pop(event.request, None)
+    if asked is None or asked.fingerprint is None or event.option is None:
+        return
+    turn = _conversation(state, asked.conversation).turn
+    if turn is None or turn.turn != asked.turn:
+        state.granted[asked.fingerprint] = event.option
+
+
 @_on(TurnStarted)
 def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
     conversation = _conversation(state, event.conversation)
     conversation.turns += 1
-    conversation.turn = Turn(event.turn, started=line.ts)
+    conversation.turn = Turn(event.turn, started=line.ts, messages=event.messages)
 
 
 @_on(TurnEnded)

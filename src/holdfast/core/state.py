@@ -99,6 +99,7 @@ class Turn(msgspec.Struct):
     turn: str
     started: str | None = None
     calls: dict[str, str] = {}
+    messages: list[str] = []
 
 
 class Conversation(msgspec.Struct):
@@ -110,6 +111,23 @@ class Conversation(msgspec.Struct):
     turns: int = 0
     interrupted_turns: int = 0
     turn: Turn | None = None
+    started: bool = False  # an agent was there for it
+    pid: int | None = None
+    start_time: int | None = None
+    boot_id: str | None = None
+    mode: str | None = None
+
+
+class Permission(msgspec.Struct):
+    """What an agent asked, until the answer has reached it."""
+
+    conversation: str
+    title: str
+    kind: str | None = None
+    paths: list[str] = []
+    options: str = "[]"  # as JSON
+    fingerprint: str | None = None
+    turn: str | None = None
 
 
 class Effect(msgspec.Struct):
@@ -194,6 +212,8 @@ class RunState(msgspec.Struct):
     inbox_cursor: int = 0
     inbox_consumed: int = 0
     messages: dict[str, OpenMessage] = {}
+    permissions: dict[str, Permission] = {}
+    granted: dict[str, str] = {}  # answers by fingerprint, given while the agent was away
     repairs: list[str] = []
     malformed: list[Note] = []
     duplicates: list[Note] = []

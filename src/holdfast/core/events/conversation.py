@@ -30,10 +30,100 @@ class ConversationTokenStored(Event, frozen=True, kw_only=True):
     token: str | None
 
 
+class ConversationAttached(Event, frozen=True, kw_only=True):
+    """An agent's process is there for it, come by this rung of the ladder. `notice` is for the person to read."""
+
+    type: ClassVar[str] = "conversation.attached"
+    conversation: str
+    rung: str
+    notice: str | None = None
+    pid: int | None = None
+    start_time: int | None = None
+    boot_id: str | None = None
+    program: str | None = None
+    version: str | None = None
+
+
+class ConversationDetached(Event, frozen=True, kw_only=True):
+    """The agent's process is gone, or was sent away."""
+
+    type: ClassVar[str] = "conversation.detached"
+    conversation: str
+    reason: str | None = None
+
+
+class RungFailed(Event, frozen=True, kw_only=True):
+    """A way back into the conversation that did not hold, and why; the next one is tried."""
+
+    type: ClassVar[str] = "conversation.rung_failed"
+    conversation: str
+    rung: str
+    reason: str | None = None
+
+
+class ModeChanged(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "conversation.mode_changed"
+    conversation: str
+    mode: str
+
+
+class AgentPlanned(Event, frozen=True, kw_only=True):
+    """The agent's own list of what it is about to do; each replaces the one before."""
+
+    type: ClassVar[str] = "conversation.planned"
+    conversation: str
+    entries: msgspec.Raw = NOTHING
+
+
+class AgentMisbehaved(Event, frozen=True, kw_only=True):
+    """The agent did something that the protocol does not know; it was passed over."""
+
+    type: ClassVar[str] = "conversation.misbehaved"
+    conversation: str
+    what: str
+    detail: str | None = None
+    times: int = 1
+
+
+class PermissionRequested(Event, frozen=True, kw_only=True):
+    """The agent asks before it does something. The request outlives the agent, and can be answered meanwhile."""
+
+    type: ClassVar[str] = "permission.requested"
+    conversation: str
+    request: str
+    title: str
+    kind: str | None = None
+    call: str | None = None
+    paths: list[str] = []
+    options: msgspec.Raw = NOTHING
+    fingerprint: str | None = None
+
+
+class PermissionAnswered(Event, frozen=True, kw_only=True):
+    """`option` is the chosen one's id; None when nobody chose, and the agent was told so. `by` is who, or which rule."""
+
+    type: ClassVar[str] = "permission.answered"
+    request: str
+    option: str | None = None
+    by: str | None = None
+
+
+class ToolBlocked(Event, frozen=True, kw_only=True):
+    """A hook refused a tool call before it was made."""
+
+    type: ClassVar[str] = "tool.blocked"
+    conversation: str
+    tool: str
+    reason: str | None = None
+
+
 class TurnStarted(Event, frozen=True, kw_only=True):
+    """A prompt is about to be sent. `messages` are those of the inbox that are in it."""
+
     type: ClassVar[str] = "turn.started"
     conversation: str
     turn: str
+    messages: list[str] = []
 
 
 class TurnEnded(Event, frozen=True, kw_only=True):
@@ -51,13 +141,14 @@ class TurnInterrupted(Event, frozen=True, kw_only=True):
 
 
 class MessageRecorded(Event, frozen=True, kw_only=True):
-    """Something said: `speaker` is user, agent, thought or system."""
+    """Something said: `speaker` is user, agent, thought or system. `more` when it goes on in the next such event."""
 
     type: ClassVar[str] = "message.recorded"
     conversation: str
     speaker: str
     text: str
     turn: str | None = None
+    more: bool = False
 
 
 class ToolCalled(Event, frozen=True, kw_only=True):
@@ -67,6 +158,8 @@ class ToolCalled(Event, frozen=True, kw_only=True):
     tool: str
     turn: str | None = None
     input: msgspec.Raw = NOTHING
+    kind: str | None = None
+    locations: msgspec.Raw = NOTHING
 
 
 class ToolReturned(Event, frozen=True, kw_only=True):
@@ -77,12 +170,22 @@ class ToolReturned(Event, frozen=True, kw_only=True):
     call: str
     status: str = "completed"
     output: msgspec.Raw = NOTHING
+    content: msgspec.Raw = NOTHING
 
 
 FAMILY = (
     ConversationOpened,
     ConversationStateChanged,
     ConversationTokenStored,
+    ConversationAttached,
+    ConversationDetached,
+    RungFailed,
+    ModeChanged,
+    AgentPlanned,
+    AgentMisbehaved,
+    PermissionRequested,
+    PermissionAnswered,
+    ToolBlocked,
     TurnStarted,
     TurnEnded,
     TurnInterrupted,

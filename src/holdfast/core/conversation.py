@@ -1,0 +1,137 @@
+"""A conversation's states, whether it must be resumed, and by which way: all of it chosen here, without doing any."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from holdfast.leaf.errors import Denied
+
+
+class Phase(StrEnum):
+    """Where a conversation stands."""
+
+    CREATED = "created"
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING = "waiting_for_input"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+ACTIVE = frozenset({Phase.STARTING, Phase.RUNNING, Phase.WAITING})
+OVER = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED})
+
+_NEXT: dict[Phase, frozenset[Phase]] = {
+    Phase.CREATED: frozenset({Phase.STARTING, Phase.FAILED, Phase.CANCELLED}),
+    Phase.STARTING: frozenset({Phase.STARTING, Phase.RUNNING, Phase.WAITING, Phase.FAILED, Phase.CANCELLED}),
+    Phase.RUNNING: frozenset({Phase.STARTING, Phase.WAITING, *OVER}),
+    Phase.WAITING: frozenset({Phase.STARTING, Phase.RUNNING, *OVER}),
+    Phase.COMPLETED: frozenset(),
+    Phase.FAILED: frozenset(),
+    Phase.CANCELLED: frozenset(),
+}
+
+
+class WrongTransition(Denied):
+    """A conversation cannot go from where it is to there."""
+
+
+def must_go(conversation: str, now: str, then: Phase) -> None:
+    """That a conversation may go from one phase to another."""
+    if then not in _NEXT[Phase(now)]:
+        allowed = ", ".join(sorted(_NEXT[Phase(now)])) or "nowhere: it is over"
+        raise WrongTransition(f"conversation {conversation} is {now} and cannot become {then}; it can go to {allowed}")
+
+
+class Need(NamedTuple):
+    """Whether a conversation must be resumed before it can be spoken to, and why (not)."""
+
+    resume: bool
+    reason: str
+
+
+class Seen(NamedTuple):
+    """What is known of a conversation's agent. `started` when one was ever spawned for it."""
+
+    running: bool
+    recently: bool
+    started: bool
+
+
+def needs_resume(phase: str, token: str | None, seen: Seen) -> Need:
+    """The four cases, and the three in which there is nothing to resume."""
+    if seen.running:
+        return Need(False, "agent_running")
+    if phase in OVER:
+        return Need(False, f"conversation_{phase}")
+    if seen.recently:
+        return Need(False, "stale_execution")
+    if phase not in ACTIVE:
+        return Need(False, "not_started")
+    if token is not None:
+        return Need(True, "agent_not_running")
+    return Need(True, "agent_not_running_fresh_start") if seen.started else Need(False, "not_started")
+
+
+class Rung(StrEnum):
+    """A way back into a conversation, the best first."""
+
+    REATTACH = "reattach"
+    RESUME = "session/resume"
+    LOAD = "session/load"
+    INJECT = "history injection"
+    FRESH = "fresh"
+
+
+class Ability(NamedTuple):
+    """What an agent says it can do, and what a probe of it showed: True, False, or None when nobody looked."""
+
+    says: bool
+    showed: bool | None = None
+
+    @property
+    def trusted(self) -> bool:
+        return self.says and self.showed is not False
+
+
+def ladder(token: str | None, *, resume: Ability, load: Ability, alive: bool, history: bool) -> list[Rung]:
+    """The rungs to try, in this order. The last always holds."""
+    tried = {
+        Rung.REATTACH: alive,
+        Rung.RESUME: token is not None and resume.trusted,
+        Rung.LOAD: token is not None and load.trusted,
+        Rung.INJECT: history,
+        Rung.FRESH: True,
+    }
+    return [rung for rung, possible in tried.items() if possible]
+
+
+class AfterInterruption(StrEnum):
+    """What to do with a turn that was cut off."""
+
+    CONTINUE = "continue"
+    RETRY = "retry"
+    ASK = "ask"
+
+
+def prompt_after_interruption(policy: AfterInterruption, request: str, calls: Iterable[str]) -> str | None:
+    """What to say to an agent whose turn was cut off; None when a person is to say it.
+
+    The request is restated: some agents forget the message of a turn in which they were killed.
+    """
+    if policy is AfterInterruption.ASK:
+        return None
+    if policy is AfterInterruption.RETRY:
+        return request
+    cut = [f"- {call}" for call in calls]
+    told = ["", "These tool calls were cut off; whether they took effect is not known:", *cut] if cut else []
+    return "\n".join(
+        [
+            "Your last turn was interrupted before it ended. Look at what is done already, do not do it again, and go on.",
+            *told,
+            "",
+            "The request was:",
+            request,
+        ]
+    )

@@ -1,0 +1,78 @@
+"""What an agent may do without asking: a policy and its rules, decided without side effects."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import msgspec
+
+READS = frozenset({"read", "search", "think"})
+
+
+class Policy(StrEnum):
+    ASK = "ask"
+    ALLOW_READS = "allow-reads"
+    ALLOW_ALL = "allow-all"
+    DENY_ALL = "deny-all"
+
+
+class Verdict(StrEnum):
+    ALLOW = "allow"
+    DENY = "deny"
+    ASK = "ask"
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Applies to tools by kind or title, and to paths relative to the worktree; both are patterns such as `src/*`.
+
+    A rule about paths applies when all the paths of a call match, so that an `allow` is never wider than it says; a `deny`
+    already when one does.
+    """
+
+    then: Verdict
+    tool: str = "*"
+    path: str | None = None
+
+
+class Wish(NamedTuple):
+    """What a tool call is about to do. Paths are relative to the worktree; one outside begins with `..` or `/`."""
+
+    kind: str
+    title: str
+    paths: tuple[str, ...] = ()
+
+
+class Ruling(NamedTuple):
+    verdict: Verdict
+    because: str
+
+
+def judge(wish: Wish, policy: Policy, rules: Sequence[Rule] = ()) -> Ruling:
+    """The first rule that applies decides; then the policy."""
+    for number, rule in enumerate(rules, 1):
+        if _applies(rule, wish):
+            return Ruling(rule.then, f"rule {number}")
+    match policy:
+        case Policy.ALLOW_ALL:
+            return Ruling(Verdict.ALLOW, f"policy {policy}")
+        case Policy.DENY_ALL:
+            return Ruling(Verdict.DENY, f"policy {policy}")
+        case Policy.ALLOW_READS if wish.kind in READS and not any(map(_is_outside, wish.paths)):
+            return Ruling(Verdict.ALLOW, f"policy {policy}")
+        case _:
+            return Ruling(Verdict.ASK, f"policy {policy}")
+
+
+def _applies(rule: Rule, wish: Wish) -> bool:
+    if not (fnmatchcase(wish.kind, rule.tool) or fnmatchcase(wish.title, rule.tool)):
+        return False
+    pattern = rule.path
+    if pattern is None:
+        return True
+    matches = [fnmatchcase(path, pattern) for path in wish.paths]
+    return any(matches) if rule.then is Verdict.DENY else bool(matches) and all(matches)
+
+
+def _is_outside(path: str) -> bool:
+    return path.startswith(("/", "..")) and not path.startswith("...")
