@@ -128,7 +128,7 @@ def prompt_after_interruption(policy: AfterInterruption, request: str, calls: It
     told = ["", "These tool calls were cut off; whether they took effect is not known:", *cut] if cut else []
     return "\n".join(
         [
-            "Your last turn was interrupted before it ended. Look at what is done already, do not do it again, and go on.",
+            "Your last turn was interrupted before it ended. Look at what is done, do not repeat it, and go on.",
             *told,
             "",
             "The request was:",

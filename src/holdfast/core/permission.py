@@ -26,8 +26,8 @@ class Verdict(StrEnum):
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Applies to tools by kind or title, and to paths relative to the worktree; both are patterns such as `src/*`.
 
-    A rule about paths applies when all the paths of a call match, so that an `allow` is never wider than it says; a `deny`
-    already when one does.
+    A rule about paths applies when all the paths of a call match, so that an `allow` is never wider than it says;
+    a `deny` already when one does.
     """
 
     then: Verdict

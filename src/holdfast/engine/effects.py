@@ -30,10 +30,8 @@ from holdfast.git.effects import (
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import Denied, HoldfastError
 from holdfast.leaf.ids import new_effect_id
-from holdfast.leaf.process import end, lineage, marked
+from holdfast.leaf.process import RUN_MARK, end, lineage, marked
 from holdfast.store.run import OwnedRun
-
-RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
 
 
 class Settled(NamedTuple):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.state import BranchStatus, RunInfo
 from holdfast.core.workspace import Place, place_of
-from holdfast.engine.effects import RUN_MARK, Hands, Settled
+from holdfast.engine.effects import Hands, Settled
 from holdfast.git.effects import (
     BringConflicts,
     CommitTask,
@@ -25,6 +25,7 @@ from holdfast.git.repository import Repository, find_repository
 from holdfast.git.worktree import Worktree
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo
 from holdfast.leaf.ids import new_run_id, slug_of
+from holdfast.leaf.process import RUN_MARK
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from holdfast.store.run import open_run

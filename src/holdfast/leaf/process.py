@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
+RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
+CONVERSATION_MARK = "HOLDFAST_CONVERSATION"  # the same, for those of one agent
+
 _PARENT_FIELD, _STARTTIME_FIELD = 1, 19  # counted from the state, the first field after "(comm)" in /proc/<pid>/stat
 
 
@@ -50,6 +53,13 @@ def lineage() -> set[int]:
     return found
 
 
+def has_mark(pid: int, name: str) -> bool:
+    """True when a process inherited this environment variable, whatever its value."""
+    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+        return any(entry.startswith(f"{name}=".encode()) for entry in file.read().split(b"\0"))
+    return False
+
+
 def marked(name: str, value: str) -> list[ProcessIdentity]:
     """Every process that inherited this environment variable: how a tree is found again when its root is gone."""
     wanted = f"{name}={value}".encode()
@@ -59,6 +69,16 @@ def marked(name: str, value: str) -> list[ProcessIdentity]:
             if wanted in file.read().split(b"\0"):
                 found.append(identify(pid))
     return [process for process in found if process is not None]
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes whose parent is this one."""
+    found = []
+    for candidate in _pids():
+        fields = _fields(candidate)
+        if fields is not None and int(fields[_PARENT_FIELD]) == pid:
+            found.append(candidate)
+    return found
 
 
 def end(processes: Iterable[ProcessIdentity], patience: float = 10.0) -> list[ProcessIdentity]:
@@ -96,13 +116,20 @@ def has_open(path: str) -> bool:
 
 def at_work_in(folder: str, program: str) -> list[int]:
     """The processes of this program that stand in a folder, or below it."""
-    inside = os.path.realpath(folder)
     found = []
     for pid in _pids():
         with suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-            if file.read().strip() == program and f"{os.readlink(f'/proc/{pid}/cwd')}/".startswith(f"{inside}/"):
+            if file.read().strip() == program and works_in(pid, folder):
                 found.append(pid)
     return found
+
+
+def works_in(pid: int, folder: str) -> bool:
+    """True when a process stands in a folder, or below it."""
+    try:
+        return f"{os.readlink(f'/proc/{pid}/cwd')}/".startswith(f"{os.path.realpath(folder)}/")
+    except OSError:
+        return False
 
 
 def _pids() -> Iterator[int]:

@@ -100,7 +100,7 @@ class PermissionRequested(Event, frozen=True, kw_only=True):
 
 
 class PermissionAnswered(Event, frozen=True, kw_only=True):
-    """`option` is the chosen one's id; None when nobody chose, and the agent was told so. `by` is who, or which rule."""
+    """`option` is the id of the chosen one; None when nobody chose. `by` is who did, or which rule."""
 
     type: ClassVar[str] = "permission.answered"
     request: str

@@ -1,0 +1,138 @@
+"""Our side of the protocol: what an agent may ask of us, inside its worktree and with the host's consent."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from acp import RequestError
+from acp.schema import (
+    AllowedOutcome,
+    CreateTerminalResponse,
+    DeniedOutcome,
+    EnvVariable,
+    KillTerminalResponse,
+    PermissionOption,
+    ReadTextFileResponse,
+    ReleaseTerminalResponse,
+    RequestPermissionResponse,
+    TerminalExitStatus,
+    TerminalOutputResponse,
+    ToolCallUpdate,
+    WaitForTerminalExitResponse,
+    WriteTextFileResponse,
+)
+
+from holdfast.agents.confined import read_text, write_text
+from holdfast.agents.terminals import Terminals
+from holdfast.leaf.errors import HoldfastError
+
+
+class Asked(NamedTuple):
+    """An agent asks before it does something."""
+
+    call: str
+    title: str
+    kind: str
+    paths: tuple[str, ...]
+    options: tuple[tuple[str, str, str], ...]  # id, name, kind
+    input: object
+
+
+class Host(Protocol):
+    """Who decides for the agent."""
+
+    async def permit(self, asked: Asked) -> str | None:
+        """The id of the chosen option; None when nobody chose."""
+        ...
+
+    async def veto(self, tool: str, kind: str, paths: Sequence[str]) -> str | None:
+        """Why a tool call is blocked; None when it may go on."""
+        ...
+
+
+class ClientSide:
+    """Our side of the protocol: what an agent may ask of us."""
+
+    def __init__(self, cwd: str, host: Host, terminals: Terminals) -> None:
+        self._cwd = cwd
+        self._host = host
+        self._terminals = terminals
+
+    async def request_permission(
+        self, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
+    ) -> RequestPermissionResponse:
+        asked = Asked(
+            call=tool_call.tool_call_id,
+            title=tool_call.title or tool_call.kind or "a tool",
+            kind=tool_call.kind or "other",
+            paths=tuple(location.path for location in tool_call.locations or ()),
+            options=tuple((option.option_id, option.name, str(option.kind)) for option in options),
+            input=tool_call.raw_input,
+        )
+        chosen = await self._host.permit(asked)
+        if chosen is None:
+            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
+
+    async def session_update(self, **_: Any) -> None:
+        """Never called: updates are taken off before they come here."""
+
+    async def read_text_file(
+        self, path: str, line: int | None = None, limit: int | None = None, **_: Any
+    ) -> ReadTextFileResponse:
+        await self._must_be_allowed("read_text_file", "read", path)
+        return ReadTextFileResponse(content=_translated(read_text, self._cwd, path, line, limit))
+
+    async def write_text_file(self, path: str, content: str, **_: Any) -> WriteTextFileResponse:
+        await self._must_be_allowed("write_text_file", "edit", path)
+        _translated(write_text, self._cwd, path, content)
+        return WriteTextFileResponse()
+
+    async def create_terminal(
+        self,
+        command: str,
+        args: list[str] | None = None,
+        env: list[EnvVariable] | None = None,
+        cwd: str | None = None,
+        output_byte_limit: int | None = None,
+        **_: Any,
+    ) -> CreateTerminalResponse:
+        await self._must_be_allowed(" ".join((command, *(args or ()))), "execute")
+        given: Mapping[str, str] = {variable.name: variable.value for variable in env or ()}
+        try:
+            name = await self._terminals.create(command, args or [], cwd, given, output_byte_limit)
+        except HoldfastError as error:
+            raise RequestError.invalid_params({"details": str(error)}) from None
+        return CreateTerminalResponse(terminal_id=name)
+
+    async def terminal_output(self, terminal_id: str, **_: Any) -> TerminalOutputResponse:
+        found = _translated(self._terminals.__getitem__, terminal_id).output()
+        over = found.code is not None or found.signal is not None
+        status = TerminalExitStatus(exit_code=found.code, signal=found.signal) if over else None
+        return TerminalOutputResponse(output=found.text, truncated=found.truncated, exit_status=status)
+
+    async def wait_for_terminal_exit(self, terminal_id: str, **_: Any) -> WaitForTerminalExitResponse:
+        found = await _translated(self._terminals.__getitem__, terminal_id).exited()
+        return WaitForTerminalExitResponse(exit_code=found.code, signal=found.signal)
+
+    async def kill_terminal(self, terminal_id: str, **_: Any) -> KillTerminalResponse:
+        await _translated(self._terminals.__getitem__, terminal_id).kill()
+        return KillTerminalResponse()
+
+    async def release_terminal(self, terminal_id: str, **_: Any) -> ReleaseTerminalResponse:
+        await self._terminals.release(terminal_id)
+        return ReleaseTerminalResponse()
+
+    async def _must_be_allowed(self, tool: str, kind: str, *paths: str) -> None:
+        why = await self._host.veto(tool, kind, paths)
+        if why is not None:
+            raise RequestError(-32000, f"blocked: {why}")
+
+
+def _translated(ask: Any, *arguments: Any) -> Any:
+    """Our errors as the protocol's."""
+    try:
+        return ask(*arguments)
+    except FileNotFoundError as error:
+        raise RequestError(-32002, f"there is no {error.filename}") from None
+    except (HoldfastError, OSError) as error:
+        raise RequestError.invalid_params({"details": str(error)}) from None

@@ -1,0 +1,269 @@
+"""Speaking ACP to one agent process: every call has a deadline, and every way to die ends in one of three errors.
+
+`AgentDied`: its process is gone, or it hung up. `AgentSilent`: it did not answer in time. `AgentRefused`: it said no.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, TypeVar
+
+from acp import PROTOCOL_VERSION, ClientSideConnection, RequestError
+from acp.schema import (
+    AgentCapabilities,
+    AudioContentBlock,
+    ClientCapabilities,
+    EmbeddedResourceContentBlock,
+    FileSystemCapabilities,
+    ImageContentBlock,
+    Implementation,
+    McpServerStdio,
+    ResourceContentBlock,
+    TextContentBlock,
+)
+
+from holdfast import __version__
+from holdfast.agents.client import ClientSide, Host
+from holdfast.agents.frames import Scribe
+from holdfast.agents.terminals import Terminals
+from holdfast.agents.transport import Transport
+from holdfast.agents.tree import Launch, Tree, grown
+from holdfast.leaf.errors import HoldfastError, TimedOut
+
+T = TypeVar("T")
+Content = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+
+_LAST_WORDS = 2.0  # seconds for what a dead agent left in the pipe
+
+
+class AgentDied(HoldfastError):
+    """Its process is gone, or it hung up."""
+
+
+class AgentSilent(TimedOut):
+    """It did not answer in time."""
+
+
+class AgentRefused(HoldfastError):
+    """It said no. `code` and `data` are the protocol's."""
+
+    def __init__(self, what: str, code: int, message: str, data: object) -> None:
+        super().__init__(f"the agent refused {what}: {message} ({code})")
+        self.code = code
+        self.data = data
+
+
+class Deadlines(NamedTuple):
+    """In seconds. A turn may last as long as it likes while the agent says something now and then."""
+
+    start: float = 60.0
+    session: float = 60.0
+    silence: float = 1800.0
+    cancel: float = 15.0
+
+
+class Greeting(NamedTuple):
+    """What an agent says of itself."""
+
+    program: str | None
+    version: str | None
+    load: bool
+    resume: bool
+    fork: bool
+    sessions: bool
+    close: bool
+    logins: tuple[str, ...]
+    capabilities: AgentCapabilities
+
+
+class Opened(NamedTuple):
+    """A session of the agent's. `replayed` counts what it told of earlier turns, which nobody wrote down."""
+
+    session: str
+    modes: tuple[str, ...]
+    replayed: int = 0
+
+
+class Ended(NamedTuple):
+    """How a turn ended, and what it cost by the agent's account."""
+
+    reason: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Agent:
+    """A connection to a living agent."""
+
+    def __init__(self, tree: Tree, scribe: Scribe, launch: Launch, host: Host, deadlines: Deadlines) -> None:
+        self.tree = tree
+        self.scribe = scribe
+        self._cwd = launch.cwd
+        self._deadlines = deadlines
+        self._replayed: int | None = None
+        self._transport = Transport(tree, self._told, scribe.odd)
+        self.terminals = Terminals(launch.cwd, launch.mark, launch.environment)
+        client: Any = ClientSide(launch.cwd, host, self.terminals)
+        self._connection = ClientSideConnection(client, self._transport)
+        self._last = 0.0
+
+    async def greet(self) -> Greeting:
+        offered = ClientCapabilities(
+            fs=FileSystemCapabilities(read_text_file=True, write_text_file=True), terminal=True
+        )
+        about = Implementation(name="holdfast", title="Holdfast", version=__version__)
+        call = self._connection.initialize(PROTOCOL_VERSION, client_capabilities=offered, client_info=about)
+        said = await self._within("initialize", call, self._deadlines.start)
+        can = said.agent_capabilities or AgentCapabilities()
+        sessions = can.session_capabilities
+        return Greeting(
+            program=said.agent_info.name if said.agent_info is not None else None,
+            version=said.agent_info.version if said.agent_info is not None else None,
+            load=bool(can.load_session),
+            resume=sessions is not None and sessions.resume is not None,
+            fork=sessions is not None and sessions.fork is not None,
+            sessions=sessions is not None and sessions.list is not None,
+            close=sessions is not None and sessions.close is not None,
+            logins=tuple(method.id for method in said.auth_methods or ()),
+            capabilities=can,
+        )
+
+    async def log_in(self, method: str) -> None:
+        await self._within("authenticate", self._connection.authenticate(method), self._deadlines.session)
+
+    async def new(self, servers: Sequence[McpServerStdio] = ()) -> Opened:
+        call = self._connection.new_session(self._cwd, mcp_servers=list(servers))
+        said = await self._within("session/new", call, self._deadlines.session)
+        return Opened(said.session_id, _modes(said.modes))
+
+    async def resume(self, session: str, servers: Sequence[McpServerStdio] = ()) -> Opened:
+        call = self._connection.resume_session(session, self._cwd, mcp_servers=list(servers))
+        return await self._returned("session/resume", call, session)
+
+    async def load(self, session: str, servers: Sequence[McpServerStdio] = ()) -> Opened:
+        call = self._connection.load_session(self._cwd, session, mcp_servers=list(servers))
+        return await self._returned("session/load", call, session)
+
+    async def knows(self, session: str) -> bool:
+        """True when the agent lists this session among its own."""
+        cursor = None
+        while True:
+            call = self._connection.list_sessions(cwd=self._cwd, cursor=cursor)
+            said = await self._within("session/list", call, self._deadlines.session)
+            if any(one.session_id == session for one in said.sessions):
+                return True
+            cursor = said.next_cursor
+            if not cursor:
+                return False
+
+    async def prompt(self, session: str, content: Sequence[Content]) -> Ended:
+        """One turn. It may last, but not in silence."""
+        call = asyncio.ensure_future(self._connection.prompt(session, list(content)))
+        try:
+            said = await self._while_it_speaks("session/prompt", call)
+        finally:
+            call.cancel()
+        usage = said.usage
+        spent = (usage.input_tokens or 0, usage.output_tokens or 0) if usage is not None else (0, 0)
+        return Ended(str(said.stop_reason), *spent)
+
+    async def cancel(self, session: str) -> None:
+        await self._within("session/cancel", self._connection.cancel(session), self._deadlines.cancel)
+
+    async def set_mode(self, session: str, mode: str) -> None:
+        call = self._connection.set_session_mode(session, mode)
+        await self._within("session/set_mode", call, self._deadlines.session)
+
+    async def set_option(self, session: str, name: str, value: str | bool) -> None:
+        call = self._connection.set_config_option(name, session, value)
+        await self._within("session/set_config_option", call, self._deadlines.session)
+
+    async def close_session(self, session: str) -> None:
+        await self._within("session/close", self._connection.close_session(session), self._deadlines.session)
+
+    async def close(self) -> None:
+        await self.terminals.close()
+        await self.tree.end()
+        await self._connection.close()
+
+    async def _returned(self, what: str, call: Awaitable[Any], session: str) -> Opened:
+        """A session that comes back. What the agent tells of the past is not written again: the log has it."""
+        self._replayed = 0
+        try:
+            said = await self._within(what, call, self._deadlines.session)
+            return Opened(session, _modes(getattr(said, "modes", None)), self._replayed)
+        finally:
+            self._replayed = None
+
+    async def _told(self, _: str, update: dict[str, Any]) -> None:
+        self._last = asyncio.get_running_loop().time()
+        if self._replayed is None:
+            await self.scribe.update(update)
+        else:
+            self._replayed += 1
+
+    async def _while_it_speaks(self, what: str, call: "asyncio.Future[T]") -> T:
+        """Wait as long as something comes at least now and then."""
+        loop = asyncio.get_running_loop()
+        self._last = loop.time()
+        while True:
+            left = self._last + self._deadlines.silence - loop.time()
+            if left <= 0:
+                raise AgentSilent(f"the agent said nothing for {self._deadlines.silence:.0f} s in {what}")
+            answered = await self._settled(what, call, left)
+            if answered:
+                return await _outcome(what, call)
+
+    async def _within(self, what: str, call: Awaitable[T], limit: float) -> T:
+        future = asyncio.ensure_future(call)
+        try:
+            if not await self._settled(what, future, limit):
+                raise AgentSilent(f"the agent did not answer {what} within {limit:.0f} s")
+            return await _outcome(what, future)
+        finally:
+            future.cancel()
+
+    async def _settled(self, what: str, call: "asyncio.Future[T]", limit: float) -> bool:
+        """True when the call has an outcome, False when the time is up; `AgentDied` when the agent is dead."""
+        death = asyncio.ensure_future(self.tree.death())
+        try:
+            waiting: set[asyncio.Future[Any]] = {call, death}
+            await asyncio.wait(waiting, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            if death.done() and not call.done():
+                await asyncio.wait({call}, timeout=_LAST_WORDS)
+                if not call.done():
+                    raise AgentDied(f"the agent died in {what}: {death.result()}")
+            if call.done() and isinstance(call.exception(), ConnectionError):
+                how = await self._how_it_ended()
+                raise AgentDied(f"the agent died in {what}: {how}")
+            return call.done()
+        finally:
+            death.cancel()
+
+    async def _how_it_ended(self) -> str:
+        try:
+            return await asyncio.wait_for(self.tree.death(), _LAST_WORDS)
+        except TimeoutError:
+            return "it hung up, and lives on"
+
+
+async def _outcome(what: str, call: "asyncio.Future[T]") -> T:
+    try:
+        return await call
+    except RequestError as error:
+        raise AgentRefused(what, error.code, str(error), error.data) from None
+
+
+@asynccontextmanager
+async def speaking(launch: Launch, scribe: Scribe, host: Host, deadlines: Deadlines) -> AsyncIterator[Agent]:
+    """Start an agent and speak to it; afterwards nothing of it is alive."""
+    async with grown(launch) as tree:
+        agent = Agent(tree, scribe, launch, host, deadlines)
+        try:
+            yield agent
+        finally:
+            await asyncio.shield(agent.close())
+
+
+def _modes(modes: Any) -> tuple[str, ...]:
+    return tuple(mode.id for mode in modes.available_modes) if modes is not None else ()

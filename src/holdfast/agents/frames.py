@@ -1,0 +1,213 @@
+"""What an agent tells, as events. Streamed text is gathered before it is stored, and shown at once as hints.
+
+Text is written when something else comes, when there is enough of it, or when it has waited long enough; so the log is
+hardly longer than what was said, and a crash of ours loses a few seconds of talk at the most.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from holdfast.core.events import Event
+from holdfast.core.events.base import NOTHING
+from holdfast.core.events.budget import UsageRecorded
+from holdfast.core.events.conversation import (
+    AgentMisbehaved,
+    AgentPlanned,
+    MessageRecorded,
+    ModeChanged,
+    ToolCalled,
+    ToolReturned,
+)
+
+ENOUGH = 8_192  # characters of text that are written together
+PATIENCE = 5.0  # seconds that text waits for more
+
+_SPEAKERS = {"agent_message_chunk": "agent", "agent_thought_chunk": "thought", "user_message_chunk": "user"}
+_OVER = frozenset({"completed", "failed"})
+_QUIET = frozenset({"available_commands_update", "session_info_update", "config_option_update"})
+_NAMED_ODD = 20  # different oddities of one kind that are told of one by one
+
+Store = Callable[..., Awaitable[None]]
+Hint = Callable[[str, str], None]
+Clock = Callable[[], float]
+
+
+class Scribe:
+    """Writes down what one agent does in one conversation."""
+
+    def __init__(self, conversation: str, store: Store, hint: Hint, clock: Clock = time.monotonic) -> None:
+        """`store` makes events durable; `hint` shows text as it comes, to whoever looks."""
+        self._conversation = conversation
+        self._store = store
+        self._hint = hint
+        self._clock = clock
+        self._speaker: str | None = None
+        self._text: list[str] = []
+        self._length = 0
+        self._since = 0.0
+        self._calls: dict[str, dict[str, Any]] = {}
+        self._plan: bytes | None = None
+        self._spent = (0, 0, 0.0)
+        self._odd: dict[str, int] = {}
+        self.turn: str | None = None
+
+    async def update(self, update: dict[str, Any]) -> None:
+        kind = update.get("sessionUpdate")
+        if kind in _SPEAKERS:
+            await self._say(_SPEAKERS[kind], _text_of(update.get("content")))
+            return
+        events = self._translated(str(kind), update)
+        if events:
+            await self.flush(*events)
+
+    async def flush(self, *after: Event, ended: bool = True) -> None:
+        """Write what was gathered, and then these events, together. `ended` when the message is over with that."""
+        events = [*self._gathered(ended=ended), *after]
+        if events:
+            await self._store(*events)
+
+    async def odd(self, what: str, detail: str) -> None:
+        """Something that is no message. The first few of a kind are told of, then only their number."""
+        count = self._odd[what] = self._odd.get(what, 0) + 1
+        if count <= _NAMED_ODD:
+            await self.flush(AgentMisbehaved(conversation=self._conversation, what=what, detail=detail))
+
+    def cut_off(self) -> list[Event]:
+        """What is left when the agent is dead: its last words, calls that never came back, and oddities uncounted."""
+        events: list[Event] = self._gathered(ended=True)
+        events += [
+            ToolReturned(conversation=self._conversation, call=call, status="interrupted") for call in self._calls
+        ]
+        events += [
+            AgentMisbehaved(conversation=self._conversation, what=what, times=count - _NAMED_ODD)
+            for what, count in self._odd.items()
+            if count > _NAMED_ODD
+        ]
+        self._calls.clear()
+        self._odd.clear()
+        return events
+
+    async def _say(self, speaker: str, text: str) -> None:
+        if speaker == "user":
+            return  # our own words, said back to us
+        if speaker != self._speaker:
+            await self.flush()
+            self._speaker = speaker
+        if not self._text:
+            self._since = self._clock()
+        self._text.append(text)
+        self._length += len(text)
+        self._hint(speaker, text)
+        if self._length >= ENOUGH or self._clock() - self._since >= PATIENCE:
+            await self.flush(ended=False)
+
+    def _gathered(self, *, ended: bool) -> list[Event]:
+        speaker, text = self._speaker, "".join(self._text)
+        self._text.clear()
+        self._length = 0
+        if ended:
+            self._speaker = None
+        if speaker is None or not text:
+            return []
+        return [
+            MessageRecorded(conversation=self._conversation, speaker=speaker, text=text, turn=self.turn, more=not ended)
+        ]
+
+    def _translated(self, kind: str, update: dict[str, Any]) -> list[Event]:
+        match kind:
+            case "tool_call":
+                return self._called(update)
+            case "tool_call_update":
+                return self._changed(update)
+            case "plan":
+                return self._planned(update.get("entries"))
+            case "current_mode_update":
+                return [ModeChanged(conversation=self._conversation, mode=str(update.get("currentModeId")))]
+            case "usage_update":
+                return self._used(update)
+            case _ if kind in _QUIET:
+                return []
+            case _:
+                return [
+                    AgentMisbehaved(
+                        conversation=self._conversation, what=f"an unknown update, {kind}", detail=str(update)[:200]
+                    )
+                ]
+
+    def _called(self, update: dict[str, Any]) -> list[Event]:
+        call = str(update.get("toolCallId"))
+        known = self._calls.get(call)
+        if known is not None:
+            return self._changed(update)
+        self._calls[call] = update
+        called = ToolCalled(
+            conversation=self._conversation,
+            call=call,
+            tool=str(update.get("title") or update.get("kind") or "tool"),
+            turn=self.turn,
+            input=_raw(update.get("rawInput")),
+            kind=_word(update.get("kind")),
+            locations=_raw(update.get("locations")),
+        )
+        return [called, *self._returned(call, update)]
+
+    def _changed(self, update: dict[str, Any]) -> list[Event]:
+        """Only how a call ends is written; what it shows on the way is gathered."""
+        call = str(update.get("toolCallId"))
+        if call not in self._calls:
+            return self._called(update)
+        merged = self._calls[call]
+        merged.update({name: value for name, value in update.items() if value is not None})
+        return self._returned(call, merged)
+
+    def _returned(self, call: str, update: dict[str, Any]) -> list[Event]:
+        if update.get("status") not in _OVER:
+            return []
+        self._calls.pop(call, None)
+        return [
+            ToolReturned(
+                conversation=self._conversation,
+                call=call,
+                status=str(update["status"]),
+                output=_raw(update.get("rawOutput")),
+                content=_raw(update.get("content")),
+            )
+        ]
+
+    def _planned(self, entries: object) -> list[Event]:
+        encoded = msgspec.json.encode(entries)
+        if encoded == self._plan:
+            return []
+        self._plan = encoded
+        return [AgentPlanned(conversation=self._conversation, entries=msgspec.Raw(encoded))]
+
+    def _used(self, update: dict[str, Any]) -> list[Event]:
+        """What was spent in all, by the agent's account; what is written is what came since."""
+        cost = update.get("cost")
+        dollars = float(cost.get("amount") or 0) if isinstance(cost, dict) and cost.get("currency") == "USD" else 0.0
+        before = self._spent[2]
+        self._spent = (*self._spent[:2], max(dollars, before))
+        if dollars <= before:
+            return []
+        return [UsageRecorded(dollars=dollars - before, conversation=self._conversation)]
+
+
+def _text_of(content: object) -> str:
+    """The text of a block of content; of any other kind, what it is."""
+    if not isinstance(content, dict):
+        return ""
+    if content.get("type") == "text":
+        return str(content.get("text", ""))
+    named = content.get("uri") or content.get("name") or content.get("mimeType") or ""
+    return f"[{content.get('type', 'something')} {named}]".replace(" ]", "]")
+
+
+def _raw(value: object) -> msgspec.Raw:
+    return NOTHING if value is None else msgspec.Raw(msgspec.json.encode(value))
+
+
+def _word(value: object) -> str | None:
+    return str(value) if value is not None else None

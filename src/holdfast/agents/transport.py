@@ -1,0 +1,100 @@
+"""The pipe to an agent, with its updates taken off it in the order of their arrival.
+
+The protocol's library runs each notification as a task of its own, and so loses their order. Here they never reach it:
+what an agent tells goes to `tell`, one after the other, before the next line is read. So an answer comes after all that
+was said before it, and an agent that floods us waits for us, not in our memory.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from holdfast.agents.tree import Tree
+
+LONGEST = 64 * 1024 * 1024  # bytes of one frame; what is longer is no message
+
+Told = Callable[[str, dict[str, Any]], Awaitable[None]]
+Odd = Callable[[str, str], Awaitable[None]]
+
+_decode = msgspec.json.Decoder().decode
+
+
+class Transport:
+    """Lines of JSON over a process's stdin and stdout, as the library wants them."""
+
+    def __init__(self, tree: Tree, tell: Told, odd: Odd) -> None:
+        """`tell` gets the session and the update; `odd` what was no message, and a piece of it."""
+        self._tree = tree
+        self._tell = tell
+        self._odd = odd
+        self.seen = 0
+
+    async def send(self, message: dict[str, Any]) -> None:
+        try:
+            self._tree.stdin.write(json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
+            await self._tree.stdin.drain()
+        except (OSError, RuntimeError) as error:
+            raise ConnectionError(f"the agent takes no more: {error}") from error
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next request or answer; None when the agent has nothing more to say."""
+        while (line := await self._line()) is not None:
+            message = await self._message(line)
+            if message is None:
+                continue
+            self.seen += 1
+            if message.get("method") == "session/update" and "id" not in message:
+                await self._update(message)
+                continue
+            return message
+        return None
+
+    async def close(self) -> None:
+        self._tree.stdin.close()
+
+    async def _update(self, message: dict[str, Any]) -> None:
+        params = message.get("params")
+        update = params.get("update") if isinstance(params, dict) else None
+        if not isinstance(params, dict) or not isinstance(update, dict) or not isinstance(params.get("sessionId"), str):
+            await self._odd("an update without a session", str(message)[:200])
+            return
+        await self._tell(params["sessionId"], update)
+
+    async def _message(self, line: bytes) -> dict[str, Any] | None:
+        text = line.strip()
+        if not text:
+            return None
+        try:
+            message = _decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            await self._odd(f"a line that is no JSON ({error})", text[:200].decode(errors="replace"))
+            return None
+        if not isinstance(message, dict):
+            await self._odd("a line that is no message", text[:200].decode(errors="replace"))
+            return None
+        return message
+
+    async def _line(self) -> bytes | None:
+        """A whole line, however many reads it takes; too long a one is passed over, and told of."""
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            try:
+                pieces.append(await self._tree.stdout.readuntil(b"\n"))
+                break
+            except asyncio.LimitOverrunError as error:
+                piece = await self._tree.stdout.readexactly(error.consumed)
+                size += len(piece)
+                if size <= LONGEST:
+                    pieces.append(piece)
+            except asyncio.IncompleteReadError as error:
+                if error.partial:
+                    await self._odd("half a line at its end", error.partial[:200].decode(errors="replace"))
+                return None
+        if size > LONGEST:
+            await self._odd(f"a line of {size:,} bytes", pieces[0][:200].decode(errors="replace"))
+            return b""
+        return b"".join(pieces)
