@@ -103,8 +103,9 @@ class Agent:
         self._replayed: int | None = None
         self._transport = Transport(tree, self._told, scribe.odd)
         self.terminals = Terminals(launch.cwd, launch.mark, launch.environment)
-        client: Any = ClientSide(launch.cwd, host, self.terminals)
-        self._connection = ClientSideConnection(client, self._transport)
+        self._client = ClientSide(launch.cwd, host, self.terminals)
+        speaker: Any = self._client
+        self._connection = ClientSideConnection(speaker, self._transport)
         self._last = 0.0
 
     async def greet(self) -> Greeting:
@@ -127,6 +128,11 @@ class Agent:
             logins=tuple(method.id for method in said.auth_methods or ()),
             capabilities=can,
         )
+
+    @property
+    def frames(self) -> int:
+        """How many messages came from the agent so far."""
+        return self._transport.seen
 
     async def log_in(self, method: str) -> None:
         await self._within("authenticate", self._connection.authenticate(method), self._deadlines.session)
@@ -174,7 +180,7 @@ class Agent:
         call = self._connection.set_session_mode(session, mode)
         await self._within("session/set_mode", call, self._deadlines.session)
 
-    async def set_option(self, session: str, name: str, value: str | bool) -> None:
+    async def set_option(self, session: str, name: str, value: str | bool) -> None:  # noqa: FBT001 - the option's value
         call = self._connection.set_config_option(name, session, value)
         await self._within("session/set_config_option", call, self._deadlines.session)
 
@@ -207,6 +213,8 @@ class Agent:
         loop = asyncio.get_running_loop()
         self._last = loop.time()
         while True:
+            if self._client.waiting:  # for a person's answer: the silence is ours
+                self._last = loop.time()
             left = self._last + self._deadlines.silence - loop.time()
             if left <= 0:
                 raise AgentSilent(f"the agent said nothing for {self._deadlines.silence:.0f} s in {what}")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from holdfast.core.codec import Line, data_of
+from holdfast.core.conversation import Rung
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
@@ -243,6 +244,8 @@ def _conversation_token_stored(state: RunState, _: Line, event: ConversationToke
 def _conversation_attached(state: RunState, _: Line, event: ConversationAttached) -> None:
     conversation = _conversation(state, event.conversation)
     conversation.started = True
+    if event.rung == Rung.INJECT:
+        conversation.blank = True
     conversation.pid, conversation.start_time, conversation.boot_id = event.pid, event.start_time, event.boot_id
 
 
@@ -293,7 +296,8 @@ def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
 
 @_on(TurnEnded)
 def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
-    _conversation(state, event.conversation).turn = None
+    conversation = _conversation(state, event.conversation)
+    conversation.turn, conversation.blank = None, False
 
 
 @_on(TurnInterrupted)

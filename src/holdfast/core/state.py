@@ -116,6 +116,7 @@ class Conversation(msgspec.Struct):
     start_time: int | None = None
     boot_id: str | None = None
     mode: str | None = None
+    blank: bool = False  # its token is of a session that was told the history, and has not ended a turn since
 
 
 class Permission(msgspec.Struct):

@@ -1,0 +1,113 @@
+"""The agents we know how to start. Users add their own in their config; nothing is installed behind their back."""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from holdfast.leaf.errors import BadInput
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to start an agent. `secrets` are variables of the user's environment that it gets; it gets no other."""
+
+    command: tuple[str, ...]
+    title: str = ""
+    install: str = ""
+    environment: Mapping[str, str] = {}
+    secrets: tuple[str, ...] = ()
+    login: str | None = None
+
+    def found(self) -> bool:
+        """True when its program is here."""
+        return shutil.which(self.command[0]) is not None
+
+
+def _own(*arguments: str) -> tuple[str, ...]:
+    """A program of ours, by the interpreter that runs us."""
+    return (sys.executable, "-m", "holdfast", *arguments)
+
+
+BUILT_IN: dict[str, Entry] = {
+    "claude": Entry(
+        command=("claude-agent-acp",),
+        title="Claude Code",
+        install="npm install -g @agentclientprotocol/claude-agent-acp @anthropic-ai/claude-code",
+        secrets=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    ),
+    "codex": Entry(
+        command=("codex-acp",),
+        title="Codex",
+        install="npm install -g @agentclientprotocol/codex-acp @openai/codex",
+        secrets=("OPENAI_API_KEY", "CODEX_API_KEY"),
+    ),
+    "gemini": Entry(
+        command=("gemini", "--acp"),
+        title="Gemini",
+        install="npm install -g @google/gemini-cli",
+        secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    ),
+    "opencode": Entry(command=("opencode", "acp"), title="OpenCode", install="npm install -g opencode-ai"),
+    "copilot": Entry(
+        command=("copilot", "--acp", "--no-auto-update", "--disable-builtin-mcps"),
+        title="Copilot",
+        install="npm install -g @github/copilot",
+        secrets=("GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN"),
+    ),
+    "qwen": Entry(
+        command=("qwen", "--acp"),
+        title="Qwen Code",
+        install="npm install -g @qwen-code/qwen-code",
+        secrets=("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
+    ),
+    "kimi": Entry(command=("kimi", "acp"), title="Kimi", install="npm install -g @moonshot-ai/kimi-code"),
+    "auggie": Entry(
+        command=("auggie", "--acp"),
+        title="Auggie",
+        install="npm install -g @augmentcode/auggie",
+        secrets=("AUGMENT_SESSION_AUTH",),
+    ),
+    "cline": Entry(command=("cline", "--acp"), title="Cline", install="npm install -g cline"),
+    "pi": Entry(command=("pi-acp",), title="Pi", install="npm install -g pi-acp @earendil-works/pi-coding-agent"),
+    "hermes": Entry(command=("hermes-acp",), title="Hermes", install="pip install 'hermes-agent[acp]'"),
+    "goose": Entry(command=("goose", "acp"), title="Goose", install="see the Goose documentation"),
+    "builtin": Entry(
+        command=_own("agent", "builtin"),
+        title="Holdfast's own, for any model endpoint",
+        install="pip install 'holdfast[builtin]'",
+        secrets=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    ),
+}
+
+
+def find_agent(name: str, own: Mapping[str, Entry] | None = None) -> Entry:
+    """An agent by its name. `playbook:FILE` is the agent that plays that file; words after a name go to its command."""
+    kind, colon, rest = name.partition(":")
+    if kind == "playbook" and colon:
+        return Entry(command=_own("agent", "playbook", os.path.abspath(rest)), title=f"the playbook {rest}")
+    known = {**BUILT_IN, **(own or {})}
+    word, *more = name.split()
+    entry = known.get(word)
+    if entry is None:
+        raise BadInput(
+            f"there is no agent {name!r}; there are {', '.join(known)}, playbook:FILE, and those of your config"
+        )
+    return msgspec.structs.replace(entry, command=(*entry.command, *more)) if more else entry
+
+
+def environment_for(entry: Entry, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What an agent gets beside what any program does: its own settings, and the secrets that it names."""
+    ours = os.environ if environment is None else environment
+    return {**{name: ours[name] for name in entry.secrets if name in ours}, **entry.environment}
+
+
+def missing(entry: Entry) -> str:
+    """What to tell when its program is not here."""
+    hint = f"; install it with: {entry.install}" if entry.install else ""
+    return f"{entry.command[0]} is not installed{hint}"
+
+
+def listed(own: Mapping[str, Entry] | None = None) -> Sequence[tuple[str, Entry]]:
+    return sorted({**BUILT_IN, **(own or {})}.items())

@@ -1,0 +1,411 @@
+"""Conversations of a run: opened, spoken to, and brought back from the dead, one way for all of it.
+
+Every prompt is an effect: `turn.started` is durable before it is sent, and the turn's end, or that it was cut off, is
+written after. An agent is started when somebody speaks to it, and not before. The ladder back into a conversation is
+climbed by one function; each rung that does not hold is recorded, the next is tried once, and whoever looks is told.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import NamedTuple, Self
+
+from acp.schema import EnvVariable, McpServerStdio, TextContentBlock
+
+from holdfast.agents.driver import (
+    Agent,
+    AgentDied,
+    AgentRefused,
+    AgentSilent,
+    Deadlines,
+    Ended,
+    Greeting,
+    Opened,
+    speaking,
+)
+from holdfast.agents.frames import Scribe
+from holdfast.agents.registry import Entry, environment_for, find_agent, missing
+from holdfast.agents.tree import Launch
+from holdfast.core.conversation import (
+    OVER,
+    Ability,
+    AfterInterruption,
+    Phase,
+    Rung,
+    Seen,
+    ladder,
+    must_go,
+    needs_resume,
+    prompt_after_interruption,
+)
+from holdfast.core.events import Event
+from holdfast.core.events.budget import UsageRecorded
+from holdfast.core.events.conversation import (
+    ConversationAttached,
+    ConversationDetached,
+    ConversationOpened,
+    ConversationStateChanged,
+    ConversationTokenStored,
+    MessageRecorded,
+    RungFailed,
+    ToolReturned,
+    TurnEnded,
+    TurnInterrupted,
+    TurnStarted,
+)
+from holdfast.core.events.inbox import InboxHandled
+from holdfast.core.history import History
+from holdfast.core.state import Conversation
+from holdfast.engine.permissions import Desk
+from holdfast.engine.transcript import history_of, last_request, was_heard
+from holdfast.leaf.errors import BadInput, Denied, HoldfastError
+from holdfast.leaf.ids import new_sid
+from holdfast.leaf.process import RUN_MARK, ProcessIdentity
+from holdfast.store.base import Log
+from holdfast.store.run import OwnedRun
+
+Failed = (AgentDied, AgentSilent, AgentRefused)
+
+_NOTICES = {
+    Rung.REATTACH: None,
+    Rung.RESUME: "The agent went on with its own session.",
+    Rung.LOAD: "The agent loaded its own session again.",
+    Rung.INJECT: "The agent's session is lost: a digest of the conversation goes with the next message.",
+    Rung.FRESH: "A new agent session, without what was said before.",
+}
+
+
+class AgentUnavailable(HoldfastError):
+    """No rung held, not even a fresh start. The conversation waits; nothing of it is lost."""
+
+
+class Ground(NamedTuple):
+    """What conversations stand on: the run's folder, its log, and how agents are started and asked."""
+
+    run_id: str
+    folder: str
+    log: Log
+    agents: Mapping[str, Entry] = {}
+    proven: Mapping[str, Mapping[str, bool]] = {}
+    deadlines: Deadlines = Deadlines()
+    environment: Mapping[str, str] = {}
+    tools: Callable[[str, Conversation], Sequence[str]] | None = None
+
+
+class _Live(NamedTuple):
+    agent: Agent
+    session: str
+    stack: AsyncExitStack
+
+
+class Turn(NamedTuple):
+    """How a turn went. `reason` is the protocol's, or `interrupted` or `refused` with what was said."""
+
+    turn: str
+    reason: str
+    detail: str | None = None
+
+
+class Conversations:
+    """Those of one run, in the hands of its owner. A context: no agent outlives it."""
+
+    def __init__(
+        self, run: OwnedRun, ground: Ground, desk: Desk, hint: Callable[[str, str, str], None] | None = None
+    ) -> None:
+        """`hint` gets text as it is streamed: the conversation, who speaks, and the piece."""
+        self._run = run
+        self._ground = ground
+        self._desk = desk
+        self._hint = hint or (lambda *_: None)
+        self._live: dict[str, _Live] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._inject: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        await self._bury_turns()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for name in list(self._live):
+            await self._detach(name, "the run's sitting ended")
+
+    # What there is
+
+    def state(self, name: str) -> Conversation:
+        found = self._run.state.conversations.get(name)
+        if found is None:
+            raise BadInput(f"there is no conversation {name!r}")
+        return found
+
+    def need(self, name: str) -> tuple[bool, str]:
+        """Whether it must be resumed before it can be spoken to, and why (not)."""
+        state = self.state(name)
+        alive = _identity(state)
+        seen = Seen(
+            running=name in self._live and not self._live[name].agent.tree.dead,
+            recently=alive is not None and alive.is_alive(),
+            started=state.started,
+        )
+        return needs_resume(state.state, state.token, seen)
+
+    # What can be done
+
+    async def open(self, agent: str, *, role: str | None = None, task: str | None = None) -> str:
+        find_agent(agent, self._ground.agents)  # before anything is written
+        name = new_sid()
+        await self._run.append(ConversationOpened(conversation=name, agent=agent, role=role, task=task))
+        return name
+
+    async def say(self, name: str, text: str, cwd: str, *, messages: Sequence[str] = ()) -> Turn:
+        """One turn. An agent that is dead is brought back first; one that died unheard is asked once more."""
+        turn = await self._turn(name, text, cwd, messages)
+        if turn.reason == "unheard":
+            turn = await self._turn(name, text, cwd, ())
+        return turn._replace(reason="interrupted") if turn.reason == "unheard" else turn
+
+    async def go_on(self, name: str, cwd: str, policy: AfterInterruption) -> Turn | None:
+        """Go on with a turn that was cut off; None when a person is to say how."""
+        request = await last_request(self._ground.log, name)
+        said = prompt_after_interruption(policy, request, ()) if request is not None else None
+        return await self.say(name, said, cwd) if said is not None else None
+
+    async def cancel(self, name: str) -> None:
+        live = self._live.get(name)
+        if live is not None:
+            await live.agent.cancel(live.session)
+
+    async def close(self, name: str, phase: Phase, reason: str | None = None) -> None:
+        """The conversation is over."""
+        must_go(name, self.state(name).state, phase)
+        await self._detach(name, reason or "the conversation is over")
+        await self._run.append(ConversationStateChanged(conversation=name, state=phase, reason=reason))
+
+    async def ready(self, name: str, cwd: str) -> _Live:
+        """An agent that listens: the one that is there, or one brought back by the ladder. One at a time."""
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            live = self._live.get(name)
+            if live is not None and not live.agent.tree.dead:
+                return live
+            if live is not None:
+                await self._detach(name, "the agent was found dead")
+            if self.state(name).state in OVER:
+                raise Denied(f"conversation {name} is {self.state(name).state}; open a new one")
+            return await self._climb(name, cwd)
+
+    # Turns
+
+    async def _turn(self, name: str, text: str, cwd: str, messages: Sequence[str]) -> Turn:
+        live = await self.ready(name, cwd)
+        turn = new_sid()
+        must_go(name, self.state(name).state, Phase.RUNNING)
+        prompt = (await self._history(name)).before(text) if name in self._inject else text
+        await self._run.append(
+            TurnStarted(conversation=name, turn=turn, messages=list(messages)),
+            MessageRecorded(conversation=name, speaker="user", text=text, turn=turn),
+            *(InboxHandled(message=message) for message in messages),
+            ConversationStateChanged(conversation=name, state=Phase.RUNNING),
+        )
+        self._inject.discard(name)
+        heard = live.agent.frames
+        live.agent.scribe.turn = turn
+        try:
+            ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
+        except AgentRefused as error:
+            await self._end_turn(name, live, TurnEnded(conversation=name, turn=turn, stop_reason="refused"))
+            return Turn(turn, "refused", str(error))
+        except (AgentDied, AgentSilent) as error:
+            unheard = live.agent.frames == heard and isinstance(error, AgentDied)
+            await self._cut_off(name, live, turn, str(error))
+            return Turn(turn, "unheard" if unheard else "interrupted", str(error))
+        await self._end_turn(name, live, TurnEnded(conversation=name, turn=turn, stop_reason=ended.reason), ended)
+        return Turn(turn, ended.reason)
+
+    async def _end_turn(self, name: str, live: _Live, over: TurnEnded, ended: Ended | None = None) -> None:
+        spent: list[Event] = []
+        if ended is not None and (ended.input_tokens or ended.output_tokens):
+            spent.append(
+                UsageRecorded(input_tokens=ended.input_tokens, output_tokens=ended.output_tokens, conversation=name)
+            )
+        waiting = ConversationStateChanged(conversation=name, state=Phase.WAITING)
+        await live.agent.scribe.flush(*live.agent.scribe.cut_off(), *spent, over, waiting)
+        live.agent.scribe.turn = None
+
+    async def _cut_off(self, name: str, live: _Live, turn: str, reason: str) -> None:
+        """The agent is gone in the middle. Nothing of it may be alive before anything is built on that."""
+        self._live.pop(name, None)
+        await live.stack.aclose()
+        live.agent.scribe.turn = None
+        await self._run.append(
+            *live.agent.scribe.cut_off(),
+            TurnInterrupted(conversation=name, turn=turn, reason=reason),
+            ConversationDetached(conversation=name, reason=reason),
+            ConversationStateChanged(conversation=name, state=Phase.WAITING, reason="the turn was interrupted"),
+        )
+
+    async def _bury_turns(self) -> None:
+        """Turns that were under way when an earlier sitting died: interrupted, and so are their calls."""
+        for name, state in list(self._run.state.conversations.items()):
+            events: list[Event] = []
+            if state.turn is not None:
+                events += [
+                    ToolReturned(conversation=name, call=call, status="interrupted") for call in state.turn.calls
+                ]
+                heard = await was_heard(self._ground.log, name, state.turn.turn)
+                reason = (
+                    "the sitting died" if heard else "the sitting died; whether the agent got the prompt is unknown"
+                )
+                events.append(TurnInterrupted(conversation=name, turn=state.turn.turn, reason=reason))
+            if state.pid is not None:
+                events.append(ConversationDetached(conversation=name, reason="the sitting died"))
+            if state.state in (Phase.RUNNING, Phase.STARTING):
+                events.append(
+                    ConversationStateChanged(conversation=name, state=Phase.WAITING, reason="the sitting died")
+                )
+            if events:
+                await self._run.append(*events)
+
+    # The ladder
+
+    async def _climb(self, name: str, cwd: str) -> _Live:
+        state = self.state(name)
+        entry = find_agent(state.agent or "", self._ground.agents)
+        must_go(name, state.state, Phase.STARTING)
+        await self._run.append(ConversationStateChanged(conversation=name, state=Phase.STARTING))
+        history = bool(await self._history(name))
+        tried: set[Rung] = set()
+        stack = AsyncExitStack()
+        try:
+            agent, greeting = await self._started(name, entry, cwd, stack)
+            while True:
+                rung = self._next_rung(name, greeting, tried, history=history)
+                tried.add(rung)
+                try:
+                    opened = await self._try(name, agent, greeting, rung, history=history)
+                    return await self._attached(name, agent, opened, greeting, rung, stack)
+                except Failed as error:
+                    await self._run.append(RungFailed(conversation=name, rung=rung, reason=str(error)))
+                    if rung is Rung.FRESH:
+                        raise
+                    if not isinstance(error, AgentRefused):  # it may be dead or stuck: the next rung gets a new one
+                        await stack.aclose()
+                        agent, greeting = await self._started(name, entry, cwd, stack)
+        except Failed as error:
+            await stack.aclose()
+            waiting = ConversationStateChanged(conversation=name, state=Phase.WAITING, reason=str(error))
+            await self._run.append(waiting)
+            raise AgentUnavailable(f"{state.agent} cannot be spoken to: {error}") from error
+        except BaseException:
+            await stack.aclose()
+            raise
+
+    async def _started(self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack) -> tuple[Agent, Greeting]:
+        if not entry.found():
+            await self._run.append(
+                ConversationStateChanged(conversation=name, state=Phase.WAITING, reason=missing(entry))
+            )
+            raise BadInput(missing(entry))
+        folder = os.path.join(self._ground.folder, "agents")
+        os.makedirs(folder, exist_ok=True)
+        launch = Launch(
+            command=entry.command,
+            cwd=cwd,
+            environment={
+                **self._ground.environment,
+                **environment_for(entry),
+                RUN_MARK: self._ground.run_id,
+            },
+            mark=f"{self._ground.run_id}/{name}",
+            stderr=os.path.join(folder, f"{name}.stderr"),
+        )
+        scribe = Scribe(name, self._stored, lambda speaker, text: self._hint(name, speaker, text))
+        host = self._desk.for_agent(name, cwd)
+        agent = await stack.enter_async_context(speaking(launch, scribe, host, self._ground.deadlines))
+        greeting = await agent.greet()
+        if entry.login is not None and entry.login in greeting.logins:
+            await agent.log_in(entry.login)
+        return agent, greeting
+
+    def _next_rung(self, name: str, greeting: Greeting, tried: set[Rung], *, history: bool) -> Rung:
+        state = self.state(name)
+        proven = self._ground.proven.get(state.agent or "", {})
+        rungs = ladder(
+            None if state.blank else state.token,
+            resume=Ability(greeting.resume, proven.get("resume")),
+            load=Ability(greeting.load, proven.get("load")),
+            alive=False,
+            history=history,
+        )
+        return next(rung for rung in rungs if rung not in tried)
+
+    async def _try(self, name: str, agent: Agent, greeting: Greeting, rung: Rung, *, history: bool) -> Opened:
+        state, servers = self.state(name), self._servers(name)
+        token = state.token or ""
+        match rung:
+            case Rung.RESUME:
+                opened = await agent.resume(token, servers)
+                if greeting.sessions and not await agent.knows(token):
+                    raise AgentRefused("session/resume", 0, "it answered, but does not know the session", None)
+                return opened
+            case Rung.LOAD:
+                opened = await agent.load(token, servers)
+                if history and not opened.replayed:
+                    raise AgentRefused("session/load", 0, "it answered, but told nothing of what was said", None)
+                return opened
+            case _:
+                return await agent.new(servers)
+
+    async def _attached(
+        self, name: str, agent: Agent, opened: Opened, greeting: Greeting, rung: Rung, stack: AsyncExitStack
+    ) -> _Live:
+        state = self.state(name)
+        first = not state.started
+        if rung is Rung.INJECT:
+            self._inject.add(name)
+        events: list[Event] = []
+        if opened.session != state.token:
+            events.append(ConversationTokenStored(conversation=name, token=opened.session))
+        identity = agent.tree.identity
+        events.append(
+            ConversationAttached(
+                conversation=name,
+                rung=rung,
+                notice=None if first else _NOTICES[rung],
+                pid=identity.pid,
+                start_time=identity.start_time,
+                boot_id=identity.boot_id,
+                program=greeting.program,
+                version=greeting.version,
+            )
+        )
+        events.append(ConversationStateChanged(conversation=name, state=Phase.WAITING))
+        await self._run.append(*events)
+        live = self._live[name] = _Live(agent, opened.session, stack)
+        return live
+
+    async def _detach(self, name: str, reason: str) -> None:
+        live = self._live.pop(name, None)
+        if live is not None:
+            await live.stack.aclose()
+            await self._run.append(*live.agent.scribe.cut_off(), ConversationDetached(conversation=name, reason=reason))
+
+    # What it needs
+
+    async def _stored(self, *events: Event) -> None:
+        await self._run.append(*events)
+
+    async def _history(self, name: str) -> History:
+        return await history_of(self._ground.log, name)
+
+    def _servers(self, name: str) -> list[McpServerStdio]:
+        if self._ground.tools is None:
+            return []
+        command, *arguments = self._ground.tools(name, self.state(name))
+        environment = [EnvVariable(name=RUN_MARK, value=self._ground.run_id)]
+        return [McpServerStdio(name="holdfast", command=command, args=arguments, env=environment)]
+
+
+def _identity(state: Conversation) -> ProcessIdentity | None:
+    if state.pid is None or state.start_time is None or state.boot_id is None:
+        return None
+    return ProcessIdentity(state.pid, state.start_time, state.boot_id)

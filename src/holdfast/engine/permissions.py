@@ -1,0 +1,165 @@
+"""Who decides for an agent: rules, hooks, and a person; every question and every answer is in the log.
+
+A question outlives the agent that asked it. Answered while the agent is dead, the answer waits for it to ask again.
+"""
+
+import asyncio
+import hashlib
+import os
+import secrets
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.agents.client import Asked
+from holdfast.core.events.conversation import PermissionAnswered, PermissionRequested, ToolBlocked
+from holdfast.core.permission import Policy, Rule, Verdict, Wish, judge
+from holdfast.leaf.errors import BadInput
+from holdfast.store.run import OwnedRun
+
+_HOOK_PATIENCE = 60.0
+_ALLOWING = ("allow_once", "allow_always")
+_REFUSING = ("reject_once", "reject_always")
+
+
+class Consent(NamedTuple):
+    """What is decided without a person. `hooks` are commands that may veto a tool call: JSON in, exit code out."""
+
+    policy: Policy = Policy.ASK
+    rules: tuple[Rule, ...] = ()
+    hooks: tuple[tuple[str, ...], ...] = ()
+
+
+class Desk:
+    """Where questions of all agents of a run come in, and answers go out."""
+
+    def __init__(self, run: OwnedRun, consent: Consent) -> None:
+        self._run = run
+        self._consent = consent
+        self._open: dict[str, asyncio.Future[str | None]] = {}
+
+    def for_agent(self, conversation: str, cwd: str) -> "Counsel":
+        return Counsel(self, conversation, cwd)
+
+    async def answer(self, request: str, option: str | None, by: str) -> None:
+        """A person's answer. Durable before the agent is told; kept for later when the agent is not there."""
+        asked = self._run.state.permissions.get(request)
+        if asked is None:
+            raise BadInput(f"there is no open request {request!r}; it was answered already, or never made")
+        ids = [one["id"] for one in msgspec.json.decode(asked.options)]
+        if option is not None and option not in ids:
+            raise BadInput(f"{option!r} is not one of the answers; they are {', '.join(ids)}")
+        await self._run.append(PermissionAnswered(request=request, option=option, by=by))
+        waiting = self._open.pop(request, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(option)
+
+    async def ask(self, conversation: str, cwd: str, asked: Asked) -> str | None:
+        request, mark = secrets.token_hex(6), _fingerprint(conversation, asked)
+        requested = PermissionRequested(
+            conversation=conversation,
+            request=request,
+            title=asked.title,
+            kind=asked.kind,
+            call=asked.call,
+            paths=list(asked.paths),
+            options=msgspec.Raw(msgspec.json.encode([dict(zip(_OPTION, one, strict=True)) for one in asked.options])),
+            fingerprint=mark,
+        )
+        earlier = self._run.state.granted.get(mark)
+        chosen, by = (earlier, "the answer given before") if earlier is not None else self._by_rule(cwd, asked)
+        if by is not None:
+            await self._run.append(requested, PermissionAnswered(request=request, option=chosen, by=by))
+            return chosen
+        await self._run.append(requested)
+        waiting: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._open[request] = waiting
+        try:
+            return await waiting
+        finally:
+            self._open.pop(request, None)
+
+    async def veto(self, conversation: str, cwd: str, wish: Wish) -> str | None:
+        """Why a call of a tool that is ours may not be made; None when it may."""
+        ruling = judge(wish._replace(paths=_relative(cwd, wish.paths)), self._consent.policy, self._consent.rules)
+        why = f"by {ruling.because}" if ruling.verdict is Verdict.DENY else await self._hooked(cwd, wish)
+        if why is not None:
+            await self._run.append(ToolBlocked(conversation=conversation, tool=wish.title, reason=why))
+        return why
+
+    def _by_rule(self, cwd: str, asked: Asked) -> tuple[str | None, str | None]:
+        """What the rules choose, and which; nothing when a person has to."""
+        wish = Wish(asked.kind, asked.title, _relative(cwd, asked.paths))
+        ruling = judge(wish, self._consent.policy, self._consent.rules)
+        if ruling.verdict is Verdict.ASK:
+            return None, None
+        kinds = _ALLOWING if ruling.verdict is Verdict.ALLOW else _REFUSING
+        chosen = next((one[0] for kind in kinds for one in asked.options if one[2] == kind), None)
+        if chosen is None and ruling.verdict is Verdict.ALLOW:
+            return None, None  # it does not offer what the rule would choose
+        return chosen, ruling.because
+
+    async def _hooked(self, cwd: str, wish: Wish) -> str | None:
+        told = msgspec.json.encode({"tool": wish.title, "kind": wish.kind, "paths": list(wish.paths), "cwd": cwd})
+        for command in self._consent.hooks:
+            refusal = await _refusal(command, cwd, told)
+            if refusal is not None:
+                return refusal
+        return None
+
+
+_OPTION = ("id", "name", "kind")
+
+
+class Counsel:
+    """The desk, for one agent."""
+
+    def __init__(self, desk: Desk, conversation: str, cwd: str) -> None:
+        self._desk = desk
+        self._conversation = conversation
+        self._cwd = cwd
+
+    async def permit(self, asked: Asked) -> str | None:
+        why = await self._desk.veto(self._conversation, self._cwd, Wish(asked.kind, asked.title, asked.paths))
+        if why is not None:
+            return next((one[0] for one in asked.options if one[2] in _REFUSING), None)
+        return await self._desk.ask(self._conversation, self._cwd, asked)
+
+    async def veto(self, tool: str, kind: str, paths: Sequence[str]) -> str | None:
+        return await self._desk.veto(self._conversation, self._cwd, Wish(kind, tool, tuple(paths)))
+
+
+async def _refusal(command: Sequence[str], cwd: str, told: bytes) -> str | None:
+    """What a hook has against it; None for nothing. One that cannot be run, or hangs, is against it."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=cwd,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+    except OSError as error:
+        return f"the hook {command[0]} cannot be run: {error.strerror}"
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(told), _HOOK_PATIENCE)
+    except TimeoutError:
+        process.kill()
+        return f"the hook {command[0]} did not answer within {_HOOK_PATIENCE:.0f} s"
+    if process.returncode == 0:
+        return None
+    return " ".join(said.decode(errors="replace").split()) or f"the hook {command[0]} refused"
+
+
+def _relative(cwd: str, paths: Sequence[str]) -> tuple[str, ...]:
+    home = os.path.realpath(cwd)
+    return tuple(os.path.relpath(os.path.realpath(os.path.join(home, path)), home) for path in paths)
+
+
+def _fingerprint(conversation: str, asked: Asked) -> str:
+    """The same for the same question, asked again by an agent that came back."""
+    about = msgspec.json.encode(
+        [conversation, asked.title, asked.kind, asked.paths, asked.input], order="deterministic"
+    )
+    return hashlib.sha256(about).hexdigest()[:16]

@@ -1,0 +1,88 @@
+"""A conversation's past, from the log: the newest first, and no more of it than is wanted."""
+
+from collections.abc import AsyncIterator
+
+from holdfast.core.codec import CODEC, Line, Unfit, parse
+from holdfast.core.events import Event
+from holdfast.core.events.conversation import MessageRecorded, ToolCalled, ToolReturned, TurnStarted
+from holdfast.core.history import TOTAL, Entry, History, Kind
+from holdfast.store.base import Log
+
+_WANTED = frozenset({MessageRecorded.type, ToolCalled.type, ToolReturned.type, TurnStarted.type})
+_SPEAKERS = {"user": Kind.USER, "agent": Kind.ASSISTANT}
+
+
+async def history_of(log: Log, conversation: str, budget: int = TOTAL) -> History:
+    """What was said and done, within a budget, read from the log's end."""
+    history = History(budget)
+    async for entry in _entries(log, conversation):
+        if not history.add(entry):
+            break
+    return history
+
+
+async def last_request(log: Log, conversation: str) -> str | None:
+    """What the agent was last asked."""
+    async for event in _events(log, conversation):
+        if isinstance(event, MessageRecorded) and event.speaker == "user":
+            return event.text
+    return None
+
+
+async def was_heard(log: Log, conversation: str, turn: str) -> bool:
+    """True when the agent did something in this turn: then it has the prompt."""
+    async for event in _events(log, conversation):
+        if isinstance(event, TurnStarted) and event.turn == turn:
+            return False
+        if isinstance(event, ToolCalled) or (isinstance(event, MessageRecorded) and event.speaker != "user"):
+            return True
+    return False
+
+
+async def _entries(log: Log, conversation: str) -> AsyncIterator[Entry]:
+    """Messages whole, though they were written in parts; each result with the name of its tool."""
+    parts: list[MessageRecorded] = []
+    results: dict[str, ToolReturned] = {}
+    async for event in _events(log, conversation):
+        if parts and not (isinstance(event, MessageRecorded) and event.more and event.speaker == parts[-1].speaker):
+            yield _said(parts)
+            parts = []
+        match event:
+            case MessageRecorded() if event.speaker in _SPEAKERS:
+                parts.append(event)
+            case ToolReturned():
+                results[event.call] = event
+            case ToolCalled():
+                result = results.pop(event.call, None)
+                if result is not None:
+                    yield Entry(Kind.RESULT, _shown(result), event.tool)
+                yield Entry(Kind.CALL, tool=event.tool)
+    if parts:
+        yield _said(parts)
+
+
+def _said(newest_first: list[MessageRecorded]) -> Entry:
+    return Entry(_SPEAKERS[newest_first[0].speaker], "".join(part.text for part in reversed(newest_first)))
+
+
+def _shown(result: ToolReturned) -> str:
+    shown = bytes(result.output if result.output != b"null" else result.content).decode(errors="replace")
+    if shown == "null":
+        return result.status
+    return shown if result.status == "completed" else f"({result.status}) {shown}"
+
+
+async def _events(log: Log, conversation: str) -> AsyncIterator[Event]:
+    mark = f'"conversation":"{conversation}"'.encode()
+    async for batch in log.read_back():
+        for raw in reversed(batch.data.split(b"\n")):
+            if mark not in raw:
+                continue
+            line = parse(raw)
+            if isinstance(line, Line) and line.type in _WANTED:
+                try:
+                    event = CODEC.event(line)
+                except Unfit as unfit:
+                    event = unfit.without
+                if event is not None and getattr(event, "conversation", None) == conversation:
+                    yield event
