@@ -235,7 +235,6 @@ class Conversations:
         """The agent is gone in the middle. Nothing of it may be alive before anything is built on that."""
         self._live.pop(name, None)
         await live.stack.aclose()
-        live.agent.scribe.turn = None
         await self._run.append(
             *live.agent.scribe.cut_off(),
             TurnInterrupted(conversation=name, turn=turn, reason=reason),

@@ -1,0 +1,1 @@
+"""The MCP server that each agent is handed: its way to report."""

@@ -1,0 +1,41 @@
+"""A stdio MCP server with the tools of one role. A call is answered when what it reports is on the disk."""
+
+from typing import Any
+
+from mcp import types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from holdfast import __version__
+from holdfast.engine.reporting import Reporter, report, tools_for
+from holdfast.leaf.errors import HoldfastError
+
+
+def server_for(who: Reporter) -> Server[Any, Any]:
+    server: Server[Any, Any] = Server("holdfast", version=__version__)
+
+    @server.list_tools()  # type: ignore[no-untyped-call, untyped-decorator]
+    async def tools() -> list[types.Tool]:
+        return [
+            types.Tool(name=tool.name, description=tool.about, inputSchema=tool.schema) for tool in tools_for(who.role)
+        ]
+
+    @server.call_tool(validate_input=False)  # type: ignore[untyped-decorator]  # ours says in words what is wrong
+    async def call(name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        try:
+            await report(who, name, arguments)
+        except HoldfastError as error:
+            return _answer(str(error), failed=True)
+        return _answer("received")
+
+    return server
+
+
+async def serve(who: Reporter) -> None:
+    server = server_for(who)
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+def _answer(text: str, *, failed: bool = False) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], isError=failed)
