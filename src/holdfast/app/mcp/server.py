@@ -1,7 +1,9 @@
 """A stdio MCP server with the tools of one role. A call is answered when what it reports is on the disk."""
 
+import os
 from typing import Any
 
+from anyio import wrap_file
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -33,8 +35,9 @@ def server_for(who: Reporter) -> Server[Any, Any]:
 
 async def serve(who: Reporter) -> None:
     server = server_for(who)
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    with open(os.dup(0), encoding="utf-8") as stdin, open(os.dup(1), "w", encoding="utf-8") as stdout:  # it closes them
+        async with stdio_server(wrap_file(stdin), wrap_file(stdout)) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
 
 
 def _answer(text: str, *, failed: bool = False) -> types.CallToolResult:

@@ -1,0 +1,72 @@
+"""`holdfast agents`: the agents we know, and what each really can do."""
+
+import asyncio
+import json
+import sys
+
+import msgspec
+
+from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.screen import columns, moment, paint, plain
+from holdfast.engine.agents import Listed, list_agents, probe_agent
+from holdfast.engine.places import default_home
+from holdfast.leaf.errors import OK
+
+_EXAMPLES = """\
+  holdfast agents ls
+  holdfast agents probe claude       start it, talk to it, kill -9 it, bring it back, ask what it remembers"""
+
+
+def run(arguments: list[str]) -> int:
+    parser = Parser(
+        "agents",
+        "Agents that can be named in a run: whether each is installed, and what it was seen to do. `probe` finds out\n"
+        "by a real turn, which your model account pays for, and a real kill; the way back into a conversation is\n"
+        "chosen by it.",
+        _EXAMPLES,
+    )
+    parser.add_argument("action", choices=("ls", "probe"), metavar="ls|probe")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="probe: which one")
+    options = parser.parse_args(arguments)
+    home = default_home()
+    if options.action == "ls":
+        _ls(list_agents(home), as_json=options.json)
+        return OK
+    if options.name is None:
+        parser.error("probe which agent? `holdfast agents ls` lists them")
+    row = asyncio.run(probe_agent(home, options.name, _tell))
+    print(json.dumps(msgspec.to_builtins(row), ensure_ascii=False) if options.json else _measured(row.load, row.resume))
+    return OK
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{plain(text)}\n")
+
+
+def _ls(agents: list[Listed], *, as_json: bool) -> None:
+    if as_json:
+        for agent in agents:
+            print(json.dumps(agent._asdict() | {"row": msgspec.to_builtins(agent.row)}, ensure_ascii=False))
+        return
+    rows = [
+        (
+            agent.name,
+            agent.title,
+            "installed" if agent.installed else "-",
+            _measured(agent.row.load, agent.row.resume) if agent.row is not None else "not probed",
+            moment(agent.row.when)[:10] if agent.row is not None else "",
+        )
+        for agent in agents
+    ]
+    widths = columns(rows)
+    for agent, row in zip(agents, rows, strict=True):
+        cells = [f"{plain(cell):{width}}" for cell, width in zip(row, widths, strict=True)]
+        cells[2] = paint(cells[2], "green" if agent.installed else "dim")
+        print("  ".join(cells).rstrip())
+        if not agent.installed and agent.install:
+            print(paint(f"    {plain(agent.install)}", "dim"))
+
+
+def _measured(load: bool | None, resume: bool | None) -> str:  # noqa: FBT001 - two cells of a row
+    told = {True: "works", False: "fails", None: "not offered"}
+    return f"resume {told[resume]}, load {told[load]}"
