@@ -1,0 +1,118 @@
+"""States, needs and the ladder, as tables."""
+
+from itertools import product
+
+import pytest
+
+from holdfast.core.conversation import (
+    OVER,
+    Ability,
+    AfterInterruption,
+    Need,
+    Phase,
+    Rung,
+    Seen,
+    WrongTransition,
+    ladder,
+    must_go,
+    needs_resume,
+    prompt_after_interruption,
+)
+
+ALLOWED = {
+    ("created", "starting"),
+    ("created", "failed"),
+    ("created", "cancelled"),
+    ("starting", "starting"),
+    ("starting", "running"),
+    ("starting", "waiting_for_input"),
+    ("starting", "failed"),
+    ("starting", "cancelled"),
+    ("running", "starting"),
+    ("running", "waiting_for_input"),
+    ("running", "completed"),
+    ("running", "failed"),
+    ("running", "cancelled"),
+    ("waiting_for_input", "starting"),
+    ("waiting_for_input", "running"),
+    ("waiting_for_input", "completed"),
+    ("waiting_for_input", "failed"),
+    ("waiting_for_input", "cancelled"),
+}
+
+
+@pytest.mark.parametrize(("now", "then"), list(product(Phase, Phase)))
+def test_a_conversation_goes_where_the_table_says_and_nowhere_else(now: Phase, then: Phase) -> None:
+    if (now.value, then.value) in ALLOWED:
+        must_go("c1", now, then)
+    else:
+        with pytest.raises(WrongTransition, match=f"c1 is {now} and cannot become {then}"):
+            must_go("c1", now, then)
+
+
+def test_what_is_over_stays_over() -> None:
+    with pytest.raises(WrongTransition, match="nowhere: it is over"):
+        must_go("c1", Phase.FAILED, Phase.STARTING)
+
+
+NOBODY = Seen(running=False, recently=False, started=False)
+
+
+@pytest.mark.parametrize(
+    ("phase", "token", "seen", "need"),
+    [
+        ("running", "t", Seen(True, False, True), Need(False, "agent_running")),
+        ("waiting_for_input", "t", Seen(False, True, True), Need(False, "stale_execution")),
+        ("waiting_for_input", "t", Seen(False, False, True), Need(True, "agent_not_running")),
+        ("starting", "t", Seen(False, False, True), Need(True, "agent_not_running")),
+        ("running", None, Seen(False, False, True), Need(True, "agent_not_running_fresh_start")),
+        ("waiting_for_input", None, NOBODY, Need(False, "not_started")),
+        ("created", None, NOBODY, Need(False, "not_started")),
+        ("created", "t", NOBODY, Need(False, "not_started")),
+        *((phase.value, "t", Seen(False, False, True), Need(False, f"conversation_{phase}")) for phase in OVER),
+    ],
+)
+def test_whether_it_must_be_resumed(phase: str, token: str | None, seen: Seen, need: Need) -> None:
+    assert needs_resume(phase, token, seen) == need
+
+
+YES, NO, UNPROVEN = Ability(True, True), Ability(False), Ability(True, None)
+DISPROVED = Ability(True, False)
+
+
+@pytest.mark.parametrize(
+    ("token", "resume", "load", "alive", "history", "rungs"),
+    [
+        (None, YES, YES, False, False, "fresh"),
+        (None, YES, YES, False, True, "history injection, fresh"),
+        ("t", YES, YES, False, True, "session/resume, session/load, history injection, fresh"),
+        ("t", UNPROVEN, NO, False, True, "session/resume, history injection, fresh"),
+        ("t", DISPROVED, YES, False, True, "session/load, history injection, fresh"),
+        ("t", DISPROVED, DISPROVED, False, True, "history injection, fresh"),
+        ("t", NO, NO, False, False, "fresh"),
+        ("t", YES, YES, True, True, "reattach, session/resume, session/load, history injection, fresh"),
+        ("t", Ability(False, True), NO, False, False, "fresh"),
+    ],
+)
+def test_the_ladder_has_the_rungs_that_can_be_trusted(
+    token: str | None, resume: Ability, load: Ability, alive: bool, history: bool, rungs: str
+) -> None:
+    found = ladder(token, resume=resume, load=load, alive=alive, history=history)
+    assert ", ".join(found) == rungs
+    assert found[-1] is Rung.FRESH
+
+
+def test_to_continue_restates_the_request_and_names_what_was_cut_off() -> None:
+    said = prompt_after_interruption(AfterInterruption.CONTINUE, "add OAuth", ["edit a.py"])
+    assert said is not None
+    assert "add OAuth" in said
+    assert "edit a.py" in said
+    assert "do not repeat it" in said
+
+
+def test_to_retry_says_the_same_again() -> None:
+    assert prompt_after_interruption(AfterInterruption.RETRY, "add OAuth", []) == "add OAuth"
+
+
+def test_to_ask_says_nothing() -> None:
+    assert prompt_after_interruption(AfterInterruption.ASK, "add OAuth", []) is None
