@@ -1,9 +1,10 @@
 """Events → RunState. Incremental: folding a snapshot and the tail after it gives what folding all gives.
 
-Most of a long log is talk, and moves little here but a sequence number: `core.talk` reads it in one go. Any other
-line is looked at by itself; its data is decoded only when there is a handler for it (in `core.handlers`). Sessions are told apart as the Resume Protocol does. One that says
-`resume` goes on with what the sitting before it left; in a log that is not one run's, any other command
-starts afresh.
+Most of a long log is talk, and moves little here but a sequence number: `core.talk` reads it in one go. Any
+other line is looked at by itself, and its data decoded when there is a handler for it (in `core.handlers`).
+
+Sessions are told apart as the Resume Protocol does. One that says `resume` goes on with what the sitting before
+it left; in a log that is not one run's, any other command starts afresh.
 
 Where a session has the same sequence number twice, the later one counts. By then the earlier has been
 applied, and a fold cannot take it back: it is listed in `repeated`, and the caller folds once more without
@@ -11,7 +12,6 @@ the lines that `Superseded` finds. Logs that Holdfast wrote never need that seco
 """
 
 from collections.abc import Sequence
-from io import BytesIO
 
 from holdfast.core import ranges
 from holdfast.core.codec import CODEC, Line, Malformed, Unfit, parse, parse_lines
@@ -42,7 +42,12 @@ class Fold:
 
     def feed(self, data: bytes) -> None:
         """Fold whole lines, each ended by a newline."""
-        lines = BytesIO(data).readlines()  # three times as fast as `split`
+        lines = data.split(b"\n")
+        lines.pop()
+        self.feed_lines(lines)
+
+    def feed_lines(self, lines: Sequence[bytes]) -> None:
+        """The same for lines that are apart already, with their newlines or without."""
         while lines:
             talk = leading_talk(lines)
             index = 0
@@ -51,7 +56,7 @@ class Fold:
                 if index < len(lines):
                     self._take(parse(lines[index]))
                     index += 1
-            del lines[:index]
+            lines = lines[index:]
 
     def apply(self, line: Line) -> None:
         state = self.state
