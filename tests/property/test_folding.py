@@ -78,9 +78,9 @@ def log_of(sessions_: list[list[Draft]]) -> bytes:
     data, head = b"", Head()
     for number, written in enumerate(sessions_):
         desk = Desk(f"s{number}", "f" if number % 2 else None, head, lambda: "2026-01-01T00:00:00.000Z", lambda _: None)
-        stamp = Stamp(desk, head, 0)
-        data += stamp.lines(written).data
-        head = stamp.head
+        stamp = Stamp(desk)
+        data += stamp.lines(written)
+        head = Head(stamp.position, stamp.link)
     return data
 
 

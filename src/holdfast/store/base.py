@@ -23,7 +23,7 @@ Position = int
 START: Position = 0
 
 
-class Batch(NamedTuple):
+class Batch(msgspec.Struct, frozen=True, gc=False):
     """Whole lines of a log, and the position where they begin."""
 
     start: Position
@@ -131,7 +131,7 @@ class Desk(NamedTuple):
     feature: str | None
     head: Head
     clock: Clock
-    written: Callable[[Batch], None]
+    written: Callable[[bytes], None]
 
 
 class Lease(Protocol):

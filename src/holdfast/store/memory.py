@@ -11,7 +11,7 @@ from holdfast.leaf.errors import Fenced, NoSuchRun, Owned, RunExists, StorageFai
 from holdfast.leaf.process import myself
 from holdfast.store import snapshot
 from holdfast.store.base import START, Batch, Desk, Head, Holder, Message, Position, Received, Snapshot
-from holdfast.store.stamping import RESERVE, Stamp, check_expected, check_raw, check_readable, drafted
+from holdfast.store.stamping import RESERVE, Stamp, check_raw, check_readable, mismatch
 
 
 class _Run:
@@ -119,13 +119,12 @@ class MemoryJournal:
         self._run = run
         self._desk = desk
         self._epoch = epoch
-        self._head = desk.head
-        self._seq = 0
+        self._stamp = Stamp(desk)
         self._closed = False
 
     @property
     def head(self) -> Head:
-        return self._head
+        return Head(self._stamp.position, self._stamp.link)
 
     async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
         await asyncio.sleep(0)
@@ -133,14 +132,15 @@ class MemoryJournal:
             raise StorageFailed("the journal is closed")
         if self._run.epoch != self._epoch:
             raise Fenced("the run has another owner now")
-        check_expected(self._head.position, expect)
-        stamp = Stamp(self._desk, self._head, self._seq)
-        batch = stamp.lines(drafted(drafts))
-        self._run.log += batch.data
-        self._head, self._seq = stamp.head, stamp.seq
-        self._desk.written(batch)
+        start = self._stamp.position
+        if expect is not None and expect != start:
+            raise mismatch(start, expect)
+        lines = self._stamp.lines(drafts)
+        self._stamp.take()
+        self._run.log += lines
+        self._desk.written(lines)
         self._run.wake()
-        return batch
+        return Batch(start, lines)
 
     async def close(self) -> None:
         self._closed = True
