@@ -9,10 +9,10 @@ from holdfast.core.fold import FOLD_VERSION, Fold
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store import snapshot
-from holdfast.store.base import Desk, Head, Snapshot
+from holdfast.store.base import SNAPSHOT_EVERY, Desk, Head, Snapshot
 from holdfast.store.files import FileStore
 from holdfast.store.folding import Standing, fold_log
-from holdfast.store.run import SNAPSHOT_EVERY, OwnedRun, open_run
+from holdfast.store.run import OwnedRun, open_run
 from tests.support.disks import FailingDisk
 from tests.support.events import START, numbered
 from tests.support.logs import folded, whole
@@ -199,9 +199,12 @@ async def test_a_fold_that_was_interrupted_leaves_no_snapshot_of_half_a_state(ho
     store = FileStore(home)
     await store.create(RUN)
     async with store.own(RUN) as lease:
-
         standing = Standing(Interrupted(), 0)
-        desk = Desk("s1", None, Head(), now, standing.note)
+
+        async def milestone() -> None:
+            await run.save_snapshot()
+
+        desk = Desk("s1", None, Head(), now, standing.note, milestone)
         run = OwnedRun(lease, await lease.journal(desk), store.inbox(RUN), standing, [])
         await run.begin(START)
         await run.append(numbered("a", 1), numbered("a", 2))

@@ -1,5 +1,4 @@
-"""The ground a journal stands on: the lock is the one that others would take, the log is the file at its path, and
-it ends where its owner left it.
+"""The ground a journal stands on: its lock and its log are those that others find, and the log ends where it was left.
 
 This is asked before every write, so the answer must be cheap. No name in a folder changes without a change of the
 folder's own time: while that stands still, what was true of lock and log when they were last looked at still is.
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from holdfast.leaf.errors import Fenced
 from holdfast.store.base import Position
 
-_SETTLED = 100_000_000  # nanoseconds: two changes that are closer together may carry the same time
+SETTLED = 20_000_000  # nanoseconds: two changes that are closer together may carry the same time
 
 
 class Ground:
@@ -28,7 +27,7 @@ class Ground:
         changed = os.fstat(self._folder).st_ctime_ns
         if changed != self._looked_at:
             self._look()
-            if time.time_ns() - changed > _SETTLED:
+            if time.time_ns() - changed > SETTLED:
                 self._looked_at = changed
         size = os.lseek(self._fd, 0, os.SEEK_END)
         if size != end:

@@ -18,7 +18,7 @@ from types import coroutine
 
 from holdfast.core.events import Draft, Event
 from holdfast.leaf.errors import HoldfastError, StorageFailed
-from holdfast.store.base import Batch, Desk, Head, Position
+from holdfast.store.base import SNAPSHOT_EVERY, Batch, Desk, Head, Position
 from holdfast.store.disk import Disk, write_all
 from holdfast.store.ground import Ground
 from holdfast.store.stamping import Stamp, mismatch
@@ -32,8 +32,10 @@ class FileJournal:
         self._path = path
         self._disk = disk
         self._written = desk.written
+        self._milestone = desk.milestone
         self._stamp = Stamp(desk)
         self._durable, self._link = desk.head
+        self._next_milestone = self._durable + SNAPSHOT_EVERY
         self._leading = False
         self._alone = 0  # how many commits in a row nobody joined
         self._refusal: HoldfastError | None = None
@@ -64,6 +66,9 @@ class FileJournal:
             finally:  # also when cancelled: others wait for it
                 self._leading = False
                 self._commit()
+            if self._durable >= self._next_milestone:
+                self._next_milestone = self._durable + SNAPSHOT_EVERY
+                await self._milestone()
         if self._durable < end:
             raise self._refused()
         return Batch(start, lines)
@@ -82,14 +87,13 @@ class FileJournal:
 
     def _commit(self) -> None:
         """Bring all that was stamped to the disk. When that fails, `_refusal` says why."""
-        calls = self._stamp.take()
-        self._alone = self._alone + 1 if len(calls) == 1 else 0
-        data = b"".join(calls)
-        if not data:
-            return
         try:
-            self._ground.check(self._durable)
-            self._write(data)
+            calls = self._stamp.take()
+            self._alone = self._alone + 1 if len(calls) == 1 else 0
+            data = b"".join(calls)
+            if data:
+                self._ground.check(self._durable)
+                self._write(data)
         except BaseException as error:
             self._refusal = error if isinstance(error, HoldfastError) else self._poisoned(error)
             if not isinstance(error, Exception):
@@ -105,8 +109,8 @@ class FileJournal:
         except BaseException:
             self._take_back()
             raise
-        self._durable, self._link = end, self._stamp.link
         self._written(data)
+        self._durable, self._link = end, self._stamp.link
 
     def _take_back(self) -> None:
         """Cut off what was not acknowledged.

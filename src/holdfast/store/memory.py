@@ -10,7 +10,7 @@ from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.errors import Fenced, NoSuchRun, Owned, RunExists, StorageFailed
 from holdfast.leaf.process import myself
 from holdfast.store import snapshot
-from holdfast.store.base import START, Batch, Desk, Head, Holder, Message, Position, Received, Snapshot
+from holdfast.store.base import SNAPSHOT_EVERY, START, Batch, Desk, Head, Holder, Message, Position, Received, Snapshot
 from holdfast.store.stamping import RESERVE, Stamp, check_raw, check_readable, mismatch
 
 
@@ -120,6 +120,7 @@ class MemoryJournal:
         self._desk = desk
         self._epoch = epoch
         self._stamp = Stamp(desk)
+        self._next_milestone = desk.head.position + SNAPSHOT_EVERY
         self._closed = False
 
     @property
@@ -140,6 +141,9 @@ class MemoryJournal:
         self._run.log += lines
         self._desk.written(lines)
         self._run.wake()
+        if self._stamp.position >= self._next_milestone:
+            self._next_milestone = self._stamp.position + SNAPSHOT_EVERY
+            await self._desk.milestone()
         return Batch(start, lines)
 
     async def close(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from holdfast.core.events import Draft, Event
+from holdfast.core.events import Event
 from holdfast.core.events.inbox import InboxConsumed, InboxRejected
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.session import SessionStart
@@ -15,7 +15,6 @@ from holdfast.leaf.ids import new_sid
 from holdfast.store.base import START, Batch, Desk, Head, Inbox, Journal, Lease, Log, Message, Position, Store
 from holdfast.store.folding import Folded, Standing, fold_log
 
-SNAPSHOT_EVERY = 1024 * 1024  # bytes of log: what the next opening has to read at the most
 LONG_TAIL = 10_000  # lines: having read so many, the next opening should not have to
 
 
@@ -25,6 +24,7 @@ class OwnedRun:
     def __init__(
         self, lease: Lease, journal: Journal, inbox: Inbox, standing: Standing, unspoken: Sequence[LogRepaired]
     ) -> None:
+        self.append = journal.append  # nothing in between: producers call this more often than all the rest
         self._lease = lease
         self._journal = journal
         self._inbox = inbox
@@ -48,12 +48,6 @@ class OwnedRun:
     async def begin(self, start: SessionStart, *also: Event) -> Batch:
         """Open the session in the log: its start, then what was repaired, then whatever else opens it."""
         return await self.append(start, *self._unspoken, *also)
-
-    async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
-        batch = await self._journal.append(*drafts, expect=expect)
-        if batch.end - self._snapshot_at >= SNAPSHOT_EVERY:
-            await self.save_snapshot()
-        return batch
 
     async def take_in(self) -> list[Message]:
         """Consume what came into the inbox: each message becomes one event, and so comes once."""
@@ -113,7 +107,11 @@ async def open_run(
             folded = await _folded(store, run_id)
         fold, head, lines_read = folded
         standing = Standing(fold, head.position)
-        desk = Desk(sid or new_sid(), feature or fold.state.feature, head, clock, standing.note)
+
+        async def milestone() -> None:
+            await run.save_snapshot()
+
+        desk = Desk(sid or new_sid(), feature or fold.state.feature, head, clock, standing.note, milestone)
         unspoken = [repair for repair in repaired if repair.kept_as not in fold.state.repairs]
         run = OwnedRun(lease, await lease.journal(desk), store.inbox(run_id), standing, unspoken)
         if lines_read > LONG_TAIL:

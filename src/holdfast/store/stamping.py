@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.core import chain
 from holdfast.core.codec import encode, is_json
-from holdfast.core.events import Draft, Envelope, Event
+from holdfast.core.events import TYPES, Draft, Envelope, Event
 from holdfast.leaf.errors import BadInput, PositionMismatch
 from holdfast.store.base import Desk, Position
 
@@ -15,6 +15,10 @@ RESERVE = 200  # levels of nesting that a line must stay below what can be read;
 _PLAIN = frozenset(
     {str, int, float, bool, str | None, int | None, float | None, bool | None, str | int, str | int | None}
 )
+
+_PLAIN_KINDS = frozenset(
+    kind for kind in TYPES.values() if all(field.type in _PLAIN for field in msgspec.structs.fields(kind))
+)  # of events that cannot become anything but a line that can be read back
 
 _SURELY_SHALLOW = 50  # brackets: with fewer, nothing can be nested deeply
 
@@ -42,13 +46,16 @@ class Stamp:
         for item in events:
             draft = item if isinstance(item, Draft) else Draft(item)
             event = draft.event
-            end = b"\n" if ts is None else _MARKED_END
-            ts = ts or desk.clock()
+            kind = type(event)
+            if ts is None:
+                ts, end = desk.clock(), b"\n"
+            else:
+                end = _MARKED_END
             envelope = Envelope(
                 ts=ts,
                 sid=desk.sid,
                 seq=seq,
-                type=event.type,
+                type=kind.type,
                 feature=desk.feature,
                 agent=draft.agent,
                 pane_id=draft.pane_id,
@@ -56,10 +63,9 @@ class Stamp:
                 trace_id=draft.trace_id,
                 span_id=draft.span_id,
             )
-            free_form, raw = _freedoms(type(event))
-            bare = _checked(envelope, raw) if free_form else encode(envelope)
-            line, link = chain.seal(link, bare)
-            lines.append(line + end)
+            bare = encode(envelope) if kind in _PLAIN_KINDS else _checked(envelope)
+            line, link = chain.seal(link, bare, end)
+            lines.append(line)
             seq += 1
         data = b"".join(lines)
         self.position += len(data)  # first: interrupted after this, it does not fit what is kept, and that shows
@@ -73,11 +79,12 @@ class Stamp:
         return kept
 
 
-def _checked(envelope: Envelope, raw: Iterable[str]) -> bytes:
+def _checked(envelope: Envelope) -> bytes:
     """The line of an event that takes any JSON, when it can be read back."""
     event = envelope.data
-    for name in raw:
-        check_raw(getattr(event, name), f"the {name} of {envelope.type}")
+    for name in _raw_fields(type(event)):
+        if not is_json(getattr(event, name)):
+            raise _not_json(getattr(event, name), f"the {name} of {envelope.type}")
     try:
         line = one_line(encode(envelope))
     except RecursionError:
@@ -94,7 +101,11 @@ def one_line(text: bytes) -> bytes:
 def check_raw(raw: msgspec.Raw, what: str) -> None:
     """That raw JSON is one value, and cannot end the object it is put into."""
     if not is_json(raw):
-        raise BadInput(f"{what} is not JSON that can be read back: {bytes(raw)[:60]!r}; nothing of it was written")
+        raise _not_json(raw, what)
+
+
+def _not_json(raw: msgspec.Raw, what: str) -> BadInput:
+    return BadInput(f"{what} is not JSON that can be read back: {bytes(raw)[:60]!r}; nothing of it was written")
 
 
 def check_readable(line: bytes, what: str, reserve: int = RESERVE) -> None:
@@ -111,11 +122,8 @@ def check_readable(line: bytes, what: str, reserve: int = RESERVE) -> None:
 
 
 @cache
-def _freedoms(kind: type[Event]) -> tuple[bool, tuple[str, ...]]:
-    """Whether an event of this type has fields that take whatever they are given, and which of them take it raw."""
-    fields = msgspec.structs.fields(kind)
-    raw = tuple(field.name for field in fields if field.type is msgspec.Raw)
-    return any(field.type not in _PLAIN for field in fields), raw
+def _raw_fields(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is msgspec.Raw)
 
 
 def mismatch(position: Position, expect: Position) -> PositionMismatch:
