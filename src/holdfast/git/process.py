@@ -2,8 +2,8 @@
 
 Output goes to memory files, not pipes: a hook that leaves something running in the background holds a pipe open,
 and whoever reads it would wait for that. The user's config, hooks and signing are as they are for the user. What
-is taken away is what would make git look elsewhere (`GIT_DIR` and its like, inherited when Holdfast itself is
-called from a hook) or ask a question that nobody answers.
+is taken away is what would make git look elsewhere or read our words in another way (`GIT_DIR` and its like,
+inherited when Holdfast itself is called from a hook), or ask a question that nobody answers.
 """
 
 import asyncio
@@ -30,6 +30,16 @@ _MISLEADING = (
     "GIT_PREFIX",
     "GIT_CEILING_DIRECTORIES",
     "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_GRAFT_FILE",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_QUARANTINE_PATH",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
 )
 _STEADY = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -109,10 +119,13 @@ async def run_program(*command: str, place: str, environment: Mapping[str, str],
                 start_new_session=True,
             )
         except FileNotFoundError:
-            missing = command[0] if os.path.isdir(place) else place
-            raise BadInput(f"{missing} is not there; Holdfast works on git repositories") from None
+            if os.path.isdir(place):
+                raise BadInput(f"{command[0]} is not there; install it, or set PATH so that it is found") from None
+            raise BadInput(f"{place} is not there; Holdfast works on git repositories") from None
         except NotADirectoryError:
             raise BadInput(f"{place} is not a folder; Holdfast works on git repositories") from None
+        except OSError as error:
+            raise HoldfastError(f"`{_words(command[:2])}` could not be started: {error.strerror}") from None
         try:
             code = await asyncio.wait_for(process.wait(), limit)
         except TimeoutError:
@@ -127,6 +140,10 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     """Git and all that it started in its session."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        with suppress(ProcessLookupError):
+            if os.getsid(pid) == process.pid:  # a shell's job has a group of its own
+                os.kill(pid, signal.SIGKILL)
     await asyncio.shield(process.wait())
 
 

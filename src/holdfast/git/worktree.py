@@ -40,7 +40,7 @@ class Worktree:
             )
         common = _pointed_at(os.path.join(own, "commondir"))
         back = _pointed_at(os.path.join(own, "gitdir"))
-        if common is None or os.path.realpath(common) != self.repository.common_dir:
+        if common is None or os.path.realpath(common) != os.path.realpath(self.repository.common_dir):
             raise NotOurWorktree(
                 f"{self.path} is not a worktree of {self.repository.common_dir}; nothing was done there"
             )
@@ -179,7 +179,11 @@ async def is_made(worktree: Worktree) -> bool:
     fact = await worktree.repository.worktree_at(worktree.path)
     if fact is None or fact.prunable is not None or fact.locked == _INITIALIZING or fact.branch != worktree.branch:
         return False
-    return os.path.exists(os.path.join(worktree.path, ".git"))
+    try:
+        worktree.must_be_ours()
+    except NotOurWorktree:
+        return False
+    return True
 
 
 async def clear_half_made(worktree: Worktree) -> None:
