@@ -227,10 +227,10 @@ async def test_a_merge_commit_is_not_taken_for_a_snapshot_with_something_staged(
     monkeypatch.setenv("HOME", folder)
     repo.config("user.useConfigOnly", "true")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
-        put(task.path, {"new.txt": "new\n"})
-        await w.commit("T-1", "New")
-        await w.merge(["T-1"])
+        for task in [await w.open("T-1"), await w.open("T-2")]:
+            put(task.path, {os.path.basename(task.path): "new\n"})
+            await w.commit(os.path.basename(task.path), "New")
+        await w.merge(["T-1", "T-2"])
         merge = await w.snapshot(None, "merged")
         assert len(git(repo.path, "rev-parse", f"{merge}^@").split()) == 2
         put(w.worktree().path, {"more.txt": "more\n"})

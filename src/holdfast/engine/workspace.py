@@ -112,7 +112,11 @@ class Workspace:
             ours = await self._tip(self.place().branch)
         found = await self.hands.perform(BringConflicts(task=task, commit=ours), task=task)
         conflicts = tuple(found["conflicts"])
-        return Merge(task, None, conflicts) if conflicts else await self._merge(task)
+        if conflicts:
+            return Merge(task, None, conflicts)
+        if await self._tip(self.place(task).branch) == commit:
+            raise Denied(f"the merge in {self.worktree(task).path} is resolved, but in no commit yet; commit it first")
+        return await self._merge(task)
 
     async def snapshot(self, task: str | None, name: str) -> str:
         """The worktree as it is, kept under a name. Returns the commit that holds it."""

@@ -96,24 +96,30 @@ class Git:
         """A look that takes no lock and changes nothing. Raises `GitFailed` when git does."""
         return _must_succeed(arguments, await self.run(*arguments, limit=limit, more={"GIT_OPTIONAL_LOCKS": "0"}))
 
-    async def do(self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None) -> Answer:
-        """A change. Raises `GitFailed` when git does."""
-        return _must_succeed(arguments, await self.run(*_DURABLE, *arguments, limit=limit, more=more))
+    async def do(
+        self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
+    ) -> Answer:
+        """A change. Raises `GitFailed` when git does. `given` is what it can read from its input."""
+        return _must_succeed(arguments, await self.run(*_DURABLE, *arguments, limit=limit, more=more, given=given))
 
-    async def run(self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None) -> Answer:
+    async def run(
+        self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
+    ) -> Answer:
         """Whatever it answers, with its exit code."""
         environment = {**self.environment, **(more or {})}
-        return await run_program("git", *arguments, place=self.place, environment=environment, limit=limit)
+        return await run_program("git", *arguments, place=self.place, environment=environment, limit=limit, given=given)
 
 
-async def run_program(*command: str, place: str, environment: Mapping[str, str], limit: float = LONG) -> Answer:
-    with _memory() as out, _memory() as said:
+async def run_program(
+    *command: str, place: str, environment: Mapping[str, str], limit: float = LONG, given: bytes = b""
+) -> Answer:
+    with _memory() as out, _memory() as said, _memory(given) as read:
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 cwd=place,
                 env=environment,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=read,
                 stdout=out,
                 stderr=said,
                 start_new_session=True,
@@ -125,7 +131,7 @@ async def run_program(*command: str, place: str, environment: Mapping[str, str],
         except NotADirectoryError:
             raise BadInput(f"{place} is not a folder; Holdfast works on git repositories") from None
         except OSError as error:
-            raise HoldfastError(f"`{_words(command[:2])}` could not be started: {error.strerror}") from None
+            raise HoldfastError(f"`{_words(command)[:200]}` could not be started: {error.strerror}") from None
         try:
             code = await asyncio.wait_for(process.wait(), limit)
         except TimeoutError:
@@ -148,10 +154,15 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class _memory:  # noqa: N801 - used like a function
-    """A file in memory, for a process to write to."""
+    """A file in memory, for a process to write to, or to read from."""
+
+    def __init__(self, content: bytes = b"") -> None:
+        self._content = content
 
     def __enter__(self) -> int:
         self._fd = os.memfd_create("git")
+        if self._content:
+            os.pwrite(self._fd, self._content, 0)
         return self._fd
 
     def __exit__(self, *_: object) -> None:

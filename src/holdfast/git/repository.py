@@ -1,5 +1,6 @@
 """Facts about a repository, observed and never assumed: what it is, its branches, its worktrees."""
 
+import glob
 import os
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -69,6 +70,12 @@ class Repository:
         real = os.path.realpath(path)
         return next((tree for tree in await self.worktrees() if os.path.realpath(tree.path) == real), None)
 
+    def is_being_rebased(self, branch: str) -> bool:
+        """True while a rebase will set it in the end: meanwhile it is checked out nowhere, but somebody's all the same."""
+        own = [self.common_dir, *glob.glob(os.path.join(glob.escape(self.common_dir), "worktrees", "*"))]
+        names = [os.path.join(folder, kind, "head-name") for folder in own for kind in ("rebase-merge", "rebase-apply")]
+        return f"refs/heads/{branch}" in [_content(name) for name in names]
+
     async def set_ref(self, name: str, new: str, old: str | None = None) -> None:
         """Move a ref; with `old` only if it is still there, and with `old=ABSENT` only if it is new."""
         await self.git.do("update-ref", "--create-reflog", name, new, *([old] if old is not None else []))
@@ -103,6 +110,14 @@ async def find_repository(path: str, *, mark: Mapping[str, str] | None = None) -
     if answer.code:
         raise BadInput(f"{path} is not in a git repository ({' '.join(answer.said.split())}); make one with git init")
     return Repository(os.path.realpath(answer.text), mark=mark)
+
+
+def _content(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            return os.fsdecode(file.read()).strip()
+    except OSError:
+        return None
 
 
 def _blocks(fields: list[str]) -> list[list[str]]:

@@ -21,10 +21,11 @@ from holdfast.leaf.errors import Denied
 
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "Holdfast",
-    "GIT_AUTHOR_EMAIL": "holdfast@localhost",
+    "GIT_AUTHOR_EMAIL": "snapshot@holdfast.localhost",
     "GIT_COMMITTER_NAME": "Holdfast",
-    "GIT_COMMITTER_EMAIL": "holdfast@localhost",
+    "GIT_COMMITTER_EMAIL": "snapshot@holdfast.localhost",  # of no other commit: it tells a snapshot from a merge
 }
+_ADDING = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
 
 
 class Snapshot(NamedTuple):
@@ -58,7 +59,7 @@ async def capture(worktree: Worktree, message: str) -> Snapshot:
 
 async def _committed(git: Git, status: Status, staged: str | None, message: str, using: dict[str, str]) -> str:
     nested = [f":(exclude,top,literal){path}" for path in nested_repositories(status)]
-    await git.do("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--", ":/", *nested, more=using)
+    await git.do(*_ADDING, "add", "--all", "--", ":/", *nested, more=using)
     tree = (await git.do("write-tree", more=using)).text
     parents = [f"-p{parent}" for parent in (status.head, staged) if parent is not None]
     return (await git.do("commit-tree", *parents, "-m", message, tree, more=using)).text
@@ -84,25 +85,27 @@ async def restore_snapshot(worktree: Worktree, oid: str) -> None:
     What stands there now must have been saved before: this overwrites it. The branch stays where it is.
     """
     await worktree.must_be_on_branch()
-    parents = (await worktree.git.ask("rev-parse", f"{oid}^@")).lines
+    index = await _index_of(worktree, oid)
     await worktree.git.do("read-tree", "--reset", "-u", f"{oid}^{{tree}}")
     await worktree.git.do("clean", "-d", "--force", "--quiet")
-    staged = await _is_of_ours(worktree.repository, oid) and parents[1:]
-    await worktree.git.do("read-tree", "--reset", f"{staged[0] if staged else 'HEAD'}^{{tree}}")
+    await worktree.git.do("read-tree", "--reset", index)
     await worktree.git.run("update-index", "--refresh", "-q")
 
 
-async def _is_of_ours(repository: Repository, oid: str) -> bool:
-    """A merge commit has a second parent too; that of a snapshot is what was staged."""
-    answer = await repository.git.ask("show", "--no-patch", "--format=%ce", oid)
-    return answer.text == _IDENTITY["GIT_COMMITTER_EMAIL"]
+async def _index_of(worktree: Worktree, oid: str) -> str:
+    """The tree of what was staged: that of a snapshot's second parent; HEAD's when nothing was, or it is no snapshot."""
+    answer = await worktree.git.ask("show", "--no-patch", "--no-show-signature", "--format=%ce %P", oid)
+    email, *parents = answer.text.split(" ")
+    staged = parents[1:] if email == _IDENTITY["GIT_COMMITTER_EMAIL"] else []
+    return f"{staged[0] if staged else 'HEAD'}^{{tree}}"
 
 
 async def is_restored(worktree: Worktree, oid: str) -> bool:
-    """True when the files are those of the snapshot."""
-    now = await capture(worktree, "As it is now")
-    trees = await worktree.repository.git.ask("rev-parse", f"{now.oid}^{{tree}}", f"{oid}^{{tree}}")
-    return len(set(trees.lines)) == 1
+    """True when the files, and what is staged, are those of the snapshot."""
+    now = (await capture(worktree, "As it is now")).oid
+    indexes = [await _index_of(worktree, now), await _index_of(worktree, oid)]
+    trees = (await worktree.git.ask("rev-parse", f"{now}^{{tree}}", f"{oid}^{{tree}}", *indexes)).lines
+    return trees[0] == trees[1] and trees[2] == trees[3]
 
 
 async def save(worktree: Worktree, ref: str, message: str) -> str | None:
@@ -125,7 +128,8 @@ async def save(worktree: Worktree, ref: str, message: str) -> str | None:
 
 async def diff(repository: Repository, old: str, new: str, *options: str) -> bytes:
     """What changed between any two snapshots or commits."""
-    answer = await repository.git.ask("diff", "--no-ext-diff", *options, "--end-of-options", old, new, "--")
+    plain = ("--no-ext-diff", "--no-color", "--no-relative", "--src-prefix=a/", "--dst-prefix=b/")
+    answer = await repository.git.ask("diff", *plain, *options, "--end-of-options", old, new, "--")
     return answer.out
 
 
