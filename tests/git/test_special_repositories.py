@@ -158,6 +158,7 @@ def with_submodule(new_repository: NewRepository) -> UserRepository:
     sub, outer = new_repository("sub"), new_repository("outer")
     git(outer.path, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", sub.path, "sub")
     git(outer.path, "commit", "--quiet", "--message=A submodule")
+    outer.remember()
     outer.config("protocol.file.allow", "always")
     return outer
 
@@ -364,7 +365,7 @@ async def test_files_of_every_kind_come_through(repo: UserRepository, home: str)
     repo.config("core.autocrlf", "input")
     async with working_on(repo, home) as w:
         task = await w.open("T-1")
-        odd = ["with space", "new\nline", "-dash", "--all", ":(top)magic", ":/root", "ünï", os.fsdecode(b"\xff\xfe"),
+        odd = ["with space", "new\nline", "-dash", "--all", ":(top)magic", ":root", "ünï", os.fsdecode(b"\xff\xfe"),
                'quo"te', "tab\t", "Case", "case", "a*", "[x]", "!bang", "#hash", "back\\slash"]  # fmt: skip
         put(task.path, {f"odd/{name}": name.encode(errors="surrogateescape") for name in odd})
         put(task.path, {"crlf.txt": "a\r\nb\r\n", "program": "#!/bin/sh\n", "binary": bytes(range(256))})

@@ -99,7 +99,7 @@ async def _everything_staged(worktree: Worktree) -> Status:
     status = await status_of(worktree)
     await _must_be_resolved(worktree, status.unmerged)
     nested = [f":(exclude,top,literal){path}" for path in nested_repositories(status)]
-    await worktree.git.do("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--", ":/", *nested)
+    await worktree.git.do("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--sparse", "--", ":/", *nested)
     return await status_of(worktree)
 
 

@@ -28,28 +28,26 @@ class Repository:
         self.mark = dict(mark or {})
         self.git = Git(common_dir, mark={**self.mark, "GIT_DIR": common_dir})
 
-    async def head(self) -> str:
-        """The commit that the user's HEAD is at, on a branch or not."""
-        answer = await self.git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-        if answer.code:
-            raise BadInput(f"{self.common_dir} has no commit yet; make one first (git commit --allow-empty -m 'Begin')")
-        return answer.text
+    async def base(self, path: str, name: str | None = None) -> tuple[str, str]:
+        """The commit that a name stands for, and the branch of that name; the commit again when it is no branch.
 
-    async def base(self, name: str | None = None) -> tuple[str, str]:
-        """The commit that a branch or a name stands for, and the branch's name, or the commit again without one."""
-        if name is None:
-            on = await self.git.run("symbolic-ref", "--quiet", "--short", "HEAD")
-            head = await self.head()
-            return head, on.text or head
-        commit = await self.commit_of(name)
+        Without a name, what HEAD is at. `path` is where the user is: each of their worktrees has a HEAD of its own.
+        """
+        there = Git(path)
+        commit = await _commit_of(there, "HEAD" if name is None else name)
+        if commit is None and name is None:
+            raise BadInput(f"{path} has no commit yet; make one first (git commit --allow-empty -m 'Begin')")
         if commit is None:
             raise BadInput(f"there is no branch or commit {name!r} in {self.common_dir}")
-        return commit, name if await self.commit_of(f"refs/heads/{name}") is not None else commit
+        if name is None:
+            on = await there.run("symbolic-ref", "--quiet", "--short", "HEAD")
+            return commit, on.text or commit
+        ref = f"refs/heads/{name}"
+        return commit, name if ref in await self.refs(ref) else commit
 
     async def commit_of(self, name: str) -> str | None:
         """The commit that a name stands for; None when it stands for none."""
-        answer = await self.git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        return answer.text if answer.code == 0 else None
+        return await _commit_of(self.git, name)
 
     async def refs(self, *prefixes: str) -> dict[str, str]:
         """Every ref under these prefixes, with the object it points to."""
@@ -110,6 +108,11 @@ async def find_repository(path: str, *, mark: Mapping[str, str] | None = None) -
     if answer.code:
         raise BadInput(f"{path} is not in a git repository ({' '.join(answer.said.split())}); make one with git init")
     return Repository(os.path.realpath(answer.text), mark=mark)
+
+
+async def _commit_of(git: Git, name: str) -> str | None:
+    answer = await git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    return answer.text if answer.code == 0 else None
 
 
 def _content(path: str) -> str | None:

@@ -59,7 +59,7 @@ async def capture(worktree: Worktree, message: str) -> Snapshot:
 
 async def _committed(git: Git, status: Status, staged: str | None, message: str, using: dict[str, str]) -> str:
     nested = [f":(exclude,top,literal){path}" for path in nested_repositories(status)]
-    await git.do(*_ADDING, "add", "--all", "--", ":/", *nested, more=using)
+    await git.do(*_ADDING, "add", "--all", "--sparse", "--", ":/", *nested, more=using)
     tree = (await git.do("write-tree", more=using)).text
     parents = [f"-p{parent}" for parent in (status.head, staged) if parent is not None]
     return (await git.do("commit-tree", *parents, "-m", message, tree, more=using)).text
