@@ -160,6 +160,8 @@ def with_submodule(new_repository: NewRepository) -> UserRepository:
     git(outer.path, "commit", "--quiet", "--message=A submodule")
     outer.remember()
     outer.config("protocol.file.allow", "always")
+    sub.besides = sub.git_dir  # pushed to, as a remote is
+    sub.remember()
     return outer
 
 

@@ -108,7 +108,7 @@ class UserRepository:
         """Every byte and mode that is theirs: files, index, config, refs, reflogs, hooks; not ours, not the objects."""
         found: dict[str, bytes] = {}
         not_theirs = {os.path.join(self.git_dir, name) for name in _OURS} | {self.besides}
-        for root in dict.fromkeys((self.path, self.git_dir)):
+        for root in {self.path, self.git_dir} - {self.besides}:
             for folder, folders, files in os.walk(root):
                 folders[:] = [name for name in folders if os.path.join(folder, name) not in not_theirs]
                 found |= {path: _file(path) for path in (os.path.join(folder, name) for name in files)}

@@ -85,25 +85,40 @@ async def restore_snapshot(worktree: Worktree, oid: str) -> None:
     What stands there now must have been saved before: this overwrites it. The branch stays where it is.
     """
     await worktree.must_be_on_branch()
-    index = await _index_of(worktree, oid)
+    parents = await _parents_of_snapshot(worktree, oid)
     await worktree.git.do("read-tree", "--reset", "-u", f"{oid}^{{tree}}")
+    if parents:
+        await _write_outside_the_sparse_checkout(worktree, parents[0], oid)
     await worktree.git.do("clean", "-d", "--force", "--quiet")
-    await worktree.git.do("read-tree", "--reset", index)
+    await worktree.git.do("read-tree", "--reset", _index_of(parents))
     await worktree.git.run("update-index", "--refresh", "-q")
 
 
-async def _index_of(worktree: Worktree, oid: str) -> str:
-    """The tree of what was staged: that of a snapshot's second parent; HEAD's when nothing was, or it is no snapshot."""
+async def _parents_of_snapshot(worktree: Worktree, oid: str) -> list[str]:
+    """The commit it was taken at, and what was staged; none when it is another kind of commit, which has parents too."""
     answer = await worktree.git.ask("show", "--no-patch", "--no-show-signature", "--format=%ce %P", oid)
     email, *parents = answer.text.split(" ")
-    staged = parents[1:] if email == _IDENTITY["GIT_COMMITTER_EMAIL"] else []
-    return f"{staged[0] if staged else 'HEAD'}^{{tree}}"
+    return parents if email == _IDENTITY["GIT_COMMITTER_EMAIL"] else []
+
+
+def _index_of(parents: list[str]) -> str:
+    """The tree of what was staged: HEAD's when nothing was."""
+    return f"{parents[1] if parents[1:] else 'HEAD'}^{{tree}}"
+
+
+async def _write_outside_the_sparse_checkout(worktree: Worktree, head: str, oid: str) -> None:
+    """A sparse checkout holds back all that lies outside of it: also what the snapshot had found there."""
+    if (await worktree.git.run("config", "--type=bool", "core.sparseCheckout")).text == "true":
+        names = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=d", head, oid)
+        found = (await worktree.git.ask(*names)).out
+        writing = ("checkout-index", "--force", "--ignore-skip-worktree-bits", "-z", "--stdin")
+        await worktree.git.do(*writing, given=found)
 
 
 async def is_restored(worktree: Worktree, oid: str) -> bool:
     """True when the files, and what is staged, are those of the snapshot."""
     now = (await capture(worktree, "As it is now")).oid
-    indexes = [await _index_of(worktree, now), await _index_of(worktree, oid)]
+    indexes = [_index_of(await _parents_of_snapshot(worktree, each)) for each in (now, oid)]
     trees = (await worktree.git.ask("rev-parse", f"{now}^{{tree}}", f"{oid}^{{tree}}", *indexes)).lines
     return trees[0] == trees[1] and trees[2] == trees[3]
 
