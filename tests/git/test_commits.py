@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.git.commit import HookRefused, Unresolved
 from holdfast.git.process import GitFailed
-from tests.support.repositories import UserRepository, git, put, put_program, text, working_on
+from tests.support.repositories import UserRepository, git, put, put_program, state_of, text, working_on
 
 
 def effect_of(place: str, commit: str) -> str:
@@ -110,7 +110,7 @@ async def test_a_refusing_hook_is_quoted_and_the_work_stays(repo: UserRepository
         task = await w.open("T-1")
         head = git(task.path, "rev-parse", "HEAD")
         put(task.path, {"a.txt": "bad\n", "new.txt": "new\n"})
-        with pytest.raises(HookRefused, match="^a commit hook refused: line 3 is too long$"):
+        with pytest.raises(HookRefused, match=r"^a commit hook refused: line 3 is too long$"):
             await w.commit("T-1", "Commit")
         assert (text(task.path, "a.txt"), text(task.path, "new.txt")) == ("bad\n", "new\n")
         assert git(task.path, "rev-parse", "HEAD") == head
@@ -188,7 +188,7 @@ async def test_conflict_markers_are_refused(repo: UserRepository, home: str) -> 
         await w.commit("T-1", "One")
         await w.commit("T-2", "Two")
         await w.merge(["T-1", "T-2"])
-        with pytest.raises(Unresolved, match="conflicts are not resolved yet in a.txt, "):
+        with pytest.raises(Unresolved, match=r"conflicts are not resolved yet in a.txt, "):
             await w.commit("T-2", "Resolved")
         put(two.path, {"a.txt": "both\n"})
         with pytest.raises(Unresolved) as caught:
@@ -223,7 +223,7 @@ async def test_the_next_attempt_builds_on_what_failed(repo: UserRepository, home
         put(task.path, {"b.txt": "done\n"})
         commit = await w.commit("T-1", "Done")
         assert git(repo.path, "diff", "--name-only", base, str(commit)).splitlines() == ["a.txt", "b.txt", "new.txt"]
-        assert failed in git(repo.path, "for-each-ref", "--format=%(objectname)", "refs/holdfast")
+        assert str(failed) in git(repo.path, "for-each-ref", "--format=%(objectname)", "refs/holdfast")
 
 
 async def test_failing_twice_leaves_one_placeholder(repo: UserRepository, home: str) -> None:
@@ -288,3 +288,44 @@ async def test_work_is_not_lost_for_want_of_a_name(
         put(two.path, {"a.txt": "both\n"})
         assert await w.commit("T-2", "Both") is not None
         assert (await w.merge(["T-2"]))[0].commit is not None
+
+
+async def test_markers_that_an_agent_staged_with_all_the_rest_are_refused(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        one, two = await w.open("T-1"), await w.open("T-2")
+        put(one.path, {"a.txt": "one\n"})
+        put(two.path, {"a.txt": "two\n"})
+        await w.commit("T-1", "One")
+        await w.commit("T-2", "Two")
+        await w.merge(["T-1", "T-2"])
+        git(two.path, "add", "--all")
+        with pytest.raises(Unresolved, match=r"a.txt"):
+            await w.commit("T-2", "Resolved")
+        put(two.path, {"a.txt": "both\n"})
+        assert await w.commit("T-2", "Resolved") is not None
+
+
+async def test_a_heading_is_no_conflict_marker(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        one, two = await w.open("T-1"), await w.open("T-2")
+        put(one.path, {"a.txt": "Heading\n=======\none\n"})
+        put(two.path, {"a.txt": "two\n"})
+        await w.commit("T-1", "One")
+        await w.commit("T-2", "Two")
+        await w.merge(["T-1", "T-2"])
+        put(two.path, {"a.txt": "Heading\n=======\nboth\n"})
+        assert await w.commit("T-2", "Resolved") is not None
+
+
+async def test_an_open_conflict_is_not_hidden_in_a_placeholder(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        one, two = await w.open("T-1"), await w.open("T-2")
+        put(one.path, {"a.txt": "one\n"})
+        put(two.path, {"a.txt": "two\n"})
+        await w.commit("T-1", "One")
+        await w.commit("T-2", "Two")
+        await w.merge(["T-1", "T-2"])
+        before = state_of(two.path)
+        with pytest.raises(Unresolved):
+            await w.keep_failed("T-2", "reason")
+        assert state_of(two.path) == before

@@ -79,7 +79,7 @@ async def test_nothing_is_written_where_the_worktree_is_no_longer_ours(
         put(task.path, {"a.txt": "work\n", "new.txt": "new\n"})
         loss(task, os.path.dirname(repo.path))
         before, tip = everything_in(task.path), git(repo.path, "rev-parse", task.branch)
-        with pytest.raises(NotOurWorktree, match="nothing was done there|was moved or copied"):
+        with pytest.raises(NotOurWorktree, match=r"nothing was done there|was moved or copied"):
             await ACTS[act](w)
         assert everything_in(task.path) == before
         assert git(repo.path, "rev-parse", task.branch) == tip
@@ -94,7 +94,7 @@ async def test_a_worktree_is_not_made_where_something_else_stands(
         put(task.path, {"new.txt": "new\n"})
         loss(task, folder)
         before = everything_in(task.path)
-        with pytest.raises(Denied, match="is in the way: it is not the worktree of .*; move it away"):
+        with pytest.raises(Denied, match=r"is in the way: it is not the worktree of .*; move it away"):
             await w.open("T-1")
         assert everything_in(task.path) == before
 
@@ -168,5 +168,5 @@ async def test_a_branch_that_is_gone_is_one_clear_line(repo: UserRepository, hom
     async with working_on(repo, home) as w:
         await w.open("T-1")
         git(repo.path, "update-ref", "-d", f"refs/heads/{w.place('T-1').branch}")
-        with pytest.raises(Denied, match="is not there any more; `git branch .* COMMIT` brings it back"):
+        with pytest.raises(Denied, match=r"is not there any more; `git branch .* COMMIT` brings it back"):
             await w.merge(["T-1"])

@@ -1,5 +1,6 @@
-"""From the first worktree to the last merge, on an ordinary repository. That the user's own stays as it is, is
-checked at the end of every test of this folder.
+"""From the first worktree to the last merge, on an ordinary repository.
+
+That the user's own stays as it is, byte for byte, is checked at the end of every test of this folder.
 """
 
 import os

@@ -60,7 +60,7 @@ async def test_a_branch_that_went_its_own_way_gets_a_merge(repo: UserRepository,
 
 async def test_a_conflict_moves_nothing(repo: UserRepository, done: Workspace) -> None:
     theirs = commit_on(repo, "other", "a.txt", "1\n2\ntheirs\n")
-    with pytest.raises(Conflicts, match="does not merge into other: conflicts in a.txt"):
+    with pytest.raises(Conflicts, match=r"does not merge into other: conflicts in a.txt"):
         await into(done, "other")
     assert repo.tip("other") == theirs
 
@@ -94,7 +94,7 @@ async def test_a_branch_that_moved_meanwhile_stays_where_it_moved(
     repo.config("merge.odd.driver", driver)
     put(os.path.join(repo.git_dir, "info"), {"attributes": "a.txt merge=odd\n"})
     repo.remember()
-    with pytest.raises(GitFailed, match="is at .* but expected"):
+    with pytest.raises(GitFailed, match=r"is at .* but expected"):
         await into(done, "other")
     assert repo.tip("other") == moved
     repo.remember()

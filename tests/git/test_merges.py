@@ -171,7 +171,7 @@ async def test_a_refusing_hook_takes_the_merge_back(repo: UserRepository, home: 
         repo.hook(hook, "echo not today; exit 1")
         run = w.worktree().path
         before = files_of(run, "HEAD"), git(run, "rev-parse", "HEAD")
-        with pytest.raises(HookRefused, match="^a commit hook refused: not today"):
+        with pytest.raises(HookRefused, match=r"^a commit hook refused: not today"):
             await w.merge(["T-1"])
         assert (files_of(run, "HEAD"), git(run, "rev-parse", "HEAD")) == before
         assert git(run, "status", "--porcelain") == ""

@@ -173,7 +173,7 @@ async def test_a_missing_program_is_one_clear_line(folder: str, monkeypatch: pyt
 async def test_a_program_that_cannot_be_started_is_one_clear_line(folder: str) -> None:
     put(folder, {"program": "no program"})
     os.chmod(os.path.join(folder, "program"), 0o755)
-    with pytest.raises(HoldfastError, match="program.* could not be started: Exec format error"):
+    with pytest.raises(HoldfastError, match=r"program.* could not be started: Exec format error"):
         await run_program(os.path.join(folder, "program"), place=folder, environment=os.environ)
 
 
@@ -183,7 +183,7 @@ async def test_too_many_words_are_one_clear_line(folder: str) -> None:
 
 
 async def test_a_folder_without_repository_is_one_clear_line(folder: str) -> None:
-    with pytest.raises(BadInput, match="is not in a git repository .*; make one with git init"):
+    with pytest.raises(BadInput, match=r"is not in a git repository .*; make one with git init"):
         await find_repository(folder)
 
 

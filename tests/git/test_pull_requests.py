@@ -26,9 +26,8 @@ elif words[:2] == ["pr", "list"]:
     print(state["says"] or json.dumps([{{"url": pr["url"]}} for pr in found][: int(option["--limit"])]))
 elif words[:2] == ["pr", "create"]:
     url = f"https://example.org/pull/{{len(state['opened']) + 1}}"
-    state["opened"].append(
-        {{"url": url, "state": "OPEN", "draft": "--draft" in words, **{{k[2:]: v for k, v in option.items() if k[:2] == "--"}}}}
-    )
+    named = {{name[2:]: value for name, value in option.items() if name.startswith("--")}}
+    state["opened"].append({{"url": url, "state": "OPEN", **named, "draft": "--draft" in words}})
     json.dump(state, open({state!r}, "w"))
     if state["dies"]:
         os._exit(9)
@@ -92,7 +91,7 @@ async def test_one_whose_answer_was_lost_is_found(repo: UserRepository, home: st
 async def test_what_gh_says_is_passed_on(repo: UserRepository, home: str, github: GitHub) -> None:
     github.set(fails="not logged in;\nrun gh auth login")
     async with working_on(repo, home) as w:
-        with pytest.raises(GitFailed, match="^`gh pr list` failed: not logged in; run gh auth login$"):
+        with pytest.raises(GitFailed, match=r"^`gh pr list` failed: not logged in; run gh auth login$"):
             await w.hands.perform(REQUEST)
         github.set(fails="")
         assert [settled.probe.happened for settled in await w.hands.settle()] == [Happened.NO]

@@ -169,8 +169,10 @@ async def test_the_default_branch_is_the_remotes_own(repo: UserRepository, origi
         ),
         (
             "ssh://git@gitlab.example.org:2222/group/sub/name.git",
-            "https://gitlab.example.org/group/sub/name/-/merge_requests/new"
-            "?merge_request%5Bsource_branch%5D=holdfast/x/main&merge_request%5Btarget_branch%5D=main",
+            (
+                "https://gitlab.example.org/group/sub/name/-/merge_requests/new"
+                "?merge_request%5Bsource_branch%5D=holdfast/x/main&merge_request%5Btarget_branch%5D=main"
+            ),
         ),
         (
             "git@bitbucket.org:org/name.git",

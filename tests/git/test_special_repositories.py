@@ -325,7 +325,7 @@ async def test_a_required_filter_that_is_missing_at_the_beginning_is_one_clear_l
     repo = new_repository("made", files={".gitattributes": "*.bin filter=lfs -text\n", "x.bin": POINTER})
     repo.config("filter.lfs.smudge", "no-such-program smudge -- %f")
     repo.config("filter.lfs.required", "true")
-    with pytest.raises(GitFailed, match="x.bin: smudge filter lfs failed"):
+    with pytest.raises(GitFailed, match=r"x.bin: smudge filter lfs failed"):
         await create_run(home, NewRun("Goal", repo.path))
 
 

@@ -79,7 +79,7 @@ async def commit_all(
     if done is not None:
         return done
     merging = os.path.exists(os.path.join(own, "MERGE_HEAD"))
-    status = await _everything_staged(worktree)
+    status = await _everything_staged(worktree, merging=merging)
     squashed = not merging and await _go_back_to(worktree, ground)
     if not squashed and not merging and not any(change.staged for change in status.changes):
         return None
@@ -94,22 +94,40 @@ async def commit_all(
     return (await worktree.git.ask("rev-parse", "HEAD")).text
 
 
-async def _everything_staged(worktree: Worktree) -> Status:
+async def _everything_staged(worktree: Worktree, *, merging: bool) -> Status:
     """Stage all that is not ignored. Refuses while a conflict is not resolved: staging it would call it so."""
     status = await status_of(worktree)
-    await _must_be_resolved(worktree, status.unmerged)
+    await _must_be_resolved(worktree, status.unmerged + (await _said_to_be_resolved(worktree) if merging else []))
     nested = [f":(exclude,top,literal){path}" for path in nested_repositories(status)]
     await worktree.git.do("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--sparse", "--", ":/", *nested)
     return await status_of(worktree)
 
 
-async def _must_be_resolved(worktree: Worktree, unmerged: list[str]) -> None:
-    if unmerged and await _have_markers(worktree, unmerged):
-        raise Unresolved([path for path in unmerged if await _have_markers(worktree, [path])])
+async def _said_to_be_resolved(worktree: Worktree) -> list[str]:
+    """The conflicts that somebody staged, as an agent does that stages all it sees."""
+    answer = await worktree.git.ask("ls-files", "--resolve-undo", "-z")
+    return list(dict.fromkeys(entry.partition("\t")[2] for entry in answer.fields()))
 
 
-async def _have_markers(worktree: Worktree, paths: list[str]) -> bool:
-    answer = await worktree.git.run("diff", "--check", "HEAD", "--", *(f":(top,literal){path}" for path in paths))
+async def _must_be_resolved(worktree: Worktree, paths: list[str]) -> None:
+    marked = [path for path in paths if _has_markers(os.path.join(worktree.path, path))]
+    left = [path for path in marked if await _has_new_markers(worktree, path)]
+    if left:
+        raise Unresolved(left)
+
+
+def _has_markers(path: str) -> bool:
+    """Both ends of a conflict: a line of `=======` alone is a heading in many a text."""
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return False
+    return all(any(line.startswith(end) for line in lines) for end in (b"<<<<<<<", b">>>>>>>"))
+
+
+async def _has_new_markers(worktree: Worktree, path: str) -> bool:
+    answer = await worktree.git.run("diff", "--check", "HEAD", "--", f":(top,literal){path}")
     return any(line.endswith("leftover conflict marker") for line in answer.lines)
 
 

@@ -69,7 +69,7 @@ class Repository:
         return next((tree for tree in await self.worktrees() if os.path.realpath(tree.path) == real), None)
 
     def is_being_rebased(self, branch: str) -> bool:
-        """True while a rebase will set it in the end: meanwhile it is checked out nowhere, but somebody's all the same."""
+        """True while a rebase will set it in the end: meanwhile it is checked out nowhere, and still somebody's."""
         own = [self.common_dir, *glob.glob(os.path.join(glob.escape(self.common_dir), "worktrees", "*"))]
         names = [os.path.join(folder, kind, "head-name") for folder in own for kind in ("rebase-merge", "rebase-apply")]
         return f"refs/heads/{branch}" in [_content(name) for name in names]

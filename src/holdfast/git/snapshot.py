@@ -95,7 +95,7 @@ async def restore_snapshot(worktree: Worktree, oid: str) -> None:
 
 
 async def _parents_of_snapshot(worktree: Worktree, oid: str) -> list[str]:
-    """The commit it was taken at, and what was staged; none when it is another kind of commit, which has parents too."""
+    """The commit it was taken at, and what was staged; none when it is another kind of commit."""
     answer = await worktree.git.ask("show", "--no-patch", "--no-show-signature", "--format=%ce %P", oid)
     email, *parents = answer.text.split(" ")
     return parents if email == _IDENTITY["GIT_COMMITTER_EMAIL"] else []
