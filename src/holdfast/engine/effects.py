@@ -59,7 +59,7 @@ class Hands:
     async def perform(self, effect: GitEffect, *, task: str | None = None) -> Mapping[str, Any]:
         """Do it once, whatever happens: returns its result, or raises after the log says what became of it."""
         effect_id = new_effect_id()
-        arguments = msgspec.to_builtins(effect)
+        arguments = _writable(msgspec.to_builtins(effect))
         await self.run.append(EffectIntended(effect=effect_id, kind=effect.kind, task=task, arguments=arguments))
         site = self.site(effect_id)
         try:
@@ -127,11 +127,23 @@ async def _probed(effect: GitEffect | None, site: Site) -> Probe:
 def _outcome(effect_id: str, probe: Probe, *, by: str = "run", reason: str = "") -> Event:
     match probe.happened:
         case Happened.YES:
-            return EffectHappened(effect=effect_id, settled_by=by, result=dict(probe.result))
+            return EffectHappened(effect=effect_id, settled_by=by, result=_writable(dict(probe.result)))
         case Happened.NO:
-            return EffectDidNotHappen(effect=effect_id, settled_by=by, reason=reason or None)
+            return EffectDidNotHappen(effect=effect_id, settled_by=by, reason=_writable(reason) or None)
         case Happened.UNKNOWN:
-            return EffectUnknown(effect=effect_id, reason=probe.reason)
+            return EffectUnknown(effect=effect_id, reason=_writable(probe.reason))
+
+
+def _writable(value: Any) -> Any:
+    """The same, as the log can hold it: a file's name may be bytes that are no text."""
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case dict():
+            return {key: _writable(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_writable(each) for each in value]
+    return value
 
 
 def _consequences(state: RunState, run_id: str, effect: GitEffect | None) -> list[Event]:

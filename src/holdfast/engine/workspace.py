@@ -118,7 +118,11 @@ class Workspace:
             ours = await self.tip()
         found = await self.hands.perform(BringConflicts(task=task, commit=ours), task=task)
         conflicts = tuple(found["conflicts"])
-        return Merge(task, None, conflicts) if conflicts else await self._merge(task)
+        if conflicts:
+            return Merge(task, None, conflicts)
+        if await self._tip(self.place(task).branch) == commit:
+            raise Denied(f"the merge in {self.worktree(task).path} is resolved, but in no commit yet; commit it first")
+        return await self._merge(task)
 
     async def snapshot(self, task: str | None, name: str) -> str:
         """The worktree as it is, kept under a name. Returns the commit that holds it."""
@@ -158,7 +162,9 @@ class Workspace:
 async def create_run(home: str, new: NewRun) -> str:
     """A run with its branch and its worktree, at rest. Returns its id."""
     repository = await find_repository(new.repo)
-    base, name = await repository.base(new.base)
+    if not _is_text(repository.common_dir):
+        raise BadInput(f"the path {repository.common_dir!r} is not UTF-8, and a run's log is; move the repository")
+    base, name = await repository.base(new.repo, new.base)
     run_id = new_run_id(new.slug or new.goal)
     store = FileStore(home)
     await store.create(run_id)
@@ -176,6 +182,14 @@ async def create_run(home: str, new: NewRun) -> str:
         await Workspace(Hands(run, run_id, marked, run_folder(store.home, run_id))).open(base=base)
         await run.append(SessionEnd(reason="planned"))
     return run_id
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @asynccontextmanager

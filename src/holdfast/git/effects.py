@@ -15,7 +15,16 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from holdfast.core.workspace import BRANCHES, SALVAGE, Place, place_of
-from holdfast.git.commit import Ground, Signature, commit_all, find_commit, keep_failed, placeholder_of, unwind_failed
+from holdfast.git.commit import (
+    Ground,
+    Signature,
+    commit_all,
+    find_commit,
+    keep_failed,
+    one_line,
+    placeholder_of,
+    unwind_failed,
+)
 from holdfast.git.merge import bring_conflicts, merge_into, merge_task
 from holdfast.git.process import Git, GitFailed
 from holdfast.git.remote import Request, find_pull_request, open_pull_request, push, pushed
@@ -102,7 +111,7 @@ class InWorktree(GitEffect, frozen=True, kw_only=True):
         return site.worktree(self.place(site))
 
     def ground(self, site: Site, base: str) -> Ground:
-        return Ground(base, f"{self.place(site).snapshots}/taken-back/{site.effect}")
+        return Ground(base, f"{self.place(site).snapshots}/taken_back/{site.effect}")
 
     def signature(self, site: Site) -> Signature:
         return Signature(site.run_id, site.effect, self.task)
@@ -324,7 +333,7 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
         if (await status_of(into)).clean:
             return None
         ref = f"{place_of(site.run_id).salvage}/{site.effect}"
-        saved = await save(into, ref, f"What a cut-off merge of task {self.task} left")
+        saved = await save(into, ref, f"What a cut-off merge of task {one_line(self.task)} left")
         await into.git.do("reset", "--quiet", "--hard", "HEAD")
         await into.git.do("clean", "-d", "--force", "--quiet")
         return saved

@@ -4,7 +4,7 @@ A task's branch into the run's is made in the run's worktree, by `git merge`, wi
 into one of the user's is made without any worktree: their checkout is theirs.
 """
 
-from holdfast.git.commit import HookRefused, Signature, identity, is_a_hooks_doing
+from holdfast.git.commit import HookRefused, Signature, identity, is_a_hooks_doing, one_line
 from holdfast.git.process import GitFailed
 from holdfast.git.repository import Repository
 from holdfast.git.worktree import Worktree, status_of
@@ -34,7 +34,7 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
     await merged_tree(repository, run.branch, ours, task_branch, commit)
     if not (await status_of(run)).clean:
         raise Denied(f"{run.path} has changes that are in no commit; commit or salvage them before a merge")
-    subject = f"Merge task {signature.task}" if signature.task else f"Merge {task_branch}"
+    subject = f"Merge task {one_line(signature.task)}" if signature.task else f"Merge {task_branch}"
     text = f"{subject}\n\n{signature.trailers()}"
     try:
         await run.git.do(
@@ -42,7 +42,8 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
         )
     except HoldfastError as error:
         run.clear_locks()
-        await run.git.do("reset", "--merge")  # the tree was clean: this only takes the attempt back
+        await run.git.do("reset", "--quiet", "--hard")  # the tree was clean: this only takes the attempt back
+        await run.git.do("clean", "-d", "--force", "--quiet")
         if isinstance(error, GitFailed) and await is_a_hooks_doing(run, error):
             raise HookRefused(error.said) from None
         raise
@@ -69,11 +70,14 @@ async def bring_conflicts(task: Worktree, run_branch: str, commit: str) -> tuple
     await task.must_be_on_branch()
     theirs = run_branch if await task.repository.commit_of(f"refs/heads/{run_branch}") == commit else commit
     merge = ("merge", "--no-ff", "--no-edit", "--quiet", f"--message=Merge {run_branch}", theirs)
-    answer = await task.git.run(*await identity(task.git), *merge)
-    unmerged = tuple((await status_of(task)).unmerged)
-    if answer.code and not unmerged:
-        raise GitFailed("merge", answer.code, answer.said or answer.text)
-    return unmerged
+    try:
+        await task.git.do("-c", "rerere.autoUpdate=false", *await identity(task.git), *merge)
+    except GitFailed:
+        unmerged = tuple((await status_of(task)).unmerged)
+        if not unmerged:
+            raise
+        return unmerged
+    return ()
 
 
 async def merge_into(repository: Repository, target: str, branch: str, commit: str, signature: Signature) -> str:
@@ -90,6 +94,8 @@ async def merge_into(repository: Repository, target: str, branch: str, commit: s
                 f"{target} is checked out in {worktree.path}, which is yours; merge there: "
                 f"git -C {worktree.path} merge {branch}"
             )
+    if repository.is_being_rebased(target):
+        raise Denied(f"{target} is being rebased, by you; finish that first")
     if await repository.is_ancestor(ours, commit):
         merged = commit
     else:

@@ -2,8 +2,8 @@
 
 Output goes to memory files, not pipes: a hook that leaves something running in the background holds a pipe open,
 and whoever reads it would wait for that. The user's config, hooks and signing are as they are for the user. What
-is taken away is what would make git look elsewhere (`GIT_DIR` and its like, inherited when Holdfast itself is
-called from a hook) or ask a question that nobody answers.
+is taken away is what would make git look elsewhere or read our words in another way (`GIT_DIR` and its like,
+inherited when Holdfast itself is called from a hook), or ask a question that nobody answers.
 """
 
 import asyncio
@@ -30,6 +30,16 @@ _MISLEADING = (
     "GIT_PREFIX",
     "GIT_CEILING_DIRECTORIES",
     "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_GRAFT_FILE",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_QUARANTINE_PATH",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
 )
 _STEADY = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -86,33 +96,42 @@ class Git:
         """A look that takes no lock and changes nothing. Raises `GitFailed` when git does."""
         return _must_succeed(arguments, await self.run(*arguments, limit=limit, more={"GIT_OPTIONAL_LOCKS": "0"}))
 
-    async def do(self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None) -> Answer:
-        """A change. Raises `GitFailed` when git does."""
-        return _must_succeed(arguments, await self.run(*_DURABLE, *arguments, limit=limit, more=more))
+    async def do(
+        self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
+    ) -> Answer:
+        """A change. Raises `GitFailed` when git does. `given` is what it can read from its input."""
+        return _must_succeed(arguments, await self.run(*_DURABLE, *arguments, limit=limit, more=more, given=given))
 
-    async def run(self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None) -> Answer:
+    async def run(
+        self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
+    ) -> Answer:
         """Whatever it answers, with its exit code."""
         environment = {**self.environment, **(more or {})}
-        return await run_program("git", *arguments, place=self.place, environment=environment, limit=limit)
+        return await run_program("git", *arguments, place=self.place, environment=environment, limit=limit, given=given)
 
 
-async def run_program(*command: str, place: str, environment: Mapping[str, str], limit: float = LONG) -> Answer:
-    with _memory() as out, _memory() as said:
+async def run_program(
+    *command: str, place: str, environment: Mapping[str, str], limit: float = LONG, given: bytes = b""
+) -> Answer:
+    with _memory() as out, _memory() as said, _memory(given) as read:
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 cwd=place,
                 env=environment,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=read,
                 stdout=out,
                 stderr=said,
                 start_new_session=True,
             )
         except FileNotFoundError:
-            missing = command[0] if os.path.isdir(place) else place
-            raise BadInput(f"{missing} is not there; Holdfast works on git repositories") from None
+            if os.path.isdir(place):
+                raise BadInput(f"{command[0]} is not there; install it, or set PATH so that it is found") from None
+            raise BadInput(f"{place} is not there; Holdfast works on git repositories") from None
         except NotADirectoryError:
             raise BadInput(f"{place} is not a folder; Holdfast works on git repositories") from None
+        except OSError as error:
+            raise HoldfastError(f"`{_words(command)[:200]}` could not be started: {error.strerror}") from None
         try:
             code = await asyncio.wait_for(process.wait(), limit)
         except TimeoutError:
@@ -127,14 +146,23 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     """Git and all that it started in its session."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        with suppress(ProcessLookupError):
+            if os.getsid(pid) == process.pid:  # a shell's job has a group of its own
+                os.kill(pid, signal.SIGKILL)
     await asyncio.shield(process.wait())
 
 
 class _memory:  # noqa: N801 - used like a function
-    """A file in memory, for a process to write to."""
+    """A file in memory, for a process to write to, or to read from."""
+
+    def __init__(self, content: bytes = b"") -> None:
+        self._content = content
 
     def __enter__(self) -> int:
         self._fd = os.memfd_create("git")
+        if self._content:
+            os.pwrite(self._fd, self._content, 0)
         return self._fd
 
     def __exit__(self, *_: object) -> None:

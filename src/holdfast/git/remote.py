@@ -1,7 +1,6 @@
 """Remotes: bringing a branch there, never by force, and asking for it to be merged."""
 
 import json
-import os
 import re
 import shutil
 from typing import NamedTuple
@@ -12,7 +11,8 @@ from holdfast.git.repository import Repository
 from holdfast.leaf.errors import BadInput, HoldfastError
 
 _WEB = re.compile(
-    r"^(?:ssh://|https?://|git://)?(?:[^@/]+@)?(?P<host>[^:/]+)(?::\d+(?=/))?[:/](?P<path>.+?)(?:\.git)?/?$"
+    r"(?:(?P<scheme>https?|ssh|git)://)?(?:[^@/]+@)?(?P<host>[^:/@]+)(?P<port>:\d+(?=/))?(?(scheme)/|:/?)"
+    r"(?P<path>.+?)(?:\.git)?/*"
 )
 
 
@@ -87,24 +87,26 @@ async def open_pull_request(repository: Repository, request: Request) -> str:
 
 async def compare_link(repository: Repository, remote: str, base: str, branch: str) -> str:
     """The page on which a person opens the pull request."""
-    host, path = await _web_place(repository, remote)
-    base, branch = quote(base), quote(branch)
+    match = await _web_address(repository, remote)
+    host, path, base, branch = match["host"], quote(match["path"], safe="/~%"), quote(base), quote(branch)
+    web = match["scheme"] in ("http", "https")  # the port of any other is not that of the pages
+    place = f"{match['scheme']}://{host}{match['port'] or ''}/{path}" if web else f"https://{host}/{path}"
     if "gitlab" in host:
         ask = f"merge_request%5Bsource_branch%5D={branch}&merge_request%5Btarget_branch%5D={base}"
-        return f"https://{host}/{path}/-/merge_requests/new?{ask}"
+        return f"{place}/-/merge_requests/new?{ask}"
     if "bitbucket" in host:
-        return f"https://{host}/{path}/pull-requests/new?source={branch}&dest={base}"
-    return f"https://{host}/{path}/compare/{base}...{branch}?expand=1"
+        return f"{place}/pull-requests/new?source={branch}&dest={base}"
+    return f"{place}/compare/{base}...{branch}?expand=1"
 
 
-async def _web_place(repository: Repository, remote: str) -> tuple[str, str]:
-    """The host and the path of a remote, as it is written or as git rewrites it (`url.<base>.insteadOf`)."""
+async def _web_address(repository: Repository, remote: str) -> re.Match[str]:
+    """Where a remote is, as git rewrites it (`url.<base>.insteadOf`), or as it is written."""
     rewritten = (await repository.git.ask("remote", "get-url", remote)).text
     written = (await repository.git.run("config", f"remote.{remote}.url")).text
     for url in (rewritten, written):
-        match = _WEB.match(url)
-        if match is not None and not os.path.isabs(url) and "." in match["host"].strip("."):
-            return match["host"], match["path"].strip("/")
+        match = _WEB.fullmatch(url)
+        if match is not None and "." in match["host"]:
+            return match
     raise BadInput(f"{remote} is {rewritten}, which is no web host: there is no pull request to open there")
 
 

@@ -12,6 +12,8 @@ from holdfast.leaf.errors import Denied
 _INITIALIZING = "initializing"  # the reason of git's own lock on a worktree that it has not finished
 _REFTABLE = "refs/heads/.invalid"  # what HEAD says in a repository whose refs are not files
 _FIELDS_BEFORE_PATH = {"1": 7, "2": 8, "u": 9}
+_NOTHING_INSIDE = ("", "..")  # the last two letters of git's four about a submodule: changed, untracked
+_LINK = "160000 "  # the mode of another repository in the index
 
 
 class NotOurWorktree(Denied):
@@ -44,7 +46,7 @@ class Worktree:
             )
         common = _pointed_at(os.path.join(own, "commondir"))
         back = _pointed_at(os.path.join(own, "gitdir"))
-        if common is None or os.path.realpath(common) != self.repository.common_dir:
+        if common is None or os.path.realpath(common) != os.path.realpath(self.repository.common_dir):
             raise NotOurWorktree(
                 f"{self.path} is not a worktree of {self.repository.common_dir}; nothing was done there"
             )
@@ -102,8 +104,8 @@ def _pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str |
 class Change(NamedTuple):
     """One path that differs from HEAD: git's two letters, and the path.
 
-    `foreign` when it is a repository of its own, a submodule or a nested one, with something in it that is not
-    in a commit which HEAD names.
+    `foreign` when it is a repository of its own, a submodule or a nested one, with something in it that is in no
+    commit.
     """
 
     status: str
@@ -153,22 +155,30 @@ async def status_of(worktree: Worktree) -> Status:
             changes.append(Change("??", rest, foreign=rest.endswith("/")))
         else:
             about = rest.split(" ", _FIELDS_BEFORE_PATH[kind])
-            changes.append(Change(about[0], about[-1], foreign=about[1].startswith("S")))
+            changes.append(Change(about[0], about[-1], foreign=about[1][2:] not in _NOTHING_INSIDE))
             if kind == "2":
                 next(fields)  # where it was renamed from
     return Status(head, tuple(changes))
 
 
 async def unpushed_submodules(worktree: Worktree) -> list[str]:
-    """Submodules that live in this worktree alone and hold commits that no remote is known to have."""
+    """Submodules that live in this worktree alone and hold commits that no remote is known to have.
+
+    Also a nested repository that was committed as one: then its folder has all that there is of it.
+    """
     modules = os.path.join(worktree.must_be_ours(), "modules")
+    places = {os.path.relpath(at, modules): at for at, _, files in os.walk(modules) if {"HEAD", "config"} <= {*files}}
+    for entry in (await worktree.git.ask("ls-files", "--stage", "-z")).fields():
+        path = entry.partition("\t")[2]
+        inside = os.path.join(worktree.path, path, ".git")
+        if entry.startswith(_LINK) and os.path.isdir(inside):
+            places[path] = inside
     found = []
-    for folder, _, files in os.walk(modules):
-        if "HEAD" in files and "config" in files:
-            alone = ("rev-list", "--max-count=1", "HEAD", "--all", "--not", "--remotes")
-            answer = await Git(folder, mark={**worktree.repository.mark, "GIT_DIR": folder}).run(*alone)
-            if answer.code or answer.text:
-                found.append(os.path.relpath(folder, modules))
+    for name, place in places.items():
+        alone = ("rev-list", "--max-count=1", "HEAD", "--all", "--not", "--remotes")
+        answer = await Git(place, mark={**worktree.repository.mark, "GIT_DIR": place}).run(*alone)
+        if answer.code or answer.text:
+            found.append(name)
     return found
 
 
@@ -191,7 +201,11 @@ async def is_made(worktree: Worktree) -> bool:
     fact = await worktree.repository.worktree_at(worktree.path)
     if fact is None or fact.prunable is not None or fact.locked == _INITIALIZING or fact.branch != worktree.branch:
         return False
-    return os.path.exists(os.path.join(worktree.path, ".git"))
+    try:
+        worktree.must_be_ours()
+    except NotOurWorktree:
+        return False
+    return True
 
 
 async def clear_half_made(worktree: Worktree) -> None:
