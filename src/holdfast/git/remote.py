@@ -50,6 +50,16 @@ async def pushed(repository: Repository, remote: str, branch: str) -> str | None
     return answer.text.partition("\t")[0] or None
 
 
+async def folder_of(repository: Repository, remote: str) -> str | None:
+    """The git directory of a remote that is a folder of this machine; None when it is anywhere else."""
+    answer = await repository.git.run("remote", "get-url", "--push", remote)
+    path = answer.text.removeprefix("file://")
+    if answer.code or not os.path.isabs(path):
+        return None
+    found = (folder for folder in (os.path.join(path, ".git"), path) if os.path.isdir(os.path.join(folder, "refs")))
+    return next(found, None)
+
+
 async def default_branch(repository: Repository, remote: str) -> str:
     """The branch that the remote's own HEAD is at."""
     answer = await repository.git.ask("ls-remote", "--symref", remote, "HEAD", limit=LONG)

@@ -84,12 +84,17 @@ async def restore_snapshot(worktree: Worktree, oid: str) -> None:
     What stands there now must have been saved before: this overwrites it. The branch stays where it is.
     """
     await worktree.must_be_on_branch()
-    parents = (await worktree.git.ask("rev-parse", f"{oid}^@")).lines
     await worktree.git.do("read-tree", "--reset", "-u", f"{oid}^{{tree}}")
     await worktree.git.do("clean", "-d", "--force", "--quiet")
-    staged = await _is_of_ours(worktree.repository, oid) and parents[1:]
-    await worktree.git.do("read-tree", "--reset", f"{staged[0] if staged else 'HEAD'}^{{tree}}")
+    await worktree.git.do("read-tree", "--reset", await _index_of(worktree, oid))
     await worktree.git.run("update-index", "--refresh", "-q")
+
+
+async def _index_of(worktree: Worktree, oid: str) -> str:
+    """The tree of what was staged in a snapshot; that of HEAD when nothing was."""
+    parents = (await worktree.git.ask("rev-parse", f"{oid}^@")).lines
+    staged = await _is_of_ours(worktree.repository, oid) and parents[1:]
+    return f"{staged[0] if staged else 'HEAD'}^{{tree}}"
 
 
 async def _is_of_ours(repository: Repository, oid: str) -> bool:
@@ -99,10 +104,13 @@ async def _is_of_ours(repository: Repository, oid: str) -> bool:
 
 
 async def is_restored(worktree: Worktree, oid: str) -> bool:
-    """True when the files are those of the snapshot."""
+    """True when the files are those of the snapshot, and so is what is staged."""
     now = await capture(worktree, "As it is now")
     trees = await worktree.repository.git.ask("rev-parse", f"{now.oid}^{{tree}}", f"{oid}^{{tree}}")
-    return len(set(trees.lines)) == 1
+    if len(set(trees.lines)) > 1:
+        return False
+    index = await worktree.git.run("diff-index", "--cached", "--quiet", await _index_of(worktree, oid), "--")
+    return index.code == 0
 
 
 async def save(worktree: Worktree, ref: str, message: str) -> str | None:

@@ -1,6 +1,7 @@
 """A worktree of ours: checked before every write, made, and taken away only after what is in it was saved."""
 
 import os
+import re
 import shutil
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from holdfast.git.locks import clear_locks
 from holdfast.git.process import Git
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import Denied
+from holdfast.leaf.process import at_work_in
 
 _INITIALIZING = "initializing"  # the reason of git's own lock on a worktree that it has not finished
 _REFTABLE = "refs/heads/.invalid"  # what HEAD says in a repository whose refs are not files
@@ -195,3 +197,19 @@ async def forget_worktree(worktree: Worktree) -> None:
     fact = await worktree.repository.worktree_at(worktree.path)
     if fact is not None and not os.path.exists(worktree.path):
         await worktree.repository.git.do("worktree", "remove", "--force", "--force", fact.path)
+    clear_nameless_entries(worktree)
+
+
+def clear_nameless_entries(worktree: Worktree) -> None:
+    """Take away what a git that was killed while it made or dropped the entry left of it.
+
+    It says nowhere which folder it is for, so git lists it nowhere; and while it is locked git never prunes it.
+    """
+    common_dir = worktree.repository.common_dir
+    entries = os.path.join(common_dir, "worktrees")
+    like_ours = re.compile(re.escape(os.path.basename(worktree.path)) + "[0-9]*")
+    for name in os.listdir(entries) if os.path.isdir(entries) else ():
+        entry = os.path.join(entries, name)
+        nameless = like_ours.fullmatch(name) and _pointed_at(os.path.join(entry, "gitdir")) in (None, entry)
+        if nameless and not any(at_work_in(folder, "git") for folder in (common_dir, os.path.dirname(common_dir))):
+            shutil.rmtree(entry, ignore_errors=True)
