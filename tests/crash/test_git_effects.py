@@ -1,28 +1,12 @@
 """SIGKILL before, between and after the git commands of every effect: then it is done once, and all is the same."""
 
-import os
-import tempfile
-from collections.abc import Iterator
-
 import pytest
 
 from holdfast.git.effects import EFFECTS
 from tests.support.git_crash import Play
 from tests.support.git_orchestrator import EFFECT, INTENT
-from tests.support.git_scenes import SCENES
+from tests.support.git_scenes import KINDS, SCENES
 from tests.support.git_stage import Stage
-
-KINDS = [*SCENES, "merge commit"]
-
-
-@pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    memory = "/dev/shm"
-    with tempfile.TemporaryDirectory(dir=memory if os.path.isdir(memory) else None) as folder:
-        stage = Stage(os.path.join(folder, "stage"))
-        for name, value in stage.environment.items():
-            monkeypatch.setenv(name, value)
-        yield stage
 
 
 def test_every_effect_has_a_scene() -> None:
@@ -57,7 +41,11 @@ async def doomed_at_every_command(stage: Stage, kind: str, who: str) -> None:
     pytest.fail("so many commands?")
 
 
+ORPHANED, ALONE = "orchestrator", "git"
+SELDOM = [pytest.param(who, marks=pytest.mark.torture) for who in ("both", "finished")]
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("who", ["orchestrator", "both", "git", "finished"])
+@pytest.mark.parametrize("who", [ORPHANED, ALONE, *SELDOM])
 async def test_whoever_dies_at_any_command_of_an_effect_it_is_done_once(stage: Stage, kind: str, who: str) -> None:
     await doomed_at_every_command(stage, kind, who)

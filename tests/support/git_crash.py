@@ -85,9 +85,19 @@ class Play:
         assert await self.happened() == 1, "exactly once"
 
 
-def kill_gits(run_id: str) -> None:
-    """SIGKILL every git that works for this run, and nothing else."""
+def kill(who: str, orchestrator: Child, run_id: str) -> None:
+    """The `orchestrator` alone, its whole process `group`, `git` alone, or `both`."""
+    if who == "group":
+        os.killpg(orchestrator.pid, signal.SIGKILL)
+    if who in ("orchestrator", "both", "group"):
+        orchestrator.kill()
+    if who in ("git", "both"):
+        _kill_gits(run_id)
+
+
+def _kill_gits(run_id: str) -> None:
+    """SIGKILL every git and gh that works for this run, and nothing else."""
     for process in marked(RUN_MARK, run_id):
         with suppress(OSError), open(f"/proc/{process.pid}/comm", encoding="utf-8") as file:
-            if file.read().startswith("git") and identify(process.pid) == process:
+            if file.read().startswith(("git", "gh")) and identify(process.pid) == process:
                 os.kill(process.pid, signal.SIGKILL)

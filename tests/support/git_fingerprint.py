@@ -21,10 +21,10 @@ _CHANCE = re.compile(r"\b[0-9a-f]{16}\b")
 
 
 def refs(stage: Stage, run_id: str, repo: str | None = None) -> list[tuple[str, str]]:
-    """Each ref, with the subjects and trees of its whole history."""
+    """Each ref, with the subjects and trees of its whole history; not what git last heard of a remote."""
     found = set()
     for name in stage.git("for-each-ref", "--format=%(refname)", at=repo).split():
-        if not name.startswith(SALVAGE):
+        if not name.startswith((SALVAGE, "refs/remotes/")):
             history = stage.git("log", "--topo-order", "--format=%s %T", name, "--", at=repo)
             found.add((_plain(name, run_id), _plain(history, run_id)))
     return sorted(found)

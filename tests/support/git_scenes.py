@@ -158,6 +158,7 @@ SCENES: dict[str, Scene] = {
     "pull_request": Scene(_merged, _pull_request),
 }
 MERGE_COMMIT = Scene(_conflicts_resolved, lambda workspace: workspace.commit("T-2", "Resolve"))
+KINDS = [*SCENES, "merge commit"]
 
 
 async def build(stage: Stage, scene: Scene) -> str:

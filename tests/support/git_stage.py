@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.support.processes import Child
+
 GIT = shutil.which("git") or "git"
 PATIENCE = 30.0
 
@@ -52,7 +54,7 @@ exec cat
 
 # What changes something is counted; looking is not: to die before a look is to die after the change before it.
 _COUNTING_GIT = """#!/bin/sh
-fate=$(cat "{strings}/fate" 2>/dev/null) || exec "{git}" "$@"
+{{ read -r who at call nth < "{strings}/fate"; }} 2>/dev/null || exec "{git}" "$@"
 for word in "$@"; do
   case "$word" in
     -c|core.*|user.*|advice.*|gc.*|maintenance.*) ;;
@@ -63,13 +65,21 @@ for word in "$@"; do
   esac
 done
 echo >> "{strings}/commands"
-[ "$(wc -l < "{strings}/commands")" -eq "${{fate#* }}" ] || exec "{git}" "$@"
-rm "{strings}/fate"
-case "$fate" in
-  orchestrator*) kill -9 $PPID; exec "{git}" "$@" ;;
-  both*) kill -9 $PPID; kill -9 $$ ;;
-  git*) kill -9 $$ ;;
-  finished*) "{git}" "$@"; code=$?; kill -9 $PPID; exit $code ;;
+[ "$(wc -l < "{strings}/commands")" -eq "$at" ] || exec "{git}" "$@"
+if [ -n "$call" ]; then
+  strace -f -qq -o "{strings}/trace" -e "trace=$call" -e "inject=$call:signal=KILL:when=$nth" "{git}" "$@"
+  code=$?
+  grep -q "killed by SIGKILL" "{strings}/trace" || {{ echo > "{strings}/no-such-call"; exit $code; }}
+  rm "{strings}/fate"
+  [ "$who" = git ] && [ $code -ne 137 ] && exit $code
+else
+  rm "{strings}/fate"
+fi
+case "$who" in
+  orchestrator) kill -9 $PPID; exec "{git}" "$@" ;;
+  both) kill -9 $PPID; kill -9 $$ ;;
+  git) kill -9 $$ ;;
+  finished) "{git}" "$@"; code=$?; kill -9 $PPID; exit $code ;;
 esac
 """
 
@@ -180,14 +190,21 @@ class Stage:
         assert done.returncode == 0, f"git {arguments}: {done.stderr}"
         return done.stdout
 
-    def doom(self, who: str, at: int) -> None:
-        """At the so-many-th git that changes something: `orchestrator`, `git` or `both` die, or it once git is done."""
-        self.write("strings/fate", f"{who} {at}")
+    def doom(self, who: str, at: int, call: str = "", nth: int = 0) -> None:
+        """At the so-many-th git that changes something: `orchestrator`, `git` or `both` die, or it once git is done.
+
+        With a system call, git is killed as it makes its `nth` of those.
+        """
+        self.write("strings/fate", f"{who} {at} {call} {nth or ''}\n")
         self.write("strings/commands", "")
 
     def doomed(self) -> bool:
         """True while nobody has met the fate."""
         return os.path.exists(os.path.join(self.strings, "fate"))
+
+    def made_no_such_call(self) -> bool:
+        """True when that git was there, and made fewer such system calls."""
+        return os.path.exists(os.path.join(self.strings, "no-such-call"))
 
     @contextmanager
     def held(self, name: str) -> Iterator["Held"]:
@@ -227,14 +244,18 @@ class Held:
         self._told = os.open(os.path.join(stage.strings, "told"), os.O_RDWR | os.O_NONBLOCK)
         self._go = os.open(os.path.join(stage.strings, "go"), os.O_RDWR | os.O_NONBLOCK)
 
-    def wait(self, *others: int) -> bool:
-        """True when somebody stands at the point; False when one of the other descriptors speaks first."""
-        ready = select.select([self._told, *others], [], [], PATIENCE)[0]
+    def wait(self, other: Child) -> bool:
+        """True when somebody stands at the point; False when the child reports, or ends, before that."""
+        ready = select.select([self._told, other.fileno()], [], [], PATIENCE)[0]
         assert ready, "nobody came to the point, and nobody died"
         if self._told not in ready:
             return False
         os.read(self._told, 4096)
         return True
+
+    def wait_for_it(self) -> None:
+        assert select.select([self._told], [], [], PATIENCE)[0], "nobody came to the point"
+        os.read(self._told, 4096)
 
     def let_go(self) -> None:
         os.write(self._go, b"\n")

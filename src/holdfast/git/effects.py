@@ -36,7 +36,7 @@ from holdfast.git.worktree import (
     Worktree,
     add_worktree,
     clear_half_made,
-    clear_nameless_entries,
+    entries_of,
     forget_worktree,
     is_made,
     status_of,
@@ -141,7 +141,7 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
     async def mend(self, site: Site) -> str | None:
         clear_ref_locks(site.repository.common_dir, f"refs/heads/{self.place(site).branch}")
         if not await is_made(self.worktree(site)):
-            await clear_half_made(self.worktree(site))
+            clear_half_made(self.worktree(site))
         return None
 
 
@@ -168,18 +168,17 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
             saved = await save(worktree, f"{self.place(site).salvage}/{site.effect}", message)
             os.makedirs(self._trash(site), exist_ok=True)
             os.rename(worktree.path, os.path.join(self._trash(site), site.effect))
-        await forget_worktree(worktree)
+        forget_worktree(worktree)
         shutil.rmtree(self._trash(site), ignore_errors=True)
         return {"salvaged": saved} if saved is not None else {}
 
     async def probe(self, site: Site) -> Probe:
         worktree = self.worktree(site)
-        gone = not os.path.lexists(worktree.path) and await site.repository.worktree_at(worktree.path) is None
+        gone = not os.path.lexists(worktree.path) and not entries_of(worktree)
         return yes(**await _salvaged(site, self.place(site).salvage)) if gone else no()
 
     async def mend(self, site: Site) -> str | None:
         await super().mend(site)
-        clear_nameless_entries(self.worktree(site))
         shutil.rmtree(self._trash(site), ignore_errors=True)
         return (await _salvaged(site, self.place(site).salvage)).get("salvaged")
 
