@@ -2,8 +2,8 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any
 
 from holdfast.engine.effects import RUN_MARK
@@ -59,11 +59,12 @@ class Play:
     def set_back(self) -> None:
         self.stage.set_back(self._saved)
 
-    @contextmanager
-    def orchestrator(self, stop: str | None = None) -> Iterator[Child]:
+    def orchestrator(self, stop: str | None = None) -> AbstractContextManager[Child]:
+        return self.orchestrator_of(self.kind, stop)
+
+    def orchestrator_of(self, kind: str, stop: str | None = None) -> AbstractContextManager[Child]:
         environment = self.stage.environment_of_the_doomed
-        with child(git_orchestrator.perform, environment, self.stage.home, self.run_id, self.kind, stop) as running:
-            yield running
+        return child(git_orchestrator.perform, environment, self.stage.home, self.run_id, kind, stop)
 
     @asynccontextmanager
     async def reopened(self) -> AsyncIterator[Workspace]:
