@@ -26,6 +26,10 @@ class Child:
         assert self._process.pid is not None
         return self._process.pid
 
+    def fileno(self) -> int:
+        """For `select`: ready when there is a report, or the child is dead."""
+        return self._reports.fileno()
+
     def hear(self) -> str | None:
         """The next report; None when the child is dead and has no more."""
         assert self._reports.poll(_PATIENCE), "the child neither reports nor dies"

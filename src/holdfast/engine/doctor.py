@@ -195,7 +195,7 @@ def _is_a_strangers(home: str, branch: str | None) -> bool:
 
 def _orphan_worktree(repository: Repository, fact: WorktreeFact) -> Ailment:
     async def forget() -> None:
-        await forget_worktree(Worktree(repository, fact.path, fact.branch or ""))
+        forget_worktree(Worktree(repository, fact.path, fact.branch or ""))
 
     if os.path.exists(fact.path):
         return Ailment(

@@ -27,10 +27,11 @@ from holdfast.git.effects import (
     RestoreBranch,
     Site,
 )
+from holdfast.git.process import GitKilled
 from holdfast.git.repository import Repository
-from holdfast.leaf.errors import Denied, HoldfastError
+from holdfast.leaf.errors import Denied, HoldfastError, TimedOut
 from holdfast.leaf.ids import new_effect_id
-from holdfast.leaf.process import end, lineage, marked
+from holdfast.leaf.process import ProcessIdentity, end, lineage, marked
 from holdfast.store.run import OwnedRun
 
 RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
@@ -66,6 +67,8 @@ class Hands:
             result = await effect.perform(site)
         except HoldfastError as error:
             probe = await _probed(effect, site)
+            if isinstance(error, GitKilled | TimedOut) and probe.happened is not Happened.UNKNOWN:
+                await effect.mend(site)  # the crash of a git is as any other
             await self._record(effect, effect_id, probe, reason=str(error))
             if probe.happened is Happened.YES:  # what failed came after it
                 return probe.result
@@ -101,7 +104,9 @@ class Hands:
 def fence(run_id: str) -> None:
     """Nothing that an earlier session of this run started may still be writing when this one begins."""
     ours = lineage()  # Holdfast may itself have been called by an agent of the run
-    left = end(process for process in marked(RUN_MARK, run_id) if process.pid not in ours)
+    left: list[ProcessIdentity] = []
+    while not left and (found := [process for process in marked(RUN_MARK, run_id) if process.pid not in ours]):
+        left = end(found)  # and look again: one of them may have started another meanwhile
     if left:
         pids = ", ".join(str(process.pid) for process in left)
         raise Denied(f"processes of an earlier session of {run_id} will not die (pid {pids}); end them, then resume")

@@ -31,7 +31,10 @@ from holdfast.store.run import open_run
 
 
 class Merge(NamedTuple):
-    """A task's branch went into the run's at `commit`; or it could not, and its worktree holds the conflicts."""
+    """A task's branch went into the run's at `commit`; or it could not, and its worktree holds the conflicts.
+
+    With neither, all of them are resolved there, and not committed yet.
+    """
 
     task: str
     commit: str | None
@@ -83,7 +86,7 @@ class Workspace:
         """
         known = self.hands.run.state.branches.get(self.place(task).branch)
         going_on = known.base if known is not None and known.status is BranchStatus.IN_PROGRESS else None
-        start = base or going_on or await self.tip()
+        start = base or going_on or await self._start(task)
         await self.hands.perform(MakeWorktree(task=task, base=start), task=task)
         return self.worktree(task)
 
@@ -120,13 +123,14 @@ class Workspace:
         conflicts = tuple(found["conflicts"])
         if conflicts:
             return Merge(task, None, conflicts)
-        if await self._tip(self.place(task).branch) == commit:
+        if await self.tip(task) == commit:
             raise Denied(f"the merge in {self.worktree(task).path} is resolved, but in no commit yet; commit it first")
         return await self._merge(task)
 
     async def snapshot(self, task: str | None, name: str) -> str:
         """The worktree as it is, kept under a name. Returns the commit that holds it."""
-        effect = TakeSnapshot(task=task, name=slug_of(name))
+        ref = f"{self.place(task).snapshots}/{slug_of(name)}"
+        effect = TakeSnapshot(task=task, name=slug_of(name), replaces=await self.repository.commit_of(ref))
         commit: str = (await self.hands.perform(effect, task=task))["commit"]
         return commit
 
@@ -149,6 +153,13 @@ class Workspace:
         if found is None or found.base is None:
             raise BadInput(f"run {self.run_id} has no branch {name} yet; open its worktree first")
         return found.base
+
+    async def _start(self, task: str | None) -> str:
+        info, main = self.hands.run.state.run, self.place().branch
+        begun = main in self.hands.run.state.branches or await self.repository.commit_of(f"refs/heads/{main}")
+        if task is None and not begun and info is not None and info.base is not None:
+            return (await self.repository.base(info.base))[0]  # it was cut off before it had a branch
+        return await self.tip()
 
     async def tip(self, task: str | None = None) -> str:
         """The commit that a branch is at."""

@@ -6,7 +6,7 @@ A commit can be found again by its effect's id, whatever happened to the process
 import os
 from typing import NamedTuple
 
-from holdfast.git.process import Git, GitFailed
+from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.snapshot import nested_repositories
 from holdfast.git.worktree import Status, Worktree, status_of
 from holdfast.leaf.errors import HoldfastError
@@ -200,7 +200,7 @@ async def identity(git: Git) -> tuple[str, ...]:
 
 
 async def is_a_hooks_doing(worktree: Worktree, error: GitFailed) -> bool:
-    if error.code != _REFUSED:
+    if isinstance(error, GitKilled) or error.code != _REFUSED:
         return False
     folder = (await worktree.git.ask("rev-parse", "--path-format=absolute", "--git-path", "hooks")).text
     return any(os.access(os.path.join(folder, hook), os.X_OK) for hook in _HOOKS)

@@ -9,6 +9,7 @@ away what a cut-off attempt left half done, after saving it; only to be called w
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,9 +26,10 @@ from holdfast.git.commit import (
     placeholder_of,
     unwind_failed,
 )
-from holdfast.git.merge import bring_conflicts, merge_into, merge_task
+from holdfast.git.locks import clear_lock, clear_packed_refs_locks, clear_ref_locks
+from holdfast.git.merge import bring_conflicts, forget_concluded_merge, merge_into, merge_task
 from holdfast.git.process import Git, GitFailed
-from holdfast.git.remote import Request, find_pull_request, open_pull_request, push, pushed
+from holdfast.git.remote import Request, find_pull_request, folder_of, open_pull_request, push, pushed
 from holdfast.git.repository import ABSENT, Repository
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
 from holdfast.git.worktree import (
@@ -35,6 +37,7 @@ from holdfast.git.worktree import (
     Worktree,
     add_worktree,
     clear_half_made,
+    entries_of,
     forget_worktree,
     is_made,
     status_of,
@@ -117,10 +120,11 @@ class InWorktree(GitEffect, frozen=True, kw_only=True):
         return Signature(site.run_id, site.effect, self.task)
 
     async def mend(self, site: Site) -> str | None:
-        try:
-            self.worktree(site).clear_locks()
-        except NotOurWorktree:
-            return None  # whoever wants to work there will be told
+        place, worktree = self.place(site), self.worktree(site)
+        clear_ref_locks(site.repository.common_dir, place.snapshots, place.salvage)
+        with suppress(NotOurWorktree):  # whoever wants to work there will be told
+            worktree.clear_locks()
+            await forget_concluded_merge(worktree)
         return None
 
 
@@ -136,8 +140,9 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
         return yes() if await is_made(self.worktree(site)) else no()
 
     async def mend(self, site: Site) -> str | None:
+        clear_ref_locks(site.repository.common_dir, f"refs/heads/{self.place(site).branch}")
         if not await is_made(self.worktree(site)):
-            await clear_half_made(self.worktree(site))
+            clear_half_made(self.worktree(site))
         return None
 
 
@@ -164,16 +169,17 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
             saved = await save(worktree, f"{self.place(site).salvage}/{site.effect}", message)
             os.makedirs(self._trash(site), exist_ok=True)
             os.rename(worktree.path, os.path.join(self._trash(site), site.effect))
-        await forget_worktree(worktree)
+        forget_worktree(worktree)
         shutil.rmtree(self._trash(site), ignore_errors=True)
         return {"salvaged": saved} if saved is not None else {}
 
     async def probe(self, site: Site) -> Probe:
         worktree = self.worktree(site)
-        gone = not os.path.lexists(worktree.path) and await site.repository.worktree_at(worktree.path) is None
+        gone = not os.path.lexists(worktree.path) and not entries_of(worktree)
         return yes(**await _salvaged(site, self.place(site).salvage)) if gone else no()
 
     async def mend(self, site: Site) -> str | None:
+        await super().mend(site)
         shutil.rmtree(self._trash(site), ignore_errors=True)
         return (await _salvaged(site, self.place(site).salvage)).get("salvaged")
 
@@ -214,6 +220,11 @@ class DeleteBranch(GitEffect, frozen=True, kw_only=True):
         at = await site.repository.commit_of(f"refs/heads/{self.branch}")
         return yes(**await _salvaged(site, self._salvage)) if at is None else no()
 
+    async def mend(self, site: Site) -> str | None:
+        clear_ref_locks(site.repository.common_dir, f"refs/heads/{self.branch}", self._salvage)
+        await clear_packed_refs_locks(site.repository.common_dir)
+        return (await _salvaged(site, self._salvage)).get("salvaged")
+
     @property
     def _salvage(self) -> str:
         return f"{SALVAGE}{self.branch.removeprefix(BRANCHES)}"
@@ -250,6 +261,11 @@ class DropRefs(GitEffect, frozen=True, kw_only=True):
 
     async def probe(self, site: Site) -> Probe:
         return no() if await site.repository.refs(self.prefix) else yes()
+
+    async def mend(self, site: Site) -> str | None:
+        clear_ref_locks(site.repository.common_dir, self.prefix.rstrip("/"))
+        await clear_packed_refs_locks(site.repository.common_dir)
+        return None
 
 
 class CommitTask(InWorktree, frozen=True, kw_only=True):
@@ -294,7 +310,8 @@ class UnwindFailed(InWorktree, frozen=True, kw_only=True):
 
     async def probe(self, site: Site) -> Probe:
         there = await placeholder_of(self.worktree(site), self.base, self.task)
-        return yes(unwound=None) if there is None else no()
+        kept = await site.repository.commit_of(self.ground(site, self.base).taken_back)
+        return yes(unwound=kept) if there is None or kept not in (None, there) else no()
 
 
 class MergeTask(InWorktree, frozen=True, kw_only=True):
@@ -329,14 +346,16 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
             await into.must_be_on_branch()
         except NotOurWorktree:
             return None  # whoever wants to merge there will be told
+        salvage = place_of(site.run_id).salvage
+        clear_ref_locks(site.repository.common_dir, salvage)
         into.clear_locks()
-        if (await status_of(into)).clean:
-            return None
-        ref = f"{place_of(site.run_id).salvage}/{site.effect}"
-        saved = await save(into, ref, f"What a cut-off merge of task {one_line(self.task)} left")
-        await into.git.do("reset", "--quiet", "--hard", "HEAD")
-        await into.git.do("clean", "-d", "--force", "--quiet")
-        return saved
+        if not (await status_of(into)).clean:
+            message = f"What a cut-off merge of task {one_line(self.task)} left"
+            await save(into, f"{salvage}/{site.effect}", message)
+            await into.git.do("reset", "--quiet", "--hard", "HEAD")
+            await into.git.do("clean", "-d", "--force", "--quiet")
+        await forget_concluded_merge(into)
+        return (await _salvaged(site, salvage)).get("salvaged")
 
 
 class BringConflicts(InWorktree, frozen=True, kw_only=True):
@@ -350,24 +369,48 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
         found = await self.probe(site)
         if found.happened is Happened.YES:
             return dict(found.result)
-        run_branch = place_of(site.run_id).branch
-        return {"conflicts": list(await bring_conflicts(self.worktree(site), run_branch, self.commit))}
+        worktree, run_branch = self.worktree(site), place_of(site.run_id).branch
+        if (await status_of(worktree)).unmerged or await self._merging(worktree) is not None:
+            raise Denied(f"{worktree.path} is in the middle of another merge; commit it or take it back, and try again")
+        await take_snapshot(worktree, self._before(site), f"Before the merge of {run_branch}")
+        return {"conflicts": list(await bring_conflicts(worktree, run_branch, self.commit))}
 
     async def probe(self, site: Site) -> Probe:
         worktree = self.worktree(site)
         worktree.must_be_ours()
-        merging = await worktree.git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD")
-        if merging.text == self.commit:
+        if await self._merging(worktree) == self.commit:
             return yes(conflicts=(await status_of(worktree)).unmerged)
         merged = await site.repository.is_ancestor(self.commit, f"refs/heads/{worktree.branch}")
         return yes(conflicts=[]) if merged else no()
 
+    async def mend(self, site: Site) -> str | None:
+        """Back to what stood there before: git writes the files first, and only then that it is merging."""
+        await super().mend(site)
+        worktree, salvage = self.worktree(site), self.place(site).salvage
+        before = await site.repository.commit_of(self._before(site))
+        with suppress(NotOurWorktree):
+            await worktree.must_be_on_branch()
+            if before is not None and (await self.probe(site)).happened is Happened.NO:
+                if not await is_restored(worktree, before):
+                    await save(worktree, f"{salvage}/{site.effect}", "What a cut-off merge left")
+                    await restore_snapshot(worktree, before)
+                await forget_concluded_merge(worktree)
+        return (await _salvaged(site, salvage)).get("salvaged")
+
+    async def _merging(self, worktree: Worktree) -> str | None:
+        answer = await worktree.git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD")
+        return answer.text if answer.code == 0 else None
+
+    def _before(self, site: Site) -> str:
+        return f"{self.place(site).snapshots}/before/{site.effect}"
+
 
 class TakeSnapshot(InWorktree, frozen=True, kw_only=True):
-    """The worktree as it is, under a name that is used once."""
+    """The worktree as it is, under a name; `replaces` is what the name stood for before."""
 
     kind: ClassVar[str] = "snapshot.take"
     name: str
+    replaces: str | None = None
 
     async def perform(self, site: Site) -> Result:
         snapshot = await take_snapshot(self.worktree(site), self._ref(site), f"Snapshot {self.name}")
@@ -375,7 +418,7 @@ class TakeSnapshot(InWorktree, frozen=True, kw_only=True):
 
     async def probe(self, site: Site) -> Probe:
         oid = await site.repository.commit_of(self._ref(site))
-        return yes(commit=oid) if oid is not None else no()
+        return yes(commit=oid) if oid not in (None, self.replaces) else no()
 
     def _ref(self, site: Site) -> str:
         return f"{self.place(site).snapshots}/{self.name}"
@@ -422,6 +465,12 @@ class MergeInto(GitEffect, frozen=True, kw_only=True):
             return unknown(f"the branch {self.target} is gone")
         return yes(commit=at) if await site.repository.is_ancestor(self.commit, at) else no()
 
+    async def mend(self, site: Site) -> str | None:
+        common_dir = site.repository.common_dir
+        lock = os.path.join(common_dir, "refs", "heads", f"{self.target}.lock")
+        await clear_lock(lock, common_dir, os.path.dirname(common_dir))
+        return None
+
 
 class Push(InWorktree, frozen=True, kw_only=True):
     """Bring `commit` of the run's branch to the branch of the same name on a remote; never by force.
@@ -450,6 +499,14 @@ class Push(InWorktree, frozen=True, kw_only=True):
         except GitFailed:
             return unknown(f"{self.remote} has {branch} at {at[:12]}, which is not known here")
         return yes(commit=at) if there else no()
+
+    async def mend(self, site: Site) -> str | None:
+        branch = self.place(site).branch
+        clear_ref_locks(site.repository.common_dir, f"refs/remotes/{self.remote}/{branch}")
+        there = await folder_of(site.repository, self.remote)
+        if there is not None:  # on this machine: what received it there was one of ours, and was ended with us
+            clear_ref_locks(there, f"refs/heads/{branch}")
+        return None
 
     def _git(self, site: Site) -> Git:
         worktree = self.worktree(site)

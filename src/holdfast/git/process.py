@@ -19,6 +19,7 @@ QUICK = 60.0  # seconds: looking, and small changes
 LONG = 1800.0  # seconds: what may run the user's hooks, check out a large tree, or use the network
 
 _DURABLE = ("-c", "core.fsync=committed", "-c", "core.fsyncMethod=fsync")
+_ALONE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")  # nothing in the background, to be cut off with us
 _MISLEADING = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -58,6 +59,10 @@ class GitFailed(HoldfastError):
         super().__init__(f"`{program} {command}` failed: {' '.join(said.split()) or f'exit code {code}'}")
         self.code = code
         self.said = said
+
+
+class GitKilled(GitFailed):
+    """Git was killed in the middle: what it had begun is there, and its locks."""
 
 
 class Answer(NamedTuple):
@@ -100,7 +105,8 @@ class Git:
         self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
     ) -> Answer:
         """A change. Raises `GitFailed` when git does. `given` is what it can read from its input."""
-        return _must_succeed(arguments, await self.run(*_DURABLE, *arguments, limit=limit, more=more, given=given))
+        answer = await self.run(*_DURABLE, *_ALONE, *arguments, limit=limit, more=more, given=given)
+        return _must_succeed(arguments, answer)
 
     async def run(
         self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
@@ -137,13 +143,13 @@ async def run_program(
         except TimeoutError:
             raise TimedOut(f"`{_words(command)}` took longer than {limit:.0f} s and was ended") from None
         finally:
-            if process.returncode is None:
+            if process.returncode is None or process.returncode < 0:
                 await _end(process)
         return Answer(code, _content(out), _content(said).decode(errors="replace"))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Git and all that it started in its session."""
+    """Git, and all that it started in its session: with nobody to wait for them they would go on."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
@@ -176,7 +182,8 @@ def _content(fd: int) -> bytes:
 
 def _must_succeed(arguments: tuple[str, ...], answer: Answer) -> Answer:
     if answer.code:
-        raise GitFailed(_words(arguments), answer.code, answer.said or os.fsdecode(answer.out))
+        failed = GitKilled if answer.code < 0 else GitFailed
+        raise failed(_words(arguments), answer.code, answer.said or os.fsdecode(answer.out))
     return answer
 
 

@@ -1,6 +1,7 @@
 """Remotes: bringing a branch there, never by force, and asking for it to be merged."""
 
 import json
+import os
 import re
 import shutil
 from typing import NamedTuple
@@ -48,6 +49,16 @@ async def pushed(repository: Repository, remote: str, branch: str) -> str | None
     """The commit that a branch of the remote is at; None when it has no such branch."""
     answer = await repository.git.ask("ls-remote", "--heads", remote, f"refs/heads/{branch}", limit=LONG)
     return answer.text.partition("\t")[0] or None
+
+
+async def folder_of(repository: Repository, remote: str) -> str | None:
+    """The git directory of a remote that is a folder of this machine; None when it is anywhere else."""
+    answer = await repository.git.run("remote", "get-url", "--push", remote)
+    path = answer.text.removeprefix("file://")
+    if answer.code or not os.path.isabs(path):
+        return None
+    found = (folder for folder in (os.path.join(path, ".git"), path) if os.path.isdir(os.path.join(folder, "refs")))
+    return next(found, None)
 
 
 async def default_branch(repository: Repository, remote: str) -> str:

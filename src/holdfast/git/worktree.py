@@ -1,15 +1,19 @@
 """A worktree of ours: checked before every write, made, and taken away only after what is in it was saved."""
 
 import os
+import re
 import shutil
+from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.git.locks import clear_locks
 from holdfast.git.process import Git
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import Denied
+from holdfast.leaf.process import at_work_in
 
 _INITIALIZING = "initializing"  # the reason of git's own lock on a worktree that it has not finished
+_FOLDER = "gitdir"  # in git's entry of a worktree: the file that names its folder
 _REFTABLE = "refs/heads/.invalid"  # what HEAD says in a repository whose refs are not files
 _FIELDS_BEFORE_PATH = {"1": 7, "2": 8, "u": 9}
 _NOTHING_INSIDE = ("", "..")  # the last two letters of git's four about a submodule: changed, untracked
@@ -45,7 +49,7 @@ class Worktree:
                 f"{self.path} is no worktree any more: it has no .git of its own; nothing was done there"
             )
         common = _pointed_at(os.path.join(own, "commondir"))
-        back = _pointed_at(os.path.join(own, "gitdir"))
+        back = _pointed_at(os.path.join(own, _FOLDER))
         if common is None or os.path.realpath(common) != os.path.realpath(self.repository.common_dir):
             raise NotOurWorktree(
                 f"{self.path} is not a worktree of {self.repository.common_dir}; nothing was done there"
@@ -187,37 +191,94 @@ async def add_worktree(worktree: Worktree, base: str) -> None:
     repository = worktree.repository
     if await is_made(worktree):
         return
-    await clear_half_made(worktree)
+    clear_half_made(worktree)
     os.makedirs(os.path.dirname(worktree.path), mode=0o700, exist_ok=True)
     if os.path.isdir(worktree.path) and os.listdir(worktree.path):
         raise Denied(f"{worktree.path} is in the way: it is not the worktree of {worktree.branch}; move it away")
     if await repository.commit_of(f"refs/heads/{worktree.branch}") is None:
         await repository.git.do("branch", "--no-track", worktree.branch, base)
+    _note_making(worktree)
     await repository.git.do("worktree", "add", worktree.path, worktree.branch)
+    os.unlink(_making(worktree))
 
 
 async def is_made(worktree: Worktree) -> bool:
-    """Registered, on its branch, and checked out to the end: git locks a worktree while it is making it."""
-    fact = await worktree.repository.worktree_at(worktree.path)
-    if fact is None or fact.prunable is not None or fact.locked == _INITIALIZING or fact.branch != worktree.branch:
-        return False
+    """Ours, on its branch, and checked out to the end."""
     try:
-        worktree.must_be_ours()
+        await worktree.must_be_on_branch()
     except NotOurWorktree:
         return False
-    return True
+    return not _is_half_made(worktree)
 
 
-async def clear_half_made(worktree: Worktree) -> None:
-    """Take away what a killed `worktree add` left: only what git itself says was never finished, or is gone."""
-    fact = await worktree.repository.worktree_at(worktree.path)
-    if fact is not None and fact.locked == _INITIALIZING:
-        shutil.rmtree(worktree.path, ignore_errors=True)  # it holds what git checked out, and nothing else yet
-    await forget_worktree(worktree)
+def _is_half_made(worktree: Worktree) -> bool:
+    """By our own note, which is there until all of it is; or by git's, which goes before its hook has run."""
+    if os.path.exists(_making(worktree)):
+        return True
+    reasons = (_pointed_at(os.path.join(entry, "locked"), relative=True) for entry in entries_of(worktree))
+    return _INITIALIZING in reasons
 
 
-async def forget_worktree(worktree: Worktree) -> None:
-    """Drop git's entry of a worktree whose folder is gone. Other entries are not ours to prune."""
-    fact = await worktree.repository.worktree_at(worktree.path)
-    if fact is not None and not os.path.exists(worktree.path):
-        await worktree.repository.git.do("worktree", "remove", "--force", "--force", fact.path)
+def _making(worktree: Worktree) -> str:
+    """The file that is there while it is being made; of a name that no task's folder has."""
+    folder, name = os.path.split(worktree.path)
+    return os.path.join(folder, f".{name}.making")
+
+
+def _note_making(worktree: Worktree) -> None:
+    for path, flags in ((_making(worktree), os.O_CREAT | os.O_WRONLY), (os.path.dirname(worktree.path), os.O_RDONLY)):
+        fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def clear_half_made(worktree: Worktree) -> None:
+    """Take away what a cut-off making left, and the entry of a worktree whose folder is gone.
+
+    What is half made holds what git checked out, and nothing else yet.
+    """
+    if _is_half_made(worktree):
+        shutil.rmtree(worktree.path, ignore_errors=True)
+    forget_worktree(worktree)
+    if not os.path.exists(worktree.path):
+        with suppress(FileNotFoundError):
+            os.unlink(_making(worktree))
+
+
+def forget_worktree(worktree: Worktree) -> None:
+    """Drop git's entry of a worktree whose folder is gone. Other entries are not ours to prune.
+
+    Not by `git worktree`: it stops at an entry that was cut off half written. What names the folder goes first:
+    without it git does not list the entry, so that it is never seen half there.
+    """
+    if not os.path.lexists(worktree.path):
+        for entry in entries_of(worktree):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(entry, _FOLDER))
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def entries_of(worktree: Worktree) -> list[str]:
+    """What git keeps about this worktree, whole or not: what names its folder, or has its name and names none.
+
+    The latter is of a git that was killed over it. While it is locked, git never prunes it.
+    """
+    entries = os.path.join(worktree.repository.common_dir, "worktrees")
+    like_ours = re.compile(re.escape(os.path.basename(worktree.path)) + "[0-9]*")
+    real = os.path.realpath(worktree.path)
+    found, nameless = [], []
+    for name in os.listdir(entries) if os.path.isdir(entries) else ():
+        entry = os.path.join(entries, name)
+        back = _pointed_at(os.path.join(entry, _FOLDER))
+        if back in (None, entry):
+            nameless += [entry] if like_ours.fullmatch(name) else []
+        elif os.path.realpath(os.path.dirname(back)) == real:
+            found.append(entry)
+    return found + (nameless if nameless and not _others_at_work(worktree.repository) else [])
+
+
+def _others_at_work(repository: Repository) -> bool:
+    """True when a git could be making a worktree of the same name right now."""
+    return any(at_work_in(folder, "git") for folder in (repository.common_dir, os.path.dirname(repository.common_dir)))

@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
@@ -62,21 +63,29 @@ def marked(name: str, value: str) -> list[ProcessIdentity]:
 
 
 def end(processes: Iterable[ProcessIdentity], patience: float = 10.0) -> list[ProcessIdentity]:
-    """SIGKILL these very processes, and wait until they are gone. Returns those that are not."""
-    left = []
-    for process in processes:
-        try:
-            handle = os.pidfd_open(process.pid)
-        except ProcessLookupError:
-            continue
-        try:
-            if identify(process.pid) == process:  # the handle is this process's, whatever the pid becomes
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-                if not select.select([handle], [], [], patience)[0]:
-                    left.append(process)
-        finally:
+    """SIGKILL these very processes, all before any is waited for, until they are gone. Returns those that are not."""
+    handles: dict[int, ProcessIdentity] = {}
+    try:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                handle = os.pidfd_open(process.pid)
+                handles[handle] = process
+                if identify(process.pid) == process:  # the handle is this process's, whatever the pid becomes
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                else:
+                    os.close(handle)
+                    del handles[handle]
+        until = time.monotonic() + patience
+        return [process for handle, process in handles.items() if not _is_gone(handle, until - time.monotonic())]
+    finally:
+        for handle in handles:
             os.close(handle)
-    return left
+
+
+def _is_gone(handle: int, patience: float) -> bool:
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(max(0.0, patience) * 1000))
 
 
 def has_open(path: str) -> bool:
