@@ -171,7 +171,7 @@ async def identity(git: Git) -> tuple[str, ...]:
 
 
 async def is_a_hooks_doing(worktree: Worktree, error: GitFailed) -> bool:
-    if "gpg failed to sign" in error.said or error.said.startswith("fatal:"):
+    if error.code != 1 or "gpg failed to sign" in error.said or error.said.startswith("fatal:"):
         return False
     folder = (await worktree.git.ask("rev-parse", "--path-format=absolute", "--git-path", "hooks")).text
     return any(os.access(os.path.join(folder, hook), os.X_OK) for hook in _HOOKS)

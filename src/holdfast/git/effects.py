@@ -9,13 +9,15 @@ away what a cut-off attempt left half done, after saving it; only to be called w
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from holdfast.core.workspace import BRANCHES, SALVAGE, Place, place_of
+from holdfast.core.workspace import BRANCHES, SALVAGE, Place, place_of, refs_of
 from holdfast.git.commit import Ground, Signature, commit_all, find_commit, keep_failed, placeholder_of, unwind_failed
+from holdfast.git.locks import clear_shared_locks
 from holdfast.git.merge import bring_conflicts, merge_into, merge_task
 from holdfast.git.process import Git, GitFailed
 from holdfast.git.remote import Request, find_pull_request, open_pull_request, push, pushed
@@ -79,6 +81,10 @@ class GitEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: ClassVar[str]
 
+    def unlock(self, site: Site) -> None:
+        """Take away the locks that a dead git left where this takes place; `Denied` when one is at work there."""
+        clear_shared_locks(site.repository.common_dir, *refs_of(site.run_id))
+
     async def perform(self, site: Site) -> Result:
         raise NotImplementedError
 
@@ -107,12 +113,14 @@ class InWorktree(GitEffect, frozen=True, kw_only=True):
     def signature(self, site: Site) -> Signature:
         return Signature(site.run_id, site.effect, self.task)
 
-    async def mend(self, site: Site) -> str | None:
-        try:
-            self.worktree(site).clear_locks()
-        except NotOurWorktree:
-            return None  # whoever wants to work there will be told
-        return None
+    def works_in(self, site: Site) -> Worktree:
+        """Whose index and HEAD this needs."""
+        return self.worktree(site)
+
+    def unlock(self, site: Site) -> None:
+        super().unlock(site)
+        with suppress(NotOurWorktree):  # whoever wants to work there will be told
+            self.works_in(site).clear_locks()
 
 
 class MakeWorktree(InWorktree, frozen=True, kw_only=True):
@@ -150,7 +158,6 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
                     f"{worktree.path} holds submodules with commits of their own ({', '.join(unpushed)}); "
                     "push them, and try again"
                 )
-            worktree.clear_locks()
             message = f"What stood in {self.place(site).folder} when it was removed"
             saved = await save(worktree, f"{self.place(site).salvage}/{site.effect}", message)
             os.makedirs(self._trash(site), exist_ok=True)
@@ -296,15 +303,15 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
     base: str
     commit: str
 
-    def into(self, site: Site) -> Worktree:
+    def works_in(self, site: Site) -> Worktree:
         return site.worktree(place_of(site.run_id))
 
     async def perform(self, site: Site) -> Result:
         branch, signature = self.place(site).branch, self.signature(site)
-        return {"commit": await merge_task(self.into(site), branch, self.commit, signature)}
+        return {"commit": await merge_task(self.works_in(site), branch, self.commit, signature)}
 
     async def probe(self, site: Site) -> Probe:
-        into = self.into(site)
+        into = self.works_in(site)
         ours = await site.repository.commit_of(f"refs/heads/{into.branch}")
         if ours is None:
             return unknown(f"the branch {into.branch} is gone")
@@ -315,12 +322,11 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
 
     async def mend(self, site: Site) -> str | None:
         """Back to the commit that the branch is at: in this tree nobody works, it only takes merges."""
-        into = self.into(site)
+        into = self.works_in(site)
         try:
             await into.must_be_on_branch()
         except NotOurWorktree:
             return None  # whoever wants to merge there will be told
-        into.clear_locks()
         if (await status_of(into)).clean:
             return None
         ref = f"{place_of(site.run_id).salvage}/{site.effect}"
@@ -392,7 +398,6 @@ class RestoreSnapshot(InWorktree, frozen=True, kw_only=True):
         return yes(**await _salvaged(site, self.place(site).salvage)) if done else no()
 
     async def mend(self, site: Site) -> str | None:
-        await super().mend(site)
         return (await _salvaged(site, self.place(site).salvage)).get("salvaged")
 
 
@@ -402,6 +407,10 @@ class MergeInto(GitEffect, frozen=True, kw_only=True):
     kind: ClassVar[str] = "merge.into"
     target: str
     commit: str
+
+    def unlock(self, site: Site) -> None:
+        super().unlock(site)
+        clear_shared_locks(site.repository.common_dir, f"refs/heads/{self.target}")
 
     async def perform(self, site: Site) -> Result:
         branch, signature = place_of(site.run_id).branch, Signature(site.run_id, site.effect)

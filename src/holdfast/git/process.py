@@ -91,7 +91,7 @@ class Git:
         return _must_succeed(arguments, await self.run(*_DURABLE, *arguments, limit=limit, more=more))
 
     async def run(self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None) -> Answer:
-        """Whatever it answers, with its exit code."""
+        """Whatever it answers, with its exit code. Raises `GitFailed` only when it was killed, and so did not answer."""
         environment = {**self.environment, **(more or {})}
         return await run_program("git", *arguments, place=self.place, environment=environment, limit=limit)
 
@@ -120,6 +120,8 @@ async def run_program(*command: str, place: str, environment: Mapping[str, str],
         finally:
             if process.returncode is None:
                 await _end(process)
+        if code < 0:  # no answer: never to be taken for a no
+            raise GitFailed(_words(command[1:]), code, f"it was ended by signal {-code}", program=command[0])
         return Answer(code, _content(out), _content(said).decode(errors="replace"))
 
 

@@ -82,8 +82,7 @@ class Worktree:
 
     def clear_locks(self) -> None:
         """Take away the lock files that a killed git left; `Denied` while one is at work here."""
-        refs = os.path.join(self.repository.common_dir, "refs", "heads", f"{self.branch}.lock")
-        clear_locks(self.path, self.must_be_ours(), refs)
+        clear_locks(self.path, self.must_be_ours())
 
 
 def _pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str | None:
@@ -180,6 +179,8 @@ async def add_worktree(worktree: Worktree, base: str) -> None:
     await clear_half_made(worktree)
     os.makedirs(os.path.dirname(worktree.path), mode=0o700, exist_ok=True)
     if os.path.isdir(worktree.path) and os.listdir(worktree.path):
+        if os.path.lexists(os.path.join(worktree.path, ".git")):
+            await worktree.must_be_on_branch()
         raise Denied(f"{worktree.path} is in the way: it is not the worktree of {worktree.branch}; move it away")
     if await repository.commit_of(f"refs/heads/{worktree.branch}") is None:
         await repository.git.do("branch", "--no-track", worktree.branch, base)
