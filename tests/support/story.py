@@ -21,14 +21,14 @@ _MENU = {
     "keep failed": 2,
     "unwind failed": 2,
     "merge": 5,
-    "remove": 1.5,
+    "remove": 2.5,
     "reconcile": 2.5,
     "doctor": 1.5,
     "merge run": 1,
     "push": 1,
     "settle": 0.5,
-    "archive": 0.5,
-    "reset": 0.5,
+    "archive": 1,
+    "reset": 1,
 }
 _ENDS = ("archive", "reset")
 _MOST_CRASHES = 3  # one after the other, before recovery is let through
@@ -156,20 +156,22 @@ class Story:
         return act
 
     async def crash_in(self, step: Step) -> None:
+        said = await self.crash_once(step)
+        crashes = 1
+        while said == "killed" and crashes < _MOST_CRASHES and self.dice.random() < 0.3:
+            said = await self.crash_once(Step("settle"))
+            crashes += 1
+        if said == "killed":
+            await self.recover()
+
+    async def crash_once(self, step: Step) -> str:
         crash = any_crash(self.dice)
 
         async def act() -> str:
             said = act_and_crash(self.world.scene, step, crash, os.path.join(self.world.folder, "trap"))
             return said or "killed"
 
-        said = await self.watched(step, act, crash)
-        crashes = 1
-        while said == "killed" and crashes < _MOST_CRASHES and self.dice.random() < 0.3:
-            crash = any_crash(self.dice)
-            crashes += 1
-            said = await self.watched(Step("settle"), act, crash)
-        if said == "killed":
-            await self.recover()
+        return await self.watched(step, act, crash)
 
     async def recover(self) -> None:
         """What a crash left is settled by whoever opens the run next; git's own locks by then have no owner."""

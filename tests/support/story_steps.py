@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import traceback
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -49,26 +50,25 @@ async def take(scene: Scene, step: Step) -> str:
 
 
 async def _in(workspace: Workspace, step: Step) -> object:
-    task, about = step.task, step.about
     match step.kind:
         case "settle":
             return [(settled.kind, str(settled.probe.happened), settled.salvaged) for settled in workspace.settled]
         case "open":
-            return (await workspace.open(task)).path
-        case "snapshot":
-            return await workspace.snapshot(task, about)
-        case "restore":
-            return await workspace.restore(task, about)
-        case "commit":
-            return await workspace.commit(task, about)
+            return (await workspace.open(step.task)).path
         case "remove":
-            return await workspace.remove(task)
+            return await workspace.remove(step.task)
         case "reconcile":
             return [finding.told for finding in await reconciled(workspace)]
-    assert task is not None
+        case "snapshot" | "restore" | "commit":
+            act = {"snapshot": workspace.snapshot, "restore": workspace.restore, "commit": workspace.commit}[step.kind]
+            return await act(step.task, step.about)
+    return await _of_task(workspace, step, step.task or "")
+
+
+async def _of_task(workspace: Workspace, step: Step, task: str) -> object:
     match step.kind:
         case "keep failed":
-            return await workspace.keep_failed(task, about)
+            return await workspace.keep_failed(task, step.about)
         case "unwind failed":
             return await workspace.unwind_failed(task)
         case "merge":
@@ -100,5 +100,5 @@ def act(report: Callable[[str], None], scene: Scene, step: Step, environment: Ma
     except HoldfastError as error:
         report(f"refused {type(error).__name__}: {error}")
     except Exception as error:
-        report(f"defect {error!r}")
+        report(f"defect {error!r} {traceback.format_exc()}")
         raise

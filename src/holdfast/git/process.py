@@ -91,7 +91,7 @@ class Git:
         return _must_succeed(arguments, await self.run(*_DURABLE, *arguments, limit=limit, more=more))
 
     async def run(self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None) -> Answer:
-        """Whatever it answers, with its exit code. Raises `GitFailed` only when it was killed, and so did not answer."""
+        """Whatever it answers, with its exit code. Raises `GitFailed` only when it was killed before it did."""
         environment = {**self.environment, **(more or {})}
         return await run_program("git", *arguments, place=self.place, environment=environment, limit=limit)
 

@@ -11,6 +11,7 @@ from holdfast.leaf.errors import Denied
 
 _INITIALIZING = "initializing"  # the reason of git's own lock on a worktree that it has not finished
 _REFTABLE = "refs/heads/.invalid"  # what HEAD says in a repository whose refs are not files
+_GITLINK = "160000 "  # the mode of an entry that is another repository's commit
 _FIELDS_BEFORE_PATH = {"1": 7, "2": 8, "u": 9}
 
 
@@ -159,15 +160,31 @@ async def status_of(worktree: Worktree) -> Status:
 
 
 async def unpushed_submodules(worktree: Worktree) -> list[str]:
-    """Submodules that live in this worktree alone and hold commits that no remote is known to have."""
-    modules = os.path.join(worktree.must_be_ours(), "modules")
+    """Repositories within this worktree alone, named by its commits, with commits that no remote is known to have.
+
+    The worktree counts as clean with them: what it is at names their commit, and they alone have it.
+    """
     found = []
-    for folder, _, files in os.walk(modules):
-        if "HEAD" in files and "config" in files:
-            alone = ("rev-list", "--max-count=1", "HEAD", "--all", "--not", "--remotes")
-            answer = await Git(folder, mark={**worktree.repository.mark, "GIT_DIR": folder}).run(*alone)
-            if answer.code or answer.text:
-                found.append(os.path.relpath(folder, modules))
+    for name, folder in sorted((await _repositories_within(worktree)).items()):
+        alone = ("rev-list", "--max-count=1", "HEAD", "--all", "--not", "--remotes")
+        answer = await Git(folder, mark={**worktree.repository.mark, "GIT_DIR": folder}).run(*alone)
+        if answer.code or answer.text:
+            found.append(name)
+    return found
+
+
+async def _repositories_within(worktree: Worktree) -> dict[str, str]:
+    """Git directories by name: those of submodules, and those of repositories that were added as they stood."""
+    modules = os.path.join(worktree.must_be_ours(), "modules")
+    found = {
+        os.path.relpath(folder, modules): folder
+        for folder, _, files in os.walk(modules)
+        if "HEAD" in files and "config" in files
+    }
+    for entry in (await worktree.git.ask("ls-files", "--stage", "-z")).fields():
+        path = entry.partition("\t")[2]
+        if entry.startswith(_GITLINK) and os.path.isdir(os.path.join(worktree.path, path, ".git")):
+            found[path] = os.path.join(worktree.path, path, ".git")
     return found
 
 
