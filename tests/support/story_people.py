@@ -187,7 +187,7 @@ class User:
             self.world.repo, "for-each-ref", "--format=%(refname)", f"refs/heads/holdfast/{self.world.run_id}/"
         ).splitlines()
         if ours:
-            self.world.git(self.world.repo, "update-ref", "-d", self.dice.choice(ours))
+            self.world.git(self.world.repo, "update-ref", "-d", self.dice.choice(ours), must=False)
 
     def delete_worktree(self) -> None:
         there = self.world.worktrees()

@@ -147,6 +147,7 @@ class World:
             left += [os.path.join(folder, name) for name in names if name.endswith(".lock")]
             left += [os.path.join(folder, name) for name in folders if name.startswith("holdfast-index-")]
         trash = os.path.join(self.run_folder, "trash")
+        left = [lock for lock in left if "/refs/heads/agent/" not in lock]  # not ours to judge
         return [*left, *([trash] if os.path.exists(trash) else [])]
 
     def made_by_us(self) -> list[tuple[str, str, str]]:

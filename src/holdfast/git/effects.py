@@ -162,8 +162,10 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
             saved = await save(worktree, f"{self.place(site).salvage}/{site.effect}", message)
             os.makedirs(self._trash(site), exist_ok=True)
             os.rename(worktree.path, os.path.join(self._trash(site), site.effect))
-        await forget_worktree(worktree)
-        shutil.rmtree(self._trash(site), ignore_errors=True)
+        try:
+            await forget_worktree(worktree)
+        finally:
+            shutil.rmtree(self._trash(site), ignore_errors=True)
         return {"salvaged": saved} if saved is not None else {}
 
     async def probe(self, site: Site) -> Probe:
@@ -432,6 +434,11 @@ class Push(InWorktree, frozen=True, kw_only=True):
     kind: ClassVar[str] = "push"
     remote: str
     commit: str
+
+    def unlock(self, site: Site) -> None:
+        super().unlock(site)
+        tracking = f"refs/remotes/{self.remote}/{self.place(site).branch}"
+        clear_shared_locks(site.repository.common_dir, tracking)
 
     async def perform(self, site: Site) -> Result:
         await push(self._git(site), self.remote, self.place(site).branch, self.commit)
