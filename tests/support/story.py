@@ -94,7 +94,7 @@ class Story:
         harmless = self.dice.random() < 0.6
         act = self.dice.choice(self.user.harmless if harmless else self.user.harmful)
         if act in (self.user.amend_runs_branch, self.user.rebase_runs_branch):
-            self.rewritten.update(effect for _, effect, _ in self.world.made_by_us())
+            self.rewritten.update(commit.effect for commit in self.world.made_by_us())
         act()
         self.tell(f"user: {act.__name__}")
         before = self.seen
@@ -238,5 +238,6 @@ class Story:
         assert not changed, f"the user's own was changed: {changed}"
 
     def once_each(self) -> None:
-        effects = [effect for _, effect, _ in self.world.made_by_us() if effect not in self.rewritten]
-        assert len(effects) == len(set(effects)), f"done twice: {sorted(effects)}"
+        made = [commit for commit in self.world.made_by_us() if commit.effect not in self.rewritten]
+        for once in ([commit.effect for commit in made], [commit.merged for commit in made if commit.merged]):
+            assert len(once) == len(set(once)), f"done twice: {sorted(once)}"

@@ -163,13 +163,13 @@ class User:
             self.world.git(self.world.repo, "add", "b.txt")
 
     def collect_garbage(self) -> None:
-        self.world.git(self.world.repo, "gc", "--quiet", "--prune=now")
+        self.world.git(self.world.repo, "gc", "--quiet", "--prune=now", must=False)
 
     def prune_worktrees(self) -> None:
         self.world.git(self.world.repo, "worktree", "prune")
 
     def pack_refs(self) -> None:
-        self.world.git(self.world.repo, "pack-refs", "--all")
+        self.world.git(self.world.repo, "pack-refs", "--all", must=False)
 
     def amend_runs_branch(self) -> None:
         workspace = os.path.join(self.world.run_folder, "workspace")

@@ -33,6 +33,14 @@ class Found(NamedTuple):
         return self.objects.union(*self.files.values())
 
 
+class Made(NamedTuple):
+    """A commit of an effect; `merged` is the commit of a task that it brought into the run's branch, if it did."""
+
+    oid: str
+    effect: str
+    merged: str
+
+
 class World:
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -150,12 +158,15 @@ class World:
         left = [lock for lock in left if "/refs/heads/agent/" not in lock]  # not ours to judge
         return [*left, *([trash] if os.path.exists(trash) else [])]
 
-    def made_by_us(self) -> list[tuple[str, str, str]]:
-        """Commits with an effect's id: the commit, the effect, the second parent (none for a plain one)."""
-        form = "--format=%H%x09%(trailers:key=Holdfast-Effect,valueonly,separator=%x2C)%x09%P"
-        lines = self.git(self.common_dir, "log", form, "--all").splitlines()
-        commits = [line.split("\t") for line in lines]
-        return [(oid, effect, parents.partition(" ")[2]) for oid, effect, parents in commits if effect]
+    def made_by_us(self) -> list[Made]:
+        """The commits that carry an effect's id."""
+        form = "--format=%H%x09%(trailers:key=Holdfast-Effect,valueonly,separator=%x2C)%x09%P%x09%s"
+        commits = [line.split("\t", 3) for line in self.git(self.common_dir, "log", form, "--all").splitlines()]
+        return [
+            Made(oid, effect, parents.partition(" ")[2] if subject.startswith("Merge task ") else "")
+            for oid, effect, parents, subject in commits
+            if effect
+        ]
 
     # what must be true
 
