@@ -112,7 +112,9 @@ class Agent:
 
     def die(self, folder: str) -> None:
         """In the middle of a git command, which leaves its locks."""
-        own = self.world.git(folder, "rev-parse", "--absolute-git-dir")
+        own = self.world.git(folder, "rev-parse", "--absolute-git-dir", must=False)
+        if not own:
+            return  # its entry was pruned
         on = self.world.git(folder, "symbolic-ref", "--quiet", "HEAD", must=False)
         for lock in (f"{own}/index.lock", f"{own}/HEAD.lock", f"{self.world.common_dir}/{on}.lock" if on else ""):
             if lock and self.dice.random() < 0.5:
