@@ -116,7 +116,7 @@ async def test_without_gh_nobody_is_asked(
 ) -> None:
     async with working_on(repo, home) as w:
         monkeypatch.setenv("PATH", folder)
-        assert not can_open_pull_requests()
+        assert not can_open_pull_requests("https://github.com/me/my/compare")
         probe: Probe = await REQUEST.probe(Site(w.run_id, "e", w.repository, w.hands.folder))
         assert (probe.happened, probe.reason) == (Happened.UNKNOWN, "gh is not here to ask")
         monkeypatch.undo()

@@ -50,6 +50,11 @@ def place_of(run_id: str, task: str | None = None) -> Place:
     return Place(run_id, _MAIN if task is None else _leaf(task), task)
 
 
+def refs_of(run_id: str) -> tuple[str, ...]:
+    """The prefixes under which everything of a run is."""
+    return f"refs/heads/{BRANCHES}{run_id}", f"{SNAPSHOTS}{run_id}", f"{SALVAGE}{run_id}"
+
+
 def run_of_branch(branch: str) -> str | None:
     """The run that a branch belongs to by its name; None when it is none of ours."""
     run_id, slash, leaf = branch.removeprefix(BRANCHES).partition("/")

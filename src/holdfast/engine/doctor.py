@@ -17,11 +17,11 @@ from holdfast.engine.places import is_owned
 from holdfast.engine.reconciling import observe, reconciled
 from holdfast.engine.service import RunView, view_run
 from holdfast.engine.workspace import opened
-from holdfast.git.locks import stale_locks
+from holdfast.git.locks import folders_of, remove_stale, stale_locks
 from holdfast.git.process import Git
 from holdfast.git.repository import Repository, WorktreeFact
 from holdfast.git.worktree import Worktree, forget_worktree
-from holdfast.leaf.errors import BadInput, HoldfastError
+from holdfast.leaf.errors import BadInput, Denied, HoldfastError
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder, trash_folder
 from holdfast.store.run import open_run
@@ -164,14 +164,15 @@ async def _repair_links(repository: Repository, folder: str) -> None:
 
 async def _repository(home: str, repository: Repository) -> list[Ailment]:
     return [
-        *(_stale_lock(lock) for lock in stale_locks(repository.common_dir)),
+        *(_stale_lock(repository, lock) for lock in stale_locks(repository.common_dir)),
         *await _orphans(home, repository),
     ]
 
 
-def _stale_lock(lock: str) -> Ailment:
+def _stale_lock(repository: Repository, lock: str) -> Ailment:
     async def remove() -> None:
-        os.unlink(lock)
+        if not remove_stale(lock, *folders_of(repository.common_dir)):
+            raise Denied(f"git is at work in {repository.common_dir} ({lock} is held); wait for it, or end it")
 
     return Ailment(lock, "was left by a git that is dead, and stops every other; nobody holds it", remove)
 

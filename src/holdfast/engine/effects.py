@@ -7,6 +7,7 @@ for a person to look at.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
 from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState
-from holdfast.core.workspace import place_of
+from holdfast.core.workspace import place_of, refs_of
 from holdfast.git.effects import (
     EFFECTS,
     DeleteBranch,
@@ -27,6 +28,7 @@ from holdfast.git.effects import (
     RestoreBranch,
     Site,
 )
+from holdfast.git.locks import clear_ref_locks, clear_shared_locks
 from holdfast.git.process import GitKilled
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import Denied, HoldfastError, TimedOut
@@ -64,6 +66,7 @@ class Hands:
         await self.run.append(EffectIntended(effect=effect_id, kind=effect.kind, task=task, arguments=arguments))
         site = self.site(effect_id)
         try:
+            effect.unlock(site)
             result = await effect.perform(site)
         except HoldfastError as error:
             probe = await _probed(effect, site)
@@ -79,12 +82,26 @@ class Hands:
     async def settle(self) -> list[Settled]:
         """Ask the world about every effect without an outcome, and write down what it says."""
         fence(self.run_id)
+        self._unlock()
         return [await self._settle(effect_id, left) for effect_id, left in list(self.run.state.effects.items())]
 
+    def _unlock(self) -> None:
+        """Whoever worked for the run is dead, and their git with them: its locks would stop those who come now."""
+        clear_ref_locks(self.repository.common_dir, *refs_of(self.run_id))
+        clear_shared_locks(self.repository.common_dir)
+        for branch in self.run.state.branches.values():
+            with suppress(Denied):  # no worktree, or one in which the user is at work: whoever needs it will be told
+                self.site("").worktree(place_of(self.run_id, branch.task)).clear_locks()
+
     async def _settle(self, effect_id: str, left: Effect) -> Settled:
-        effect, site = _understood(left), self.site(effect_id)
-        probe = await _probed(effect, site)
-        salvaged = await effect.mend(site) if effect is not None and probe.happened is not Happened.UNKNOWN else None
+        effect, salvaged = _understood(left), None
+        probe = await _probed(effect, self.site(effect_id))
+        if effect is not None and probe.happened is not Happened.UNKNOWN:
+            try:
+                effect.unlock(self.site(effect_id))
+                salvaged = await effect.mend(self.site(effect_id))
+            except HoldfastError as error:  # somebody is in the way: it stays open, and is asked again
+                probe = Probe(Happened.UNKNOWN, reason=str(error))
         if probe.happened is not Happened.UNKNOWN or (left.status, left.reason) != (EffectStatus.UNKNOWN, probe.reason):
             reason = f"it was cut off; what it had begun is kept as {salvaged}" if salvaged else "it was cut off"
             await self._record(effect, effect_id, probe, by="probe", reason=reason)

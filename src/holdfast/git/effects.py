@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from holdfast.core.workspace import BRANCHES, SALVAGE, Place, place_of
+from holdfast.core.workspace import BRANCHES, SALVAGE, Place, place_of, refs_of
 from holdfast.git.commit import (
     Ground,
     Signature,
@@ -26,7 +26,7 @@ from holdfast.git.commit import (
     placeholder_of,
     unwind_failed,
 )
-from holdfast.git.locks import clear_lock, clear_packed_refs_locks, clear_ref_locks
+from holdfast.git.locks import clear_lock, clear_packed_refs_locks, clear_ref_locks, clear_shared_locks, folders_of
 from holdfast.git.merge import bring_conflicts, forget_concluded_merge, merge_into, merge_task
 from holdfast.git.process import Git, GitFailed
 from holdfast.git.remote import Request, find_pull_request, folder_of, open_pull_request, push, pushed
@@ -91,6 +91,10 @@ class GitEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: ClassVar[str]
 
+    def unlock(self, site: Site) -> None:
+        """Take away the locks that a dead git left where this takes place; `Denied` when one is at work there."""
+        clear_shared_locks(site.repository.common_dir, *refs_of(site.run_id))
+
     async def perform(self, site: Site) -> Result:
         raise NotImplementedError
 
@@ -126,6 +130,15 @@ class InWorktree(GitEffect, frozen=True, kw_only=True):
             worktree.clear_locks()
             await forget_concluded_merge(worktree)
         return None
+
+    def works_in(self, site: Site) -> Worktree:
+        """Whose index and HEAD this needs."""
+        return self.worktree(site)
+
+    def unlock(self, site: Site) -> None:
+        super().unlock(site)
+        with suppress(NotOurWorktree):  # whoever wants to work there will be told
+            self.works_in(site).clear_locks()
 
 
 class MakeWorktree(InWorktree, frozen=True, kw_only=True):
@@ -164,13 +177,14 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
                     f"{worktree.path} holds submodules with commits of their own ({', '.join(unpushed)}); "
                     "push them, and try again"
                 )
-            worktree.clear_locks()
             message = f"What stood in {self.place(site).folder} when it was removed"
             saved = await save(worktree, f"{self.place(site).salvage}/{site.effect}", message)
             os.makedirs(self._trash(site), exist_ok=True)
             os.rename(worktree.path, os.path.join(self._trash(site), site.effect))
-        forget_worktree(worktree)
-        shutil.rmtree(self._trash(site), ignore_errors=True)
+        try:
+            forget_worktree(worktree)
+        finally:
+            shutil.rmtree(self._trash(site), ignore_errors=True)
         return {"salvaged": saved} if saved is not None else {}
 
     async def probe(self, site: Site) -> Probe:
@@ -322,15 +336,15 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
     base: str
     commit: str
 
-    def into(self, site: Site) -> Worktree:
+    def works_in(self, site: Site) -> Worktree:
         return site.worktree(place_of(site.run_id))
 
     async def perform(self, site: Site) -> Result:
         branch, signature = self.place(site).branch, self.signature(site)
-        return {"commit": await merge_task(self.into(site), branch, self.commit, signature)}
+        return {"commit": await merge_task(self.works_in(site), branch, self.commit, signature)}
 
     async def probe(self, site: Site) -> Probe:
-        into = self.into(site)
+        into = self.works_in(site)
         ours = await site.repository.commit_of(f"refs/heads/{into.branch}")
         if ours is None:
             return unknown(f"the branch {into.branch} is gone")
@@ -341,7 +355,7 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
 
     async def mend(self, site: Site) -> str | None:
         """Back to the commit that the branch is at: in this tree nobody works, it only takes merges."""
-        into = self.into(site)
+        into = self.works_in(site)
         try:
             await into.must_be_on_branch()
         except NotOurWorktree:
@@ -444,7 +458,6 @@ class RestoreSnapshot(InWorktree, frozen=True, kw_only=True):
         return yes(**await _salvaged(site, self.place(site).salvage)) if done else no()
 
     async def mend(self, site: Site) -> str | None:
-        await super().mend(site)
         return (await _salvaged(site, self.place(site).salvage)).get("salvaged")
 
 
@@ -454,6 +467,10 @@ class MergeInto(GitEffect, frozen=True, kw_only=True):
     kind: ClassVar[str] = "merge.into"
     target: str
     commit: str
+
+    def unlock(self, site: Site) -> None:
+        super().unlock(site)
+        clear_shared_locks(site.repository.common_dir, f"refs/heads/{self.target}")
 
     async def perform(self, site: Site) -> Result:
         branch, signature = place_of(site.run_id).branch, Signature(site.run_id, site.effect)
@@ -467,8 +484,7 @@ class MergeInto(GitEffect, frozen=True, kw_only=True):
 
     async def mend(self, site: Site) -> str | None:
         common_dir = site.repository.common_dir
-        lock = os.path.join(common_dir, "refs", "heads", f"{self.target}.lock")
-        await clear_lock(lock, common_dir, os.path.dirname(common_dir))
+        await clear_lock(os.path.join(common_dir, "refs", "heads", f"{self.target}.lock"), *folders_of(common_dir))
         return None
 
 
@@ -481,6 +497,11 @@ class Push(InWorktree, frozen=True, kw_only=True):
     kind: ClassVar[str] = "push"
     remote: str
     commit: str
+
+    def unlock(self, site: Site) -> None:
+        super().unlock(site)
+        tracking = f"refs/remotes/{self.remote}/{self.place(site).branch}"
+        clear_shared_locks(site.repository.common_dir, tracking)
 
     async def perform(self, site: Site) -> Result:
         await push(self._git(site), self.remote, self.place(site).branch, self.commit)

@@ -111,7 +111,7 @@ class Git:
     async def run(
         self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
     ) -> Answer:
-        """Whatever it answers, with its exit code."""
+        """Whatever it answers, with its exit code. Raises `GitFailed` only when it was killed before it did."""
         environment = {**self.environment, **(more or {})}
         return await run_program("git", *arguments, place=self.place, environment=environment, limit=limit, given=given)
 
@@ -145,6 +145,8 @@ async def run_program(
         finally:
             if process.returncode is None or process.returncode < 0:
                 await _end(process)
+        if code < 0:  # no answer: never to be taken for a no
+            raise GitKilled(_words(command[1:]), code, f"it was ended by signal {-code}", program=command[0])
         return Answer(code, _content(out), _content(said).decode(errors="replace"))
 
 

@@ -15,9 +15,9 @@ from holdfast.leaf.process import at_work_in
 _INITIALIZING = "initializing"  # the reason of git's own lock on a worktree that it has not finished
 _FOLDER = "gitdir"  # in git's entry of a worktree: the file that names its folder
 _REFTABLE = "refs/heads/.invalid"  # what HEAD says in a repository whose refs are not files
+_GITLINK = "160000 "  # the mode of an entry that is another repository's commit
 _FIELDS_BEFORE_PATH = {"1": 7, "2": 8, "u": 9}
 _NOTHING_INSIDE = ("", "..")  # the last two letters of git's four about a submodule: changed, untracked
-_LINK = "160000 "  # the mode of another repository in the index
 
 
 class NotOurWorktree(Denied):
@@ -88,8 +88,7 @@ class Worktree:
 
     def clear_locks(self) -> None:
         """Take away the lock files that a killed git left; `Denied` while one is at work here."""
-        refs = os.path.join(self.repository.common_dir, "refs", "heads", f"{self.branch}.lock")
-        clear_locks(self.path, self.must_be_ours(), refs)
+        clear_locks(self.path, self.must_be_ours())
 
 
 def _pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str | None:
@@ -166,23 +165,31 @@ async def status_of(worktree: Worktree) -> Status:
 
 
 async def unpushed_submodules(worktree: Worktree) -> list[str]:
-    """Submodules that live in this worktree alone and hold commits that no remote is known to have.
+    """Repositories within this worktree alone, named by its commits, with commits that no remote is known to have.
 
-    Also a nested repository that was committed as one: then its folder has all that there is of it.
+    The worktree counts as clean with them: what it is at names their commit, and they alone have it.
     """
-    modules = os.path.join(worktree.must_be_ours(), "modules")
-    places = {os.path.relpath(at, modules): at for at, _, files in os.walk(modules) if {"HEAD", "config"} <= {*files}}
-    for entry in (await worktree.git.ask("ls-files", "--stage", "-z")).fields():
-        path = entry.partition("\t")[2]
-        inside = os.path.join(worktree.path, path, ".git")
-        if entry.startswith(_LINK) and os.path.isdir(inside):
-            places[path] = inside
     found = []
-    for name, place in places.items():
+    for name, folder in sorted((await _repositories_within(worktree)).items()):
         alone = ("rev-list", "--max-count=1", "HEAD", "--all", "--not", "--remotes")
-        answer = await Git(place, mark={**worktree.repository.mark, "GIT_DIR": place}).run(*alone)
+        answer = await Git(folder, mark={**worktree.repository.mark, "GIT_DIR": folder}).run(*alone)
         if answer.code or answer.text:
             found.append(name)
+    return found
+
+
+async def _repositories_within(worktree: Worktree) -> dict[str, str]:
+    """Git directories by name: those of submodules, and those of repositories that were added as they stood."""
+    modules = os.path.join(worktree.must_be_ours(), "modules")
+    found = {
+        os.path.relpath(folder, modules): folder
+        for folder, _, files in os.walk(modules)
+        if "HEAD" in files and "config" in files
+    }
+    for entry in (await worktree.git.ask("ls-files", "--stage", "-z")).fields():
+        path = entry.partition("\t")[2]
+        if entry.startswith(_GITLINK) and os.path.isdir(os.path.join(worktree.path, path, ".git")):
+            found[path] = os.path.join(worktree.path, path, ".git")
     return found
 
 
@@ -194,6 +201,8 @@ async def add_worktree(worktree: Worktree, base: str) -> None:
     clear_half_made(worktree)
     os.makedirs(os.path.dirname(worktree.path), mode=0o700, exist_ok=True)
     if os.path.isdir(worktree.path) and os.listdir(worktree.path):
+        if os.path.lexists(os.path.join(worktree.path, ".git")):
+            await worktree.must_be_on_branch()
         raise Denied(f"{worktree.path} is in the way: it is not the worktree of {worktree.branch}; move it away")
     if await repository.commit_of(f"refs/heads/{worktree.branch}") is None:
         await repository.git.do("branch", "--no-track", worktree.branch, base)
