@@ -112,7 +112,13 @@ class World:
         return Found(files, self._reachable([] if snapshots else ["--exclude=refs/holdfast/snapshot/*"]))
 
     def _reachable(self, options: list[str]) -> frozenset[bytes]:
-        oids = self.git(self.common_dir, "rev-list", "--objects", "--no-object-names", *options, "--all").split()
+        listing = (
+            "rev-list",
+            "--ignore-missing",
+            "--objects",
+            "--no-object-names",
+        )  # a worktree being made has no HEAD
+        oids = self.git(self.common_dir, *listing, *options, "--all").split()
         new = [oid for oid in oids if oid not in self._tokens_in]
         if new:
             self._read(new)
