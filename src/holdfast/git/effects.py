@@ -18,7 +18,7 @@ from holdfast.core.workspace import BRANCHES, SALVAGE, Place, place_of
 from holdfast.git.commit import Ground, Signature, commit_all, find_commit, keep_failed, placeholder_of, unwind_failed
 from holdfast.git.merge import bring_conflicts, merge_into, merge_task
 from holdfast.git.process import Git, GitFailed
-from holdfast.git.remote import Request, find_pull_request, open_pull_request, push, pushed
+from holdfast.git.remote import Request, fetch, find_pull_request, open_pull_request, push, pushed
 from holdfast.git.repository import ABSENT, Repository
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
 from holdfast.git.worktree import (
@@ -191,6 +191,9 @@ class DeleteBranch(GitEffect, frozen=True, kw_only=True):
             return {}
         if at != self.commit:
             raise Denied(f"{self.branch} has moved on to {at[:12]} meanwhile; it was left as it is")
+        for worktree in await repository.worktrees():
+            if worktree.branch == self.branch and worktree.prunable is None:
+                raise Denied(f"{self.branch} is checked out in {worktree.path}; switch that to another branch first")
         into = self.merged_into
         merged = into is not None and await repository.is_ancestor(at, into)
         kept = (
@@ -437,7 +440,9 @@ class Push(InWorktree, frozen=True, kw_only=True):
         if at is None:
             return no()
         try:
-            there = at == self.commit or await site.repository.is_ancestor(self.commit, at)
+            if await site.repository.commit_of(at) is None:
+                await fetch(site.repository, self.remote, branch)
+            there = await site.repository.is_ancestor(self.commit, at)
         except GitFailed:
             return unknown(f"{self.remote} has {branch} at {at[:12]}, which is not known here")
         return yes(commit=at) if there else no()

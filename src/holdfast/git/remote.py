@@ -50,6 +50,12 @@ async def pushed(repository: Repository, remote: str, branch: str) -> str | None
     return answer.text.partition("\t")[0] or None
 
 
+async def fetch(repository: Repository, remote: str, branch: str) -> None:
+    """The commits of a branch of the remote; no ref is made or moved for them."""
+    quietly = ("--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=")
+    await repository.git.do("fetch", *quietly, remote, f"refs/heads/{branch}")
+
+
 async def default_branch(repository: Repository, remote: str) -> str:
     """The branch that the remote's own HEAD is at."""
     answer = await repository.git.ask("ls-remote", "--symref", remote, "HEAD", limit=LONG)
