@@ -41,13 +41,13 @@ async def merge_run(home: str, run_id: str, into: str | None = None) -> Publishe
     async with opened(home, run_id, "merge") as workspace:
         repository, branch = workspace.repository, workspace.place().branch
         commit = await workspace.tip()
-        target = into or (workspace.info.base or "")
-        at = await repository.commit_of(f"refs/heads/{target}") if target else None
+        target = into if into is not None else workspace.info.base or ""
+        at = await repository.branch(target)
+        if at is None and into is not None:
+            raise BadInput(f"there is no branch {target!r} to merge into; make it with git branch, or name another")
         if at is None:
             raise BadInput(
-                f"there is no branch {target!r} to merge into; make it with git branch, or name another"
-                if into
-                else f"run {run_id} did not begin from a branch; name one to merge into with --into"
+                f"run {run_id} began from {target!r}, which is no branch (any more); name one to merge into with --into"
             )
         if await repository.is_ancestor(commit, at):
             return Published(branch, target, at, already=True, uncommitted=await _uncommitted(workspace))
