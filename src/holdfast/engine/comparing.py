@@ -3,7 +3,6 @@
 import os
 from typing import NamedTuple
 
-from holdfast.core.state import BranchStatus
 from holdfast.core.workspace import place_of
 from holdfast.engine.service import view_run
 from holdfast.engine.workspace import repository_of
@@ -48,7 +47,7 @@ async def changes_of(
     worktree = Worktree(repository, os.path.join(view.folder, place.folder), place.branch)
     old = await _named(repository, place.snapshots, since) if since else known.base
     new = await _named(repository, place.snapshots, until) if until else await _present(worktree)
-    if new is None and known.status is BranchStatus.MERGED:
+    if new is None and known.target is not None:
         raise NothingToDo(f"task {task} was merged and its branch is gone; `holdfast diff {run_id}` has its work")
     if old is None or new is None:
         raise NothingToDo(f"{place.branch} is gone, and so is its worktree; `holdfast salvage ls` shows what was saved")

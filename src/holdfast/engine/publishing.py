@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from holdfast.engine.workspace import Workspace, opened
 from holdfast.git.effects import Happened, MergeInto, OpenPullRequest, Push
-from holdfast.git.remote import can_open_pull_requests, choose_remote, compare_link, default_branch
+from holdfast.git.remote import can_open_pull_requests, choose_remote, compare_link, default_branch, web_repository
 from holdfast.git.worktree import NotOurWorktree, status_of
 from holdfast.leaf.errors import BadInput
 
@@ -74,7 +74,8 @@ async def request_pull(home: str, run_id: str, remote: str | None, wish: Wish) -
         goal = workspace.info.goal
         title = wish.title or (goal.strip().splitlines() or [pushed.branch])[0]
         body = wish.body if wish.body is not None else goal
-        effect = OpenPullRequest(base=base, title=title, body=body, draft=wish.draft)
+        repo = await web_repository(repository, remote)
+        effect = OpenPullRequest(repo=repo, base=base, title=title, body=body, draft=wish.draft)
         url = (await workspace.hands.perform(effect))["url"]
         return Requested(url, opened=True, pushed=pushed)
 

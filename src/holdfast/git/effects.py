@@ -460,20 +460,21 @@ class OpenPullRequest(GitEffect, frozen=True, kw_only=True):
     """Ask for the branch to be merged, once: whoever finds a request from that branch opens no other."""
 
     kind: ClassVar[str] = "pull_request"
+    repo: str | None = None
     base: str
     title: str
     body: str = ""
     draft: bool = False
 
     async def perform(self, site: Site) -> Result:
-        request = Request(place_of(site.run_id).branch, self.base, self.title, self.body, self.draft)
+        request = Request(self.repo, place_of(site.run_id).branch, self.base, self.title, self.body, self.draft)
         return {"url": await open_pull_request(site.repository, request)}
 
     async def probe(self, site: Site) -> Probe:
         if shutil.which("gh") is None:
             return unknown("gh is not here to ask")
         try:
-            url = await find_pull_request(site.repository, place_of(site.run_id).branch)
+            url = await find_pull_request(site.repository, self.repo, place_of(site.run_id).branch)
         except GitFailed as error:
             return unknown(str(error))
         return yes(url=url) if url is not None else no()

@@ -17,8 +17,9 @@ _WEB = re.compile(
 
 
 class Request(NamedTuple):
-    """What to ask for."""
+    """What to ask for. `repo` is host/owner/name; without one, gh finds it out, where there is one remote."""
 
+    repo: str | None
     branch: str
     base: str
     title: str
@@ -72,9 +73,10 @@ def can_open_pull_requests(link: str) -> bool:
     return shutil.which("gh") is not None and ("github" in host or host == os.environ.get("GH_HOST"))
 
 
-async def find_pull_request(repository: Repository, branch: str) -> str | None:
+async def find_pull_request(repository: Repository, repo: str | None, branch: str) -> str | None:
     """The address of the pull request from this branch, whatever became of it; None when there is none."""
-    answer = await _gh(repository, "pr", "list", "--head", branch, "--state", "all", "--limit", "1", "--json", "url")
+    options = ["--head", branch, "--state", "all", "--limit", "1", "--json", "url", *_in(repo)]
+    answer = await _gh(repository, "pr", "list", *options)
     try:
         found = json.loads(answer.out or b"[]")
         return str(found[0]["url"]) if found else None
@@ -83,12 +85,23 @@ async def find_pull_request(repository: Repository, branch: str) -> str | None:
 
 
 async def open_pull_request(repository: Repository, request: Request) -> str:
-    found = await find_pull_request(repository, request.branch)
+    found = await find_pull_request(repository, request.repo, request.branch)
     if found is not None:
         return found
     options = ["--head", request.branch, "--base", request.base, "--title", request.title, "--body", request.body]
-    answer = await _gh(repository, "pr", "create", *options, *(["--draft"] if request.draft else []))
+    answer = await _gh(
+        repository, "pr", "create", *options, *(["--draft"] if request.draft else []), *_in(request.repo)
+    )
     return answer.lines[-1] if answer.lines else ""
+
+
+def _in(repo: str | None) -> list[str]:
+    return ["--repo", repo] if repo is not None else []
+
+
+async def web_repository(repository: Repository, remote: str) -> str:
+    """host/owner/name of a remote."""
+    return "/".join(await _web_place(repository, remote))
 
 
 async def compare_link(repository: Repository, remote: str, base: str, branch: str) -> str:
