@@ -9,7 +9,7 @@ from typing import NamedTuple
 from holdfast.core.events import Event
 from holdfast.core.events.session import SessionStart
 from holdfast.core.workspace import place_of
-from holdfast.engine.workspace import NewRun, create_run, opened
+from holdfast.engine.workspace import NewRun, Workspace, create_run, opened
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from holdfast.store.run import open_run
@@ -93,7 +93,7 @@ class Project:
         status = self.git("status", "--porcelain=v2", "--branch")
         return Footprint(
             self.git("for-each-ref"),
-            self.git("worktree", "list"),
+            self.git("worktree", "list", "--porcelain"),
             status,
             _content(os.path.join(self.git_dir, "config")),
             _content(os.path.join(self.git_dir, "index")),
@@ -129,16 +129,20 @@ def do_task(home: str, run_id: str, task: str = "T-1", files: Mapping[str, str] 
 async def task_begun(home: str, run_id: str, task: str, files: Mapping[str, str] | None = None) -> str:
     """A task with one commit on its branch. Returns the folder of its worktree."""
     async with opened(home, run_id, "resume") as workspace:
-        worktree = await workspace.open(task)
-        write(worktree.path, files if files is not None else {f"{task}.txt": f"{task}\n"})
-        await workspace.commit(task, f"Do {task}")
-    return worktree.path
+        return await _work(workspace, task, files)
 
 
 async def task_merged(home: str, run_id: str, task: str, files: Mapping[str, str] | None = None) -> None:
-    await task_begun(home, run_id, task, files)
     async with opened(home, run_id, "resume") as workspace:
+        await _work(workspace, task, files)
         await workspace.merge([task])
+
+
+async def _work(workspace: Workspace, task: str, files: Mapping[str, str] | None) -> str:
+    worktree = await workspace.open(task)
+    write(worktree.path, files if files is not None else {f"{task}.txt": f"{task}\n"})
+    await workspace.commit(task, f"Do {task}")
+    return worktree.path
 
 
 def leave_interrupted(home: str, run_id: str, *events: Event) -> None:
