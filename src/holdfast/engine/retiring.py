@@ -13,7 +13,7 @@ from holdfast.engine.reconciling import observe
 from holdfast.engine.service import view_run
 from holdfast.engine.workspace import Workspace, opened, repository_of
 from holdfast.git.effects import DeleteBranch, DropRefs
-from holdfast.leaf.errors import NothingToDo
+from holdfast.leaf.errors import Denied, NothingToDo, Owned
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 
@@ -27,9 +27,11 @@ class Estate(NamedTuple):
 
 
 async def estate_of(home: str, run_id: str) -> Estate | None:
-    """What `reset` would take away; None for a run that works on no repository."""
+    """What `reset` would take away; None for a run that works on no repository (any more)."""
     view = await view_run(home, run_id)
-    if view.state.run is None or view.state.run.repo is None:
+    if view.holder is not None:
+        raise Owned(f"run {run_id} is owned by pid {view.holder.pid} since {view.holder.since}; end that process first")
+    if not _has_repository(view.state.run, run_id, view.folder):
         return None
     repository = repository_of(view.state.run, run_id)
     observed = await observe(repository, run_id, view.folder)
@@ -55,19 +57,28 @@ async def reset(home: str, run_id: str) -> list[str]:
     """Take everything of the run away, in the repository and at home. Returns the refs of what was saved."""
     view = await view_run(home, run_id)
     salvaged: list[str] = []
-    if _has_ground(view.state.run, run_folder(home, run_id)):
+    if _has_repository(view.state.run, run_id, run_folder(home, run_id)):
         async with opened(home, run_id, "reset") as workspace:
             salvaged = await _clear(workspace)
     await FileStore(home).discard(run_id)
     return salvaged
 
 
-def _has_ground(info: RunInfo | None, folder: str) -> bool:
-    """True when there may be something of the run in a repository, or of a repository in the run's folder."""
+def _has_repository(info: RunInfo | None, run_id: str, folder: str) -> bool:
+    """True when there may be something of the run in a repository. `Denied` when its work could not be saved there."""
     if info is None or info.repo is None:
         return False
+    if os.path.isdir(info.repo):
+        return True
     worktrees = (os.path.join(folder, "workspace"), os.path.join(folder, "tasks"))
-    return os.path.isdir(info.repo) or any(map(os.path.isdir, worktrees))
+    left = [path for path in worktrees if os.path.isdir(path)]
+    if left:
+        raise Denied(
+            f"the repository of run {run_id} is not at {info.repo} any more, so what stands in {' and '.join(left)} "
+            "cannot be saved; if it was moved: holdfast doctor --repo NEW-PLACE --fix; if it is gone, move away "
+            "what you need from there, delete the rest, and reset again"
+        )
+    return False
 
 
 async def _clear(workspace: Workspace) -> list[str]:

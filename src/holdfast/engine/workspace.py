@@ -165,6 +165,10 @@ class Workspace:
         """The commit that a branch is at."""
         branch = self.place(task).branch
         commit = await self.repository.commit_of(f"refs/heads/{branch}")
+        if commit is None and self.info.archived:
+            raise NothingToDo(
+                f"run {self.run_id} is archived; `holdfast salvage ls {self.run_id}` has what was unmerged"
+            )
         if commit is None:
             raise Denied(f"the branch {branch} is not there any more; `git branch {branch} COMMIT` brings it back")
         return commit

@@ -29,7 +29,7 @@ from holdfast.git.commit import (
 from holdfast.git.locks import clear_lock, clear_packed_refs_locks, clear_ref_locks, clear_shared_locks, folders_of
 from holdfast.git.merge import bring_conflicts, forget_concluded_merge, merge_into, merge_task
 from holdfast.git.process import Git, GitFailed
-from holdfast.git.remote import Request, find_pull_request, folder_of, open_pull_request, push, pushed
+from holdfast.git.remote import Request, fetch, find_pull_request, folder_of, open_pull_request, push, pushed
 from holdfast.git.repository import ABSENT, Repository
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
 from holdfast.git.worktree import (
@@ -220,6 +220,9 @@ class DeleteBranch(GitEffect, frozen=True, kw_only=True):
             return {}
         if at != self.commit:
             raise Denied(f"{self.branch} has moved on to {at[:12]} meanwhile; it was left as it is")
+        for worktree in await repository.worktrees():
+            if worktree.branch == self.branch and worktree.prunable is None:
+                raise Denied(f"{self.branch} is checked out in {worktree.path}; switch that to another branch first")
         into = self.merged_into
         merged = into is not None and await repository.is_ancestor(at, into)
         kept = (
@@ -516,7 +519,9 @@ class Push(InWorktree, frozen=True, kw_only=True):
         if at is None:
             return no()
         try:
-            there = at == self.commit or await site.repository.is_ancestor(self.commit, at)
+            if await site.repository.commit_of(at) is None:
+                await fetch(site.repository, self.remote, branch)
+            there = await site.repository.is_ancestor(self.commit, at)
         except GitFailed:
             return unknown(f"{self.remote} has {branch} at {at[:12]}, which is not known here")
         return yes(commit=at) if there else no()
@@ -542,20 +547,21 @@ class OpenPullRequest(GitEffect, frozen=True, kw_only=True):
     """Ask for the branch to be merged, once: whoever finds a request from that branch opens no other."""
 
     kind: ClassVar[str] = "pull_request"
+    repo: str | None = None
     base: str
     title: str
     body: str = ""
     draft: bool = False
 
     async def perform(self, site: Site) -> Result:
-        request = Request(place_of(site.run_id).branch, self.base, self.title, self.body, self.draft)
+        request = Request(self.repo, place_of(site.run_id).branch, self.base, self.title, self.body, self.draft)
         return {"url": await open_pull_request(site.repository, request)}
 
     async def probe(self, site: Site) -> Probe:
         if shutil.which("gh") is None:
             return unknown("gh is not here to ask")
         try:
-            url = await find_pull_request(site.repository, place_of(site.run_id).branch)
+            url = await find_pull_request(site.repository, self.repo, place_of(site.run_id).branch)
         except GitFailed as error:
             return unknown(str(error))
         return yes(url=url) if url is not None else no()

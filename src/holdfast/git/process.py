@@ -184,8 +184,7 @@ def _content(fd: int) -> bytes:
 
 def _must_succeed(arguments: tuple[str, ...], answer: Answer) -> Answer:
     if answer.code:
-        failed = GitKilled if answer.code < 0 else GitFailed
-        raise failed(_words(arguments), answer.code, answer.said or os.fsdecode(answer.out))
+        raise GitFailed(_words(arguments), answer.code, answer.said or os.fsdecode(answer.out))
     return answer
 
 

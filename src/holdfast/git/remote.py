@@ -18,8 +18,9 @@ _WEB = re.compile(
 
 
 class Request(NamedTuple):
-    """What to ask for."""
+    """What to ask for. `repo` is host/owner/name; without one, gh finds it out, where there is one remote."""
 
+    repo: str | None
     branch: str
     base: str
     title: str
@@ -61,6 +62,12 @@ async def folder_of(repository: Repository, remote: str) -> str | None:
     return next(found, None)
 
 
+async def fetch(repository: Repository, remote: str, branch: str) -> None:
+    """The commits of a branch of the remote; no ref is made or moved for them."""
+    quietly = ("--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=")
+    await repository.git.do("fetch", *quietly, remote, f"refs/heads/{branch}")
+
+
 async def default_branch(repository: Repository, remote: str) -> str:
     """The branch that the remote's own HEAD is at."""
     answer = await repository.git.ask("ls-remote", "--symref", remote, "HEAD", limit=LONG)
@@ -77,9 +84,10 @@ def can_open_pull_requests(link: str) -> bool:
     return shutil.which("gh") is not None and ("github" in host or host == os.environ.get("GH_HOST"))
 
 
-async def find_pull_request(repository: Repository, branch: str) -> str | None:
+async def find_pull_request(repository: Repository, repo: str | None, branch: str) -> str | None:
     """The address of the pull request from this branch, whatever became of it; None when there is none."""
-    answer = await _gh(repository, "pr", "list", "--head", branch, "--state", "all", "--limit", "1", "--json", "url")
+    options = ["--head", branch, "--state", "all", "--limit", "1", "--json", "url", *_in(repo)]
+    answer = await _gh(repository, "pr", "list", *options)
     try:
         found = json.loads(answer.out or b"[]")
         return str(found[0]["url"]) if found else None
@@ -88,12 +96,24 @@ async def find_pull_request(repository: Repository, branch: str) -> str | None:
 
 
 async def open_pull_request(repository: Repository, request: Request) -> str:
-    found = await find_pull_request(repository, request.branch)
+    found = await find_pull_request(repository, request.repo, request.branch)
     if found is not None:
         return found
     options = ["--head", request.branch, "--base", request.base, "--title", request.title, "--body", request.body]
-    answer = await _gh(repository, "pr", "create", *options, *(["--draft"] if request.draft else []))
+    answer = await _gh(
+        repository, "pr", "create", *options, *(["--draft"] if request.draft else []), *_in(request.repo)
+    )
     return answer.lines[-1] if answer.lines else ""
+
+
+def _in(repo: str | None) -> list[str]:
+    return ["--repo", repo] if repo is not None else []
+
+
+async def web_repository(repository: Repository, remote: str) -> str:
+    """host/owner/name of a remote."""
+    match = await _web_address(repository, remote)
+    return f"{match['host']}/{match['path']}"
 
 
 async def compare_link(repository: Repository, remote: str, base: str, branch: str) -> str:

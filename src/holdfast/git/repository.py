@@ -57,6 +57,11 @@ class Repository:
         """The commit that a name stands for; None when it stands for none."""
         return await _commit_of(self.git, name)
 
+    async def branch(self, name: str) -> str | None:
+        """The commit that the branch by exactly this name is at; None when there is none, as by `main~1`."""
+        ref = f"refs/heads/{name}"
+        return await self.commit_of(ref) if (await self.git.run("check-ref-format", ref)).code == 0 else None
+
     async def refs(self, *prefixes: str) -> dict[str, str]:
         """Every ref under these prefixes, with the object it points to."""
         answer = await self.git.ask("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
@@ -89,11 +94,11 @@ class Repository:
     async def make_branch(self, name: str, commit: str) -> None:
         """A branch at this commit; harmless when it is there."""
         ref = f"refs/heads/{name}"
+        if (await self.git.run("check-ref-format", ref)).code:
+            raise BadInput(f"{name!r} cannot be the name of a branch; choose another")
         at = await self.commit_of(ref)
         if at not in (None, commit):
             raise BadInput(f"there is a branch {name} already, at {at[:12]}; choose another name")
-        if (await self.git.run("check-ref-format", ref)).code:
-            raise BadInput(f"{name!r} cannot be the name of a branch; choose another")
         if at is None:
             await self.set_ref(ref, commit, ABSENT)
 

@@ -46,13 +46,13 @@ class Worktree:
         own = _pointed_at(os.path.join(self.path, ".git"), "gitdir: ")
         if own is None:
             raise NotOurWorktree(
-                f"{self.path} is no worktree any more: it has no .git of its own; nothing was done there"
+                f"{self.path} is no worktree any more: it has no .git of its own; nothing was done there, move it away"
             )
         common = _pointed_at(os.path.join(own, "commondir"))
         back = _pointed_at(os.path.join(own, _FOLDER))
         if common is None or os.path.realpath(common) != os.path.realpath(self.repository.common_dir):
             raise NotOurWorktree(
-                f"{self.path} is not a worktree of {self.repository.common_dir}; nothing was done there"
+                f"{self.path} is not a worktree of {self.repository.common_dir}; nothing was done there, move it away"
             )
         if back is None or os.path.realpath(os.path.dirname(back)) != os.path.realpath(self.path):
             raise MovedWorktree(
