@@ -11,7 +11,7 @@ applied, and a fold cannot take it back: it is listed in `repeated`, and the cal
 the lines that `Superseded` finds. Logs that Holdfast wrote never need that second pass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from holdfast.core import ranges
 from holdfast.core.codec import CODEC, Line, Malformed, Unfit, parse, parse_lines
@@ -48,15 +48,15 @@ class Fold:
 
     def feed_lines(self, lines: Sequence[bytes]) -> None:
         """The same for lines that are apart already, with their newlines or without."""
-        while lines:
-            talk = leading_talk(lines)
-            index = 0
-            while index < len(lines) and index <= len(talk):  # to the line that ended the talk, and with it
-                index += self._follow(talk[index:])
+        unread, index = iter(lines), 0
+        while index < len(lines):
+            talk = leading_talk(unread)
+            following, end = iter(talk), index + len(talk)
+            while index <= end and index < len(lines):  # to the line that ended the talk, and with it
+                index += self._follow(following)
                 if index < len(lines):
                     self._take(parse(lines[index]))
                     index += 1
-            lines = lines[index:]
 
     def apply(self, line: Line) -> None:
         state = self.state
@@ -80,16 +80,19 @@ class Fold:
         elif line.type not in TYPES:
             self._count_unknown(line.type)
 
-    def _follow(self, talk: Sequence[Talk]) -> int:
+    def _follow(self, talk: Iterator[Talk]) -> int:
         """Fold what comes next, and next to that, in the session that wrote last; and say how many they were.
 
-        That is nearly all of a log, so what is the same for each of them is done once for all.
+        That is nearly all of a log, so what is the same for each of them is done once for all. The first that does
+        not follow is used up too.
         """
         session = self._latest
         if session is None or self._without:
+            next(talk, None)
             return 0
         state, sid, newest = self.state, session.sid, session.seen[-1]
         seq = first = newest[1] + 1
+        last: Talk | None = None
         handler_of = TALK_HANDLERS.get
         for line in talk:
             if line.seq != seq or line.sid != sid:
@@ -98,9 +101,10 @@ class Fold:
             if handle is not None:
                 handle(state, line, line.data)
             seq += 1
+            last = line
         count = seq - first
-        if count:
-            newest[1], session.last = seq - 1, talk[count - 1].ts
+        if last is not None:
+            newest[1], session.last = last.seq, last.ts
             session.events += count
             state.events += count
             state.lines += count

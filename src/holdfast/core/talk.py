@@ -5,7 +5,7 @@ that fits its type. Any other line is refused, and `core.codec` looks at it. So 
 there, at a third of the price: nothing is decoded twice, and what was said is not decoded at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Union
 
@@ -46,8 +46,8 @@ TALK_HANDLERS: dict[type[msgspec.Struct], Handler | None] = {
 }
 
 
-def leading_talk(lines: Sequence[bytes]) -> list[Talk]:
-    """The talk that these lines begin with, up to the first line that is something else."""
+def leading_talk(lines: Iterator[bytes]) -> list[Talk]:
+    """The talk that comes next. The first line that is something else ends it, and is used up too."""
     talk: list[Talk] = []
     with suppress(*UNREADABLE):
         talk.extend(map(_decode, lines))  # keeps what it has when the next is refused
