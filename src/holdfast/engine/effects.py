@@ -7,6 +7,7 @@ for a person to look at.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,8 +18,9 @@ from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, Effe
 from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState
 from holdfast.core.workspace import place_of
 from holdfast.git.effects import EFFECTS, DeleteBranch, GitEffect, Happened, MakeWorktree, MergeTask, Probe, Site
+from holdfast.git.process import GitFailed
 from holdfast.git.repository import Repository
-from holdfast.leaf.errors import Denied, HoldfastError
+from holdfast.leaf.errors import Denied, HoldfastError, TimedOut
 from holdfast.leaf.ids import new_effect_id
 from holdfast.leaf.process import end, lineage, marked
 from holdfast.store.run import OwnedRun
@@ -56,6 +58,9 @@ class Hands:
             result = await effect.perform(site)
         except HoldfastError as error:
             probe = await _probed(effect, site)
+            if _was_cut_off(error) and probe.happened is not Happened.UNKNOWN:
+                with suppress(HoldfastError):  # the first error is the one to tell
+                    await effect.mend(site)
             await self._record(effect, effect_id, probe, reason=str(error))
             if probe.happened is Happened.YES:  # what failed came after it
                 return probe.result
@@ -95,6 +100,11 @@ def fence(run_id: str) -> None:
     if left:
         pids = ", ".join(str(process.pid) for process in left)
         raise Denied(f"processes of an earlier session of {run_id} will not die (pid {pids}); end them, then resume")
+
+
+def _was_cut_off(error: HoldfastError) -> bool:
+    """True when git had no time to clear up after itself."""
+    return isinstance(error, TimedOut) or (isinstance(error, GitFailed) and error.code < 0)
 
 
 def _understood(left: Effect) -> GitEffect | None:
