@@ -22,7 +22,7 @@ from holdfast.git.effects import (
     UnwindFailed,
 )
 from holdfast.git.process import GitFailed
-from holdfast.leaf.errors import Denied
+from holdfast.leaf.errors import Denied, TimedOut
 from tests.support.repositories import UserRepository, git, put, text, working_on
 from tests.support.waiting import until
 
@@ -183,3 +183,34 @@ async def test_locks_are_not_taken_from_a_git_at_work(repo: UserRepository, home
             assert commit.wait(20) == 0
         put(os.path.dirname(lock), {"index.lock": ""})
         assert await w.remove("T-1") is None
+
+
+async def test_a_git_that_was_killed_leaves_nothing_in_the_way(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {"a.txt": "one\n"})
+        repo.hook("pre-commit", "kill -9 $PPID")
+        with pytest.raises(GitFailed, match="exit code -9"):
+            await w.commit("T-1", "One")
+        assert text(task.path, "a.txt") == "one\n"
+        repo.hook("pre-commit", "exit 0")
+        assert await w.commit("T-1", "One") is not None
+
+
+class Impatient(CommitTask, frozen=True, kw_only=True):
+    """Gives the user's hook one second."""
+
+    async def perform(self, site: Site) -> dict[str, object]:
+        await self.worktree(site).git.do("commit", "--quiet", "--all", "--message=x", limit=1)
+        return {}
+
+
+async def test_a_git_that_took_too_long_leaves_nothing_in_the_way(repo: UserRepository, home: str, folder: str) -> None:
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {"a.txt": "one\n"})
+        repo.hook("pre-commit", "sleep 100")
+        with pytest.raises(TimedOut, match="took longer than 1 s and was ended"):
+            await w.hands.perform(Impatient(task="T-1", base=repo.tip(), message="x"), task="T-1")
+        repo.hook("pre-commit", "exit 0")
+        assert await w.commit("T-1", "One") is not None

@@ -71,7 +71,8 @@ class Hands:
         except HoldfastError as error:
             probe = await _probed(effect, site)
             if isinstance(error, GitKilled | TimedOut) and probe.happened is not Happened.UNKNOWN:
-                await effect.mend(site)  # the crash of a git is as any other
+                with suppress(HoldfastError):  # the first error is the one to tell
+                    await effect.mend(site)  # the crash of a git is as any other
             await self._record(effect, effect_id, probe, reason=str(error))
             if probe.happened is Happened.YES:  # what failed came after it
                 return probe.result
