@@ -9,7 +9,7 @@ from multiprocessing.context import ForkServerProcess
 from typing import Any
 
 _FORKING = multiprocessing.get_context("forkserver")
-_FORKING.set_forkserver_preload(["tests.support.children"])
+_FORKING.set_forkserver_preload(["tests.support.children", "tests.support.git_orchestrator"])
 
 _PATIENCE = 30.0
 

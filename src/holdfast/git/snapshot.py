@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from holdfast.git.locks import INDEX_COPY
-from holdfast.git.process import Git
+from holdfast.git.process import Git, GitKilled
 from holdfast.git.repository import Repository
 from holdfast.git.worktree import Status, Worktree, status_of
 from holdfast.leaf.errors import Denied
@@ -87,7 +87,9 @@ async def restore_snapshot(worktree: Worktree, oid: str) -> None:
     await worktree.git.do("read-tree", "--reset", "-u", f"{oid}^{{tree}}")
     await worktree.git.do("clean", "-d", "--force", "--quiet")
     await worktree.git.do("read-tree", "--reset", await _index_of(worktree, oid))
-    await worktree.git.run("update-index", "--refresh", "-q")
+    refreshed = await worktree.git.run("update-index", "--refresh", "-q")  # it fails where a file differs
+    if refreshed.code < 0:
+        raise GitKilled("update-index", refreshed.code, refreshed.said)
 
 
 async def _index_of(worktree: Worktree, oid: str) -> str:
