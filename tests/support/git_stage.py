@@ -222,6 +222,7 @@ class Stage:
                 os.unlink(os.path.join(self.strings, "armed"))
 
     def copy_to(self, saved: str) -> None:
+        shutil.rmtree(saved, ignore_errors=True)
         subprocess.run(["cp", "-a", self.folder, saved], check=True)
 
     def set_back(self, saved: str) -> None:
