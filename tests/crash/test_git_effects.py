@@ -3,10 +3,9 @@
 import pytest
 
 from holdfast.git.effects import EFFECTS
-from tests.support.git_crash import Play
+from tests.support.git_crash import Prepared
 from tests.support.git_orchestrator import EFFECT, INTENT
 from tests.support.git_scenes import KINDS, SCENES
-from tests.support.git_stage import Stage
 
 
 def test_every_effect_has_a_scene() -> None:
@@ -14,8 +13,8 @@ def test_every_effect_has_a_scene() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_killed_after_the_intent_or_before_the_outcome_it_is_done_once(stage: Stage, kind: str) -> None:
-    play = await Play.prepare(stage, kind)
+async def test_killed_after_the_intent_or_before_the_outcome_it_is_done_once(prepared: Prepared, kind: str) -> None:
+    play = await prepared(kind)
     for point in (INTENT, EFFECT):
         play.set_back()
         with play.orchestrator(stop=point) as orchestrator:
@@ -25,8 +24,9 @@ async def test_killed_after_the_intent_or_before_the_outcome_it_is_done_once(sta
         await play.must_be_as_if_nothing_had_been()
 
 
-async def doomed_at_every_command(stage: Stage, kind: str, who: str) -> None:
-    play = await Play.prepare(stage, kind)
+async def doomed_at_every_command(prepared: Prepared, kind: str, who: str) -> None:
+    play = await prepared(kind)
+    stage = play.stage
     for number in range(1, 60):
         play.set_back()
         stage.doom(who, number)
@@ -41,11 +41,12 @@ async def doomed_at_every_command(stage: Stage, kind: str, who: str) -> None:
     pytest.fail("so many commands?")
 
 
-ORPHANED, ALONE = "orchestrator", "git"
-SELDOM = [pytest.param(who, marks=pytest.mark.torture) for who in ("both", "finished")]
+SELDOM = [pytest.param(who, marks=pytest.mark.torture) for who in ("git", "both", "finished")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("who", [ORPHANED, ALONE, *SELDOM])
-async def test_whoever_dies_at_any_command_of_an_effect_it_is_done_once(stage: Stage, kind: str, who: str) -> None:
-    await doomed_at_every_command(stage, kind, who)
+@pytest.mark.parametrize("who", ["orchestrator", *SELDOM])
+async def test_whoever_dies_at_any_command_of_an_effect_it_is_done_once(
+    prepared: Prepared, kind: str, who: str
+) -> None:
+    await doomed_at_every_command(prepared, kind, who)

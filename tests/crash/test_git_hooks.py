@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.support.git_crash import Play, kill
-from tests.support.git_scenes import KINDS
-from tests.support.git_stage import Stage
+from tests.support.git_crash import Play, Prepared, kill
+from tests.support.git_scenes import KINDS, some
 
 COMMITTING = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit")
 POINTS: dict[str, tuple[str, ...]] = {
@@ -25,6 +24,7 @@ POINTS: dict[str, tuple[str, ...]] = {
     "pull_request": ("gh-before", "gh-after"),
 }
 MOST_REFS = 30
+REFS_FIRST = ("worktree.make", "branch.delete", "refs.drop", "merge.into")
 
 
 async def killed_at(play: Play, point: str, who: str) -> bool:
@@ -41,24 +41,25 @@ async def killed_at(play: Play, point: str, who: str) -> bool:
     return True
 
 
-SELDOM = [pytest.param(who, marks=pytest.mark.torture) for who in ("both", "group")]
+SELDOM = [pytest.param(who, marks=pytest.mark.torture) for who in ("orchestrator", "git", "both", "group")]
 
 
-@pytest.mark.parametrize("who", ["orchestrator", "git", *SELDOM])
+@pytest.mark.parametrize("who", ["in turn", *SELDOM])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if POINTS[kind]])
-async def test_killed_in_a_hook_or_a_filter_it_is_done_once(stage: Stage, kind: str, who: str) -> None:
-    play = await Play.prepare(stage, kind)
-    for point in POINTS[kind]:
-        assert await killed_at(play, point, who), f"nobody came to {point}"
+async def test_killed_in_a_hook_or_a_filter_it_is_done_once(prepared: Prepared, kind: str, who: str) -> None:
+    play = await prepared(kind)
+    for number, point in enumerate(POINTS[kind]):
+        dies = ("git", "orchestrator")[number % 2] if who == "in turn" else who
+        assert await killed_at(play, point, dies), f"nobody came to {point}"
 
 
 @pytest.mark.parametrize("who", ["both", pytest.param("git", marks=pytest.mark.torture)])
 @pytest.mark.parametrize("state", ["prepared", pytest.param("committed", marks=pytest.mark.torture)])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("push", "pull_request")])
+@pytest.mark.parametrize("kind", some([kind for kind in KINDS if kind not in ("push", "pull_request")], REFS_FIRST))
 async def test_killed_with_a_ref_locked_or_just_moved_it_is_done_once(
-    stage: Stage, kind: str, state: str, who: str
+    prepared: Prepared, kind: str, state: str, who: str
 ) -> None:
-    play = await Play.prepare(stage, kind)
+    play = await prepared(kind)
     for number in range(1, MOST_REFS):
         if not await killed_at(play, f"{state}-{number}", who):
             assert number > 1, f"no ref was ever {state}"

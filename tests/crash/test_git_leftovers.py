@@ -12,16 +12,16 @@ from holdfast.core.workspace import place_of
 from holdfast.engine.workspace import NewRun, create_run, opened
 from holdfast.leaf.errors import Denied
 from holdfast.store.layout import run_folder
-from tests.support.git_crash import Play
+from tests.support.git_crash import Play, Prepared
 from tests.support.git_fingerprint import assert_sound, users_own
 from tests.support.git_orchestrator import INTENT
 from tests.support.git_scenes import edit
 from tests.support.git_stage import GIT, Stage
 
 
-async def interrupted(stage: Stage, kind: str) -> Play:
+async def interrupted(prepared: Prepared, kind: str) -> Play:
     """A play that was cut off right after the intent."""
-    play = await Play.prepare(stage, kind)
+    play = await prepared(kind)
     play.set_back()
     with play.orchestrator(stop=INTENT) as orchestrator:
         assert orchestrator.hear() == INTENT
@@ -40,16 +40,18 @@ def locks_of_a_commit(stage: Stage, run_id: str) -> list[str]:
     return [os.path.join(own, "index.lock"), os.path.join(own, "HEAD.lock"), branch]
 
 
-async def test_locks_that_nobody_holds_are_cleared(stage: Stage) -> None:
-    play = await interrupted(stage, "commit")
+async def test_locks_that_nobody_holds_are_cleared(prepared: Prepared) -> None:
+    play = await interrupted(prepared, "commit")
+    stage = play.stage
     for lock in locks_of_a_commit(stage, play.run_id):
         stage.write(lock, "")
     await play.finish()
     await play.must_be_as_if_nothing_had_been()
 
 
-async def test_a_lock_that_a_process_holds_open_is_refused_with_a_clear_line(stage: Stage) -> None:
-    play = await interrupted(stage, "commit")
+async def test_a_lock_that_a_process_holds_open_is_refused_with_a_clear_line(prepared: Prepared) -> None:
+    play = await interrupted(prepared, "commit")
+    stage = play.stage
     for lock in locks_of_a_commit(stage, play.run_id):
         with (
             open(lock, "w", encoding="utf-8"),
@@ -75,8 +77,9 @@ def users_commit_in_a_hook(stage: Stage, folder: str) -> Iterator[subprocess.Pop
         held.let_go()
 
 
-async def test_a_lock_that_git_closed_while_it_sits_in_a_hook_is_refused_too(stage: Stage) -> None:
-    play = await interrupted(stage, "commit")
+async def test_a_lock_that_git_closed_while_it_sits_in_a_hook_is_refused_too(prepared: Prepared) -> None:
+    play = await interrupted(prepared, "commit")
+    stage = play.stage
     folder = os.path.join(run_folder(stage.home, play.run_id), "tasks/T-1")
     lock = os.path.join(own_dir(stage, play.run_id), "index.lock")
     with users_commit_in_a_hook(stage, folder) as commit:
@@ -114,8 +117,9 @@ def half_made(stage: Stage, run_id: str, files: int, *, empty: bool, folder: boo
 
 
 @pytest.mark.parametrize("folder", [False, True], ids=["no folder", "half a folder"])
-async def test_a_worktree_that_was_half_made_is_made_anew(stage: Stage, folder: bool) -> None:
-    play = await interrupted(stage, "worktree.make")
+async def test_a_worktree_that_was_half_made_is_made_anew(prepared: Prepared, folder: bool) -> None:
+    play = await interrupted(prepared, "worktree.make")
+    stage = play.stage
     crashed = f"{stage.folder}.crashed"
     stage.copy_to(crashed)
     for files in range(2 if folder else 0, len(ENTRY) + 1):
@@ -126,16 +130,18 @@ async def test_a_worktree_that_was_half_made_is_made_anew(stage: Stage, folder: 
             await play.must_be_as_if_nothing_had_been()
 
 
-async def test_a_worktree_of_the_users_that_is_half_made_is_not_touched(stage: Stage) -> None:
-    play = await interrupted(stage, "worktree.make")
+async def test_a_worktree_of_the_users_that_is_half_made_is_not_touched(prepared: Prepared) -> None:
+    play = await interrupted(prepared, "worktree.make")
+    stage = play.stage
     entry = os.path.join(stage.git_dir, "worktrees", "theirs")
     stage.write(os.path.join(entry, "locked"), "initializing\n")
     await play.finish()
     assert os.path.exists(os.path.join(entry, "locked"))
 
 
-async def test_a_deleted_worktree_is_made_again_with_all_that_was_committed(stage: Stage) -> None:
-    play = await Play.prepare(stage, "merge")
+async def test_a_deleted_worktree_is_made_again_with_all_that_was_committed(prepared: Prepared) -> None:
+    play = await prepared("merge")
+    stage = play.stage
     play.set_back()
     before = users_own(stage)
     path = os.path.join(run_folder(stage.home, play.run_id), "tasks", "T-1")

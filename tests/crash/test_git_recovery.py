@@ -13,7 +13,7 @@ from holdfast.store.files import FileStore
 from holdfast.store.run import open_run
 from tests.support import git_orchestrator
 from tests.support.events import events_in
-from tests.support.git_crash import Play, kill
+from tests.support.git_crash import Play, Prepared, kill
 from tests.support.git_orchestrator import EFFECT, INTENT
 from tests.support.git_stage import Stage
 from tests.support.logs import whole
@@ -36,10 +36,16 @@ async def crash_at(play: Play, point: str) -> str:
 
 @pytest.mark.parametrize(
     ("kind", "point"),
-    [("merge", "smudge"), ("merge.conflicts", "smudge"), ("snapshot.restore", "smudge"), ("merge", "post-merge")],
+    [
+        ("merge", "smudge"),
+        pytest.param("merge.conflicts", "smudge", marks=pytest.mark.torture),
+        pytest.param("snapshot.restore", "smudge", marks=pytest.mark.torture),
+        ("merge", "post-merge"),
+    ],
 )
-async def test_killed_at_any_command_of_the_recovery_it_recovers(stage: Stage, kind: str, point: str) -> None:
-    play = await Play.prepare(stage, kind)
+async def test_killed_at_any_command_of_the_recovery_it_recovers(prepared: Prepared, kind: str, point: str) -> None:
+    play = await prepared(kind)
+    stage = play.stage
     crashed = await crash_at(play, point)
     for number in range(1, MOST):
         stage.set_back(crashed)
@@ -56,9 +62,9 @@ async def test_killed_at_any_command_of_the_recovery_it_recovers(stage: Stage, k
 
 
 @pytest.mark.parametrize("kind", ["commit", "merge", "worktree.make", "merge.conflicts"])
-async def test_crash_after_crash_it_is_done_once(stage: Stage, kind: str) -> None:
+async def test_crash_after_crash_it_is_done_once(prepared: Prepared, kind: str) -> None:
     """No session gets further than to its intent; the last one finishes. An attempt that never was uses up nothing."""
-    play = await Play.prepare(stage, kind)
+    play = await prepared(kind)
     play.set_back()
     for stop in (INTENT, INTENT, EFFECT):
         with play.orchestrator(stop=stop) as orchestrator:
@@ -88,9 +94,10 @@ async def open_effects(stage: Stage, run_id: str) -> list[EffectStatus]:
 )
 @pytest.mark.parametrize("point", [INTENT, EFFECT])
 async def test_what_nobody_can_tell_stays_open_until_somebody_can(
-    stage: Stage, kind: str, hidden: str, said: str, point: str
+    prepared: Prepared, kind: str, hidden: str, said: str, point: str
 ) -> None:
-    play = await Play.prepare(stage, kind)
+    play = await prepared(kind)
+    stage = play.stage
     play.set_back()
     with play.orchestrator(stop=point) as orchestrator:
         assert orchestrator.hear() == point
@@ -109,8 +116,9 @@ async def test_what_nobody_can_tell_stays_open_until_somebody_can(
     await play.must_be_as_if_nothing_had_been()
 
 
-async def test_an_effect_of_a_kind_that_is_not_known_is_shown_and_left_alone(stage: Stage) -> None:
-    play = await Play.prepare(stage, "commit")
+async def test_an_effect_of_a_kind_that_is_not_known_is_shown_and_left_alone(prepared: Prepared) -> None:
+    play = await prepared("commit")
+    stage = play.stage
     play.set_back()
     async with open_run(FileStore(stage.home), play.run_id) as run:
         await run.append(EffectIntended(effect="e" * 16, kind="time.travel", arguments={"to": 1955}))
@@ -123,8 +131,9 @@ async def test_an_effect_of_a_kind_that_is_not_known_is_shown_and_left_alone(sta
     assert len(await unknown_in(stage, play.run_id)) == 2
 
 
-async def test_a_failed_push_leaves_the_run_usable(stage: Stage) -> None:
-    play = await Play.prepare(stage, "push")
+async def test_a_failed_push_leaves_the_run_usable(prepared: Prepared) -> None:
+    play = await prepared("push")
+    stage = play.stage
     play.set_back()
     os.rename(stage.remote, f"{stage.remote}.away")
     async with opened(stage.home, play.run_id, "resume") as workspace:

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any
 
@@ -84,6 +84,9 @@ class Play:
             assert found == self._expected[what], what
         assert salvaged(self.stage) >= self._salvaged, "saved before it was taken away"
         assert await self.happened() == 1, "exactly once"
+
+
+Prepared = Callable[[str], Awaitable[Play]]  # what the fixture gives: the play of a kind, at its beginning
 
 
 def kill(who: str, orchestrator: Child, run_id: str) -> None:

@@ -46,9 +46,15 @@ def worktrees(stage: Stage, run_id: str) -> dict[str, Any]:
             _plain(facts["branch"], run_id),
             stage.git("status", "--porcelain", "--untracked-files=all", at=path),
             files(path),
-            sorted(name for name in os.listdir(own) if name.startswith(("MERGE_", "CHERRY", "REBASE"))),
+            notes_of_a_merge(own),
         )
     return found
+
+
+def notes_of_a_merge(own: str) -> list[str]:
+    """While one is going on, that it is: the message that git proposes is written last, and ours is another."""
+    found = sorted(name for name in os.listdir(own) if name.startswith("MERGE_"))
+    return ["MERGE_HEAD"] if "MERGE_HEAD" in found else found
 
 
 def users_own(stage: Stage) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """One scene for each effect on a repository: what stands there before, and the act in which it is performed."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from typing import Any, NamedTuple
+
+import pytest
 
 from holdfast.engine.workspace import NewRun, Workspace, create_run, opened
 from holdfast.git.effects import DeleteBranch, DropRefs, MergeInto, OpenPullRequest, Push
@@ -159,6 +161,11 @@ SCENES: dict[str, Scene] = {
 }
 MERGE_COMMIT = Scene(_conflicts_resolved, lambda workspace: workspace.commit("T-2", "Resolve"))
 KINDS = [*SCENES, "merge commit"]
+
+
+def some(kinds: Iterable[str], often: Container[str]) -> list[Any]:
+    """For a parameter: these kinds, of which those that are not to be tried often are left to the long tests."""
+    return [kind if kind in often else pytest.param(kind, marks=pytest.mark.torture) for kind in kinds]
 
 
 async def build(stage: Stage, scene: Scene) -> str:

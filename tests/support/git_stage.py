@@ -150,8 +150,8 @@ class Stage:
         self._set_up_repository()
 
     def _set_up_repository(self) -> None:
-        self.git("init", "--quiet", "--bare", self.remote, at=self.folder)
-        self.git("init", "--quiet")
+        self.git("init", "--quiet", "--template=", "--bare", self.remote, at=self.folder)
+        self.git("init", "--quiet", "--template=")
         for name, lines in {"a.txt": "1\n2\n3\n", "dir/b.txt": "b\n", "gone.txt": "gone\n", "slow.txt": "s\n"}.items():
             self.write(f"the repo/{name}", lines)
         self.git("add", "--all")
@@ -222,6 +222,7 @@ class Stage:
                 os.unlink(os.path.join(self.strings, "armed"))
 
     def copy_to(self, saved: str) -> None:
+        shutil.rmtree(saved, ignore_errors=True)
         subprocess.run(["cp", "-a", self.folder, saved], check=True)
 
     def set_back(self, saved: str) -> None:

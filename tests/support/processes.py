@@ -9,7 +9,9 @@ from multiprocessing.context import ForkServerProcess
 from typing import Any
 
 _FORKING = multiprocessing.get_context("forkserver")
-_FORKING.set_forkserver_preload(["tests.support.children", "tests.support.story_steps"])
+_FORKING.set_forkserver_preload(
+    ["tests.support.children", "tests.support.git_orchestrator", "tests.support.story_steps"]
+)
 
 _PATIENCE = 30.0
 
