@@ -10,12 +10,12 @@ from contextlib import contextmanager
 import pytest
 
 from holdfast import __version__
-from holdfast.app.cli.main import COMMANDS
+from holdfast.app.cli import main
 from tests.cli.foreign import SEED_LOG, put
 from tests.cli.program import UNPRIVILEGED, Outcome, Program, assert_no_noise
 from tests.cli.runs import DONE, make_run
 
-COMMANDS = ("ls", "show", "logs", "analyze", "verify", "demo")
+COMMANDS = tuple(main.COMMANDS)
 
 RUN = "auth-abc234"
 
