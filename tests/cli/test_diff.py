@@ -111,14 +111,14 @@ def test_a_deleted_worktree_leaves_the_branch_to_look_at(holdfast: Program, run_
     assert [file["path"] for file in holdfast("diff", run_id, "--json").objects] == ["a.txt", "n.txt"]
 
 
-@pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["colour", "no-color", "dumb"])
+@pytest.mark.parametrize(("no_color", "term"), [("", "xterm"), ("1", "xterm"), ("", "dumb")])
 def test_neither_a_diff_nor_a_file_name_can_drive_the_terminal(
-    holdfast: Program, run_id: str, env: dict[str, str]
+    holdfast: Program, run_id: str, no_color: str, term: str
 ) -> None:
     """Not even one that takes no colours."""
     write(workspace_of(holdfast.home, run_id), {"e\x1b]0;owned\x07vil": "\x1b[2J\x1b]52;c;b3duZWQ=\x07\r\x9b2J\n"})
     for arguments in (("diff", run_id), ("diff", run_id, "--stat"), ("diff", run_id, "--json")):
-        screen = shown(holdfast, *arguments, **env)
+        screen = shown(holdfast, *arguments, NO_COLOR=no_color, TERM=term)
         assert not _ESCAPE.search(screen)
         assert not {"\x07", "\x9b", "\r"} & set(screen)
         assert "owned" in screen

@@ -4,10 +4,12 @@ import os
 
 import pytest
 
+from holdfast.core.events.agent import AgentSpawned
+from holdfast.core.events.task import TaskStarted
 from tests.cli.owner import owner_of
 from tests.cli.program import Program
 from tests.cli.runs import log_of, make_run
-from tests.support.projects import Project, do_task, new_run, workspace_of, write
+from tests.support.projects import Project, do_task, leave_interrupted, new_run, workspace_of, write
 
 
 @pytest.fixture
@@ -111,3 +113,14 @@ def test_runs_that_have_nothing_to_merge_say_why(holdfast: Program, project: Pro
     assert f"run {run_id} is archived" in holdfast("merge", run_id, "--into", "release", code=4).complaint
     os.rename(project.path, f"{project.path}-moved")
     assert "not at" in holdfast("merge", run_id, code=2).complaint
+
+
+def test_an_interrupted_run_is_as_interrupted_afterwards(holdfast: Program, project: Project, run_id: str) -> None:
+    leave_interrupted(holdfast.home, run_id, TaskStarted(task_id="T-2"), AgentSpawned(name="eng", task="T-2"))
+    before = holdfast("analyze", run_id).out
+    assert "eng" in before
+    holdfast("merge", run_id, "--into", "release")
+    holdfast("push", run_id)
+    holdfast("doctor", "--fix", code=1)
+    assert holdfast("analyze", run_id).out == before
+    assert holdfast("ls", "--json").object["status"] == "interrupted"

@@ -36,7 +36,7 @@ def test_the_users_config_is_not_changed(holdfast: Program, project: Project, ru
     before = project.footprint()
     holdfast("push", run_id)
     after = project.footprint()
-    assert (after.config, after.index, after.status) == (before.config, before.index, before.status)
+    assert (after.config, after.staged, after.status) == (before.config, before.staged, before.status)
 
 
 def test_a_branch_that_somebody_else_moved_is_not_overwritten(holdfast: Program, project: Project, run_id: str) -> None:

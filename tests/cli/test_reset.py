@@ -173,21 +173,21 @@ def test_an_interrupted_run_goes(holdfast: Program, project: Project) -> None:
     assert_gone(holdfast, project, run_id)
 
 
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.torture)])
 def test_killed_at_any_step_it_is_finished_by_calling_it_again(
-    holdfast: Program, project: Project, tmp_path: Path
+    holdfast: Program, project: Project, tmp_path: Path, stride: int
 ) -> None:
     """Before its first change of the repository, and after each: nothing is lost, and nothing is left."""
     before = project.footprint()
     git = DeadlyGit(tmp_path / "deadly")
     run_id = unmerged_run(holdfast, project)
-    killed_at = 0
-    points = [(1, "before"), *((number, "after") for number in range(1, 40))]
-    for at, when in points:
+    codes: list[int] = []
+    for at, when in [(1, "before"), *((number, "after") for number in range(1, 40, stride))]:
         with holdfast.start("reset", run_id, "-y", env=git.environment(at, when)) as process:
             process.communicate()
+        codes.append(process.returncode)
         if process.returncode != -signal.SIGKILL:
             break
-        killed_at += 1
         holdfast("reset", run_id, "-y")
         assert_gone(holdfast, project, run_id)
         assert saved_files(project) == {"a.txt", "T-1.txt", "draft.txt"}
@@ -195,8 +195,8 @@ def test_killed_at_any_step_it_is_finished_by_calling_it_again(
         for ref in project.salvage():
             project.git("update-ref", "-d", ref)
         run_id = unmerged_run(holdfast, project)
-    assert process.returncode == 0
-    assert killed_at >= 8, git.calls
+    assert codes == [*[-signal.SIGKILL] * (len(codes) - 1), 0]
+    assert len(codes) * stride > 8, git.calls
 
 
 def test_killed_while_its_folder_is_deleted_no_half_run_is_left(holdfast: Program, project: Project) -> None:

@@ -50,8 +50,8 @@ def test_it_is_found_from_inside_and_outside_of_the_repository_and_after_the_run
     holdfast("reset", saved.partition("/")[0], "-y")
     outside = holdfast("salvage", "ls")
     assert (outside.out, outside.err) == ("", "nothing was salvaged: nothing was at risk\n")
-    for here in ({"cwd": project.path}, {"cwd": project.git_dir}):
-        assert [line.split()[0] for line in holdfast("salvage", "ls", **here).lines] == names
+    for here in (project.path, project.git_dir):
+        assert [line.split()[0] for line in holdfast("salvage", "ls", cwd=here).lines] == names
     assert [line.split()[0] for line in holdfast("salvage", "ls", "--repo", project.path).lines] == names
 
 

@@ -24,7 +24,7 @@ class Footprint(NamedTuple):
     worktrees: str
     status: str
     config: bytes
-    index: bytes
+    staged: bytes
     folders: tuple[str, ...]
 
     def without_salvage(self) -> "Footprint":
@@ -68,7 +68,7 @@ class Project:
         write(self.path, files)
         self.git("add", "--all")
         self.git("commit", "--quiet", f"--message={message}")
-        return self.tip("HEAD")
+        return self.git("rev-parse", "HEAD")
 
     def tip(self, name: str) -> str | None:
         return self.git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", check=False) or None
