@@ -134,15 +134,14 @@ async def test_merging_twice_is_merging_once(repo: UserRepository, home: str) ->
         assert (await w.merge(["T-2"]))[0].commit == first[0].commit
 
 
-async def test_a_resolution_that_is_in_no_commit_is_asked_for(repo: UserRepository, home: str) -> None:
+async def test_a_resolution_that_is_in_no_commit_is_waited_for(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
         await commit_two(w, write(a_txt="one\n"), write(a_txt="two\n"))
         await w.merge(["T-1", "T-2"])
         task = w.worktree("T-2").path
         put(task, {"a.txt": "both\n"})
         git(task, "add", "--all")
-        with pytest.raises(Denied, match="is resolved, but in no commit yet; commit it first"):
-            await w.merge(["T-2"])
+        assert await w.merge(["T-2"]) == [("T-2", None, ())]
         await w.commit("T-2", "Both")
         assert (await w.merge(["T-2"]))[0].commit is not None
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from holdfast.core.events import Draft, Event
@@ -27,6 +27,7 @@ class StoppingRun(OwnedRun):
 
     def __init__(self, run: OwnedRun, kind: str, stop: str | None, report: Report) -> None:
         self.__dict__.update(run.__dict__)
+        self._append: Callable[..., Awaitable[Batch]] = self.__dict__.pop("append")
         self._kind, self._stop, self._report = kind, stop, report
         self._watched: set[str] = set()
 
@@ -34,12 +35,12 @@ class StoppingRun(OwnedRun):
         for event in drafts:
             if isinstance(event, EffectIntended) and event.kind == self._kind:
                 self._watched.add(event.effect)
-                batch = await super().append(*drafts, expect=expect)
+                batch = await self._append(*drafts, expect=expect)
                 await self._at(INTENT)
                 return batch
             if isinstance(event, EffectHappened | EffectDidNotHappen | EffectUnknown) and event.effect in self._watched:
                 await self._at(EFFECT)
-        return await super().append(*drafts, expect=expect)
+        return await self._append(*drafts, expect=expect)
 
     async def _at(self, point: str) -> None:
         if point == self._stop:

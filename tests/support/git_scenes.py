@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast.engine.workspace import NewRun, Workspace, create_run, opened
-from holdfast.git.effects import DeleteBranch, DropRefs, MergeInto, OpenPullRequest, Push
+from holdfast.git.effects import DeleteBranch, DropRefs, MergeInto, OpenPullRequest, Push, RestoreBranch
 from tests.support.git_stage import Stage
 
 
@@ -127,6 +127,19 @@ async def _delete_branch(workspace: Workspace) -> object:
     return at and await workspace.hands.perform(DeleteBranch(branch=branch, commit=at))
 
 
+async def _branch_lost(stage: Stage, workspace: Workspace) -> None:
+    await _committed(stage, workspace)
+    stage.git("update-ref", "-d", f"refs/heads/{workspace.place('T-1').branch}")
+
+
+async def _restore_branch(workspace: Workspace) -> object:
+    last = workspace.worktree("T-1").last_head()
+    base = workspace.hands.run.state.branches[workspace.place("T-1").branch].base
+    assert last is not None
+    assert base is not None
+    return await workspace.hands.perform(RestoreBranch(task="T-1", base=base, commit=last))
+
+
 async def _drop_refs(workspace: Workspace) -> object:
     return await workspace.hands.perform(DropRefs(prefix=workspace.place("T-1").snapshots))
 
@@ -147,6 +160,7 @@ SCENES: dict[str, Scene] = {
     "worktree.make": Scene(_nothing, lambda workspace: workspace.open("T-1")),
     "worktree.remove": Scene(_work, lambda workspace: workspace.remove("T-1")),
     "branch.delete": Scene(_removed, _delete_branch),
+    "branch.restore": Scene(_branch_lost, _restore_branch),
     "refs.drop": Scene(_snapshots, _drop_refs),
     "commit": Scene(_work, lambda workspace: workspace.commit("T-1", "Do it")),
     "commit.failed": Scene(_work, lambda workspace: workspace.keep_failed("T-1", "cap")),

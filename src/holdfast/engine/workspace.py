@@ -121,11 +121,8 @@ class Workspace:
             ours = await self.tip()
         found = await self.hands.perform(BringConflicts(task=task, commit=ours), task=task)
         conflicts = tuple(found["conflicts"])
-        if conflicts:
-            return Merge(task, None, conflicts)
-        if await self.tip(task) == commit:
-            raise Denied(f"the merge in {self.worktree(task).path} is resolved, but in no commit yet; commit it first")
-        return await self._merge(task)
+        committed = not conflicts and await self.tip(task) != commit
+        return await self._merge(task) if committed else Merge(task, None, conflicts)
 
     async def snapshot(self, task: str | None, name: str) -> str:
         """The worktree as it is, kept under a name. Returns the commit that holds it."""
@@ -158,7 +155,7 @@ class Workspace:
         info, main = self.hands.run.state.run, self.place().branch
         begun = main in self.hands.run.state.branches or await self.repository.commit_of(f"refs/heads/{main}")
         if task is None and not begun and info is not None and info.base is not None:
-            return (await self.repository.base(info.base))[0]  # it was cut off before it had a branch
+            return (await self.repository.base(info.repo or "", info.base))[0]  # cut off before it had a branch
         return await self.tip()
 
     async def tip(self, task: str | None = None) -> str:

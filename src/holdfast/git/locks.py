@@ -21,10 +21,10 @@ _PATIENCE = 5.0  # seconds: other gits of the repository come and go
 _MOMENT = 0.05
 
 
-def clear_locks(folder: str, git_dir: str) -> None:
-    """Remove the locks of one worktree; `Denied` when somebody is at work there."""
+def clear_locks(folder: str, git_dir: str, branch: str) -> None:
+    """Remove the locks of one worktree, and of its branch; `Denied` when somebody is at work there."""
     names = os.listdir(git_dir)
-    for lock in (os.path.join(git_dir, name) for name in names if name.endswith(_LOCK)):
+    for lock in (*(os.path.join(git_dir, name) for name in names if name.endswith(_LOCK)), f"{branch}{_LOCK}"):
         if not remove_stale(lock, folder, git_dir):
             raise Denied(f"git is at work in {folder} ({lock} is held); wait for it, or end it, and try again")
     copies = [name for name in names if name.startswith(INDEX_COPY)]

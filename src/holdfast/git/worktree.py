@@ -88,7 +88,8 @@ class Worktree:
 
     def clear_locks(self) -> None:
         """Take away the lock files that a killed git left; `Denied` while one is at work here."""
-        clear_locks(self.path, self.must_be_ours())
+        branch = os.path.join(self.repository.common_dir, "refs", "heads", self.branch)
+        clear_locks(self.path, self.must_be_ours(), branch)
 
 
 def _pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str | None:
