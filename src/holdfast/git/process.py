@@ -9,8 +9,8 @@ called from a hook) or ask a question that nobody answers.
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
@@ -74,11 +74,23 @@ class Answer(NamedTuple):
 
 
 class Git:
-    """Git at one place. `mark` is what its processes can be found again by, after our own death."""
+    """Git at one place. `mark` and `tether` are what its processes can be found again by, after our own death.
 
-    def __init__(self, place: str, *, mark: Mapping[str, str] | None = None, inside: bool = False) -> None:
+    The mark is in their environment; the tether is a file that they hold open. For a process has its environment only
+    once it runs its program, and we may die just before.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        *,
+        mark: Mapping[str, str] | None = None,
+        tether: str | None = None,
+        inside: bool = False,
+    ) -> None:
         """`inside` keeps it from looking for a repository in the folders above."""
         self.place = place
+        self.tether = tether
         self.environment = {
             **{name: value for name, value in os.environ.items() if name not in _MISLEADING},
             **_STEADY,
@@ -98,11 +110,15 @@ class Git:
     async def run(self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None) -> Answer:
         """Whatever it answers, with its exit code."""
         environment = {**self.environment, **(more or {})}
-        return await run_program("git", *arguments, place=self.place, environment=environment, limit=limit)
+        return await run_program(
+            "git", *arguments, place=self.place, environment=environment, tether=self.tether, limit=limit
+        )
 
 
-async def run_program(*command: str, place: str, environment: Mapping[str, str], limit: float = LONG) -> Answer:
-    with _memory() as out, _memory() as said:
+async def run_program(
+    *command: str, place: str, environment: Mapping[str, str], tether: str | None, limit: float = LONG
+) -> Answer:
+    with _memory() as out, _memory() as said, _held(tether) as held:
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -112,6 +128,7 @@ async def run_program(*command: str, place: str, environment: Mapping[str, str],
                 stdout=out,
                 stderr=said,
                 start_new_session=True,
+                pass_fds=held,
             )
         except FileNotFoundError:
             missing = command[0] if os.path.isdir(place) else place
@@ -133,6 +150,19 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await asyncio.shield(process.wait())
+
+
+@contextmanager
+def _held(tether: str | None) -> Iterator[tuple[int, ...]]:
+    """The tether as a descriptor to be inherited."""
+    if tether is None:
+        yield ()
+        return
+    fd = os.open(tether, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600)
+    try:
+        yield (fd,)
+    finally:
+        os.close(fd)
 
 
 class _memory:  # noqa: N801 - used like a function

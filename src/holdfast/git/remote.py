@@ -109,7 +109,13 @@ async def compare_link(repository: Repository, remote: str, base: str, branch: s
 
 
 async def _gh(repository: Repository, *arguments: str) -> Answer:
-    answer = await run_program("gh", *arguments, place=repository.common_dir, environment=repository.git.environment)
+    answer = await run_program(
+        "gh",
+        *arguments,
+        place=repository.common_dir,
+        environment=repository.git.environment,
+        tether=repository.tether,
+    )
     if answer.code:
         raise GitFailed(" ".join(arguments[:2]), answer.code, answer.said, program="gh")
     return answer

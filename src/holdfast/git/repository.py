@@ -22,10 +22,11 @@ class WorktreeFact(NamedTuple):
 class Repository:
     """A repository by its common directory, so that nothing depends on the user's checkout or touches it."""
 
-    def __init__(self, common_dir: str, *, mark: Mapping[str, str] | None = None) -> None:
+    def __init__(self, common_dir: str, *, mark: Mapping[str, str] | None = None, tether: str | None = None) -> None:
         self.common_dir = common_dir
         self.mark = dict(mark or {})
-        self.git = Git(common_dir, mark={**self.mark, "GIT_DIR": common_dir})
+        self.tether = tether
+        self.git = Git(common_dir, mark={**self.mark, "GIT_DIR": common_dir}, tether=tether)
 
     async def head(self) -> str:
         """The commit that the user's HEAD is at, on a branch or not."""
