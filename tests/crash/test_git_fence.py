@@ -84,3 +84,13 @@ def test_all_are_killed_before_any_is_waited_for() -> None:
         assert end(found) == []
         assert one.wait() < 0
         assert two.wait() < 0
+
+
+async def test_it_finds_who_holds_the_tether_and_has_no_mark_yet(tmp_path: os.PathLike[str]) -> None:
+    """A process that was forked for git and did not come to run it before its parent died."""
+    tether = os.path.join(tmp_path, "tether")
+    with open(tether, "w", encoding="utf-8") as held:
+        unmarked = subprocess.Popen(_SLEEPER, pass_fds=(held.fileno(),), start_new_session=True)
+    with unmarked:
+        fence(RUN, tether)
+        assert unmarked.wait() < 0

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from holdfast.git.process import Git, GitFailed, run_program
+from holdfast.git.process import Git, GitFailed, Spot, run_program
 from holdfast.git.repository import Repository, find_repository
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
 from holdfast.leaf.process import identify
@@ -46,7 +46,7 @@ async def test_a_time_limit_ends_also_what_left_the_process_group(folder: str) -
     note = os.path.join(folder, "note")
     script = f"set -m; sleep 100 & echo $! > {note}; wait"
     with pytest.raises(TimedOut):
-        await run_program("bash", "-c", script, place=folder, environment=os.environ, limit=1)
+        await run_program("bash", "-c", script, at=Spot(folder, os.environ), limit=1)
     pid = pid_in(note)
     assert pid is not None
     await until(lambda: not lives(pid))
@@ -66,7 +66,7 @@ async def test_what_a_hook_leaves_in_the_background_is_not_waited_for(repo: User
 async def test_a_cancelled_call_leaves_no_process(folder: str) -> None:
     note = os.path.join(folder, "note")
     script = put_program(os.path.join(folder, "program"), f"echo $$ > {note}; sleep 100")
-    call = asyncio.create_task(run_program(script, place=folder, environment=os.environ))
+    call = asyncio.create_task(run_program(script, at=Spot(folder, os.environ)))
     await until(lambda: pid_in(note) is not None)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -167,14 +167,14 @@ async def test_a_missing_program_is_one_clear_line(folder: str, monkeypatch: pyt
     with pytest.raises(BadInput, match=r"^git is not there; install it"):
         await Git(folder).ask("status")
     with pytest.raises(BadInput, match=r"^gh is not there; install it"):
-        await run_program("gh", "pr", "list", place=folder, environment=os.environ)
+        await run_program("gh", "pr", "list", at=Spot(folder, os.environ))
 
 
 async def test_a_program_that_cannot_be_started_is_one_clear_line(folder: str) -> None:
     put(folder, {"program": "no program"})
     os.chmod(os.path.join(folder, "program"), 0o755)
     with pytest.raises(HoldfastError, match=r"program.* could not be started: Exec format error"):
-        await run_program(os.path.join(folder, "program"), place=folder, environment=os.environ)
+        await run_program(os.path.join(folder, "program"), at=Spot(folder, os.environ))
 
 
 async def test_too_many_words_are_one_clear_line(folder: str) -> None:

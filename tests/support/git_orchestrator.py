@@ -65,8 +65,8 @@ async def _perform(report: Report, home: str, run_id: str, kind: str, stop: str 
     async with open_run(store, run_id) as run:
         await run.begin(SessionStart(command="run", pid=os.getpid()))
         stopping = StoppingRun(run, effect_of(kind), stop, report)
-        repository = repository_of(run.state.run, run_id)
-        hands = Hands(stopping, run_id, repository, run_folder(store.home, run_id))
+        folder = run_folder(store.home, run_id)
+        hands = Hands(stopping, run_id, repository_of(run.state.run, run_id, folder), folder)
         await scene_of(kind).act(Workspace(hands))
 
 

@@ -35,7 +35,7 @@ async def changes_of(
     `since` and `until` are commits, branches, or names of snapshots.
     """
     view = await view_run(home, run_id)
-    repository = repository_of(view.state.run, run_id)
+    repository = repository_of(view.state.run, run_id, view.folder)
     place = place_of(run_id, task)
     known = view.state.branches.get(place.branch)
     if known is None and task is None:

@@ -33,9 +33,10 @@ from holdfast.git.process import GitKilled
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import Denied, HoldfastError, TimedOut
 from holdfast.leaf.ids import new_effect_id
-from holdfast.leaf.process import ProcessIdentity, end, lineage, marked
+from holdfast.leaf.process import ProcessIdentity, end, holding, lineage, marked
 from holdfast.store.run import OwnedRun
 
+TETHER = "tether"  # in the run's folder: the file that they hold open
 RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
 
 
@@ -82,7 +83,7 @@ class Hands:
 
     async def settle(self) -> list[Settled]:
         """Ask the world about every effect without an outcome, and write down what it says."""
-        fence(self.run_id)
+        fence(self.run_id, self.repository.tether)
         self._unlock()
         return [await self._settle(effect_id, left) for effect_id, left in list(self.run.state.effects.items())]
 
@@ -119,15 +120,19 @@ class Hands:
         return Site(self.run_id, effect_id, self.repository, self.folder)
 
 
-def fence(run_id: str) -> None:
+def fence(run_id: str, tether: str | None = None) -> None:
     """Nothing that an earlier session of this run started may still be writing when this one begins."""
     ours = lineage()  # Holdfast may itself have been called by an agent of the run
     left: list[ProcessIdentity] = []
-    while not left and (found := [process for process in marked(RUN_MARK, run_id) if process.pid not in ours]):
+    while not left and (found := {process for process in _of(run_id, tether) if process.pid not in ours}):
         left = end(found)  # and look again: one of them may have started another meanwhile
     if left:
         pids = ", ".join(str(process.pid) for process in left)
         raise Denied(f"processes of an earlier session of {run_id} will not die (pid {pids}); end them, then resume")
+
+
+def _of(run_id: str, tether: str | None) -> list[ProcessIdentity]:
+    return marked(RUN_MARK, run_id) + (holding(tether) if tether is not None else [])
 
 
 def _understood(left: Effect) -> GitEffect | None:

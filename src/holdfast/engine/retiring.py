@@ -33,7 +33,7 @@ async def estate_of(home: str, run_id: str) -> Estate | None:
         raise Owned(f"run {run_id} is owned by pid {view.holder.pid} since {view.holder.since}; end that process first")
     if not _has_repository(view.state.run, run_id, view.folder):
         return None
-    repository = repository_of(view.state.run, run_id)
+    repository = repository_of(view.state.run, run_id, view.folder)
     observed = await observe(repository, run_id, view.folder)
     unmerged = 0
     if observed.branches:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.state import BranchStatus, RunInfo
 from holdfast.core.workspace import Place, place_of
-from holdfast.engine.effects import RUN_MARK, Hands, Settled
+from holdfast.engine.effects import RUN_MARK, TETHER, Hands, Settled
 from holdfast.git.effects import (
     BringConflicts,
     CommitTask,
@@ -190,8 +190,9 @@ async def create_run(home: str, new: NewRun) -> str:
             branch=place_of(run_id).branch,
         )
         await run.begin(SessionStart(command="plan", pid=os.getpid()), created)
-        marked = Repository(repository.common_dir, mark={RUN_MARK: run_id})
-        await Workspace(Hands(run, run_id, marked, run_folder(store.home, run_id))).open(base=base)
+        folder = run_folder(store.home, run_id)
+        marked = _marked(repository.common_dir, run_id, folder)
+        await Workspace(Hands(run, run_id, marked, folder)).open(base=base)
         await run.append(SessionEnd(reason="planned"))
     return run_id
 
@@ -209,9 +210,10 @@ async def opened(home: str, run_id: str, command: str) -> AsyncIterator[Workspac
     """Own a run, settle what a crash left open, and work on its repository for one sitting."""
     store = FileStore(home)
     async with open_run(store, run_id) as run:
-        repository = repository_of(run.state.run, run_id)
+        folder = run_folder(store.home, run_id)
+        repository = repository_of(run.state.run, run_id, folder)
         await run.begin(SessionStart(command=command, pid=os.getpid()))
-        hands = Hands(run, run_id, repository, run_folder(store.home, run_id))
+        hands = Hands(run, run_id, repository, folder)
         try:
             yield Workspace(hands, await hands.settle())
         except HoldfastError as error:
@@ -220,7 +222,7 @@ async def opened(home: str, run_id: str, command: str) -> AsyncIterator[Workspac
         await run.append(SessionEnd(reason="all_done"))
 
 
-def repository_of(info: RunInfo | None, run_id: str) -> Repository:
+def repository_of(info: RunInfo | None, run_id: str, folder: str) -> Repository:
     if info is None or info.repo is None:
         raise NothingToDo(f"run {run_id} works on no repository")
     if not os.path.isdir(info.repo):
@@ -228,4 +230,8 @@ def repository_of(info: RunInfo | None, run_id: str) -> Repository:
             f"the repository of run {run_id} is not at {info.repo} any more; "
             "if it was moved, `holdfast doctor --repo NEW-PLACE --fix` finds it again"
         )
-    return Repository(info.repo, mark={RUN_MARK: run_id})
+    return _marked(info.repo, run_id, folder)
+
+
+def _marked(common_dir: str, run_id: str, folder: str) -> Repository:
+    return Repository(common_dir, mark={RUN_MARK: run_id}, tether=os.path.join(folder, TETHER))

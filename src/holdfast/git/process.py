@@ -9,8 +9,8 @@ inherited when Holdfast itself is called from a hook), or ask a question that no
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
@@ -84,11 +84,23 @@ class Answer(NamedTuple):
 
 
 class Git:
-    """Git at one place. `mark` is what its processes can be found again by, after our own death."""
+    """Git at one place. `mark` and `tether` are what its processes can be found again by, after our own death.
 
-    def __init__(self, place: str, *, mark: Mapping[str, str] | None = None, inside: bool = False) -> None:
+    The mark is in their environment; the tether is a file that they hold open. For a process has its environment only
+    once it runs its program, and we may die just before.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        *,
+        mark: Mapping[str, str] | None = None,
+        tether: str | None = None,
+        inside: bool = False,
+    ) -> None:
         """`inside` keeps it from looking for a repository in the folders above."""
         self.place = place
+        self.tether = tether
         self.environment = {
             **{name: value for name, value in os.environ.items() if name not in _MISLEADING},
             **_STEADY,
@@ -113,29 +125,37 @@ class Git:
     ) -> Answer:
         """Whatever it answers, with its exit code. Raises `GitFailed` only when it was killed before it did."""
         environment = {**self.environment, **(more or {})}
-        return await run_program("git", *arguments, place=self.place, environment=environment, limit=limit, given=given)
+        at = Spot(self.place, environment, self.tether)
+        return await run_program("git", *arguments, at=at, limit=limit, given=given)
 
 
-async def run_program(
-    *command: str, place: str, environment: Mapping[str, str], limit: float = LONG, given: bytes = b""
-) -> Answer:
-    with _memory() as out, _memory() as said, _memory(given) as read:
+class Spot(NamedTuple):
+    """Where a program runs, and what it has from us."""
+
+    folder: str
+    environment: Mapping[str, str]
+    tether: str | None = None
+
+
+async def run_program(*command: str, at: Spot, limit: float = LONG, given: bytes = b"") -> Answer:
+    with _memory() as out, _memory() as said, _memory(given) as read, _held(at.tether) as held:
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
-                cwd=place,
-                env=environment,
+                cwd=at.folder,
+                env=at.environment,
                 stdin=read,
                 stdout=out,
                 stderr=said,
                 start_new_session=True,
+                pass_fds=held,
             )
         except FileNotFoundError:
-            if os.path.isdir(place):
+            if os.path.isdir(at.folder):
                 raise BadInput(f"{command[0]} is not there; install it, or set PATH so that it is found") from None
-            raise BadInput(f"{place} is not there; Holdfast works on git repositories") from None
+            raise BadInput(f"{at.folder} is not there; Holdfast works on git repositories") from None
         except NotADirectoryError:
-            raise BadInput(f"{place} is not a folder; Holdfast works on git repositories") from None
+            raise BadInput(f"{at.folder} is not a folder; Holdfast works on git repositories") from None
         except OSError as error:
             raise HoldfastError(f"`{_words(command)[:200]}` could not be started: {error.strerror}") from None
         try:
@@ -159,6 +179,19 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             if os.getsid(pid) == process.pid:  # a shell's job has a group of its own
                 os.kill(pid, signal.SIGKILL)
     await asyncio.shield(process.wait())
+
+
+@contextmanager
+def _held(tether: str | None) -> Iterator[tuple[int, ...]]:
+    """The tether as a descriptor to be inherited."""
+    if tether is None:
+        yield ()
+        return
+    fd = os.open(tether, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600)
+    try:
+        yield (fd,)
+    finally:
+        os.close(fd)
 
 
 class _memory:  # noqa: N801 - used like a function

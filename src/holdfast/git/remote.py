@@ -7,7 +7,7 @@ import shutil
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
-from holdfast.git.process import LONG, Answer, Git, GitFailed, run_program
+from holdfast.git.process import LONG, Answer, Git, GitFailed, Spot, run_program
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import BadInput, HoldfastError
 
@@ -142,7 +142,8 @@ async def _web_address(repository: Repository, remote: str) -> re.Match[str]:
 
 
 async def _gh(repository: Repository, *arguments: str) -> Answer:
-    answer = await run_program("gh", *arguments, place=repository.common_dir, environment=repository.git.environment)
+    at = Spot(repository.common_dir, repository.git.environment, repository.tether)
+    answer = await run_program("gh", *arguments, at=at)
     if answer.code:
         raise GitFailed(" ".join(arguments[:2]), answer.code, answer.said, program="gh")
     return answer

@@ -31,10 +31,11 @@ class RefFact(NamedTuple):
 class Repository:
     """A repository by its common directory, so that nothing depends on the user's checkout or touches it."""
 
-    def __init__(self, common_dir: str, *, mark: Mapping[str, str] | None = None) -> None:
+    def __init__(self, common_dir: str, *, mark: Mapping[str, str] | None = None, tether: str | None = None) -> None:
         self.common_dir = common_dir
         self.mark = dict(mark or {})
-        self.git = Git(common_dir, mark={**self.mark, "GIT_DIR": common_dir})
+        self.tether = tether
+        self.git = Git(common_dir, mark={**self.mark, "GIT_DIR": common_dir}, tether=tether)
 
     async def base(self, path: str, name: str | None = None) -> tuple[str, str]:
         """The commit that a name stands for, and the branch of that name; the commit again when it is no branch.

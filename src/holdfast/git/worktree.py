@@ -35,7 +35,7 @@ class Worktree:
         self.repository = repository
         self.path = path
         self.branch = branch
-        self.git = Git(path, mark=repository.mark, inside=True)
+        self.git = Git(path, mark=repository.mark, tether=repository.tether, inside=True)
 
     def must_be_ours(self) -> str:
         """That this folder is a worktree of this repository, on whatever branch. Returns its own git directory.

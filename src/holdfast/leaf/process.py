@@ -90,17 +90,30 @@ def _is_gone(handle: int, patience: float) -> bool:
 
 def has_open(path: str) -> bool:
     """True when some process has this file open."""
+    return next(_having_open(path), None) is not None
+
+
+def holding(path: str) -> list[ProcessIdentity]:
+    """Every process that has this file open, be it only because it inherited it."""
+    return [process for process in map(identify, _having_open(path)) if process is not None]
+
+
+def _having_open(path: str) -> Iterator[int]:
     try:
         wanted = os.stat(path)
     except FileNotFoundError:
-        return False
+        return
     for pid in _pids():
         with suppress(OSError):
-            for fd in os.listdir(f"/proc/{pid}/fd"):
-                with suppress(OSError):
-                    if os.path.samestat(os.stat(f"/proc/{pid}/fd/{fd}"), wanted):
-                        return True
-    return False
+            if any(_is_same(f"/proc/{pid}/fd/{fd}", wanted) for fd in os.listdir(f"/proc/{pid}/fd")):
+                yield pid
+
+
+def _is_same(path: str, wanted: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), wanted)
+    except OSError:
+        return False
 
 
 def at_work_in(folder: str, program: str) -> list[int]:
