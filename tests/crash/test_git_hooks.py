@@ -10,6 +10,7 @@ POINTS: dict[str, tuple[str, ...]] = {
     "worktree.make": ("smudge", "post-checkout"),
     "worktree.remove": ("clean",),
     "branch.delete": (),
+    "branch.restore": (),
     "refs.drop": (),
     "commit": ("clean", *COMMITTING),
     "merge commit": COMMITTING,

@@ -158,20 +158,6 @@ async def test_the_doctors_repair_of_a_lock_is_done_when_the_lock_is_gone_by_its
     await repair()
 
 
-async def test_a_removal_that_failed_leaves_nothing_half_deleted(
-    home: str, repo: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_id = await create_run(home, NewRun("go on", repo))
-    async with opened(home, run_id, "resume") as workspace:
-        task = await workspace.open("T-1")
-    monkeypatch.setenv("PATH", git_that_dies(os.path.join(home, "bin"), "remove"))
-    async with opened(home, run_id, "resume") as workspace:
-        with pytest.raises(GitFailed, match="signal 9"):
-            await workspace.remove("T-1")
-        assert not os.path.exists(task.path)
-        assert not os.path.exists(os.path.join(workspace.hands.folder, "trash"))
-
-
 async def test_a_push_that_was_killed_leaves_no_lock_on_what_the_user_knows_of_the_remote(home: str, repo: str) -> None:
     remote = os.path.join(home, "remote.git")
     git(repo, "init", "--quiet", "--bare", remote)

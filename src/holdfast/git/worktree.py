@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.git.locks import clear_locks
-from holdfast.git.process import Git
+from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import Denied
 from holdfast.leaf.process import at_work_in
@@ -202,29 +202,51 @@ async def add_worktree(worktree: Worktree, base: str) -> None:
     clear_half_made(worktree)
     os.makedirs(os.path.dirname(worktree.path), mode=0o700, exist_ok=True)
     if os.path.isdir(worktree.path) and os.listdir(worktree.path):
-        if os.path.lexists(os.path.join(worktree.path, ".git")):
-            await worktree.must_be_on_branch()
-        raise Denied(f"{worktree.path} is in the way: it is not the worktree of {worktree.branch}; move it away")
+        await _must_be_its_own(worktree)
     if await repository.commit_of(f"refs/heads/{worktree.branch}") is None:
         await repository.git.do("branch", "--no-track", worktree.branch, base)
     _note_making(worktree)
-    await repository.git.do("worktree", "add", worktree.path, worktree.branch)
+    try:
+        await repository.git.do("worktree", "add", worktree.path, worktree.branch)
+    except GitKilled:
+        raise
+    except GitFailed:
+        if not await _is_checked_out(worktree):  # else it was only the user's hook that failed, after all was done
+            raise
     os.unlink(_making(worktree))
+
+
+async def _must_be_its_own(worktree: Worktree) -> None:
+    """Why nothing can be made where something stands already."""
+    try:
+        worktree.must_be_ours()
+    except MovedWorktree:
+        raise
+    except NotOurWorktree:
+        told = f"{worktree.path} is in the way: it is not the worktree of {worktree.branch}; move it away"
+        raise Denied(told) from None
+    await worktree.must_be_on_branch()
 
 
 async def is_made(worktree: Worktree) -> bool:
     """Ours, on its branch, and checked out to the end."""
+    return not os.path.exists(_making(worktree)) and await _is_checked_out(worktree)
+
+
+async def _is_checked_out(worktree: Worktree) -> bool:
     try:
         await worktree.must_be_on_branch()
     except NotOurWorktree:
         return False
-    return not _is_half_made(worktree)
+    return not _git_is_making(worktree)
 
 
 def _is_half_made(worktree: Worktree) -> bool:
     """By our own note, which is there until all of it is; or by git's, which goes before its hook has run."""
-    if os.path.exists(_making(worktree)):
-        return True
+    return os.path.exists(_making(worktree)) or _git_is_making(worktree)
+
+
+def _git_is_making(worktree: Worktree) -> bool:
     reasons = (_pointed_at(os.path.join(entry, "locked"), relative=True) for entry in entries_of(worktree))
     return _INITIALIZING in reasons
 
@@ -268,6 +290,8 @@ def forget_worktree(worktree: Worktree) -> None:
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(entry, _FOLDER))
             shutil.rmtree(entry, ignore_errors=True)
+        with suppress(OSError):  # as git does it, with the last
+            os.rmdir(os.path.join(worktree.repository.common_dir, "worktrees"))
 
 
 def entries_of(worktree: Worktree) -> list[str]:
