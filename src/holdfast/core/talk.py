@@ -2,7 +2,7 @@
 
 What is read here is ordinary in every way: of today's version, with a head that is as it should be, and data
 that fits its type. Any other line is refused, and `core.codec` looks at it. So a line means here what it means
-there, at a third of the price: nothing is decoded twice, and what was said is not decoded at all.
+there, at less than half the price: nothing is decoded twice, and what was said is not decoded at all.
 """
 
 from collections.abc import Iterator

@@ -75,7 +75,7 @@ async def fold_log(log: Log, snapshot: Snapshot | None = None, *, only: frozense
 async def _feed(fold: Fold, log: Log, start: Head) -> Head:
     position, last = start.position, b""
     async for batch in log.read(start.position):
-        fold.feed_lines(BytesIO(batch.data).readlines())  # three times as fast as to split
+        fold.feed_lines(BytesIO(batch.data).readlines())  # more than twice as fast as to split
         position, last = batch.end, batch.data
     if not last:
         return start
