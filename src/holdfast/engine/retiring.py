@@ -7,7 +7,7 @@ import os
 from typing import NamedTuple
 
 from holdfast.core.events.session import RunArchived
-from holdfast.core.state import RunInfo
+from holdfast.core.state import BranchStatus, RunInfo
 from holdfast.core.workspace import SNAPSHOTS, place_of
 from holdfast.engine.reconciling import observe
 from holdfast.engine.service import view_run
@@ -85,6 +85,7 @@ async def _clear(workspace: Workspace) -> list[str]:
     hands, run_id = workspace.hands, workspace.run_id
     main = place_of(run_id).branch
     observed = await observe(workspace.repository, run_id, hands.folder)
+    lost = await _last_snapshots(workspace)
     salvaged = [
         await workspace.remove(os.path.basename(folder) if folder != place_of(run_id).folder else None)
         for folder in observed.worktrees
@@ -93,5 +94,16 @@ async def _clear(workspace: Workspace) -> list[str]:
         into = main if name != main and main in observed.branches else None
         effect = DeleteBranch(branch=name, commit=seen.commit, merged_into=into)
         salvaged.append((await hands.perform(effect)).get("salvaged"))
-    await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/"))
-    return [ref for ref in salvaged if ref is not None]
+    dropped = await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/", keep=tuple(lost)))
+    return [*(ref for ref in salvaged if ref is not None), *dropped.get("salvaged", ())]
+
+
+async def _last_snapshots(workspace: Workspace) -> list[str]:
+    """The newest snapshot of each worktree that somebody deleted: it may be the only copy of what stood there."""
+    found = []
+    for branch in workspace.hands.run.state.branches.values():
+        place = workspace.place(branch.task)
+        if branch.status is BranchStatus.IN_PROGRESS and not os.path.exists(workspace.worktree(branch.task).path):
+            taken = await workspace.repository.described(f"{place.snapshots}/")
+            found += [max(taken, key=lambda ref: ref.when).commit] if taken else []
+    return found

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.snapshot import nested_repositories
 from holdfast.git.worktree import Status, Worktree, status_of
-from holdfast.leaf.errors import HoldfastError
+from holdfast.leaf.errors import Denied, HoldfastError
 
 RUN, TASK, EFFECT = "Holdfast-Run", "Holdfast-Task", "Holdfast-Effect"
 FAILED = "FAILED"
@@ -75,6 +75,8 @@ async def commit_all(
     what must be kept.
     """
     own = await worktree.must_be_on_branch()
+    if await worktree.repository.commit_of(f"refs/heads/{worktree.branch}") is None:
+        raise Denied(f"the branch {worktree.branch} is gone; `holdfast doctor --fix` makes it again")
     done = await find_commit(worktree, ground.base, signature.effect)
     if done is not None:
         return done

@@ -31,7 +31,7 @@ from holdfast.git.merge import bring_conflicts, forget_concluded_merge, merge_in
 from holdfast.git.process import Git, GitFailed
 from holdfast.git.remote import Request, fetch, find_pull_request, folder_of, open_pull_request, push, pushed
 from holdfast.git.repository import ABSENT, Repository
-from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
+from holdfast.git.snapshot import is_restored, restore_snapshot, save, save_entries, take_snapshot
 from holdfast.git.worktree import (
     NotOurWorktree,
     Worktree,
@@ -39,6 +39,7 @@ from holdfast.git.worktree import (
     clear_half_made,
     entries_of,
     forget_worktree,
+    is_half_made,
     is_made,
     status_of,
     unpushed_submodules,
@@ -47,7 +48,7 @@ from holdfast.leaf.errors import Denied
 
 Result = dict[str, Any]
 
-TRASH = "trash"  # in the run's folder: what was saved and is being deleted
+TRASH = "trash-"  # in the run's folder: what was saved and is being deleted
 
 
 class Site(NamedTuple):
@@ -146,8 +147,11 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
     base: str
 
     async def perform(self, site: Site) -> Result:
-        await add_worktree(self.worktree(site), self.base)
-        return {}
+        worktree, saved = self.worktree(site), None
+        if not os.path.lexists(worktree.path) and not is_half_made(worktree):
+            saved = await save_entries(worktree, f"{self.place(site).salvage}/{site.effect}")
+        await add_worktree(worktree, self.base)
+        return {"salvaged": saved} if saved is not None else {}
 
     async def probe(self, site: Site) -> Probe:
         return yes() if await is_made(self.worktree(site)) else no()
@@ -168,9 +172,10 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
     kind: ClassVar[str] = "worktree.remove"
 
     async def perform(self, site: Site) -> Result:
-        worktree = self.worktree(site)
-        saved = None
-        if os.path.lexists(worktree.path):
+        worktree, ref = self.worktree(site), f"{self.place(site).salvage}/{site.effect}"
+        if not os.path.lexists(worktree.path):
+            saved = await save_entries(worktree, ref)
+        else:
             unpushed = await unpushed_submodules(worktree)
             if unpushed:
                 raise Denied(
@@ -178,9 +183,8 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
                     "push them, and try again"
                 )
             message = f"What stood in {self.place(site).folder} when it was removed"
-            saved = await save(worktree, f"{self.place(site).salvage}/{site.effect}", message)
-            os.makedirs(self._trash(site), exist_ok=True)
-            os.rename(worktree.path, os.path.join(self._trash(site), site.effect))
+            saved = await save(worktree, ref, message)
+            os.rename(worktree.path, self._trash(site))
         try:
             forget_worktree(worktree)
         finally:
@@ -198,7 +202,7 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
         return (await _salvaged(site, self.place(site).salvage)).get("salvaged")
 
     def _trash(self, site: Site) -> str:
-        return os.path.join(site.folder, TRASH)
+        return os.path.join(site.folder, f"{TRASH}{site.effect}")
 
 
 class DeleteBranch(GitEffect, frozen=True, kw_only=True):
@@ -266,15 +270,21 @@ class RestoreBranch(InWorktree, frozen=True, kw_only=True):
 
 
 class DropRefs(GitEffect, frozen=True, kw_only=True):
-    """Delete every ref under one of our own prefixes."""
+    """Delete every ref under one of our own prefixes; `keep` are commits to save first, if nothing else has them."""
 
     kind: ClassVar[str] = "refs.drop"
     prefix: str
+    keep: tuple[str, ...] = ()
 
     async def perform(self, site: Site) -> Result:
+        kept = [
+            await site.repository.keep(f"{SALVAGE}{site.run_id}/snapshots/{site.effect}", commit)
+            for commit in self.keep
+            if not await site.repository.is_elsewhere(commit)
+        ]
         for name, oid in (await site.repository.refs(self.prefix)).items():
             await site.repository.delete_ref(name, oid)
-        return {}
+        return {"salvaged": kept} if kept else {}
 
     async def probe(self, site: Site) -> Probe:
         return no() if await site.repository.refs(self.prefix) else yes()

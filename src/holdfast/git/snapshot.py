@@ -16,7 +16,7 @@ from typing import NamedTuple
 from holdfast.git.locks import INDEX_COPY
 from holdfast.git.process import Git
 from holdfast.git.repository import Repository
-from holdfast.git.worktree import Status, Worktree, status_of
+from holdfast.git.worktree import Status, Worktree, entries_of, status_of
 from holdfast.leaf.errors import Denied
 
 _IDENTITY = {
@@ -150,6 +150,31 @@ async def save(worktree: Worktree, ref: str, message: str) -> str | None:
     if snapshot.clean and on_branch is not None and await repository.is_ancestor(snapshot.oid, on_branch):
         return None
     return await repository.keep(ref, snapshot.oid)
+
+
+async def save_entries(worktree: Worktree, ref: str) -> str | None:
+    """What git still has of a worktree whose folder is gone: the commit it was at, and what was staged.
+
+    The ref under which it was saved; None when its branch has it all.
+    """
+    saved = None
+    for entry in entries_of(worktree):
+        git = Git(entry, mark={**worktree.repository.mark, "GIT_DIR": entry})
+        head = (await git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")).text
+        oid = head and await _staged_in(git, head)
+        on_branch = await worktree.repository.commit_of(f"refs/heads/{worktree.branch}")
+        if oid and not (on_branch is not None and await worktree.repository.is_ancestor(oid, on_branch)):
+            saved = await worktree.repository.keep(ref, oid)
+    return saved
+
+
+async def _staged_in(git: Git, head: str) -> str:
+    """A commit of what is staged in an index without a folder; HEAD when that is all there is."""
+    staged = await git.run("write-tree") if os.path.exists(os.path.join(git.place, "index")) else None
+    if staged is None or staged.code or staged.text == (await git.ask("rev-parse", f"{head}^{{tree}}")).text:
+        return head
+    message = "What was staged in a worktree whose folder was deleted"
+    return (await git.do("commit-tree", f"-p{head}", "-m", message, staged.text, more=_IDENTITY)).text
 
 
 async def diff(repository: Repository, old: str, new: str, *options: str) -> bytes:

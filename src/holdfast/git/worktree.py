@@ -241,7 +241,7 @@ async def _is_checked_out(worktree: Worktree) -> bool:
     return not _git_is_making(worktree)
 
 
-def _is_half_made(worktree: Worktree) -> bool:
+def is_half_made(worktree: Worktree) -> bool:
     """By our own note, which is there until all of it is; or by git's, which goes before its hook has run."""
     return os.path.exists(_making(worktree)) or _git_is_making(worktree)
 
@@ -271,7 +271,7 @@ def clear_half_made(worktree: Worktree) -> None:
 
     What is half made holds what git checked out, and nothing else yet.
     """
-    if _is_half_made(worktree):
+    if is_half_made(worktree):
         shutil.rmtree(worktree.path, ignore_errors=True)
     forget_worktree(worktree)
     if not os.path.exists(worktree.path):
