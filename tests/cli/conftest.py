@@ -3,6 +3,7 @@ import os
 import pytest
 
 from tests.cli.program import Program
+from tests.support.projects import Project
 
 
 @pytest.fixture
@@ -10,3 +11,8 @@ def holdfast(home: str, tmp_path: os.PathLike[str]) -> Program:
     cwd = os.path.join(tmp_path, "work")
     os.mkdir(cwd)
     return Program(home, cwd)
+
+
+@pytest.fixture
+def project(tmp_path: os.PathLike[str]) -> Project:
+    return Project.make(os.fspath(tmp_path))

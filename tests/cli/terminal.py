@@ -6,12 +6,14 @@ import pty
 import struct
 import termios
 
-from tests.cli.program import Program
+from tests.cli.program import Outcome, Program, assert_no_noise
+
+EOF, CTRL_C = "\x04", "\x03"
 
 _SIZE = "HHHH"
 
 
-def shown(holdfast: Program, *arguments: str, columns: int = 80, **env: str) -> str:
+def shown(holdfast: Program, *arguments: str, columns: int = 80, code: int = 0, **env: str) -> str:
     """What the program writes when stdout and stderr are a terminal that wide."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack(_SIZE, 24, columns, 0, 0))
@@ -19,9 +21,32 @@ def shown(holdfast: Program, *arguments: str, columns: int = 80, **env: str) -> 
     with holdfast.start(*arguments, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         output = _all_of(ours)
-        assert process.wait() == 0, output
+        assert process.wait() == code, output
     os.close(ours)
     return output.replace("\r\n", "\n")
+
+
+def answered(holdfast: Program, *arguments: str, answer: str) -> Outcome:
+    """What becomes of the program when it asks on its terminal, and somebody types this. All it shows is in `err`."""
+    ours, theirs = pty.openpty()
+    with holdfast.start(
+        *arguments, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, preexec_fn=_take_the_terminal
+    ) as process:
+        os.close(theirs)
+        asked = ""
+        while not asked.endswith("[y/N] "):
+            asked += os.read(ours, 65536).decode()
+        os.write(ours, answer.encode())
+        told = _all_of(ours)
+        outcome = Outcome(process.wait(), "", (asked + told).replace("\r\n", "\n"))
+    os.close(ours)
+    assert_no_noise(outcome)
+    return outcome
+
+
+def _take_the_terminal() -> None:
+    """So that Ctrl-C, typed there, reaches the program."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _all_of(fd: int) -> str:

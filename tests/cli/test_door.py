@@ -10,11 +10,12 @@ from contextlib import contextmanager
 import pytest
 
 from holdfast import __version__
+from holdfast.app.cli import main
 from tests.cli.foreign import SEED_LOG, put
 from tests.cli.program import UNPRIVILEGED, Outcome, Program, assert_no_noise
 from tests.cli.runs import DONE, make_run
 
-COMMANDS = ("ls", "show", "logs", "analyze", "verify", "demo")
+COMMANDS = tuple(main.COMMANDS)
 
 RUN = "auth-abc234"
 
@@ -62,7 +63,7 @@ def test_version(holdfast: Program) -> None:
 def test_an_unknown_command_is_bad_usage_and_the_known_are_named(holdfast: Program, command: str) -> None:
     complaint = holdfast(command, code=2).complaint
     assert complaint.startswith("there is no command ")
-    assert complaint.endswith("the commands are ls, show, logs, analyze, verify, demo")
+    assert complaint.endswith(f"the commands are {', '.join(COMMANDS)}")
 
 
 @pytest.mark.parametrize(

@@ -138,10 +138,12 @@ def test_numbers_that_come_in_any_order_make_one_range_when_none_is_missing() ->
 
 
 @pytest.mark.timeout(20)
-def test_a_log_full_of_gaps_is_read_in_time() -> None:
+@pytest.mark.parametrize("kind", ["x", "message.recorded"])
+def test_a_log_full_of_gaps_is_read_in_time(kind: str) -> None:
     """Some tools number by the clock: every line leaves a gap."""
     count = 50_000
-    log = b"".join(b'{"sid":"s","seq":%d,"type":"x"}\n' % (number * 2) for number in range(count))
+    line = b'{"sid":"s","seq":%d,"type":"%s"}\n'
+    log = b"".join(line % (number * 2, kind.encode()) for number in range(count))
     assert len(fold_once(log).state.sessions["s"].seen) == count
 
 

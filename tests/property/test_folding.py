@@ -12,7 +12,7 @@ from holdfast.core.events import TYPES, Draft, Event
 from holdfast.core.fold import Fold
 from holdfast.core.state import RunState
 from holdfast.store.base import Desk, Head, Snapshot
-from holdfast.store.folding import fold_log
+from holdfast.store.folding import Standing, fold_log
 from holdfast.store.memory import MemoryStore
 from holdfast.store.stamping import Stamp
 from tests.support.logs import boundaries, folded
@@ -73,14 +73,22 @@ foreign = st.sampled_from(
 )
 
 
+async def _nothing() -> None:
+    pass
+
+
+def desk_at(head: Head, sid: str, feature: str | None) -> Desk:
+    return Desk(sid, feature, head, lambda: "2026-01-01T00:00:00.000Z", lambda _: None, _nothing)
+
+
 def log_of(sessions_: list[list[Draft]]) -> bytes:
     """As the journal writes it, one commit a session."""
     data, head = b"", Head()
     for number, written in enumerate(sessions_):
-        desk = Desk(f"s{number}", "f" if number % 2 else None, head, lambda: "2026-01-01T00:00:00.000Z", lambda _: None)
-        stamp = Stamp(desk, head, 0)
-        data += stamp.lines(written).data
-        head = stamp.head
+        desk = desk_at(head, sid=f"s{number}", feature="f" if number % 2 else None)
+        stamp = Stamp(desk)
+        data += stamp.lines(written)
+        head = Head(stamp.position, stamp.link)
     return data
 
 
@@ -111,6 +119,22 @@ def test_it_does_not_matter_how_the_lines_come(sessions_: list[list[Draft]], cho
     for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
         fold.feed(data[start:end])
     assert fold.state == folded(data)
+
+
+@settings(max_examples=100)
+@given(sessions, st.data())
+def test_it_does_not_matter_when_the_state_is_asked_for(sessions_: list[list[Draft]], choices: st.DataObject) -> None:
+    """Lines that were only noted are folded when they are needed, and never twice."""
+    data = log_of(sessions_)
+    standing, position = Standing(Fold(), 0), 0
+    for end in boundaries(data):
+        standing.note(data[position:end])
+        position = end
+        if choices.draw(st.booleans()):
+            assert standing.state == folded(data[:end])
+    assert standing.state == standing.state == folded(data)
+    assert standing.snapshot(Head(len(data))) == Snapshot(Head(len(data)), folded(data))
+    assert standing.snapshot(Head(len(data) + 1)) is None
 
 
 @settings(max_examples=150)

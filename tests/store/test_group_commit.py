@@ -5,14 +5,17 @@ import os
 
 import pytest
 
+from holdfast.leaf.errors import StorageFailed
 from holdfast.store.base import Batch
 from holdfast.store.disk import Disk
 from holdfast.store.files import FileStore
+from holdfast.store.journal import FileJournal
 from holdfast.store.run import OwnedRun, open_run
 from tests.support.disks import CountingDisk
 from tests.support.events import START, by_producer, labels_in, numbered
 from tests.support.logs import assert_whole, whole
 from tests.support.places import RUN, content, log_file
+from tests.support.sitting import Sitting
 from tests.support.waiting import ticks
 
 
@@ -108,3 +111,35 @@ async def test_an_empty_or_refused_append_does_not_mark_the_line_after_it(home: 
             run.append(), run.append(numbered("a", 1), expect=1), run.append(numbered("b", 1)), return_exceptions=True
         )
     assert content(log_file(home)).split(b"\n")[1].endswith(b"}")
+
+
+async def test_an_append_that_was_interrupted_leaves_no_hole(home: str) -> None:
+    """Ctrl-C between the stamping of lines and their keeping: what comes after them is not written either."""
+    store = FileStore(home)
+    await store.create(RUN)
+    sitting = await Sitting.open(store, RUN)
+    await sitting.run.begin(START)
+    before = content(log_file(home))
+    journal = sitting.run._journal
+    assert isinstance(journal, FileJournal)
+    journal._stamp.lines([numbered("lost", 1)])
+    journal._stamp._kept.clear()
+    outcomes = await asyncio.gather(*(sitting.run.append(numbered("a", n)) for n in range(3)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StorageFailed] * 3
+    assert content(log_file(home)) == before
+    await sitting.close()
+
+
+async def test_who_is_cancelled_while_others_write_keeps_nobody_waiting(home: str) -> None:
+    store = FileStore(home)
+    await store.create(RUN)
+    async with open_run(store, RUN) as run:
+        await run.begin(START)
+        tasks = [asyncio.create_task(run.append(numbered("a", number))) for number in range(4)]
+        await ticks(1)
+        for task in tasks[:3]:
+            task.cancel()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(outcomes[3], Batch)
+        assert run.state.lines == 5
+    assert labels_in(await whole(store, RUN)) == [("a", number) for number in range(4)]

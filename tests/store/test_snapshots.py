@@ -9,10 +9,10 @@ from holdfast.core.fold import FOLD_VERSION, Fold
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store import snapshot
-from holdfast.store.base import Batch, Desk, Head, Snapshot
+from holdfast.store.base import SNAPSHOT_EVERY, Desk, Head, Snapshot
 from holdfast.store.files import FileStore
-from holdfast.store.folding import fold_log
-from holdfast.store.run import SNAPSHOT_EVERY, OwnedRun, open_run
+from holdfast.store.folding import Standing, fold_log
+from holdfast.store.run import OwnedRun, open_run
 from tests.support.disks import FailingDisk
 from tests.support.events import START, numbered
 from tests.support.logs import folded, whole
@@ -199,17 +199,20 @@ async def test_a_fold_that_was_interrupted_leaves_no_snapshot_of_half_a_state(ho
     store = FileStore(home)
     await store.create(RUN)
     async with store.own(RUN) as lease:
+        standing = Standing(Interrupted(), 0)
 
-        def written(batch: Batch) -> None:
-            run.see(batch)
+        async def milestone() -> None:
+            await run.save_snapshot()
 
-        desk = Desk("s1", None, Head(), now, written)
-        run = OwnedRun(lease, await lease.journal(desk), store.inbox(RUN), Interrupted(), [])
+        desk = Desk("s1", None, Head(), now, standing.note, milestone)
+        run = OwnedRun(lease, await lease.journal(desk), store.inbox(RUN), standing, [])
         await run.begin(START)
+        await run.append(numbered("a", 1), numbered("a", 2))
         with pytest.raises(KeyboardInterrupt):
-            await run.append(numbered("a", 1), numbered("a", 2))
+            run.state  # noqa: B018
         with pytest.raises(StorageFailed):
-            await run.append(numbered("a", 3))
+            run.state  # noqa: B018
+        await run.append(numbered("a", 3))
         await run.close()
     found = await store.snapshot(RUN)
     assert found is None or found.state == folded((await whole(store, RUN))[: found.head.position])

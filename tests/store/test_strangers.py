@@ -2,16 +2,19 @@
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 
 import pytest
 
 from holdfast.leaf.errors import Fenced
 from holdfast.store.files import FileStore
+from holdfast.store.ground import SETTLED, Ground
 from holdfast.store.run import open_run
 from tests.support.events import START, numbered
 from tests.support.logs import assert_covered, chain_breaks, whole
 from tests.support.places import RUN, content, lock_file, log_file, put_content
+from tests.support.waiting import until
 
 
 def appends(path: str) -> None:
@@ -50,6 +53,12 @@ def removes_the_run(path: str) -> None:
     shutil.rmtree(os.path.dirname(path))
 
 
+async def settled(home: str) -> None:
+    """When the folder of the run has not changed for so long that its time can be relied on."""
+    changed = os.stat(os.path.dirname(log_file(home))).st_ctime_ns
+    await until(lambda: time.time_ns() - changed > SETTLED)
+
+
 HANDS = [appends, appends_a_torn_line, cuts, empties, moves, deletes, replaces, removes_the_run]
 
 
@@ -61,13 +70,19 @@ def files_under(folder: str) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.parametrize("quiet", [False, True], ids=["", "after-a-quiet-while"])
 @pytest.mark.parametrize("hand", HANDS)
-async def test_the_owner_stops_and_changes_nothing(home: str, hand: Callable[[str], None]) -> None:
+async def test_the_owner_stops_and_changes_nothing(home: str, hand: Callable[[str], None], quiet: bool) -> None:
+    """Also when the folder has stood still for so long that the owner looks no further than at its time."""
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
         await run.begin(START, numbered("a", 1))
         await run.save_snapshot()
+        if quiet:
+            await settled(home)
+            await run.append(numbered("a", 1))
+            run._snapshot_at = run.head.position  # as if it were saved: saving it would change the folder
         hand(log_file(home))
         left = files_under(home)
         for number in (2, 3):
@@ -78,6 +93,45 @@ async def test_the_owner_stops_and_changes_nothing(home: str, hand: Callable[[st
     after = files_under(home)
     after.pop(lock_file(home), None)
     assert after == left
+
+
+@pytest.mark.parametrize("hand", [moves, deletes, replaces])
+async def test_an_owner_whose_lock_was_touched_stops_after_a_quiet_while(
+    home: str, hand: Callable[[str], None]
+) -> None:
+    store = FileStore(home)
+    await store.create(RUN)
+    async with open_run(store, RUN) as run:
+        await run.begin(START)
+        await settled(home)
+        await run.append(numbered("a", 1))
+        hand(lock_file(home))
+        with pytest.raises(Fenced, match="another owner"):
+            await run.append(numbered("a", 2))
+
+
+async def test_while_nothing_in_the_folder_changes_one_look_at_it_is_enough(home: str) -> None:
+    await FileStore(home).create(RUN)
+    looks = []
+
+    def still_owned() -> bool:
+        looks.append("at the lock")
+        return True
+
+    fd = os.open(log_file(home), os.O_WRONLY | os.O_APPEND)
+    ground = Ground(log_file(home), fd, still_owned)
+    ground.check(0)
+    ground.check(0)
+    assert len(looks) == 2, "the folder is too young: what changes it now may not show"
+    await settled(home)
+    for _ in range(3):
+        ground.check(0)
+    assert len(looks) == 3
+    put_content(f"{log_file(home)}.new", b"")
+    ground.check(0)
+    assert len(looks) == 4
+    ground.close()
+    os.close(fd)
 
 
 async def test_after_a_stranger_wrote_the_run_can_be_opened_again(home: str) -> None:

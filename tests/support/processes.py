@@ -9,7 +9,9 @@ from multiprocessing.context import ForkServerProcess
 from typing import Any
 
 _FORKING = multiprocessing.get_context("forkserver")
-_FORKING.set_forkserver_preload(["tests.support.children"])
+_FORKING.set_forkserver_preload(
+    ["tests.support.children", "tests.support.git_orchestrator", "tests.support.story_steps"]
+)
 
 _PATIENCE = 30.0
 
@@ -25,6 +27,10 @@ class Child:
     def pid(self) -> int:
         assert self._process.pid is not None
         return self._process.pid
+
+    def fileno(self) -> int:
+        """For `select`: ready when there is a report, or the child is dead."""
+        return self._reports.fileno()
 
     def hear(self) -> str | None:
         """The next report; None when the child is dead and has no more."""

@@ -7,24 +7,25 @@ written by another tool carries none, and is covered by the next that does. To c
     printf '%s%s' "$previous_link" "$line_without_chain" | sha256sum | cut -c1-32
 """
 
-import hashlib
+from hashlib import sha256
 
 GENESIS = "0" * 32
+_LENGTH = len(GENESIS)
 
 _OPEN = b',"chain":"'
 _CLOSE = b'"}'
-_SUFFIX = len(_OPEN) + len(GENESIS) + len(_CLOSE)
+_SUFFIX = len(_OPEN) + _LENGTH + len(_CLOSE)
 
 
 def link(previous: str, bare: bytes) -> str:
     """The link of a line whose bytes, without its chain field, are `bare`."""
-    return hashlib.sha256(previous.encode() + bare).hexdigest()[: len(GENESIS)]
+    return sha256(previous.encode() + bare).hexdigest()[:_LENGTH]
 
 
-def seal(previous: str, bare: bytes) -> tuple[bytes, str]:
-    """The line with its link written into it, and the link."""
-    own = link(previous, bare)
-    return bare[:-1] + _OPEN + own.encode() + _CLOSE, own
+def seal(previous: str, bare: bytes, end: bytes = b"") -> tuple[bytes, str]:
+    """The line with its link written into it and whatever ends it, and the link."""
+    own = sha256(previous.encode() + bare).hexdigest()[:_LENGTH]
+    return b'%b,"chain":"%b"}%b' % (bare[:-1], own.encode(), end), own
 
 
 def unseal(line: bytes) -> tuple[bytes, str | None]:

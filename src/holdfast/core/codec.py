@@ -6,7 +6,7 @@ a head like any other: it is counted and shown, and nobody acts on it.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -26,8 +26,8 @@ _ESCAPE = re.compile(
 )
 
 
-class Head(msgspec.Struct, frozen=True, gc=False):
-    """What nearly every fold needs of an event, its data not yet decoded."""
+class Line(msgspec.Struct, frozen=True, gc=False):
+    """The head of one event as it stands in a log, its data not yet decoded."""
 
     sid: str
     seq: Seq
@@ -35,11 +35,6 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     v: int = VERSION
     ts: str | None = None
     data: msgspec.Raw = _NO_DATA
-
-
-class Line(Head, frozen=True, gc=False):
-    """The head of one event as it stands in a log."""
-
     feature: str | None = None
     agent: str | None = None
 
@@ -62,16 +57,12 @@ class Unfit(Exception):
         self.without = without
 
 
-_decode_head = msgspec.json.Decoder(Head)
 _decode_line = msgspec.json.Decoder(Line)
 _decode_any = msgspec.json.Decoder()
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
-
-def encode(envelope: Envelope) -> bytes:
-    """One line without its newline and without its chain link."""
-    return _encode(envelope)
+encode: Callable[[Envelope], bytes] = _encode  # a line without its newline and without its chain link
 
 
 def parse(line: bytes) -> Line | Malformed | None:
@@ -121,14 +112,6 @@ def parse_lines(data: bytes) -> list[Line | Malformed | None]:
         return list(map(parse, lines))
 
 
-def heads_of(lines: Sequence[bytes]) -> list[Head]:
-    """The heads of these lines; none at all when one of them is odd, and each has to be looked at."""
-    try:
-        return list(map(_decode_head.decode, lines))
-    except UNREADABLE:
-        return []
-
-
 def _without_half_characters(text: bytes) -> bytes:
     """Programs that cut text in the middle of a character write half of it, escaped: JSON allows that, UTF-8 not."""
     return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], text)
@@ -146,7 +129,7 @@ def _why_unreadable(text: bytes, error: Exception) -> str:
     return f"not JSON: {error}"
 
 
-def data_of(line: Head) -> dict[str, Any]:
+def data_of(line: Line) -> dict[str, Any]:
     """The data of a line as it was written, unknown fields included; empty when it is no object."""
     try:
         data = _decode_any.decode(line.data)
@@ -176,7 +159,7 @@ class Codec:
         self._types = types
         self._upcasters = upcasters or {}
 
-    def event(self, line: Head) -> Event | None:
+    def event(self, line: Line) -> Event | None:
         """The typed event; None when its type, or its version, is not known here."""
         decoder = self._decoders.get(line.type)
         if decoder is None or line.v > self.version:
@@ -190,7 +173,7 @@ class Codec:
             left = _what_fits(self._types[line.type], data)
             raise Unfit(f"data does not fit {line.type}: {error}", left) from None
 
-    def _upcast(self, line: Head, data: bytes | msgspec.Raw) -> bytes:
+    def _upcast(self, line: Line, data: bytes | msgspec.Raw) -> bytes:
         try:
             found = _decode_any.decode(data)
         except UNREADABLE as error:

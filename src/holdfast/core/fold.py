@@ -1,47 +1,26 @@
 """Events → RunState. Incremental: folding a snapshot and the tail after it gives what folding all gives.
 
-Most of a long log is talk, and moves nothing here but a sequence number: only events with a handler (in
-`core.handlers`) have their data decoded. Sessions are told apart as the Resume Protocol does. One that says
-`resume` goes on with what the sitting before it left; in a log that is not one run's, any other command
-starts afresh.
+Most of a long log is talk, and moves little here but a sequence number: `core.talk` reads it in one go. Any
+other line is looked at by itself, and its data decoded when there is a handler for it (in `core.handlers`).
+
+Sessions are told apart as the Resume Protocol does. One that says `resume` goes on with what the sitting before
+it left; in a log that is not one run's, any other command starts afresh.
 
 Where a session has the same sequence number twice, the later one counts. By then the earlier has been
 applied, and a fold cannot take it back: it is listed in `repeated`, and the caller folds once more without
 the lines that `Superseded` finds. Logs that Holdfast wrote never need that second pass.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
-
-import msgspec
+from collections.abc import Iterator, Sequence
 
 from holdfast.core import ranges
-from holdfast.core.codec import CODEC, UNREADABLE, Head, Line, Malformed, Unfit, heads_of, parse, parse_lines
-from holdfast.core.events import TYPES, Event
-from holdfast.core.events.base import VERSION
-from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
-from holdfast.core.events.session import SessionStart
-from holdfast.core.events.task import TaskFailed
+from holdfast.core.codec import CODEC, Line, Malformed, Unfit, parse, parse_lines
+from holdfast.core.events import TYPES
 from holdfast.core.handlers import HANDLERS, Handler
 from holdfast.core.state import KEPT, Note, RunState, Session
+from holdfast.core.talk import TALK_HANDLERS, Talk, leading_talk
 
 FOLD_VERSION = 2  # a snapshot made by another version of this file is not read, but made anew
-
-
-class _Act(NamedTuple):
-    """What an event of one type does: nothing but to be decoded and handled."""
-
-    decode: Callable[[msgspec.Raw], Event]
-    handle: Handler
-
-
-_WHOLE_LINES = (SessionStart, TaskFailed, ErrorEncountered, BlockerReported, WarningLogged)  # for more than the head
-_NOT_HERE = _Act(lambda _: Event(), lambda *_: None)
-_ACTS: dict[str, _Act | None] = {
-    name: _Act(msgspec.json.Decoder(kind).decode, HANDLERS[name]) if name in HANDLERS else None
-    for name, kind in TYPES.items()
-    if kind not in _WHOLE_LINES
-}
 
 
 class Fold:
@@ -65,13 +44,19 @@ class Fold:
         """Fold whole lines, each ended by a newline."""
         lines = data.split(b"\n")
         lines.pop()
-        heads = heads_of(lines)
-        index = 0
+        self.feed_lines(lines)
+
+    def feed_lines(self, lines: Sequence[bytes]) -> None:
+        """The same for lines that are apart already, with their newlines or without."""
+        unread, index = iter(lines), 0
         while index < len(lines):
-            index = self._follow(heads, index)
-            if index < len(lines):
-                self._take(parse(lines[index]))
-                index += 1
+            talk = leading_talk(unread)
+            following, end = iter(talk), index + len(talk)
+            while index <= end and index < len(lines):  # to the line that ended the talk, and with it
+                index += self._follow(following)
+                if index < len(lines):
+                    self._take(parse(lines[index]))
+                    index += 1
 
     def apply(self, line: Line) -> None:
         state = self.state
@@ -95,40 +80,35 @@ class Fold:
         elif line.type not in TYPES:
             self._count_unknown(line.type)
 
-    def _follow(self, heads: Sequence[Head], start: int) -> int:
-        """Fold the lines from `start` on that are the next, and the next, of the session that wrote last.
+    def _follow(self, talk: Iterator[Talk]) -> int:
+        """Fold what comes next, and next to that, in the session that wrote last; and say how many they were.
 
-        That is nearly all of a log, so what is the same for each of them is done once for all. Returns the first
-        that is something else: of another session, out of order, unknown, odd, or no event.
+        That is nearly all of a log, so what is the same for each of them is done once for all. The first that does
+        not follow is used up too.
         """
         session = self._latest
         if session is None or self._without:
-            return start
+            next(talk, None)
+            return 0
         state, sid, newest = self.state, session.sid, session.seen[-1]
         seq = first = newest[1] + 1
-        last: Head | None = None
-        act_of, not_here, version = _ACTS.get, _NOT_HERE, VERSION
-        for item in heads[start:] if start else heads:
-            if item.seq != seq or item.sid != sid or item.v != version:
+        last: Talk | None = None
+        handler_of = TALK_HANDLERS.get
+        for line in talk:
+            if line.seq != seq or line.sid != sid:
                 break
-            act = act_of(item.type, not_here)
-            if act is not None:
-                if act is not_here:
-                    break
-                decode, handle = act
-                try:
-                    event = decode(item.data)
-                except UNREADABLE:
-                    break
-                handle(state, item, event)
+            handle = handler_of(type(line))
+            if handle is not None:
+                handle(state, line, line.data)
             seq += 1
-            last = item
+            last = line
+        count = seq - first
         if last is not None:
             newest[1], session.last = last.seq, last.ts
-            session.events += seq - first
-            state.events += seq - first
-            state.lines += seq - first
-        return start + seq - first
+            session.events += count
+            state.events += count
+            state.lines += count
+        return count
 
     def _take(self, item: Line | Malformed | None) -> None:
         self.state.lines += 1

@@ -62,7 +62,7 @@ from holdfast.core.state import (
 )
 
 E = TypeVar("E", bound=Event)
-Handler = Callable[[RunState, Any, Any], None]  # a whole `Line` only for those that `fold` gives one
+Handler = Callable[[RunState, Any, Any], None]  # of a line of talk (`core.talk`) there is the head alone
 HANDLERS: dict[str, Handler] = {}
 
 

@@ -18,6 +18,7 @@ SALVAGE = "refs/holdfast/salvage/"
 _MAIN = "main"
 _SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[.](?=[A-Za-z0-9_-]))*")
 _LONGEST = 60
+_MADE = re.compile(r".*-[0-9a-f]{12}")
 
 
 class Place(NamedTuple):
@@ -49,6 +50,11 @@ def place_of(run_id: str, task: str | None = None) -> Place:
     return Place(run_id, _MAIN if task is None else _leaf(task), task)
 
 
+def refs_of(run_id: str) -> tuple[str, ...]:
+    """The prefixes under which everything of a run is."""
+    return f"refs/heads/{BRANCHES}{run_id}", f"{SNAPSHOTS}{run_id}", f"{SALVAGE}{run_id}"
+
+
 def run_of_branch(branch: str) -> str | None:
     """The run that a branch belongs to by its name; None when it is none of ours."""
     run_id, slash, leaf = branch.removeprefix(BRANCHES).partition("/")
@@ -58,6 +64,6 @@ def run_of_branch(branch: str) -> str | None:
 def _leaf(task: str) -> str:
     """The task's id, where it can be a folder and a branch everywhere; else one like it that is its own."""
     fits = _SAFE.fullmatch(task) is not None and len(task) <= _LONGEST
-    if fits and task != _MAIN and not task.endswith(".lock"):
+    if fits and task != _MAIN and not task.endswith(".lock") and _MADE.fullmatch(task) is None:
         return task
-    return f"{slug_of(task)}-{hashlib.sha256(task.encode(errors='surrogatepass')).hexdigest()[:6]}"
+    return f"{slug_of(task)}-{hashlib.sha256(task.encode(errors='surrogatepass')).hexdigest()[:12]}"

@@ -35,9 +35,11 @@ async def changes_of(
     `since` and `until` are commits, branches, or names of snapshots.
     """
     view = await view_run(home, run_id)
-    repository = repository_of(view.state.run, run_id)
+    repository = repository_of(view.state.run, run_id, view.folder)
     place = place_of(run_id, task)
     known = view.state.branches.get(place.branch)
+    if known is None and task is None:
+        raise NothingToDo(f"run {run_id} was cut off before it had a branch; there is nothing to compare")
     if known is None:
         tasks = [branch.task for branch in view.state.branches.values() if branch.task is not None]
         there = f"its tasks with branches are {', '.join(tasks)}" if tasks else "none of its tasks has one"
@@ -45,6 +47,8 @@ async def changes_of(
     worktree = Worktree(repository, os.path.join(view.folder, place.folder), place.branch)
     old = await _named(repository, place.snapshots, since) if since else known.base
     new = await _named(repository, place.snapshots, until) if until else await _present(worktree)
+    if new is None and known.target is not None:
+        raise NothingToDo(f"task {task} was merged and its branch is gone; `holdfast diff {run_id}` has its work")
     if old is None or new is None:
         raise NothingToDo(f"{place.branch} is gone, and so is its worktree; `holdfast salvage ls` shows what was saved")
     return await compared(repository, old, new)

@@ -17,11 +17,11 @@ from holdfast.engine.places import is_owned
 from holdfast.engine.reconciling import observe, reconciled
 from holdfast.engine.service import RunView, view_run
 from holdfast.engine.workspace import opened
-from holdfast.git.locks import stale_locks
+from holdfast.git.locks import folders_of, remove_stale, stale_locks
 from holdfast.git.process import Git
 from holdfast.git.repository import Repository, WorktreeFact
 from holdfast.git.worktree import Worktree, forget_worktree
-from holdfast.leaf.errors import BadInput, HoldfastError
+from holdfast.leaf.errors import Denied, HoldfastError
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder, trash_folder
 from holdfast.store.run import open_run
@@ -42,7 +42,10 @@ class Ailment(NamedTuple):
 
 async def diagnose(home: str, repositories: list[str]) -> list[Ailment]:
     """Everything in this home, and in these repositories beside those of its runs."""
-    ailments = [*await _git_itself(), *_trash(home)]
+    ailments = _trash(home)
+    if shutil.which("git") is None:
+        return [*ailments, Ailment("git", "is not installed; Holdfast works on git repositories")]
+    ailments += await _git_itself()
     known = dict.fromkeys(repositories)
     for run_id in run_ids(home):
         try:
@@ -50,19 +53,24 @@ async def diagnose(home: str, repositories: list[str]) -> list[Ailment]:
         except (HoldfastError, OSError) as error:
             ailments.append(Ailment(run_id, f"cannot be read: {error}; `holdfast verify {run_id}` tells more"))
             continue
-        ailments += await _run(home, view, repositories)
+        ailments += await _looked_into(run_id, _run(home, view, repositories))
         if view.state.run is not None and view.state.run.repo is not None and os.path.isdir(view.state.run.repo):
             known[view.state.run.repo] = None
     for common_dir in known:
-        ailments += await _repository(home, Repository(common_dir))
+        ailments += await _looked_into(common_dir, _repository(home, Repository(common_dir)))
     return ailments
 
 
-async def _git_itself() -> list[Ailment]:
+async def _looked_into(subject: str, look: Awaitable[list[Ailment]]) -> list[Ailment]:
+    """What is found; where it cannot be looked into, that alone: one patient does not keep the others waiting."""
     try:
-        said = (await Git(os.sep).ask("version")).text
-    except BadInput:
-        return [Ailment("git", "is not installed; Holdfast works on git repositories")]
+        return await look
+    except HoldfastError as error:
+        return [Ailment(subject, f"cannot be looked into: {error}")]
+
+
+async def _git_itself() -> list[Ailment]:
+    said = (await Git(os.sep).ask("version")).text
     version = tuple(map(int, re.findall(r"\d+", said)[:2]))
     if version >= _OLDEST_GIT:
         return []
@@ -82,7 +90,7 @@ def _trash(home: str) -> list[Ailment]:
 
 async def _run(home: str, view: RunView, elsewhere: list[str]) -> list[Ailment]:
     state, run_id = view.state, view.run_id
-    if state.run is None or state.run.repo is None or is_owned(home, run_id):
+    if state.run is None or state.run.repo is None or state.run.archived or is_owned(home, run_id):
         return []
     if not os.path.isdir(state.run.repo):
         return [await _lost_repository(home, view, elsewhere)]
@@ -91,30 +99,41 @@ async def _run(home: str, view: RunView, elsewhere: list[str]) -> list[Ailment]:
         ailments.append(
             Ailment(run_id, f"was interrupted, its owner is dead; `holdfast resume {run_id}` goes on with it")
         )
-    if state.run.archived:
-        return ailments
     repository = Repository(state.run.repo)
     ailments += [
         Ailment(
             run_id,
             f"{effect.kind} may or may not have happened: {effect.reason or 'it was cut off'}",
-            _settling(home, run_id),
+            _asking(home, run_id, effect_id),
         )
-        for effect in state.effects.values()
+        for effect_id, effect in state.effects.items()
     ]
     moved = await _moved_worktrees(repository, view)
     ailments += moved
     if not moved:
         findings = reconcile(run_id, state.branches, await observe(repository, run_id, view.folder))
-        ailments += [_ailment(home, run_id, finding) for finding in findings if finding.remedy not in _NOTHING_WRONG]
+        repair = _reconciling(home, run_id)
+        ailments += [_ailment(run_id, finding, repair) for finding in findings if finding.remedy not in _NOTHING_WRONG]
     return ailments
 
 
-def _ailment(home: str, run_id: str, finding: Finding) -> Ailment:
-    return Ailment(run_id, finding.told, None if finding.remedy is Remedy.WARN else _settling(home, run_id))
+def _ailment(run_id: str, finding: Finding, repair: Repair) -> Ailment:
+    return Ailment(run_id, finding.told, None if finding.remedy is Remedy.WARN else repair)
 
 
-def _settling(home: str, run_id: str) -> Repair:
+def _asking(home: str, run_id: str, effect: str) -> Repair:
+    """Settle what was left open; it may be that this effect cannot be settled."""
+
+    async def ask() -> None:
+        async with opened(home, run_id, "doctor") as workspace:
+            left = workspace.hands.run.state.effects.get(effect)
+        if left is not None:
+            raise HoldfastError(left.reason or "it still cannot be told")
+
+    return ask
+
+
+def _reconciling(home: str, run_id: str) -> Repair:
     async def settle() -> None:
         async with opened(home, run_id, "doctor") as workspace:
             await reconciled(workspace)
@@ -133,9 +152,9 @@ async def _lost_repository(home: str, view: RunView, elsewhere: list[str]) -> Ai
 
     async def follow() -> None:
         async with open_run(FileStore(home), run_id) as run:
+            await _repair_links(Repository(found[0]), run_folder(home, run_id))  # cut off here, it is found again
             await run.begin(SessionStart(command="doctor", pid=os.getpid()), RunMoved(repo=found[0]))
             await run.append(SessionEnd(reason="all_done"))
-        await _repair_links(Repository(found[0]), run_folder(home, run_id))
 
     return Ailment(run_id, f"works on {was}, which is now {found[0]}", follow)
 
@@ -164,14 +183,15 @@ async def _repair_links(repository: Repository, folder: str) -> None:
 
 async def _repository(home: str, repository: Repository) -> list[Ailment]:
     return [
-        *(_stale_lock(lock) for lock in stale_locks(repository.common_dir)),
+        *(_stale_lock(repository, lock) for lock in stale_locks(repository.common_dir)),
         *await _orphans(home, repository),
     ]
 
 
-def _stale_lock(lock: str) -> Ailment:
+def _stale_lock(repository: Repository, lock: str) -> Ailment:
     async def remove() -> None:
-        os.unlink(lock)
+        if not remove_stale(lock, *folders_of(repository.common_dir)):
+            raise Denied(f"git is at work in {repository.common_dir} ({lock} is held); wait for it, or end it")
 
     return Ailment(lock, "was left by a git that is dead, and stops every other; nobody holds it", remove)
 
@@ -180,7 +200,7 @@ async def _orphans(home: str, repository: Repository) -> list[Ailment]:
     """Branches and worktrees by our names, of runs that are not in this home."""
     strangers = [fact for fact in await repository.worktrees() if _is_a_strangers(home, fact.branch)]
     ailments = [_orphan_worktree(repository, fact) for fact in strangers]
-    in_use = {fact.branch for fact in strangers}
+    in_use = {fact.branch for fact in strangers if os.path.exists(fact.path) or fact.locked is not None}
     for ref, commit in (await repository.refs(f"refs/heads/{BRANCHES}")).items():
         branch = ref.removeprefix("refs/heads/")
         if _is_a_strangers(home, branch) and branch not in in_use:
@@ -195,12 +215,14 @@ def _is_a_strangers(home: str, branch: str | None) -> bool:
 
 def _orphan_worktree(repository: Repository, fact: WorktreeFact) -> Ailment:
     async def forget() -> None:
-        await forget_worktree(Worktree(repository, fact.path, fact.branch or ""))
+        forget_worktree(Worktree(repository, fact.path, fact.branch or ""))
 
     if os.path.exists(fact.path):
         return Ailment(
             fact.path, f"is a worktree on {fact.branch}, of a run that is not in this home; it is left alone"
         )
+    if fact.locked is not None:
+        return Ailment(fact.path, f"is not there, and locked ({fact.locked or 'no reason given'}); it is left alone")
     return Ailment(fact.path, f"is gone, and git still has an entry for it, on {fact.branch}", forget)
 
 

@@ -7,6 +7,7 @@ for a person to look at.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
 from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState
-from holdfast.core.workspace import place_of
+from holdfast.core.workspace import place_of, refs_of
 from holdfast.git.effects import (
     EFFECTS,
     DeleteBranch,
@@ -27,11 +28,15 @@ from holdfast.git.effects import (
     RestoreBranch,
     Site,
 )
+from holdfast.git.locks import clear_ref_locks, clear_shared_locks
+from holdfast.git.process import GitKilled
 from holdfast.git.repository import Repository
-from holdfast.leaf.errors import Denied, HoldfastError
+from holdfast.leaf.errors import Denied, HoldfastError, TimedOut
 from holdfast.leaf.ids import new_effect_id
-from holdfast.leaf.process import RUN_MARK, end, lineage, marked
+from holdfast.leaf.process import RUN_MARK, ProcessIdentity, end, holding, lineage, marked
 from holdfast.store.run import OwnedRun
+
+TETHER = "tether"  # in the run's folder: the file that its processes hold open
 
 
 class Settled(NamedTuple):
@@ -57,13 +62,17 @@ class Hands:
     async def perform(self, effect: GitEffect, *, task: str | None = None) -> Mapping[str, Any]:
         """Do it once, whatever happens: returns its result, or raises after the log says what became of it."""
         effect_id = new_effect_id()
-        arguments = msgspec.to_builtins(effect)
+        arguments = _writable(msgspec.to_builtins(effect))
         await self.run.append(EffectIntended(effect=effect_id, kind=effect.kind, task=task, arguments=arguments))
         site = self.site(effect_id)
         try:
+            effect.unlock(site)
             result = await effect.perform(site)
         except HoldfastError as error:
             probe = await _probed(effect, site)
+            if isinstance(error, GitKilled | TimedOut) and probe.happened is not Happened.UNKNOWN:
+                with suppress(HoldfastError):  # the first error is the one to tell
+                    await effect.mend(site)  # the crash of a git is as any other
             await self._record(effect, effect_id, probe, reason=str(error))
             if probe.happened is Happened.YES:  # what failed came after it
                 return probe.result
@@ -73,13 +82,27 @@ class Hands:
 
     async def settle(self) -> list[Settled]:
         """Ask the world about every effect without an outcome, and write down what it says."""
-        fence(self.run_id)
+        fence(self.run_id, self.repository.tether)
+        self._unlock()
         return [await self._settle(effect_id, left) for effect_id, left in list(self.run.state.effects.items())]
 
+    def _unlock(self) -> None:
+        """Whoever worked for the run is dead, and their git with them: its locks would stop those who come now."""
+        clear_ref_locks(self.repository.common_dir, *refs_of(self.run_id))
+        clear_shared_locks(self.repository.common_dir)
+        for branch in self.run.state.branches.values():
+            with suppress(Denied):  # no worktree, or one in which the user is at work: whoever needs it will be told
+                self.site("").worktree(place_of(self.run_id, branch.task)).clear_locks()
+
     async def _settle(self, effect_id: str, left: Effect) -> Settled:
-        effect, site = _understood(left), self.site(effect_id)
-        probe = await _probed(effect, site)
-        salvaged = await effect.mend(site) if effect is not None and probe.happened is not Happened.UNKNOWN else None
+        effect, salvaged = _understood(left), None
+        probe = await _probed(effect, self.site(effect_id))
+        if effect is not None and probe.happened is not Happened.UNKNOWN:
+            try:
+                effect.unlock(self.site(effect_id))
+                salvaged = await effect.mend(self.site(effect_id))
+            except HoldfastError as error:  # somebody is in the way: it stays open, and is asked again
+                probe = Probe(Happened.UNKNOWN, reason=str(error))
         if probe.happened is not Happened.UNKNOWN or (left.status, left.reason) != (EffectStatus.UNKNOWN, probe.reason):
             reason = f"it was cut off; what it had begun is kept as {salvaged}" if salvaged else "it was cut off"
             await self._record(effect, effect_id, probe, by="probe", reason=reason)
@@ -96,13 +119,19 @@ class Hands:
         return Site(self.run_id, effect_id, self.repository, self.folder)
 
 
-def fence(run_id: str) -> None:
+def fence(run_id: str, tether: str | None = None) -> None:
     """Nothing that an earlier session of this run started may still be writing when this one begins."""
     ours = lineage()  # Holdfast may itself have been called by an agent of the run
-    left = end(process for process in marked(RUN_MARK, run_id) if process.pid not in ours)
+    left: list[ProcessIdentity] = []
+    while not left and (found := {process for process in _of(run_id, tether) if process.pid not in ours}):
+        left = end(found)  # and look again: one of them may have started another meanwhile
     if left:
         pids = ", ".join(str(process.pid) for process in left)
         raise Denied(f"processes of an earlier session of {run_id} will not die (pid {pids}); end them, then resume")
+
+
+def _of(run_id: str, tether: str | None) -> list[ProcessIdentity]:
+    return marked(RUN_MARK, run_id) + (holding(tether) if tether is not None else [])
 
 
 def _understood(left: Effect) -> GitEffect | None:
@@ -125,11 +154,23 @@ async def _probed(effect: GitEffect | None, site: Site) -> Probe:
 def _outcome(effect_id: str, probe: Probe, *, by: str = "run", reason: str = "") -> Event:
     match probe.happened:
         case Happened.YES:
-            return EffectHappened(effect=effect_id, settled_by=by, result=dict(probe.result))
+            return EffectHappened(effect=effect_id, settled_by=by, result=_writable(dict(probe.result)))
         case Happened.NO:
-            return EffectDidNotHappen(effect=effect_id, settled_by=by, reason=reason or None)
+            return EffectDidNotHappen(effect=effect_id, settled_by=by, reason=_writable(reason) or None)
         case Happened.UNKNOWN:
-            return EffectUnknown(effect=effect_id, reason=probe.reason)
+            return EffectUnknown(effect=effect_id, reason=_writable(probe.reason))
+
+
+def _writable(value: Any) -> Any:
+    """The same, as the log can hold it: a file's name may be bytes that are no text."""
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case dict():
+            return {key: _writable(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_writable(each) for each in value]
+    return value
 
 
 def _consequences(state: RunState, run_id: str, effect: GitEffect | None) -> list[Event]:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from holdfast.engine.workspace import Workspace, opened
 from holdfast.git.effects import Happened, MergeInto, OpenPullRequest, Push
-from holdfast.git.remote import can_open_pull_requests, choose_remote, compare_link, default_branch
+from holdfast.git.remote import can_open_pull_requests, choose_remote, compare_link, default_branch, web_repository
 from holdfast.git.worktree import NotOurWorktree, status_of
 from holdfast.leaf.errors import BadInput
 
@@ -41,13 +41,13 @@ async def merge_run(home: str, run_id: str, into: str | None = None) -> Publishe
     async with opened(home, run_id, "merge") as workspace:
         repository, branch = workspace.repository, workspace.place().branch
         commit = await workspace.tip()
-        target = into or (workspace.info.base or "")
-        at = await repository.commit_of(f"refs/heads/{target}") if target else None
+        target = into if into is not None else workspace.info.base or ""
+        at = await repository.branch(target)
+        if at is None and into is not None:
+            raise BadInput(f"there is no branch {target!r} to merge into; make it with git branch, or name another")
         if at is None:
             raise BadInput(
-                f"there is no branch {target!r} to merge into; make it with git branch, or name another"
-                if into
-                else f"run {run_id} did not begin from a branch; name one to merge into with --into"
+                f"run {run_id} began from {target!r}, which is no branch (any more); name one to merge into with --into"
             )
         if await repository.is_ancestor(commit, at):
             return Published(branch, target, at, already=True, uncommitted=await _uncommitted(workspace))
@@ -74,7 +74,8 @@ async def request_pull(home: str, run_id: str, remote: str | None, wish: Wish) -
         goal = workspace.info.goal
         title = wish.title or (goal.strip().splitlines() or [pushed.branch])[0]
         body = wish.body if wish.body is not None else goal
-        effect = OpenPullRequest(base=base, title=title, body=body, draft=wish.draft)
+        repo = await web_repository(repository, remote)
+        effect = OpenPullRequest(repo=repo, base=base, title=title, body=body, draft=wish.draft)
         url = (await workspace.hands.perform(effect))["url"]
         return Requested(url, opened=True, pushed=pushed)
 

@@ -3,7 +3,7 @@
 import os
 
 from holdfast.core.reconciliation import BranchSeen, Finding, Observed, Remedy, WorktreeSeen, reconcile
-from holdfast.core.workspace import BRANCHES, place_of
+from holdfast.core.workspace import BRANCHES, Place, place_of
 from holdfast.engine.workspace import Workspace
 from holdfast.git.effects import DeleteBranch, RestoreBranch
 from holdfast.git.repository import Repository
@@ -31,8 +31,8 @@ async def _worktrees(repository: Repository, run_id: str, folder: str) -> dict[s
     for path in sorted({*ours, *_folders(home)}):
         fact = ours.get(path)
         found[path] = _seen(repository, run_id, home, path)
-        if found[path] == WorktreeSeen() and fact is not None and fact.branch is None:
-            found[path] = WorktreeSeen(problem=f"{path} is on no branch")
+        if found[path] == WorktreeSeen() and fact is not None and fact.branch != _place(run_id, path).branch:
+            found[path] = WorktreeSeen(problem=f"{path} is on {fact.branch or 'no branch'}")
     return found
 
 
@@ -43,9 +43,12 @@ def _folders(home: str) -> list[str]:
     return [*(["workspace"] if os.path.isdir(os.path.join(home, "workspace")) else []), *(f"tasks/{x}" for x in leaves)]
 
 
+def _place(run_id: str, path: str) -> Place:
+    return place_of(run_id, os.path.basename(path) if path != "workspace" else None)
+
+
 def _seen(repository: Repository, run_id: str, home: str, path: str) -> WorktreeSeen:
-    place = place_of(run_id, os.path.basename(path) if path != "workspace" else None)
-    worktree = Worktree(repository, os.path.join(home, path), place.branch)
+    worktree = Worktree(repository, os.path.join(home, path), _place(run_id, path).branch)
     if not os.path.isdir(worktree.path):
         return WorktreeSeen(present=False)
     try:

@@ -7,13 +7,13 @@ import os
 from typing import NamedTuple
 
 from holdfast.core.events.session import RunArchived
-from holdfast.core.state import RunInfo
+from holdfast.core.state import BranchStatus, RunInfo
 from holdfast.core.workspace import SNAPSHOTS, place_of
 from holdfast.engine.reconciling import observe
 from holdfast.engine.service import view_run
 from holdfast.engine.workspace import Workspace, opened, repository_of
 from holdfast.git.effects import DeleteBranch, DropRefs
-from holdfast.leaf.errors import NothingToDo
+from holdfast.leaf.errors import Denied, NothingToDo, Owned
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 
@@ -27,11 +27,13 @@ class Estate(NamedTuple):
 
 
 async def estate_of(home: str, run_id: str) -> Estate | None:
-    """What `reset` would take away; None for a run that works on no repository."""
+    """What `reset` would take away; None for a run that works on no repository (any more)."""
     view = await view_run(home, run_id)
-    if view.state.run is None or view.state.run.repo is None:
+    if view.holder is not None:
+        raise Owned(f"run {run_id} is owned by pid {view.holder.pid} since {view.holder.since}; end that process first")
+    if not _has_repository(view.state.run, run_id, view.folder):
         return None
-    repository = repository_of(view.state.run, run_id)
+    repository = repository_of(view.state.run, run_id, view.folder)
     observed = await observe(repository, run_id, view.folder)
     unmerged = 0
     if observed.branches:
@@ -55,25 +57,35 @@ async def reset(home: str, run_id: str) -> list[str]:
     """Take everything of the run away, in the repository and at home. Returns the refs of what was saved."""
     view = await view_run(home, run_id)
     salvaged: list[str] = []
-    if _has_ground(view.state.run, run_folder(home, run_id)):
+    if _has_repository(view.state.run, run_id, run_folder(home, run_id)):
         async with opened(home, run_id, "reset") as workspace:
             salvaged = await _clear(workspace)
     await FileStore(home).discard(run_id)
     return salvaged
 
 
-def _has_ground(info: RunInfo | None, folder: str) -> bool:
-    """True when there may be something of the run in a repository, or of a repository in the run's folder."""
+def _has_repository(info: RunInfo | None, run_id: str, folder: str) -> bool:
+    """True when there may be something of the run in a repository. `Denied` when its work could not be saved there."""
     if info is None or info.repo is None:
         return False
+    if os.path.isdir(info.repo):
+        return True
     worktrees = (os.path.join(folder, "workspace"), os.path.join(folder, "tasks"))
-    return os.path.isdir(info.repo) or any(map(os.path.isdir, worktrees))
+    left = [path for path in worktrees if os.path.isdir(path)]
+    if left:
+        raise Denied(
+            f"the repository of run {run_id} is not at {info.repo} any more, so what stands in {' and '.join(left)} "
+            "cannot be saved; if it was moved: holdfast doctor --repo NEW-PLACE --fix; if it is gone, move away "
+            "what you need from there, delete the rest, and reset again"
+        )
+    return False
 
 
 async def _clear(workspace: Workspace) -> list[str]:
     hands, run_id = workspace.hands, workspace.run_id
     main = place_of(run_id).branch
     observed = await observe(workspace.repository, run_id, hands.folder)
+    lost = await _last_snapshots(workspace)
     salvaged = [
         await workspace.remove(os.path.basename(folder) if folder != place_of(run_id).folder else None)
         for folder in observed.worktrees
@@ -82,5 +94,16 @@ async def _clear(workspace: Workspace) -> list[str]:
         into = main if name != main and main in observed.branches else None
         effect = DeleteBranch(branch=name, commit=seen.commit, merged_into=into)
         salvaged.append((await hands.perform(effect)).get("salvaged"))
-    await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/"))
-    return [ref for ref in salvaged if ref is not None]
+    dropped = await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/", keep=tuple(lost)))
+    return [*(ref for ref in salvaged if ref is not None), *dropped.get("salvaged", ())]
+
+
+async def _last_snapshots(workspace: Workspace) -> list[str]:
+    """The newest snapshot of each worktree that somebody deleted: it may be the only copy of what stood there."""
+    found = []
+    for branch in workspace.hands.run.state.branches.values():
+        place = workspace.place(branch.task)
+        if branch.status is BranchStatus.IN_PROGRESS and not os.path.exists(workspace.worktree(branch.task).path):
+            taken = await workspace.repository.described(f"{place.snapshots}/")
+            found += [max(taken, key=lambda ref: ref.when).commit] if taken else []
+    return found

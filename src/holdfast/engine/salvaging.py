@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
 from typing import NamedTuple
 
 from holdfast.core.workspace import SALVAGE
@@ -37,7 +39,7 @@ async def salvaged_in(repositories: Iterable[str], run: str | None = None) -> li
             Salvaged(ref.name.removeprefix(SALVAGE), common_dir, ref.commit, ref.when, ref.subject)
             for ref in await Repository(common_dir).described(SALVAGE)
         ]
-    found.sort(key=lambda salvaged: salvaged.when, reverse=True)
+    found.sort(key=lambda salvaged: datetime.fromisoformat(salvaged.when), reverse=True)
     return [salvaged for salvaged in found if run is None or salvaged.run.startswith(run)]
 
 
@@ -52,6 +54,9 @@ async def find_salvaged(repositories: Iterable[str], name: str) -> Salvaged:
     ):
         if len(matches) == 1:
             return matches[0]
+        if matches and len({one.name for one in matches}) == 1:
+            places = ", ".join(one.repo for one in matches)
+            raise BadInput(f"{matches[0].name} is in several repositories ({places}); name one with --repo")
         if matches:
             listed = ", ".join(one.name for one in matches[:8])
             raise BadInput(f"{name!r} could be any of {listed}; type more of the one you mean")
@@ -74,12 +79,15 @@ async def restore_salvaged(salvaged: Salvaged, branch: str | None = None) -> str
     return name
 
 
-async def repositories_of(runs: Iterable[str | None], *folders: str) -> list[str]:
-    """The repositories of runs, and those that folders belong to; what is not there (any more) is passed over."""
+async def repositories_of(runs: Iterable[str | None], named: Iterable[str], here: str | None = None) -> list[str]:
+    """The repositories of runs, those that were named, and the one that a folder may be in.
+
+    A run's that is not there any more is passed over; one that was named must be there.
+    """
     found = {repo: None for repo in runs if repo is not None and os.path.isdir(repo)}
-    for folder in folders:
-        try:
-            found[(await find_repository(folder)).common_dir] = None
-        except HoldfastError:
-            continue
+    for folder in named:
+        found[(await find_repository(folder)).common_dir] = None
+    if here is not None:
+        with suppress(HoldfastError):
+            found[(await find_repository(here)).common_dir] = None
     return list(found)

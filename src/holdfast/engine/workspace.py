@@ -8,7 +8,7 @@ from typing import NamedTuple
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.state import BranchStatus, RunInfo
 from holdfast.core.workspace import Place, place_of
-from holdfast.engine.effects import Hands, Settled
+from holdfast.engine.effects import TETHER, Hands, Settled
 from holdfast.git.effects import (
     BringConflicts,
     CommitTask,
@@ -32,7 +32,10 @@ from holdfast.store.run import open_run
 
 
 class Merge(NamedTuple):
-    """A task's branch went into the run's at `commit`; or it could not, and its worktree holds the conflicts."""
+    """A task's branch went into the run's at `commit`; or it could not, and its worktree holds the conflicts.
+
+    With neither, all of them are resolved there, and not committed yet.
+    """
 
     task: str
     commit: str | None
@@ -84,7 +87,7 @@ class Workspace:
         """
         known = self.hands.run.state.branches.get(self.place(task).branch)
         going_on = known.base if known is not None and known.status is BranchStatus.IN_PROGRESS else None
-        start = base or going_on or await self.tip()
+        start = base or going_on or await self._start(task)
         await self.hands.perform(MakeWorktree(task=task, base=start), task=task)
         return self.worktree(task)
 
@@ -119,11 +122,13 @@ class Workspace:
             ours = await self.tip()
         found = await self.hands.perform(BringConflicts(task=task, commit=ours), task=task)
         conflicts = tuple(found["conflicts"])
-        return Merge(task, None, conflicts) if conflicts else await self._merge(task)
+        committed = not conflicts and await self.tip(task) != commit
+        return await self._merge(task) if committed else Merge(task, None, conflicts)
 
     async def snapshot(self, task: str | None, name: str) -> str:
         """The worktree as it is, kept under a name. Returns the commit that holds it."""
-        effect = TakeSnapshot(task=task, name=slug_of(name))
+        ref = f"{self.place(task).snapshots}/{slug_of(name)}"
+        effect = TakeSnapshot(task=task, name=slug_of(name), replaces=await self.repository.commit_of(ref))
         commit: str = (await self.hands.perform(effect, task=task))["commit"]
         return commit
 
@@ -147,10 +152,21 @@ class Workspace:
             raise BadInput(f"run {self.run_id} has no branch {name} yet; open its worktree first")
         return found.base
 
+    async def _start(self, task: str | None) -> str:
+        info, main = self.hands.run.state.run, self.place().branch
+        begun = main in self.hands.run.state.branches or await self.repository.commit_of(f"refs/heads/{main}")
+        if task is None and not begun and info is not None and info.base is not None:
+            return (await self.repository.base(info.repo or "", info.base))[0]  # cut off before it had a branch
+        return await self.tip()
+
     async def tip(self, task: str | None = None) -> str:
         """The commit that a branch is at."""
         branch = self.place(task).branch
         commit = await self.repository.commit_of(f"refs/heads/{branch}")
+        if commit is None and self.info.archived:
+            raise NothingToDo(
+                f"run {self.run_id} is archived; `holdfast salvage ls {self.run_id}` has what was unmerged"
+            )
         if commit is None:
             raise Denied(f"the branch {branch} is not there any more; `git branch {branch} COMMIT` brings it back")
         return commit
@@ -159,7 +175,9 @@ class Workspace:
 async def create_run(home: str, new: NewRun) -> str:
     """A run with its branch and its worktree, at rest. Returns its id."""
     repository = await find_repository(new.repo)
-    base, name = await repository.base(new.base)
+    if not _is_text(repository.common_dir):
+        raise BadInput(f"the path {repository.common_dir!r} is not UTF-8, and a run's log is; move the repository")
+    base, name = await repository.base(new.repo, new.base)
     run_id = new_run_id(new.slug or new.goal)
     store = FileStore(home)
     await store.create(run_id)
@@ -173,10 +191,19 @@ async def create_run(home: str, new: NewRun) -> str:
             branch=place_of(run_id).branch,
         )
         await run.begin(SessionStart(command="plan", pid=os.getpid()), created)
-        marked = Repository(repository.common_dir, mark={RUN_MARK: run_id})
-        await Workspace(Hands(run, run_id, marked, run_folder(store.home, run_id))).open(base=base)
+        folder = run_folder(store.home, run_id)
+        marked = _marked(repository.common_dir, run_id, folder)
+        await Workspace(Hands(run, run_id, marked, folder)).open(base=base)
         await run.append(SessionEnd(reason="planned"))
     return run_id
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @asynccontextmanager
@@ -184,9 +211,10 @@ async def opened(home: str, run_id: str, command: str) -> AsyncIterator[Workspac
     """Own a run, settle what a crash left open, and work on its repository for one sitting."""
     store = FileStore(home)
     async with open_run(store, run_id) as run:
-        repository = repository_of(run.state.run, run_id)
+        folder = run_folder(store.home, run_id)
+        repository = repository_of(run.state.run, run_id, folder)
         await run.begin(SessionStart(command=command, pid=os.getpid()))
-        hands = Hands(run, run_id, repository, run_folder(store.home, run_id))
+        hands = Hands(run, run_id, repository, folder)
         try:
             yield Workspace(hands, await hands.settle())
         except HoldfastError as error:
@@ -195,7 +223,7 @@ async def opened(home: str, run_id: str, command: str) -> AsyncIterator[Workspac
         await run.append(SessionEnd(reason="all_done"))
 
 
-def repository_of(info: RunInfo | None, run_id: str) -> Repository:
+def repository_of(info: RunInfo | None, run_id: str, folder: str) -> Repository:
     if info is None or info.repo is None:
         raise NothingToDo(f"run {run_id} works on no repository")
     if not os.path.isdir(info.repo):
@@ -203,4 +231,8 @@ def repository_of(info: RunInfo | None, run_id: str) -> Repository:
             f"the repository of run {run_id} is not at {info.repo} any more; "
             "if it was moved, `holdfast doctor --repo NEW-PLACE --fix` finds it again"
         )
-    return Repository(info.repo, mark={RUN_MARK: run_id})
+    return _marked(info.repo, run_id, folder)
+
+
+def _marked(common_dir: str, run_id: str, folder: str) -> Repository:
+    return Repository(common_dir, mark={RUN_MARK: run_id}, tether=os.path.join(folder, TETHER))

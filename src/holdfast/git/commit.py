@@ -6,15 +6,17 @@ A commit can be found again by its effect's id, whatever happened to the process
 import os
 from typing import NamedTuple
 
-from holdfast.git.process import Git, GitFailed
+from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.snapshot import nested_repositories
 from holdfast.git.worktree import Status, Worktree, status_of
-from holdfast.leaf.errors import HoldfastError
+from holdfast.leaf.errors import Denied, HoldfastError
 
 RUN, TASK, EFFECT = "Holdfast-Run", "Holdfast-Task", "Holdfast-Effect"
 FAILED = "FAILED"
 
 _HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit")
+_REFUSED = 1  # git's exit code after a hook said no; its own errors give another
+_LAST = ("log", "--max-count=1", "--no-show-signature")
 _FALLBACK_IDENTITY = ("-c", "user.name=Holdfast", "-c", "user.email=holdfast@localhost")
 
 
@@ -34,6 +36,16 @@ class Unresolved(HoldfastError):
         self.paths = paths
 
 
+def one_line(text: str) -> str:
+    """As a subject or a trailer can carry it, whatever is in it."""
+    return " ".join(_plain(text).split())
+
+
+def _plain(text: str) -> str:
+    """Without what git takes in no message: a NUL, half of a character."""
+    return text.replace("\0", " ").encode(errors="backslashreplace").decode()
+
+
 class Signature(NamedTuple):
     """What the trailers of a commit say."""
 
@@ -43,7 +55,7 @@ class Signature(NamedTuple):
 
     def trailers(self) -> str:
         named = {RUN: self.run, TASK: self.task, EFFECT: self.effect}
-        return "\n".join(f"{name}: {' '.join(value.split())}" for name, value in named.items() if value is not None)
+        return "\n".join(f"{name}: {one_line(value)}" for name, value in named.items() if value is not None)
 
 
 class Ground(NamedTuple):
@@ -63,18 +75,20 @@ async def commit_all(
     what must be kept.
     """
     own = await worktree.must_be_on_branch()
+    if await worktree.repository.commit_of(f"refs/heads/{worktree.branch}") is None:
+        raise Denied(f"the branch {worktree.branch} is gone; `holdfast doctor --fix` makes it again")
     done = await find_commit(worktree, ground.base, signature.effect)
     if done is not None:
         return done
     merging = os.path.exists(os.path.join(own, "MERGE_HEAD"))
-    status = await _everything_staged(worktree)
+    status = await _everything_staged(worktree, merging=merging)
     squashed = not merging and await _go_back_to(worktree, ground)
     if not squashed and not merging and not any(change.staged for change in status.changes):
         return None
-    text = f"{message.strip()}\n\n{signature.trailers()}"
-    options = ["--quiet", "--allow-empty", "--cleanup=whitespace", f"--message={text}"]
+    text = f"{_plain(message).strip()}\n\n{signature.trailers()}"
+    options = ["--quiet", "--allow-empty", "--cleanup=whitespace", "--file=-", *([] if checked else ["--no-verify"])]
     try:
-        await worktree.git.do(*await identity(worktree.git), "commit", *options, *([] if checked else ["--no-verify"]))
+        await worktree.git.do(*await identity(worktree.git), "commit", *options, given=text.encode())
     except GitFailed as error:
         if checked and await is_a_hooks_doing(worktree, error):
             raise HookRefused(error.said) from None
@@ -82,23 +96,41 @@ async def commit_all(
     return (await worktree.git.ask("rev-parse", "HEAD")).text
 
 
-async def _everything_staged(worktree: Worktree) -> Status:
+async def _everything_staged(worktree: Worktree, *, merging: bool) -> Status:
     """Stage all that is not ignored. Refuses while a conflict is not resolved: staging it would call it so."""
     status = await status_of(worktree)
-    await _must_be_resolved(worktree, status.unmerged)
+    await _must_be_resolved(worktree, status.unmerged + (await _said_to_be_resolved(worktree) if merging else []))
     nested = [f":(exclude,top,literal){path}" for path in nested_repositories(status)]
-    await worktree.git.do("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--", ":/", *nested)
+    await worktree.git.do("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--sparse", "--", ":/", *nested)
     return await status_of(worktree)
 
 
-async def _must_be_resolved(worktree: Worktree, unmerged: list[str]) -> None:
-    if unmerged:
-        marked = await worktree.git.run(
-            "diff", "--check", "HEAD", "--", *(f":(top,literal){path}" for path in unmerged)
-        )
-        named = {line.partition(":")[0] for line in marked.lines if "leftover conflict marker" in line}
-        if named:
-            raise Unresolved([path for path in unmerged if path in named] or sorted(named))
+async def _said_to_be_resolved(worktree: Worktree) -> list[str]:
+    """The conflicts that somebody staged, as an agent does that stages all it sees."""
+    answer = await worktree.git.ask("ls-files", "--resolve-undo", "-z")
+    return list(dict.fromkeys(entry.partition("\t")[2] for entry in answer.fields()))
+
+
+async def _must_be_resolved(worktree: Worktree, paths: list[str]) -> None:
+    marked = [path for path in paths if _has_markers(os.path.join(worktree.path, path))]
+    left = [path for path in marked if await _has_new_markers(worktree, path)]
+    if left:
+        raise Unresolved(left)
+
+
+def _has_markers(path: str) -> bool:
+    """Both ends of a conflict: a line of `=======` alone is a heading in many a text."""
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return False
+    return all(any(line.startswith(end) for line in lines) for end in (b"<<<<<<<", b">>>>>>>"))
+
+
+async def _has_new_markers(worktree: Worktree, path: str) -> bool:
+    answer = await worktree.git.run("diff", "--check", "HEAD", "--", f":(top,literal){path}")
+    return any(line.endswith("leftover conflict marker") for line in answer.lines)
 
 
 async def _go_back_to(worktree: Worktree, ground: Ground) -> bool:
@@ -124,22 +156,21 @@ async def find_commit(worktree: Worktree, base: str, effect: str) -> str | None:
     """The newest commit on the worktree's branch, after `base`, that carries this effect's id (or such a pattern)."""
     pattern = f"^{EFFECT}: {effect}$"
     answer = await worktree.repository.git.ask(
-        "log", "--max-count=1", "--format=%H", f"--grep={pattern}", f"refs/heads/{worktree.branch}", f"^{base}", "--"
+        *_LAST, "--format=%H", "--basic-regexp", f"--grep={pattern}", f"refs/heads/{worktree.branch}", f"^{base}", "--"
     )
     return answer.text or None
 
 
 async def keep_failed(worktree: Worktree, ground: Ground, reason: str, signature: Signature) -> str | None:
     """The partial work of a failed task, as a placeholder commit."""
-    subject = f"{FAILED} ({' '.join(reason.split())}): task {signature.task}"
+    subject = f"{FAILED} ({one_line(reason)}): task {one_line(str(signature.task))}"
     return await commit_all(worktree, ground, subject, signature, checked=False)
 
 
 async def placeholder_of(worktree: Worktree, base: str, task: str) -> str | None:
     """The placeholder that the branch ends with, if it does: the last commit, of this task, that says FAILED."""
     answer = await worktree.repository.git.ask(
-        "log",
-        "--max-count=1",
+        *_LAST,
         f"--format=%H%x00%s%x00%(trailers:key={TASK},valueonly,separator=%x2C)",
         f"refs/heads/{worktree.branch}",
         f"^{base}",
@@ -148,7 +179,7 @@ async def placeholder_of(worktree: Worktree, base: str, task: str) -> str | None
     if not answer.text:
         return None
     oid, subject, named = answer.text.split("\0")
-    return oid if subject.startswith(f"{FAILED} (") and named == " ".join(task.split()) else None
+    return oid if subject.startswith(f"{FAILED} (") and named == one_line(task) else None
 
 
 async def unwind_failed(worktree: Worktree, ground: Ground, task: str) -> str | None:
@@ -171,7 +202,7 @@ async def identity(git: Git) -> tuple[str, ...]:
 
 
 async def is_a_hooks_doing(worktree: Worktree, error: GitFailed) -> bool:
-    if "gpg failed to sign" in error.said or error.said.startswith("fatal:"):
+    if isinstance(error, GitKilled) or error.code != _REFUSED:
         return False
     folder = (await worktree.git.ask("rev-parse", "--path-format=absolute", "--git-path", "hooks")).text
     return any(os.access(os.path.join(folder, hook), os.X_OK) for hook in _HOOKS)

@@ -9,24 +9,37 @@ away what a cut-off attempt left half done, after saving it; only to be called w
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from holdfast.core.workspace import BRANCHES, SALVAGE, Place, place_of
-from holdfast.git.commit import Ground, Signature, commit_all, find_commit, keep_failed, placeholder_of, unwind_failed
-from holdfast.git.merge import bring_conflicts, merge_into, merge_task
+from holdfast.core.workspace import BRANCHES, SALVAGE, Place, place_of, refs_of
+from holdfast.git.commit import (
+    Ground,
+    Signature,
+    commit_all,
+    find_commit,
+    keep_failed,
+    one_line,
+    placeholder_of,
+    unwind_failed,
+)
+from holdfast.git.locks import clear_lock, clear_packed_refs_locks, clear_ref_locks, clear_shared_locks, folders_of
+from holdfast.git.merge import bring_conflicts, forget_concluded_merge, merge_into, merge_task
 from holdfast.git.process import Git, GitFailed
-from holdfast.git.remote import Request, find_pull_request, open_pull_request, push, pushed
+from holdfast.git.remote import Request, fetch, find_pull_request, folder_of, open_pull_request, push, pushed
 from holdfast.git.repository import ABSENT, Repository
-from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
+from holdfast.git.snapshot import is_restored, restore_snapshot, save, save_entries, take_snapshot
 from holdfast.git.worktree import (
     NotOurWorktree,
     Worktree,
     add_worktree,
     clear_half_made,
+    entries_of,
     forget_worktree,
+    is_half_made,
     is_made,
     status_of,
     unpushed_submodules,
@@ -35,7 +48,7 @@ from holdfast.leaf.errors import Denied
 
 Result = dict[str, Any]
 
-TRASH = "trash"  # in the run's folder: what was saved and is being deleted
+TRASH = "trash-"  # in the run's folder: what was saved and is being deleted
 
 
 class Site(NamedTuple):
@@ -79,6 +92,10 @@ class GitEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: ClassVar[str]
 
+    def unlock(self, site: Site) -> None:
+        """Take away the locks that a dead git left where this takes place; `Denied` when one is at work there."""
+        clear_shared_locks(site.repository.common_dir, *refs_of(site.run_id))
+
     async def perform(self, site: Site) -> Result:
         raise NotImplementedError
 
@@ -102,17 +119,27 @@ class InWorktree(GitEffect, frozen=True, kw_only=True):
         return site.worktree(self.place(site))
 
     def ground(self, site: Site, base: str) -> Ground:
-        return Ground(base, f"{self.place(site).snapshots}/taken-back/{site.effect}")
+        return Ground(base, f"{self.place(site).snapshots}/taken_back/{site.effect}")
 
     def signature(self, site: Site) -> Signature:
         return Signature(site.run_id, site.effect, self.task)
 
     async def mend(self, site: Site) -> str | None:
-        try:
-            self.worktree(site).clear_locks()
-        except NotOurWorktree:
-            return None  # whoever wants to work there will be told
+        place, worktree = self.place(site), self.worktree(site)
+        clear_ref_locks(site.repository.common_dir, place.snapshots, place.salvage)
+        with suppress(NotOurWorktree):  # whoever wants to work there will be told
+            worktree.clear_locks()
+            await forget_concluded_merge(worktree)
         return None
+
+    def works_in(self, site: Site) -> Worktree:
+        """Whose index and HEAD this needs."""
+        return self.worktree(site)
+
+    def unlock(self, site: Site) -> None:
+        super().unlock(site)
+        with suppress(NotOurWorktree):  # whoever wants to work there will be told
+            self.works_in(site).clear_locks()
 
 
 class MakeWorktree(InWorktree, frozen=True, kw_only=True):
@@ -120,15 +147,19 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
     base: str
 
     async def perform(self, site: Site) -> Result:
-        await add_worktree(self.worktree(site), self.base)
-        return {}
+        worktree, saved = self.worktree(site), None
+        if not os.path.lexists(worktree.path) and not is_half_made(worktree):
+            saved = await save_entries(worktree, f"{self.place(site).salvage}/{site.effect}")
+        await add_worktree(worktree, self.base)
+        return {"salvaged": saved} if saved is not None else {}
 
     async def probe(self, site: Site) -> Probe:
         return yes() if await is_made(self.worktree(site)) else no()
 
     async def mend(self, site: Site) -> str | None:
+        clear_ref_locks(site.repository.common_dir, f"refs/heads/{self.place(site).branch}")
         if not await is_made(self.worktree(site)):
-            await clear_half_made(self.worktree(site))
+            clear_half_made(self.worktree(site))
         return None
 
 
@@ -141,35 +172,37 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
     kind: ClassVar[str] = "worktree.remove"
 
     async def perform(self, site: Site) -> Result:
-        worktree = self.worktree(site)
-        saved = None
-        if os.path.lexists(worktree.path):
+        worktree, ref = self.worktree(site), f"{self.place(site).salvage}/{site.effect}"
+        if not os.path.lexists(worktree.path):
+            saved = await save_entries(worktree, ref)
+        else:
             unpushed = await unpushed_submodules(worktree)
             if unpushed:
                 raise Denied(
                     f"{worktree.path} holds submodules with commits of their own ({', '.join(unpushed)}); "
                     "push them, and try again"
                 )
-            worktree.clear_locks()
             message = f"What stood in {self.place(site).folder} when it was removed"
-            saved = await save(worktree, f"{self.place(site).salvage}/{site.effect}", message)
-            os.makedirs(self._trash(site), exist_ok=True)
-            os.rename(worktree.path, os.path.join(self._trash(site), site.effect))
-        await forget_worktree(worktree)
-        shutil.rmtree(self._trash(site), ignore_errors=True)
+            saved = await save(worktree, ref, message)
+            os.rename(worktree.path, self._trash(site))
+        try:
+            forget_worktree(worktree)
+        finally:
+            shutil.rmtree(self._trash(site), ignore_errors=True)
         return {"salvaged": saved} if saved is not None else {}
 
     async def probe(self, site: Site) -> Probe:
         worktree = self.worktree(site)
-        gone = not os.path.lexists(worktree.path) and await site.repository.worktree_at(worktree.path) is None
+        gone = not os.path.lexists(worktree.path) and not entries_of(worktree)
         return yes(**await _salvaged(site, self.place(site).salvage)) if gone else no()
 
     async def mend(self, site: Site) -> str | None:
+        await super().mend(site)
         shutil.rmtree(self._trash(site), ignore_errors=True)
         return (await _salvaged(site, self.place(site).salvage)).get("salvaged")
 
     def _trash(self, site: Site) -> str:
-        return os.path.join(site.folder, TRASH)
+        return os.path.join(site.folder, f"{TRASH}{site.effect}")
 
 
 class DeleteBranch(GitEffect, frozen=True, kw_only=True):
@@ -191,6 +224,9 @@ class DeleteBranch(GitEffect, frozen=True, kw_only=True):
             return {}
         if at != self.commit:
             raise Denied(f"{self.branch} has moved on to {at[:12]} meanwhile; it was left as it is")
+        for worktree in await repository.worktrees():
+            if worktree.branch == self.branch and worktree.prunable is None:
+                raise Denied(f"{self.branch} is checked out in {worktree.path}; switch that to another branch first")
         into = self.merged_into
         merged = into is not None and await repository.is_ancestor(at, into)
         kept = (
@@ -204,6 +240,11 @@ class DeleteBranch(GitEffect, frozen=True, kw_only=True):
     async def probe(self, site: Site) -> Probe:
         at = await site.repository.commit_of(f"refs/heads/{self.branch}")
         return yes(**await _salvaged(site, self._salvage)) if at is None else no()
+
+    async def mend(self, site: Site) -> str | None:
+        clear_ref_locks(site.repository.common_dir, f"refs/heads/{self.branch}", self._salvage)
+        await clear_packed_refs_locks(site.repository.common_dir)
+        return (await _salvaged(site, self._salvage)).get("salvaged")
 
     @property
     def _salvage(self) -> str:
@@ -229,18 +270,29 @@ class RestoreBranch(InWorktree, frozen=True, kw_only=True):
 
 
 class DropRefs(GitEffect, frozen=True, kw_only=True):
-    """Delete every ref under one of our own prefixes."""
+    """Delete every ref under one of our own prefixes; `keep` are commits to save first, if nothing else has them."""
 
     kind: ClassVar[str] = "refs.drop"
     prefix: str
+    keep: tuple[str, ...] = ()
 
     async def perform(self, site: Site) -> Result:
+        kept = [
+            await site.repository.keep(f"{SALVAGE}{site.run_id}/snapshots/{site.effect}", commit)
+            for commit in self.keep
+            if not await site.repository.is_elsewhere(commit)
+        ]
         for name, oid in (await site.repository.refs(self.prefix)).items():
             await site.repository.delete_ref(name, oid)
-        return {}
+        return {"salvaged": kept} if kept else {}
 
     async def probe(self, site: Site) -> Probe:
         return no() if await site.repository.refs(self.prefix) else yes()
+
+    async def mend(self, site: Site) -> str | None:
+        clear_ref_locks(site.repository.common_dir, self.prefix.rstrip("/"))
+        await clear_packed_refs_locks(site.repository.common_dir)
+        return None
 
 
 class CommitTask(InWorktree, frozen=True, kw_only=True):
@@ -285,7 +337,8 @@ class UnwindFailed(InWorktree, frozen=True, kw_only=True):
 
     async def probe(self, site: Site) -> Probe:
         there = await placeholder_of(self.worktree(site), self.base, self.task)
-        return yes(unwound=None) if there is None else no()
+        kept = await site.repository.commit_of(self.ground(site, self.base).taken_back)
+        return yes(unwound=kept) if there is None or kept not in (None, there) else no()
 
 
 class MergeTask(InWorktree, frozen=True, kw_only=True):
@@ -296,15 +349,15 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
     base: str
     commit: str
 
-    def into(self, site: Site) -> Worktree:
+    def works_in(self, site: Site) -> Worktree:
         return site.worktree(place_of(site.run_id))
 
     async def perform(self, site: Site) -> Result:
         branch, signature = self.place(site).branch, self.signature(site)
-        return {"commit": await merge_task(self.into(site), branch, self.commit, signature)}
+        return {"commit": await merge_task(self.works_in(site), branch, self.commit, signature)}
 
     async def probe(self, site: Site) -> Probe:
-        into = self.into(site)
+        into = self.works_in(site)
         ours = await site.repository.commit_of(f"refs/heads/{into.branch}")
         if ours is None:
             return unknown(f"the branch {into.branch} is gone")
@@ -315,19 +368,21 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
 
     async def mend(self, site: Site) -> str | None:
         """Back to the commit that the branch is at: in this tree nobody works, it only takes merges."""
-        into = self.into(site)
+        into = self.works_in(site)
         try:
             await into.must_be_on_branch()
         except NotOurWorktree:
             return None  # whoever wants to merge there will be told
+        salvage = place_of(site.run_id).salvage
+        clear_ref_locks(site.repository.common_dir, salvage)
         into.clear_locks()
-        if (await status_of(into)).clean:
-            return None
-        ref = f"{place_of(site.run_id).salvage}/{site.effect}"
-        saved = await save(into, ref, f"What a cut-off merge of task {self.task} left")
-        await into.git.do("reset", "--quiet", "--hard", "HEAD")
-        await into.git.do("clean", "-d", "--force", "--quiet")
-        return saved
+        if not (await status_of(into)).clean:
+            message = f"What a cut-off merge of task {one_line(self.task)} left"
+            await save(into, f"{salvage}/{site.effect}", message)
+            await into.git.do("reset", "--quiet", "--hard", "HEAD")
+            await into.git.do("clean", "-d", "--force", "--quiet")
+        await forget_concluded_merge(into)
+        return (await _salvaged(site, salvage)).get("salvaged")
 
 
 class BringConflicts(InWorktree, frozen=True, kw_only=True):
@@ -341,24 +396,48 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
         found = await self.probe(site)
         if found.happened is Happened.YES:
             return dict(found.result)
-        run_branch = place_of(site.run_id).branch
-        return {"conflicts": list(await bring_conflicts(self.worktree(site), run_branch, self.commit))}
+        worktree, run_branch = self.worktree(site), place_of(site.run_id).branch
+        if (await status_of(worktree)).unmerged or await self._merging(worktree) is not None:
+            raise Denied(f"{worktree.path} is in the middle of another merge; commit it or take it back, and try again")
+        await take_snapshot(worktree, self._before(site), f"Before the merge of {run_branch}")
+        return {"conflicts": list(await bring_conflicts(worktree, run_branch, self.commit))}
 
     async def probe(self, site: Site) -> Probe:
         worktree = self.worktree(site)
         worktree.must_be_ours()
-        merging = await worktree.git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD")
-        if merging.text == self.commit:
+        if await self._merging(worktree) == self.commit:
             return yes(conflicts=(await status_of(worktree)).unmerged)
         merged = await site.repository.is_ancestor(self.commit, f"refs/heads/{worktree.branch}")
         return yes(conflicts=[]) if merged else no()
 
+    async def mend(self, site: Site) -> str | None:
+        """Back to what stood there before: git writes the files first, and only then that it is merging."""
+        await super().mend(site)
+        worktree, salvage = self.worktree(site), self.place(site).salvage
+        before = await site.repository.commit_of(self._before(site))
+        with suppress(NotOurWorktree):
+            await worktree.must_be_on_branch()
+            if before is not None and (await self.probe(site)).happened is Happened.NO:
+                if not await is_restored(worktree, before):
+                    await save(worktree, f"{salvage}/{site.effect}", "What a cut-off merge left")
+                    await restore_snapshot(worktree, before)
+                await forget_concluded_merge(worktree)
+        return (await _salvaged(site, salvage)).get("salvaged")
+
+    async def _merging(self, worktree: Worktree) -> str | None:
+        answer = await worktree.git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD")
+        return answer.text if answer.code == 0 else None
+
+    def _before(self, site: Site) -> str:
+        return f"{self.place(site).snapshots}/before/{site.effect}"
+
 
 class TakeSnapshot(InWorktree, frozen=True, kw_only=True):
-    """The worktree as it is, under a name that is used once."""
+    """The worktree as it is, under a name; `replaces` is what the name stood for before."""
 
     kind: ClassVar[str] = "snapshot.take"
     name: str
+    replaces: str | None = None
 
     async def perform(self, site: Site) -> Result:
         snapshot = await take_snapshot(self.worktree(site), self._ref(site), f"Snapshot {self.name}")
@@ -366,7 +445,7 @@ class TakeSnapshot(InWorktree, frozen=True, kw_only=True):
 
     async def probe(self, site: Site) -> Probe:
         oid = await site.repository.commit_of(self._ref(site))
-        return yes(commit=oid) if oid is not None else no()
+        return yes(commit=oid) if oid not in (None, self.replaces) else no()
 
     def _ref(self, site: Site) -> str:
         return f"{self.place(site).snapshots}/{self.name}"
@@ -392,7 +471,6 @@ class RestoreSnapshot(InWorktree, frozen=True, kw_only=True):
         return yes(**await _salvaged(site, self.place(site).salvage)) if done else no()
 
     async def mend(self, site: Site) -> str | None:
-        await super().mend(site)
         return (await _salvaged(site, self.place(site).salvage)).get("salvaged")
 
 
@@ -402,6 +480,10 @@ class MergeInto(GitEffect, frozen=True, kw_only=True):
     kind: ClassVar[str] = "merge.into"
     target: str
     commit: str
+
+    def unlock(self, site: Site) -> None:
+        super().unlock(site)
+        clear_shared_locks(site.repository.common_dir, f"refs/heads/{self.target}")
 
     async def perform(self, site: Site) -> Result:
         branch, signature = place_of(site.run_id).branch, Signature(site.run_id, site.effect)
@@ -413,6 +495,11 @@ class MergeInto(GitEffect, frozen=True, kw_only=True):
             return unknown(f"the branch {self.target} is gone")
         return yes(commit=at) if await site.repository.is_ancestor(self.commit, at) else no()
 
+    async def mend(self, site: Site) -> str | None:
+        common_dir = site.repository.common_dir
+        await clear_lock(os.path.join(common_dir, "refs", "heads", f"{self.target}.lock"), *folders_of(common_dir))
+        return None
+
 
 class Push(InWorktree, frozen=True, kw_only=True):
     """Bring `commit` of the run's branch to the branch of the same name on a remote; never by force.
@@ -423,6 +510,11 @@ class Push(InWorktree, frozen=True, kw_only=True):
     kind: ClassVar[str] = "push"
     remote: str
     commit: str
+
+    def unlock(self, site: Site) -> None:
+        super().unlock(site)
+        tracking = f"refs/remotes/{self.remote}/{self.place(site).branch}"
+        clear_shared_locks(site.repository.common_dir, tracking)
 
     async def perform(self, site: Site) -> Result:
         await push(self._git(site), self.remote, self.place(site).branch, self.commit)
@@ -437,10 +529,20 @@ class Push(InWorktree, frozen=True, kw_only=True):
         if at is None:
             return no()
         try:
-            there = at == self.commit or await site.repository.is_ancestor(self.commit, at)
+            if await site.repository.commit_of(at) is None:
+                await fetch(site.repository, self.remote, branch)
+            there = await site.repository.is_ancestor(self.commit, at)
         except GitFailed:
             return unknown(f"{self.remote} has {branch} at {at[:12]}, which is not known here")
         return yes(commit=at) if there else no()
+
+    async def mend(self, site: Site) -> str | None:
+        branch = self.place(site).branch
+        clear_ref_locks(site.repository.common_dir, f"refs/remotes/{self.remote}/{branch}")
+        there = await folder_of(site.repository, self.remote)
+        if there is not None:  # on this machine: what received it there was one of ours, and was ended with us
+            clear_ref_locks(there, f"refs/heads/{branch}")
+        return None
 
     def _git(self, site: Site) -> Git:
         worktree = self.worktree(site)
@@ -455,20 +557,21 @@ class OpenPullRequest(GitEffect, frozen=True, kw_only=True):
     """Ask for the branch to be merged, once: whoever finds a request from that branch opens no other."""
 
     kind: ClassVar[str] = "pull_request"
+    repo: str | None = None
     base: str
     title: str
     body: str = ""
     draft: bool = False
 
     async def perform(self, site: Site) -> Result:
-        request = Request(place_of(site.run_id).branch, self.base, self.title, self.body, self.draft)
+        request = Request(self.repo, place_of(site.run_id).branch, self.base, self.title, self.body, self.draft)
         return {"url": await open_pull_request(site.repository, request)}
 
     async def probe(self, site: Site) -> Probe:
         if shutil.which("gh") is None:
             return unknown("gh is not here to ask")
         try:
-            url = await find_pull_request(site.repository, place_of(site.run_id).branch)
+            url = await find_pull_request(site.repository, self.repo, place_of(site.run_id).branch)
         except GitFailed as error:
             return unknown(str(error))
         return yes(url=url) if url is not None else no()

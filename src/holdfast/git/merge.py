@@ -4,13 +4,17 @@ A task's branch into the run's is made in the run's worktree, by `git merge`, wi
 into one of the user's is made without any worktree: their checkout is theirs.
 """
 
-from holdfast.git.commit import HookRefused, Signature, identity, is_a_hooks_doing
-from holdfast.git.process import GitFailed
+import os
+
+from holdfast.git.commit import HookRefused, Signature, identity, is_a_hooks_doing, one_line
+from holdfast.git.process import GitFailed, GitKilled
 from holdfast.git.repository import Repository
 from holdfast.git.worktree import Worktree, status_of
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError
 
 _NO_SUCH_OPTION = 129
+_NOTES = ("MERGE_HEAD", "MERGE_MODE", "MERGE_MSG")
+_OTHERS_NOTES = ("CHERRY_PICK_HEAD", "REVERT_HEAD")
 
 
 class Conflicts(HoldfastError):
@@ -34,15 +38,18 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
     await merged_tree(repository, run.branch, ours, task_branch, commit)
     if not (await status_of(run)).clean:
         raise Denied(f"{run.path} has changes that are in no commit; commit or salvage them before a merge")
-    subject = f"Merge task {signature.task}" if signature.task else f"Merge {task_branch}"
+    subject = f"Merge task {one_line(signature.task)}" if signature.task else f"Merge {task_branch}"
     text = f"{subject}\n\n{signature.trailers()}"
     try:
         await run.git.do(
             *await identity(run.git), "merge", "--no-ff", "--no-edit", "--quiet", f"--message={text}", commit
         )
+    except GitKilled:
+        raise  # it may have stopped anywhere: whoever mends that finds out where
     except HoldfastError as error:
         run.clear_locks()
-        await run.git.do("reset", "--merge")  # the tree was clean: this only takes the attempt back
+        await run.git.do("reset", "--quiet", "--hard")  # the tree was clean: this only takes the attempt back
+        await run.git.do("clean", "-d", "--force", "--quiet")
         if isinstance(error, GitFailed) and await is_a_hooks_doing(run, error):
             raise HookRefused(error.said) from None
         raise
@@ -69,11 +76,34 @@ async def bring_conflicts(task: Worktree, run_branch: str, commit: str) -> tuple
     await task.must_be_on_branch()
     theirs = run_branch if await task.repository.commit_of(f"refs/heads/{run_branch}") == commit else commit
     merge = ("merge", "--no-ff", "--no-edit", "--quiet", f"--message=Merge {run_branch}", theirs)
-    answer = await task.git.run(*await identity(task.git), *merge)
-    unmerged = tuple((await status_of(task)).unmerged)
-    if answer.code and not unmerged:
-        raise GitFailed("merge", answer.code, answer.said or answer.text)
-    return unmerged
+    try:
+        await task.git.do("-c", "rerere.autoUpdate=false", *await identity(task.git), *merge)
+    except GitKilled:
+        raise
+    except GitFailed:
+        unmerged = tuple((await status_of(task)).unmerged)
+        if not unmerged:
+            raise
+        return unmerged
+    return ()
+
+
+async def forget_concluded_merge(worktree: Worktree) -> None:
+    """Take away the notes of a merge that is in the branch already, or never came to be: git was killed over them.
+
+    Left there, the next commit would be a merge once more.
+    """
+    own = worktree.must_be_ours()
+    notes = {name for name in _NOTES if os.path.exists(os.path.join(own, name))}
+    if not notes or any(os.path.exists(os.path.join(own, name)) for name in _OTHERS_NOTES):
+        return
+    if "MERGE_HEAD" in notes:
+        merging = await worktree.git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD")
+        if merging.code == 0 and not await worktree.repository.is_ancestor(
+            merging.text, f"refs/heads/{worktree.branch}"
+        ):
+            return
+    await worktree.git.do("merge", "--quit")
 
 
 async def merge_into(repository: Repository, target: str, branch: str, commit: str, signature: Signature) -> str:
@@ -90,6 +120,8 @@ async def merge_into(repository: Repository, target: str, branch: str, commit: s
                 f"{target} is checked out in {worktree.path}, which is yours; merge there: "
                 f"git -C {worktree.path} merge {branch}"
             )
+    if repository.is_being_rebased(target):
+        raise Denied(f"{target} is being rebased, by you; finish that first")
     if await repository.is_ancestor(ours, commit):
         merged = commit
     else:

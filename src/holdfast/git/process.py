@@ -2,15 +2,15 @@
 
 Output goes to memory files, not pipes: a hook that leaves something running in the background holds a pipe open,
 and whoever reads it would wait for that. The user's config, hooks and signing are as they are for the user. What
-is taken away is what would make git look elsewhere (`GIT_DIR` and its like, inherited when Holdfast itself is
-called from a hook) or ask a question that nobody answers.
+is taken away is what would make git look elsewhere or read our words in another way (`GIT_DIR` and its like,
+inherited when Holdfast itself is called from a hook), or ask a question that nobody answers.
 """
 
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
@@ -19,6 +19,7 @@ QUICK = 60.0  # seconds: looking, and small changes
 LONG = 1800.0  # seconds: what may run the user's hooks, check out a large tree, or use the network
 
 _DURABLE = ("-c", "core.fsync=committed", "-c", "core.fsyncMethod=fsync")
+_ALONE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")  # nothing in the background, to be cut off with us
 _MISLEADING = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -30,6 +31,16 @@ _MISLEADING = (
     "GIT_PREFIX",
     "GIT_CEILING_DIRECTORIES",
     "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_GRAFT_FILE",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_QUARANTINE_PATH",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
 )
 _STEADY = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -48,6 +59,10 @@ class GitFailed(HoldfastError):
         super().__init__(f"`{program} {command}` failed: {' '.join(said.split()) or f'exit code {code}'}")
         self.code = code
         self.said = said
+
+
+class GitKilled(GitFailed):
+    """Git was killed in the middle: what it had begun is there, and its locks."""
 
 
 class Answer(NamedTuple):
@@ -69,11 +84,23 @@ class Answer(NamedTuple):
 
 
 class Git:
-    """Git at one place. `mark` is what its processes can be found again by, after our own death."""
+    """Git at one place. `mark` and `tether` are what its processes can be found again by, after our own death.
 
-    def __init__(self, place: str, *, mark: Mapping[str, str] | None = None, inside: bool = False) -> None:
+    The mark is in their environment; the tether is a file that they hold open. For a process has its environment only
+    once it runs its program, and we may die just before.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        *,
+        mark: Mapping[str, str] | None = None,
+        tether: str | None = None,
+        inside: bool = False,
+    ) -> None:
         """`inside` keeps it from looking for a repository in the folders above."""
         self.place = place
+        self.tether = tether
         self.environment = {
             **{name: value for name, value in os.environ.items() if name not in _MISLEADING},
             **_STEADY,
@@ -86,55 +113,97 @@ class Git:
         """A look that takes no lock and changes nothing. Raises `GitFailed` when git does."""
         return _must_succeed(arguments, await self.run(*arguments, limit=limit, more={"GIT_OPTIONAL_LOCKS": "0"}))
 
-    async def do(self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None) -> Answer:
-        """A change. Raises `GitFailed` when git does."""
-        return _must_succeed(arguments, await self.run(*_DURABLE, *arguments, limit=limit, more=more))
+    async def do(
+        self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
+    ) -> Answer:
+        """A change. Raises `GitFailed` when git does. `given` is what it can read from its input."""
+        answer = await self.run(*_DURABLE, *_ALONE, *arguments, limit=limit, more=more, given=given)
+        return _must_succeed(arguments, answer)
 
-    async def run(self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None) -> Answer:
-        """Whatever it answers, with its exit code."""
+    async def run(
+        self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
+    ) -> Answer:
+        """Whatever it answers, with its exit code. Raises `GitFailed` only when it was killed before it did."""
         environment = {**self.environment, **(more or {})}
-        return await run_program("git", *arguments, place=self.place, environment=environment, limit=limit)
+        at = Spot(self.place, environment, self.tether)
+        return await run_program("git", *arguments, at=at, limit=limit, given=given)
 
 
-async def run_program(*command: str, place: str, environment: Mapping[str, str], limit: float = LONG) -> Answer:
-    with _memory() as out, _memory() as said:
+class Spot(NamedTuple):
+    """Where a program runs, and what it has from us."""
+
+    folder: str
+    environment: Mapping[str, str]
+    tether: str | None = None
+
+
+async def run_program(*command: str, at: Spot, limit: float = LONG, given: bytes = b"") -> Answer:
+    with _memory() as out, _memory() as said, _memory(given) as read, _held(at.tether) as held:
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
-                cwd=place,
-                env=environment,
-                stdin=asyncio.subprocess.DEVNULL,
+                cwd=at.folder,
+                env=at.environment,
+                stdin=read,
                 stdout=out,
                 stderr=said,
                 start_new_session=True,
+                pass_fds=held,
             )
         except FileNotFoundError:
-            missing = command[0] if os.path.isdir(place) else place
-            raise BadInput(f"{missing} is not there; Holdfast works on git repositories") from None
+            if os.path.isdir(at.folder):
+                raise BadInput(f"{command[0]} is not there; install it, or set PATH so that it is found") from None
+            raise BadInput(f"{at.folder} is not there; Holdfast works on git repositories") from None
         except NotADirectoryError:
-            raise BadInput(f"{place} is not a folder; Holdfast works on git repositories") from None
+            raise BadInput(f"{at.folder} is not a folder; Holdfast works on git repositories") from None
+        except OSError as error:
+            raise HoldfastError(f"`{_words(command)[:200]}` could not be started: {error.strerror}") from None
         try:
             code = await asyncio.wait_for(process.wait(), limit)
         except TimeoutError:
             raise TimedOut(f"`{_words(command)}` took longer than {limit:.0f} s and was ended") from None
         finally:
-            if process.returncode is None:
+            if process.returncode is None or process.returncode < 0:
                 await _end(process)
+        if code < 0:  # no answer: never to be taken for a no
+            raise GitKilled(_words(command[1:]), code, f"it was ended by signal {-code}", program=command[0])
         return Answer(code, _content(out), _content(said).decode(errors="replace"))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Git and all that it started in its session."""
+    """Git, and all that it started in its session: with nobody to wait for them they would go on."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        with suppress(ProcessLookupError):
+            if os.getsid(pid) == process.pid:  # a shell's job has a group of its own
+                os.kill(pid, signal.SIGKILL)
     await asyncio.shield(process.wait())
 
 
+@contextmanager
+def _held(tether: str | None) -> Iterator[tuple[int, ...]]:
+    """The tether as a descriptor to be inherited."""
+    if tether is None:
+        yield ()
+        return
+    fd = os.open(tether, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600)
+    try:
+        yield (fd,)
+    finally:
+        os.close(fd)
+
+
 class _memory:  # noqa: N801 - used like a function
-    """A file in memory, for a process to write to."""
+    """A file in memory, for a process to write to, or to read from."""
+
+    def __init__(self, content: bytes = b"") -> None:
+        self._content = content
 
     def __enter__(self) -> int:
         self._fd = os.memfd_create("git")
+        if self._content:
+            os.pwrite(self._fd, self._content, 0)
         return self._fd
 
     def __exit__(self, *_: object) -> None:

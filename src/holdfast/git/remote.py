@@ -7,18 +7,20 @@ import shutil
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
-from holdfast.git.process import LONG, Answer, Git, GitFailed, run_program
+from holdfast.git.process import LONG, Answer, Git, GitFailed, Spot, run_program
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import BadInput, HoldfastError
 
 _WEB = re.compile(
-    r"^(?:ssh://|https?://|git://)?(?:[^@/]+@)?(?P<host>[^:/]+)(?::\d+(?=/))?[:/](?P<path>.+?)(?:\.git)?/?$"
+    r"(?:(?P<scheme>https?|ssh|git)://)?(?:[^@/]+@)?(?P<host>[^:/@]+)(?P<port>:\d+(?=/))?(?(scheme)/|:/?)"
+    r"(?P<path>.+?)(?:\.git)?/*"
 )
 
 
 class Request(NamedTuple):
-    """What to ask for."""
+    """What to ask for. `repo` is host/owner/name; without one, gh finds it out, where there is one remote."""
 
+    repo: str | None
     branch: str
     base: str
     title: str
@@ -50,6 +52,22 @@ async def pushed(repository: Repository, remote: str, branch: str) -> str | None
     return answer.text.partition("\t")[0] or None
 
 
+async def folder_of(repository: Repository, remote: str) -> str | None:
+    """The git directory of a remote that is a folder of this machine; None when it is anywhere else."""
+    answer = await repository.git.run("remote", "get-url", "--push", remote)
+    path = answer.text.removeprefix("file://")
+    if answer.code or not os.path.isabs(path):
+        return None
+    found = (folder for folder in (os.path.join(path, ".git"), path) if os.path.isdir(os.path.join(folder, "refs")))
+    return next(found, None)
+
+
+async def fetch(repository: Repository, remote: str, branch: str) -> None:
+    """The commits of a branch of the remote; no ref is made or moved for them."""
+    quietly = ("--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=")
+    await repository.git.do("fetch", *quietly, remote, f"refs/heads/{branch}")
+
+
 async def default_branch(repository: Repository, remote: str) -> str:
     """The branch that the remote's own HEAD is at."""
     answer = await repository.git.ask("ls-remote", "--symref", remote, "HEAD", limit=LONG)
@@ -66,9 +84,10 @@ def can_open_pull_requests(link: str) -> bool:
     return shutil.which("gh") is not None and ("github" in host or host == os.environ.get("GH_HOST"))
 
 
-async def find_pull_request(repository: Repository, branch: str) -> str | None:
+async def find_pull_request(repository: Repository, repo: str | None, branch: str) -> str | None:
     """The address of the pull request from this branch, whatever became of it; None when there is none."""
-    answer = await _gh(repository, "pr", "list", "--head", branch, "--state", "all", "--limit", "1", "--json", "url")
+    options = ["--head", branch, "--state", "all", "--limit", "1", "--json", "url", *_in(repo)]
+    answer = await _gh(repository, "pr", "list", *options)
     try:
         found = json.loads(answer.out or b"[]")
         return str(found[0]["url"]) if found else None
@@ -77,39 +96,54 @@ async def find_pull_request(repository: Repository, branch: str) -> str | None:
 
 
 async def open_pull_request(repository: Repository, request: Request) -> str:
-    found = await find_pull_request(repository, request.branch)
+    found = await find_pull_request(repository, request.repo, request.branch)
     if found is not None:
         return found
     options = ["--head", request.branch, "--base", request.base, "--title", request.title, "--body", request.body]
-    answer = await _gh(repository, "pr", "create", *options, *(["--draft"] if request.draft else []))
+    answer = await _gh(
+        repository, "pr", "create", *options, *(["--draft"] if request.draft else []), *_in(request.repo)
+    )
     return answer.lines[-1] if answer.lines else ""
+
+
+def _in(repo: str | None) -> list[str]:
+    return ["--repo", repo] if repo is not None else []
+
+
+async def web_repository(repository: Repository, remote: str) -> str:
+    """host/owner/name of a remote."""
+    match = await _web_address(repository, remote)
+    return f"{match['host']}/{match['path']}"
 
 
 async def compare_link(repository: Repository, remote: str, base: str, branch: str) -> str:
     """The page on which a person opens the pull request."""
-    host, path = await _web_place(repository, remote)
-    base, branch = quote(base), quote(branch)
+    match = await _web_address(repository, remote)
+    host, path, base, branch = match["host"], quote(match["path"], safe="/~%"), quote(base), quote(branch)
+    web = match["scheme"] in ("http", "https")  # the port of any other is not that of the pages
+    place = f"{match['scheme']}://{host}{match['port'] or ''}/{path}" if web else f"https://{host}/{path}"
     if "gitlab" in host:
         ask = f"merge_request%5Bsource_branch%5D={branch}&merge_request%5Btarget_branch%5D={base}"
-        return f"https://{host}/{path}/-/merge_requests/new?{ask}"
+        return f"{place}/-/merge_requests/new?{ask}"
     if "bitbucket" in host:
-        return f"https://{host}/{path}/pull-requests/new?source={branch}&dest={base}"
-    return f"https://{host}/{path}/compare/{base}...{branch}?expand=1"
+        return f"{place}/pull-requests/new?source={branch}&dest={base}"
+    return f"{place}/compare/{base}...{branch}?expand=1"
 
 
-async def _web_place(repository: Repository, remote: str) -> tuple[str, str]:
-    """The host and the path of a remote, as it is written or as git rewrites it (`url.<base>.insteadOf`)."""
+async def _web_address(repository: Repository, remote: str) -> re.Match[str]:
+    """Where a remote is, as git rewrites it (`url.<base>.insteadOf`), or as it is written."""
     rewritten = (await repository.git.ask("remote", "get-url", remote)).text
     written = (await repository.git.run("config", f"remote.{remote}.url")).text
     for url in (rewritten, written):
-        match = _WEB.match(url)
-        if match is not None and not os.path.isabs(url) and "." in match["host"].strip("."):
-            return match["host"], match["path"].strip("/")
+        match = _WEB.fullmatch(url)
+        if match is not None and "." in match["host"]:
+            return match
     raise BadInput(f"{remote} is {rewritten}, which is no web host: there is no pull request to open there")
 
 
 async def _gh(repository: Repository, *arguments: str) -> Answer:
-    answer = await run_program("gh", *arguments, place=repository.common_dir, environment=repository.git.environment)
+    at = Spot(repository.common_dir, repository.git.environment, repository.tether)
+    answer = await run_program("gh", *arguments, at=at)
     if answer.code:
         raise GitFailed(" ".join(arguments[:2]), answer.code, answer.said, program="gh")
     return answer

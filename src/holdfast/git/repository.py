@@ -1,5 +1,6 @@
 """Facts about a repository, observed and never assumed: what it is, its branches, its worktrees."""
 
+import glob
 import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -30,33 +31,37 @@ class RefFact(NamedTuple):
 class Repository:
     """A repository by its common directory, so that nothing depends on the user's checkout or touches it."""
 
-    def __init__(self, common_dir: str, *, mark: Mapping[str, str] | None = None) -> None:
+    def __init__(self, common_dir: str, *, mark: Mapping[str, str] | None = None, tether: str | None = None) -> None:
         self.common_dir = common_dir
         self.mark = dict(mark or {})
-        self.git = Git(common_dir, mark={**self.mark, "GIT_DIR": common_dir})
+        self.tether = tether
+        self.git = Git(common_dir, mark={**self.mark, "GIT_DIR": common_dir}, tether=tether)
 
-    async def head(self) -> str:
-        """The commit that the user's HEAD is at, on a branch or not."""
-        answer = await self.git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-        if answer.code:
-            raise BadInput(f"{self.common_dir} has no commit yet; make one first (git commit --allow-empty -m 'Begin')")
-        return answer.text
+    async def base(self, path: str, name: str | None = None) -> tuple[str, str]:
+        """The commit that a name stands for, and the branch of that name; the commit again when it is no branch.
 
-    async def base(self, name: str | None = None) -> tuple[str, str]:
-        """The commit that a branch or a name stands for, and the branch's name, or the commit again without one."""
-        if name is None:
-            on = await self.git.run("symbolic-ref", "--quiet", "--short", "HEAD")
-            head = await self.head()
-            return head, on.text or head
-        commit = await self.commit_of(name)
+        Without a name, what HEAD is at. `path` is where the user is: each of their worktrees has a HEAD of its own.
+        """
+        there = Git(path)
+        commit = await _commit_of(there, "HEAD" if name is None else name)
+        if commit is None and name is None:
+            raise BadInput(f"{path} has no commit yet; make one first (git commit --allow-empty -m 'Begin')")
         if commit is None:
             raise BadInput(f"there is no branch or commit {name!r} in {self.common_dir}")
-        return commit, name if await self.commit_of(f"refs/heads/{name}") is not None else commit
+        if name is None:
+            on = await there.run("symbolic-ref", "--quiet", "--short", "HEAD")
+            return commit, on.text or commit
+        ref = f"refs/heads/{name}"
+        return commit, name if ref in await self.refs(ref) else commit
 
     async def commit_of(self, name: str) -> str | None:
         """The commit that a name stands for; None when it stands for none."""
-        answer = await self.git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        return answer.text if answer.code == 0 else None
+        return await _commit_of(self.git, name)
+
+    async def branch(self, name: str) -> str | None:
+        """The commit that the branch by exactly this name is at; None when there is none, as by `main~1`."""
+        ref = f"refs/heads/{name}"
+        return await self.commit_of(ref) if (await self.git.run("check-ref-format", ref)).code == 0 else None
 
     async def refs(self, *prefixes: str) -> dict[str, str]:
         """Every ref under these prefixes, with the object it points to."""
@@ -90,11 +95,11 @@ class Repository:
     async def make_branch(self, name: str, commit: str) -> None:
         """A branch at this commit; harmless when it is there."""
         ref = f"refs/heads/{name}"
+        if (await self.git.run("check-ref-format", ref)).code:
+            raise BadInput(f"{name!r} cannot be the name of a branch; choose another")
         at = await self.commit_of(ref)
         if at not in (None, commit):
             raise BadInput(f"there is a branch {name} already, at {at[:12]}; choose another name")
-        if (await self.git.run("check-ref-format", ref)).code:
-            raise BadInput(f"{name!r} cannot be the name of a branch; choose another")
         if at is None:
             await self.set_ref(ref, commit, ABSENT)
 
@@ -111,6 +116,12 @@ class Repository:
     async def worktree_at(self, path: str) -> WorktreeFact | None:
         real = os.path.realpath(path)
         return next((tree for tree in await self.worktrees() if os.path.realpath(tree.path) == real), None)
+
+    def is_being_rebased(self, branch: str) -> bool:
+        """True while a rebase will set it in the end: meanwhile it is checked out nowhere, and still somebody's."""
+        own = [self.common_dir, *glob.glob(os.path.join(glob.escape(self.common_dir), "worktrees", "*"))]
+        names = [os.path.join(folder, kind, "head-name") for folder in own for kind in ("rebase-merge", "rebase-apply")]
+        return f"refs/heads/{branch}" in [_content(name) for name in names]
 
     async def set_ref(self, name: str, new: str, old: str | None = None) -> None:
         """Move a ref; with `old` only if it is still there, and with `old=ABSENT` only if it is new."""
@@ -146,6 +157,19 @@ async def find_repository(path: str, *, mark: Mapping[str, str] | None = None) -
     if answer.code:
         raise BadInput(f"{path} is not in a git repository ({' '.join(answer.said.split())}); make one with git init")
     return Repository(os.path.realpath(answer.text), mark=mark)
+
+
+async def _commit_of(git: Git, name: str) -> str | None:
+    answer = await git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    return answer.text if answer.code == 0 else None
+
+
+def _content(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            return os.fsdecode(file.read()).strip()
+    except OSError:
+        return None
 
 
 def _blocks(fields: list[str]) -> list[list[str]]:

@@ -16,15 +16,16 @@ from typing import NamedTuple
 from holdfast.git.locks import INDEX_COPY
 from holdfast.git.process import Git
 from holdfast.git.repository import Repository
-from holdfast.git.worktree import Status, Worktree, status_of
+from holdfast.git.worktree import Status, Worktree, entries_of, status_of
 from holdfast.leaf.errors import Denied
 
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "Holdfast",
     "GIT_AUTHOR_EMAIL": "snapshot@holdfast.localhost",
     "GIT_COMMITTER_NAME": "Holdfast",
-    "GIT_COMMITTER_EMAIL": "snapshot@holdfast.localhost",
+    "GIT_COMMITTER_EMAIL": "snapshot@holdfast.localhost",  # of no other commit: it tells a snapshot from a merge
 }
+_ADDING = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
 
 
 class Snapshot(NamedTuple):
@@ -58,7 +59,7 @@ async def capture(worktree: Worktree, message: str) -> Snapshot:
 
 async def _committed(git: Git, status: Status, staged: str | None, message: str, using: dict[str, str]) -> str:
     nested = [f":(exclude,top,literal){path}" for path in nested_repositories(status)]
-    await git.do("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--", ":/", *nested, more=using)
+    await git.do(*_ADDING, "add", "--all", "--sparse", "--", ":/", *nested, more=using)
     tree = (await git.do("write-tree", more=using)).text
     parents = [f"-p{parent}" for parent in (status.head, staged) if parent is not None]
     return (await git.do("commit-tree", *parents, "-m", message, tree, more=using)).text
@@ -84,38 +85,53 @@ async def restore_snapshot(worktree: Worktree, oid: str) -> None:
     What stands there now must have been saved before: this overwrites it. The branch stays where it is.
     """
     await worktree.must_be_on_branch()
-    parents = (await worktree.git.ask("rev-parse", f"{oid}^@")).lines
+    parents = await _parents_of_snapshot(worktree.git, oid)
     await worktree.git.do("read-tree", "--reset", "-u", f"{oid}^{{tree}}")
+    if parents:
+        await _write_outside_the_sparse_checkout(worktree, parents[0], oid)
     await worktree.git.do("clean", "-d", "--force", "--quiet")
-    staged = await _is_of_ours(worktree.repository, oid) and parents[1:]
-    await worktree.git.do("read-tree", "--reset", f"{staged[0] if staged else 'HEAD'}^{{tree}}")
+    await worktree.git.do("read-tree", "--reset", _index_of(parents))
     await worktree.git.run("update-index", "--refresh", "-q")
 
 
-async def _is_of_ours(repository: Repository, oid: str) -> bool:
-    """A merge commit has a second parent too; that of a snapshot is what was staged."""
-    answer = await repository.git.ask("show", "--no-patch", "--format=%ce", oid)
-    return answer.text == _IDENTITY["GIT_COMMITTER_EMAIL"]
+async def _parents_of_snapshot(git: Git, oid: str) -> list[str]:
+    """The commit it was taken at, and what was staged; none when it is another kind of commit."""
+    answer = await git.ask("show", "--no-patch", "--no-show-signature", "--format=%ce %P", oid)
+    email, *parents = answer.text.split(" ")
+    return parents if email == _IDENTITY["GIT_COMMITTER_EMAIL"] else []
+
+
+def _index_of(parents: list[str]) -> str:
+    """The tree of what was staged: HEAD's when nothing was."""
+    return f"{parents[1] if parents[1:] else 'HEAD'}^{{tree}}"
+
+
+async def _write_outside_the_sparse_checkout(worktree: Worktree, head: str, oid: str) -> None:
+    """A sparse checkout holds back all that lies outside of it: also what the snapshot had found there."""
+    if (await worktree.git.run("config", "--type=bool", "core.sparseCheckout")).text == "true":
+        names = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=d", head, oid)
+        found = (await worktree.git.ask(*names)).out
+        writing = ("checkout-index", "--force", "--ignore-skip-worktree-bits", "-z", "--stdin")
+        await worktree.git.do(*writing, given=found)
 
 
 async def flattened(repository: Repository, oid: str) -> str:
     """A snapshot as one commit on its HEAD, without what was staged; any other commit as it is."""
-    if not await _is_of_ours(repository, oid):
+    parents = await _parents_of_snapshot(repository.git, oid)
+    if not parents[1:]:
         return oid
-    about = (await repository.git.ask("show", "--no-patch", "--format=%cI%n%T%n%P%n%B", oid)).lines
-    when, tree, parents = about[:3]
-    if " " not in parents:
-        return oid
+    form = ("show", "--no-patch", "--no-show-signature", "--format=%cI%n%T%n%B", oid)
+    when, tree, *text = (await repository.git.ask(*form)).lines
     using = {**_IDENTITY, "GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
-    text = "\n".join(about[3:])
-    return (await repository.git.do("commit-tree", f"-p{parents.split()[0]}", f"-m{text}", tree, more=using)).text
+    return (await repository.git.do("commit-tree", f"-p{parents[0]}", f"-m{chr(10).join(text)}", tree, more=using)).text
 
 
 async def is_restored(worktree: Worktree, oid: str) -> bool:
-    """True when the files are those of the snapshot."""
-    now = await capture(worktree, "As it is now")
-    trees = await worktree.repository.git.ask("rev-parse", f"{now.oid}^{{tree}}", f"{oid}^{{tree}}")
-    return len(set(trees.lines)) == 1
+    """True when the files, and what is staged, are those of the snapshot."""
+    now = (await capture(worktree, "As it is now")).oid
+    indexes = [_index_of(await _parents_of_snapshot(worktree.git, each)) for each in (now, oid)]
+    trees = (await worktree.git.ask("rev-parse", f"{now}^{{tree}}", f"{oid}^{{tree}}", *indexes)).lines
+    return trees[0] == trees[1] and trees[2] == trees[3]
 
 
 async def save(worktree: Worktree, ref: str, message: str) -> str | None:
@@ -136,9 +152,35 @@ async def save(worktree: Worktree, ref: str, message: str) -> str | None:
     return await repository.keep(ref, snapshot.oid)
 
 
+async def save_entries(worktree: Worktree, ref: str) -> str | None:
+    """What git still has of a worktree whose folder is gone: the commit it was at, and what was staged.
+
+    The ref under which it was saved; None when its branch has it all.
+    """
+    saved = None
+    for entry in entries_of(worktree):
+        git = Git(entry, mark={**worktree.repository.mark, "GIT_DIR": entry})
+        head = (await git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")).text
+        oid = head and await _staged_in(git, head)
+        on_branch = await worktree.repository.commit_of(f"refs/heads/{worktree.branch}")
+        if oid and not (on_branch is not None and await worktree.repository.is_ancestor(oid, on_branch)):
+            saved = await worktree.repository.keep(ref, oid)
+    return saved
+
+
+async def _staged_in(git: Git, head: str) -> str:
+    """A commit of what is staged in an index without a folder; HEAD when that is all there is."""
+    staged = await git.run("write-tree") if os.path.exists(os.path.join(git.place, "index")) else None
+    if staged is None or staged.code or staged.text == (await git.ask("rev-parse", f"{head}^{{tree}}")).text:
+        return head
+    message = "What was staged in a worktree whose folder was deleted"
+    return (await git.do("commit-tree", f"-p{head}", "-m", message, staged.text, more=_IDENTITY)).text
+
+
 async def diff(repository: Repository, old: str, new: str, *options: str) -> bytes:
     """What changed between any two snapshots or commits."""
-    answer = await repository.git.ask("diff", "--no-ext-diff", *options, "--end-of-options", old, new, "--")
+    plain = ("--no-ext-diff", "--no-color", "--no-relative", "--src-prefix=a/", "--dst-prefix=b/")
+    answer = await repository.git.ask("diff", *plain, *options, "--end-of-options", old, new, "--")
     return answer.out
 
 

@@ -1,17 +1,23 @@
 """A worktree of ours: checked before every write, made, and taken away only after what is in it was saved."""
 
 import os
+import re
 import shutil
+from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.git.locks import clear_locks
-from holdfast.git.process import Git
+from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import Denied
+from holdfast.leaf.process import at_work_in
 
 _INITIALIZING = "initializing"  # the reason of git's own lock on a worktree that it has not finished
+_FOLDER = "gitdir"  # in git's entry of a worktree: the file that names its folder
 _REFTABLE = "refs/heads/.invalid"  # what HEAD says in a repository whose refs are not files
+_GITLINK = "160000 "  # the mode of an entry that is another repository's commit
 _FIELDS_BEFORE_PATH = {"1": 7, "2": 8, "u": 9}
+_NOTHING_INSIDE = ("", "..")  # the last two letters of git's four about a submodule: changed, untracked
 
 
 class NotOurWorktree(Denied):
@@ -29,7 +35,7 @@ class Worktree:
         self.repository = repository
         self.path = path
         self.branch = branch
-        self.git = Git(path, mark=repository.mark, inside=True)
+        self.git = Git(path, mark=repository.mark, tether=repository.tether, inside=True)
 
     def must_be_ours(self) -> str:
         """That this folder is a worktree of this repository, on whatever branch. Returns its own git directory.
@@ -40,13 +46,13 @@ class Worktree:
         own = _pointed_at(os.path.join(self.path, ".git"), "gitdir: ")
         if own is None:
             raise NotOurWorktree(
-                f"{self.path} is no worktree any more: it has no .git of its own; nothing was done there"
+                f"{self.path} is no worktree any more: it has no .git of its own; nothing was done there, move it away"
             )
         common = _pointed_at(os.path.join(own, "commondir"))
-        back = _pointed_at(os.path.join(own, "gitdir"))
-        if common is None or os.path.realpath(common) != self.repository.common_dir:
+        back = _pointed_at(os.path.join(own, _FOLDER))
+        if common is None or os.path.realpath(common) != os.path.realpath(self.repository.common_dir):
             raise NotOurWorktree(
-                f"{self.path} is not a worktree of {self.repository.common_dir}; nothing was done there"
+                f"{self.path} is not a worktree of {self.repository.common_dir}; nothing was done there, move it away"
             )
         if back is None or os.path.realpath(os.path.dirname(back)) != os.path.realpath(self.path):
             raise MovedWorktree(
@@ -82,8 +88,8 @@ class Worktree:
 
     def clear_locks(self) -> None:
         """Take away the lock files that a killed git left; `Denied` while one is at work here."""
-        refs = os.path.join(self.repository.common_dir, "refs", "heads", f"{self.branch}.lock")
-        clear_locks(self.path, self.must_be_ours(), refs)
+        branch = os.path.join(self.repository.common_dir, "refs", "heads", self.branch)
+        clear_locks(self.path, self.must_be_ours(), branch)
 
 
 def _pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str | None:
@@ -102,8 +108,8 @@ def _pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str |
 class Change(NamedTuple):
     """One path that differs from HEAD: git's two letters, and the path.
 
-    `foreign` when it is a repository of its own, a submodule or a nested one, with something in it that is not
-    in a commit which HEAD names.
+    `foreign` when it is a repository of its own, a submodule or a nested one, with something in it that is in no
+    commit.
     """
 
     status: str
@@ -153,22 +159,38 @@ async def status_of(worktree: Worktree) -> Status:
             changes.append(Change("??", rest, foreign=rest.endswith("/")))
         else:
             about = rest.split(" ", _FIELDS_BEFORE_PATH[kind])
-            changes.append(Change(about[0], about[-1], foreign=about[1].startswith("S")))
+            changes.append(Change(about[0], about[-1], foreign=about[1][2:] not in _NOTHING_INSIDE))
             if kind == "2":
                 next(fields)  # where it was renamed from
     return Status(head, tuple(changes))
 
 
 async def unpushed_submodules(worktree: Worktree) -> list[str]:
-    """Submodules that live in this worktree alone and hold commits that no remote is known to have."""
-    modules = os.path.join(worktree.must_be_ours(), "modules")
+    """Repositories within this worktree alone, named by its commits, with commits that no remote is known to have.
+
+    The worktree counts as clean with them: what it is at names their commit, and they alone have it.
+    """
     found = []
-    for folder, _, files in os.walk(modules):
-        if "HEAD" in files and "config" in files:
-            alone = ("rev-list", "--max-count=1", "HEAD", "--all", "--not", "--remotes")
-            answer = await Git(folder, mark={**worktree.repository.mark, "GIT_DIR": folder}).run(*alone)
-            if answer.code or answer.text:
-                found.append(os.path.relpath(folder, modules))
+    for name, folder in sorted((await _repositories_within(worktree)).items()):
+        alone = ("rev-list", "--max-count=1", "HEAD", "--all", "--not", "--remotes")
+        answer = await Git(folder, mark={**worktree.repository.mark, "GIT_DIR": folder}).run(*alone)
+        if answer.code or answer.text:
+            found.append(name)
+    return found
+
+
+async def _repositories_within(worktree: Worktree) -> dict[str, str]:
+    """Git directories by name: those of submodules, and those of repositories that were added as they stood."""
+    modules = os.path.join(worktree.must_be_ours(), "modules")
+    found = {
+        os.path.relpath(folder, modules): folder
+        for folder, _, files in os.walk(modules)
+        if "HEAD" in files and "config" in files
+    }
+    for entry in (await worktree.git.ask("ls-files", "--stage", "-z")).fields():
+        path = entry.partition("\t")[2]
+        if entry.startswith(_GITLINK) and os.path.isdir(os.path.join(worktree.path, path, ".git")):
+            found[path] = os.path.join(worktree.path, path, ".git")
     return found
 
 
@@ -177,33 +199,120 @@ async def add_worktree(worktree: Worktree, base: str) -> None:
     repository = worktree.repository
     if await is_made(worktree):
         return
-    await clear_half_made(worktree)
+    clear_half_made(worktree)
     os.makedirs(os.path.dirname(worktree.path), mode=0o700, exist_ok=True)
     if os.path.isdir(worktree.path) and os.listdir(worktree.path):
-        raise Denied(f"{worktree.path} is in the way: it is not the worktree of {worktree.branch}; move it away")
+        await _must_be_its_own(worktree)
     if await repository.commit_of(f"refs/heads/{worktree.branch}") is None:
         await repository.git.do("branch", "--no-track", worktree.branch, base)
-    await repository.git.do("worktree", "add", worktree.path, worktree.branch)
+    _note_making(worktree)
+    try:
+        await repository.git.do("worktree", "add", worktree.path, worktree.branch)
+    except GitKilled:
+        raise
+    except GitFailed:
+        if not await _is_checked_out(worktree):  # else it was only the user's hook that failed, after all was done
+            raise
+    os.unlink(_making(worktree))
+
+
+async def _must_be_its_own(worktree: Worktree) -> None:
+    """Why nothing can be made where something stands already."""
+    try:
+        worktree.must_be_ours()
+    except MovedWorktree:
+        raise
+    except NotOurWorktree:
+        told = f"{worktree.path} is in the way: it is not the worktree of {worktree.branch}; move it away"
+        raise Denied(told) from None
+    await worktree.must_be_on_branch()
 
 
 async def is_made(worktree: Worktree) -> bool:
-    """Registered, on its branch, and checked out to the end: git locks a worktree while it is making it."""
-    fact = await worktree.repository.worktree_at(worktree.path)
-    if fact is None or fact.prunable is not None or fact.locked == _INITIALIZING or fact.branch != worktree.branch:
+    """Ours, on its branch, and checked out to the end."""
+    return not os.path.exists(_making(worktree)) and await _is_checked_out(worktree)
+
+
+async def _is_checked_out(worktree: Worktree) -> bool:
+    try:
+        await worktree.must_be_on_branch()
+    except NotOurWorktree:
         return False
-    return os.path.exists(os.path.join(worktree.path, ".git"))
+    return not _git_is_making(worktree)
 
 
-async def clear_half_made(worktree: Worktree) -> None:
-    """Take away what a killed `worktree add` left: only what git itself says was never finished, or is gone."""
-    fact = await worktree.repository.worktree_at(worktree.path)
-    if fact is not None and fact.locked == _INITIALIZING:
-        shutil.rmtree(worktree.path, ignore_errors=True)  # it holds what git checked out, and nothing else yet
-    await forget_worktree(worktree)
+def is_half_made(worktree: Worktree) -> bool:
+    """By our own note, which is there until all of it is; or by git's, which goes before its hook has run."""
+    return os.path.exists(_making(worktree)) or _git_is_making(worktree)
 
 
-async def forget_worktree(worktree: Worktree) -> None:
-    """Drop git's entry of a worktree whose folder is gone. Other entries are not ours to prune."""
-    fact = await worktree.repository.worktree_at(worktree.path)
-    if fact is not None and not os.path.exists(worktree.path):
-        await worktree.repository.git.do("worktree", "remove", "--force", "--force", fact.path)
+def _git_is_making(worktree: Worktree) -> bool:
+    reasons = (_pointed_at(os.path.join(entry, "locked"), relative=True) for entry in entries_of(worktree))
+    return _INITIALIZING in reasons
+
+
+def _making(worktree: Worktree) -> str:
+    """The file that is there while it is being made; of a name that no task's folder has."""
+    folder, name = os.path.split(worktree.path)
+    return os.path.join(folder, f".{name}.making")
+
+
+def _note_making(worktree: Worktree) -> None:
+    for path, flags in ((_making(worktree), os.O_CREAT | os.O_WRONLY), (os.path.dirname(worktree.path), os.O_RDONLY)):
+        fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def clear_half_made(worktree: Worktree) -> None:
+    """Take away what a cut-off making left, and the entry of a worktree whose folder is gone.
+
+    What is half made holds what git checked out, and nothing else yet.
+    """
+    if is_half_made(worktree):
+        shutil.rmtree(worktree.path, ignore_errors=True)
+    forget_worktree(worktree)
+    if not os.path.exists(worktree.path):
+        with suppress(FileNotFoundError):
+            os.unlink(_making(worktree))
+
+
+def forget_worktree(worktree: Worktree) -> None:
+    """Drop git's entry of a worktree whose folder is gone. Other entries are not ours to prune.
+
+    Not by `git worktree`: it stops at an entry that was cut off half written. What names the folder goes first:
+    without it git does not list the entry, so that it is never seen half there.
+    """
+    if not os.path.lexists(worktree.path):
+        for entry in entries_of(worktree):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(entry, _FOLDER))
+            shutil.rmtree(entry, ignore_errors=True)
+        with suppress(OSError):  # as git does it, with the last
+            os.rmdir(os.path.join(worktree.repository.common_dir, "worktrees"))
+
+
+def entries_of(worktree: Worktree) -> list[str]:
+    """What git keeps about this worktree, whole or not: what names its folder, or has its name and names none.
+
+    The latter is of a git that was killed over it. While it is locked, git never prunes it.
+    """
+    entries = os.path.join(worktree.repository.common_dir, "worktrees")
+    like_ours = re.compile(re.escape(os.path.basename(worktree.path)) + "[0-9]*")
+    real = os.path.realpath(worktree.path)
+    found, nameless = [], []
+    for name in os.listdir(entries) if os.path.isdir(entries) else ():
+        entry = os.path.join(entries, name)
+        back = _pointed_at(os.path.join(entry, _FOLDER))
+        if back in (None, entry):
+            nameless += [entry] if like_ours.fullmatch(name) else []
+        elif os.path.realpath(os.path.dirname(back)) == real:
+            found.append(entry)
+    return found + (nameless if nameless and not _others_at_work(worktree.repository) else [])
+
+
+def _others_at_work(repository: Repository) -> bool:
+    """True when a git could be making a worktree of the same name right now."""
+    return any(at_work_in(folder, "git") for folder in (repository.common_dir, os.path.dirname(repository.common_dir)))

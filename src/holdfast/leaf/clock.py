@@ -9,10 +9,14 @@ Clock = Callable[[], str]
 
 def now() -> str:
     """The present moment, e.g. `2026-02-14T10:00:00.000Z`."""
-    seconds, rest = divmod(time.time_ns(), 1_000_000_000)
-    return f"{_second(seconds)}.{rest // 1_000_000:03d}Z"
+    moment = time.time()
+    second = int(moment)
+    return _second(second) + _THOUSANDTHS[int((moment - second) * 1000)]
 
 
 @lru_cache(maxsize=2)  # every event is stamped, and most share their second
-def _second(seconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+def _second(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+
+
+_THOUSANDTHS = tuple(f".{number:03d}Z" for number in range(1000))

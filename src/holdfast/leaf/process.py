@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
@@ -82,36 +83,57 @@ def children_of(pid: int) -> list[int]:
 
 
 def end(processes: Iterable[ProcessIdentity], patience: float = 10.0) -> list[ProcessIdentity]:
-    """SIGKILL these very processes, and wait until they are gone. Returns those that are not."""
-    left = []
-    for process in processes:
-        try:
-            handle = os.pidfd_open(process.pid)
-        except ProcessLookupError:
-            continue
-        try:
-            if identify(process.pid) == process:  # the handle is this process's, whatever the pid becomes
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-                if not select.select([handle], [], [], patience)[0]:
-                    left.append(process)
-        finally:
+    """SIGKILL these very processes, all before any is waited for, until they are gone. Returns those that are not."""
+    handles: dict[int, ProcessIdentity] = {}
+    try:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                handle = os.pidfd_open(process.pid)
+                handles[handle] = process
+                if identify(process.pid) == process:  # the handle is this process's, whatever the pid becomes
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                else:
+                    os.close(handle)
+                    del handles[handle]
+        until = time.monotonic() + patience
+        return [process for handle, process in handles.items() if not _is_gone(handle, until - time.monotonic())]
+    finally:
+        for handle in handles:
             os.close(handle)
-    return left
+
+
+def _is_gone(handle: int, patience: float) -> bool:
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(max(0.0, patience) * 1000))
 
 
 def has_open(path: str) -> bool:
     """True when some process has this file open."""
+    return next(_having_open(path), None) is not None
+
+
+def holding(path: str) -> list[ProcessIdentity]:
+    """Every process that has this file open, be it only because it inherited it."""
+    return [process for process in map(identify, _having_open(path)) if process is not None]
+
+
+def _having_open(path: str) -> Iterator[int]:
     try:
         wanted = os.stat(path)
     except FileNotFoundError:
-        return False
+        return
     for pid in _pids():
         with suppress(OSError):
-            for fd in os.listdir(f"/proc/{pid}/fd"):
-                with suppress(OSError):
-                    if os.path.samestat(os.stat(f"/proc/{pid}/fd/{fd}"), wanted):
-                        return True
-    return False
+            if any(_is_same(f"/proc/{pid}/fd/{fd}", wanted) for fd in os.listdir(f"/proc/{pid}/fd")):
+                yield pid
+
+
+def _is_same(path: str, wanted: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), wanted)
+    except OSError:
+        return False
 
 
 def at_work_in(folder: str, program: str) -> list[int]:

@@ -5,7 +5,7 @@ means the same everywhere and a log can be exported by copying it. One owner wri
 carries a fencing *epoch*; everyone reads. The inbox is the other way round: everyone writes, the owner reads.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 
@@ -21,9 +21,10 @@ from holdfast.leaf.clock import Clock
 Position = int
 
 START: Position = 0
+SNAPSHOT_EVERY = 1024 * 1024  # bytes of log: what the next opening has to read at the most
 
 
-class Batch(NamedTuple):
+class Batch(msgspec.Struct, frozen=True, gc=False):
     """Whole lines of a log, and the position where they begin."""
 
     start: Position
@@ -125,13 +126,17 @@ class Inbox(Protocol):
 
 
 class Desk(NamedTuple):
-    """What a session's pen needs to know: whose events it writes, where the log ends, who wants to see each line."""
+    """What a session's pen needs to know: whose events it writes, where the log ends, who wants to see each line.
+
+    `milestone` is awaited each time that so many bytes were written that a snapshot is due.
+    """
 
     sid: str
     feature: str | None
     head: Head
     clock: Clock
-    written: Callable[[Batch], None]
+    written: Callable[[bytes], None]
+    milestone: Callable[[], Awaitable[None]]
 
 
 class Lease(Protocol):

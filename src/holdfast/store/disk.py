@@ -17,9 +17,9 @@ REAL = Disk()
 
 def write_all(disk: Disk, fd: int, data: bytes) -> None:
     """Every byte, however many calls it takes."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[disk.write(fd, rest) :]
+    done = disk.write(fd, data)
+    while done < len(data):
+        done += disk.write(fd, memoryview(data)[done:])
 
 
 def sync_directory(path: str) -> None:

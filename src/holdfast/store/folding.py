@@ -1,10 +1,50 @@
 """From a log to its state: the newest snapshot, if there is one, and the lines after it."""
 
+from io import BytesIO
 from typing import NamedTuple
 
 from holdfast.core import chain
 from holdfast.core.fold import Fold, Superseded
+from holdfast.core.state import RunState
+from holdfast.leaf.errors import StorageFailed
 from holdfast.store.base import START, Head, Log, Position, Snapshot
+
+
+class Standing:
+    """The fold of a log that is being written. Lines are noted as they come, and folded when somebody asks for them.
+
+    An append need not wait for the fold, and many lines at once are folded faster than each by itself.
+    """
+
+    def __init__(self, fold: Fold, position: Position) -> None:
+        self._fold: Fold | None = fold
+        self._position = position
+        self._unread: list[bytes] = []
+        self.note = self._unread.append
+
+    @property
+    def state(self) -> RunState:
+        return self._caught_up().state
+
+    def _caught_up(self) -> Fold:
+        fold = self._fold
+        if fold is None:
+            raise StorageFailed("the lines of this run could not be folded to their end; open it again")
+        if self._unread:
+            self._fold = None  # interrupted from here on, it is the fold of no point of the log
+            data = b"".join(self._unread)
+            self._unread.clear()
+            fold.feed(data)
+            self._position += len(data)
+            self._fold = fold
+        return fold
+
+    def snapshot(self, head: Head) -> Snapshot | None:
+        """The state at this head; None when the state in hand is not that."""
+        if self._fold is None:
+            return None
+        state = self.state
+        return Snapshot(head, state) if self._position == head.position else None
 
 
 class Folded(NamedTuple):
@@ -35,7 +75,7 @@ async def fold_log(log: Log, snapshot: Snapshot | None = None, *, only: frozense
 async def _feed(fold: Fold, log: Log, start: Head) -> Head:
     position, last = start.position, b""
     async for batch in log.read(start.position):
-        fold.feed(batch.data)
+        fold.feed_lines(BytesIO(batch.data).readlines())  # more than twice as fast as to split
         position, last = batch.end, batch.data
     if not last:
         return start

@@ -10,8 +10,8 @@ from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.errors import Fenced, NoSuchRun, Owned, RunExists, StorageFailed
 from holdfast.leaf.process import myself
 from holdfast.store import snapshot
-from holdfast.store.base import START, Batch, Desk, Head, Holder, Message, Position, Received, Snapshot
-from holdfast.store.stamping import RESERVE, Stamp, check_expected, check_raw, check_readable, drafted
+from holdfast.store.base import SNAPSHOT_EVERY, START, Batch, Desk, Head, Holder, Message, Position, Received, Snapshot
+from holdfast.store.stamping import RESERVE, Stamp, check_raw, check_readable, mismatch
 
 
 class _Run:
@@ -123,13 +123,13 @@ class MemoryJournal:
         self._run = run
         self._desk = desk
         self._epoch = epoch
-        self._head = desk.head
-        self._seq = 0
+        self._stamp = Stamp(desk)
+        self._next_milestone = desk.head.position + SNAPSHOT_EVERY
         self._closed = False
 
     @property
     def head(self) -> Head:
-        return self._head
+        return Head(self._stamp.position, self._stamp.link)
 
     async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
         await asyncio.sleep(0)
@@ -137,14 +137,18 @@ class MemoryJournal:
             raise StorageFailed("the journal is closed")
         if self._run.epoch != self._epoch:
             raise Fenced("the run has another owner now")
-        check_expected(self._head.position, expect)
-        stamp = Stamp(self._desk, self._head, self._seq)
-        batch = stamp.lines(drafted(drafts))
-        self._run.log += batch.data
-        self._head, self._seq = stamp.head, stamp.seq
-        self._desk.written(batch)
+        start = self._stamp.position
+        if expect is not None and expect != start:
+            raise mismatch(start, expect)
+        lines = self._stamp.lines(drafts)
+        self._stamp.take()
+        self._run.log += lines
+        self._desk.written(lines)
         self._run.wake()
-        return batch
+        if self._stamp.position >= self._next_milestone:
+            self._next_milestone = self._stamp.position + SNAPSHOT_EVERY
+            await self._desk.milestone()
+        return Batch(start, lines)
 
     async def close(self) -> None:
         self._closed = True

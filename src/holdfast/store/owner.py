@@ -35,8 +35,6 @@ class OwnerLock:
     def __init__(self, path: str, fd: int, record: _Record) -> None:
         self._path = path
         self._fd = fd
-        self._inode = os.fstat(fd).st_ino
-        self._seen: tuple[int, int] | None = None
         self._record = record
 
     @property
@@ -45,17 +43,7 @@ class OwnerLock:
 
     def held(self) -> bool:
         """True while the lock that we hold is the one that others would take."""
-        now = os.fstat(self._fd)
-        seen = (now.st_ctime_ns, now.st_nlink)  # a file that is renamed or deleted has another change time
-        if seen == self._seen:
-            return True
-        try:
-            still = os.stat(self._path).st_ino == self._inode
-        except FileNotFoundError:
-            still = False
-        if still:
-            self._seen = seen
-        return still
+        return _is_the_file_at(self._path, self._fd)
 
     def release(self) -> None:
         with suppress(OSError):  # the record only explains: closing is what lets go

@@ -4,40 +4,38 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from holdfast.core.events import Draft, Event
+from holdfast.core.events import Event
 from holdfast.core.events.inbox import InboxConsumed, InboxRejected
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.session import SessionStart
-from holdfast.core.fold import Fold
 from holdfast.core.state import RunState
 from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.ids import new_sid
-from holdfast.store.base import START, Batch, Desk, Head, Inbox, Journal, Lease, Log, Message, Position, Snapshot, Store
-from holdfast.store.folding import Folded, fold_log
+from holdfast.store.base import START, Batch, Desk, Head, Inbox, Journal, Lease, Log, Message, Position, Store
+from holdfast.store.folding import Folded, Standing, fold_log
 
-SNAPSHOT_EVERY = 1024 * 1024  # bytes of log: what the next opening has to read at the most
 LONG_TAIL = 10_000  # lines: having read so many, the next opening should not have to
 
 
 class OwnedRun:
-    """Made by `open_run`. The state is always the fold of what the log holds."""
+    """Made by `open_run`. The state is always the fold of what the log holds; ask for it again after an append."""
 
     def __init__(
-        self, lease: Lease, journal: Journal, inbox: Inbox, fold: Fold, unspoken: Sequence[LogRepaired]
+        self, lease: Lease, journal: Journal, inbox: Inbox, standing: Standing, unspoken: Sequence[LogRepaired]
     ) -> None:
+        self.append = journal.append  # nothing in between: producers call this more often than all the rest
         self._lease = lease
         self._journal = journal
         self._inbox = inbox
-        self._fold = fold
+        self._standing = standing
         self._unspoken = unspoken
         self._taking_in = asyncio.Lock()
         self._snapshot_at = journal.head.position
-        self._seen = journal.head.position
 
     @property
     def state(self) -> RunState:
-        return self._fold.state
+        return self._standing.state
 
     @property
     def epoch(self) -> int:
@@ -47,20 +45,9 @@ class OwnedRun:
     def head(self) -> Head:
         return self._journal.head
 
-    def see(self, batch: Batch) -> None:
-        """Move the state along with the log."""
-        self._fold.feed(batch.data)
-        self._seen = batch.end  # interrupted before this, the state is that of no point of the log
-
     async def begin(self, start: SessionStart, *also: Event) -> Batch:
         """Open the session in the log: its start, then what was repaired, then whatever else opens it."""
         return await self.append(start, *self._unspoken, *also)
-
-    async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
-        batch = await self._journal.append(*drafts, expect=expect)
-        if self.head.position - self._snapshot_at >= SNAPSHOT_EVERY:
-            await self.save_snapshot()
-        return batch
 
     async def take_in(self) -> list[Message]:
         """Consume what came into the inbox: each message becomes one event, and so comes once."""
@@ -89,9 +76,11 @@ class OwnedRun:
         return messages
 
     async def save_snapshot(self) -> None:
-        self._snapshot_at = self.head.position
-        if self._seen == self.head.position:
-            await self._lease.save(Snapshot(self.head, self.state))
+        head = self.head
+        self._snapshot_at = head.position
+        snapshot = self._standing.snapshot(head)
+        if snapshot is not None:
+            await self._lease.save(snapshot)
 
     async def close(self) -> None:
         await self._journal.close()
@@ -117,19 +106,14 @@ async def open_run(
         if await _end(store.log(run_id)) != folded.head.position:  # the repair took lines away, or ended one
             folded = await _folded(store, run_id)
         fold, head, lines_read = folded
+        standing = Standing(fold, head.position)
 
-        def written(batch: Batch) -> None:
-            run.see(batch)
+        async def milestone() -> None:
+            await run.save_snapshot()
 
-        desk = Desk(
-            sid or new_sid(),
-            feature or fold.state.feature,
-            head,
-            clock,
-            written,
-        )
+        desk = Desk(sid or new_sid(), feature or fold.state.feature, head, clock, standing.note, milestone)
         unspoken = [repair for repair in repaired if repair.kept_as not in fold.state.repairs]
-        run = OwnedRun(lease, await lease.journal(desk), store.inbox(run_id), fold, unspoken)
+        run = OwnedRun(lease, await lease.journal(desk), store.inbox(run_id), standing, unspoken)
         if lines_read > LONG_TAIL:
             await run.save_snapshot()
         try:

@@ -1,20 +1,24 @@
 """Giving events their place: session, sequence number, time, and link in the chain. The same in every backend."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cache
 
 import msgspec
 
 from holdfast.core import chain
 from holdfast.core.codec import encode, is_json
-from holdfast.core.events import Draft, Envelope, Event
+from holdfast.core.events import TYPES, Draft, Envelope, Event
 from holdfast.leaf.errors import BadInput, PositionMismatch
-from holdfast.store.base import Batch, Desk, Head, Position
+from holdfast.store.base import Desk, Position
 
 RESERVE = 200  # levels of nesting that a line must stay below what can be read; what goes into one, twice as many
 _PLAIN = frozenset(
     {str, int, float, bool, str | None, int | None, float | None, bool | None, str | int, str | int | None}
 )
+
+_PLAIN_KINDS = frozenset(
+    kind for kind in TYPES.values() if all(field.type in _PLAIN for field in msgspec.structs.fields(kind))
+)  # of events that cannot become anything but a line that can be read back
 
 _SURELY_SHALLOW = 50  # brackets: with fewer, nothing can be nested deeply
 
@@ -22,36 +26,36 @@ CONTINUES = b" "  # at the end of a line: it was written by one call with the li
 _MARKED_END = CONTINUES + b"\n"
 
 
-def drafted(events: Sequence[Draft | Event]) -> list[Draft]:
-    return [event if isinstance(event, Draft) else Draft(event) for event in events]
-
-
 class Stamp:
-    """Stamps the lines of one commit, one after the other: they share a time, and all but the first are marked."""
+    """Stamps lines one after the other, and keeps them for their commit.
 
-    def __init__(self, desk: Desk, head: Head, seq: int) -> None:
+    Those of one commit share a time, and all but the first of them are marked.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self.position, self.link = desk.head
         self._desk = desk
-        self._ts = desk.clock()
-        self._link = head.chain
-        self._continuing = False
-        self.position = head.position
-        self.seq = seq
+        self._seq = 0
+        self._ts: str | None = None  # of this commit: None before its first line
+        self._kept: list[bytes] = []
 
-    @property
-    def head(self) -> Head:
-        return Head(self.position, self._link)
-
-    def lines(self, drafts: Sequence[Draft]) -> Batch:
+    def lines(self, events: Iterable[Draft | Event]) -> bytes:
         """The lines of these events. When one cannot be written, it raises and nothing of them counts."""
-        desk, seq, link, continuing = self._desk, self.seq, self._link, self._continuing
+        desk, ts, seq, link = self._desk, self._ts, self._seq, self.link
         lines = []
-        for draft in drafts:
+        for item in events:
+            draft = item if isinstance(item, Draft) else Draft(item)
             event = draft.event
+            kind = type(event)
+            if ts is None:
+                ts, end = desk.clock(), b"\n"
+            else:
+                end = _MARKED_END
             envelope = Envelope(
-                ts=self._ts,
+                ts=ts,
                 sid=desk.sid,
                 seq=seq,
-                type=event.type,
+                type=kind.type,
                 feature=desk.feature,
                 agent=draft.agent,
                 pane_id=draft.pane_id,
@@ -59,32 +63,34 @@ class Stamp:
                 trace_id=draft.trace_id,
                 span_id=draft.span_id,
             )
-            line, link = chain.seal(link, _checked(event, _encoded(envelope)))
-            lines.append(line + _MARKED_END if continuing else line + b"\n")
-            continuing = True
+            bare = encode(envelope) if kind in _PLAIN_KINDS else _checked(envelope)
+            line, link = chain.seal(link, bare, end)
+            lines.append(line)
             seq += 1
-        batch = Batch(self.position, b"".join(lines))
-        self.position += len(batch.data)
-        self.seq, self._link, self._continuing = seq, link, continuing
-        return batch
+        data = b"".join(lines)
+        self.position += len(data)  # first: interrupted after this, it does not fit what is kept, and that shows
+        self._ts, self._seq, self.link = ts, seq, link
+        self._kept.append(data)
+        return data
+
+    def take(self) -> list[bytes]:
+        """What was stamped since the last time: the lines of each call. What comes now is for another commit."""
+        kept, self._kept, self._ts = self._kept, [], None
+        return kept
 
 
-def _checked(event: Event, line: bytes) -> bytes:
-    """The line, when it is one that can be read back. Only what takes any JSON could be anything else."""
-    free_form, raw = _freedoms(type(event))
-    for name in raw:
-        check_raw(getattr(event, name), f"the {name} of {event.type}")
-    if free_form:
-        line = one_line(line)
-        check_readable(line, event.type)
-    return line
-
-
-def _encoded(envelope: Envelope) -> bytes:
+def _checked(envelope: Envelope) -> bytes:
+    """The line of an event that takes any JSON, when it can be read back."""
+    event = envelope.data
+    for name in _raw_fields(type(event)):
+        if not is_json(getattr(event, name)):
+            raise _not_json(getattr(event, name), f"the {name} of {envelope.type}")
     try:
-        return encode(envelope)
+        line = one_line(encode(envelope))
     except RecursionError:
         raise BadInput(f"{envelope.type} is nested too deeply to be written") from None
+    check_readable(line, envelope.type)
+    return line
 
 
 def one_line(text: bytes) -> bytes:
@@ -95,7 +101,11 @@ def one_line(text: bytes) -> bytes:
 def check_raw(raw: msgspec.Raw, what: str) -> None:
     """That raw JSON is one value, and cannot end the object it is put into."""
     if not is_json(raw):
-        raise BadInput(f"{what} is not JSON that can be read back: {bytes(raw)[:60]!r}; nothing of it was written")
+        raise _not_json(raw, what)
+
+
+def _not_json(raw: msgspec.Raw, what: str) -> BadInput:
+    return BadInput(f"{what} is not JSON that can be read back: {bytes(raw)[:60]!r}; nothing of it was written")
 
 
 def check_readable(line: bytes, what: str, reserve: int = RESERVE) -> None:
@@ -112,13 +122,9 @@ def check_readable(line: bytes, what: str, reserve: int = RESERVE) -> None:
 
 
 @cache
-def _freedoms(kind: type[Event]) -> tuple[bool, tuple[str, ...]]:
-    """Whether an event of this type has fields that take whatever they are given, and which of them take it raw."""
-    fields = msgspec.structs.fields(kind)
-    raw = tuple(field.name for field in fields if field.type is msgspec.Raw)
-    return any(field.type not in _PLAIN for field in fields), raw
+def _raw_fields(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is msgspec.Raw)
 
 
-def check_expected(position: Position, expect: Position | None) -> None:
-    if expect is not None and expect != position:
-        raise PositionMismatch(f"the log ends at {position}, not at {expect}; read on and decide again")
+def mismatch(position: Position, expect: Position) -> PositionMismatch:
+    return PositionMismatch(f"the log ends at {position}, not at {expect}; read on and decide again")

@@ -10,7 +10,8 @@ from holdfast.engine.retiring import archive
 from holdfast.leaf.errors import OK
 
 _EXAMPLES = """\
-  holdfast archive auth-system"""
+  holdfast archive auth-system
+  holdfast archive auth-system --json | jq -r '.salvaged[]'    what was saved, for a script"""
 
 
 def run(arguments: list[str]) -> int:

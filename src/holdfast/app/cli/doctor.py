@@ -7,7 +7,7 @@ import sys
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.screen import paint, plain
-from holdfast.engine.doctor import Ailment, diagnose
+from holdfast.engine.doctor import Ailment, Repair, diagnose
 from holdfast.engine.places import default_home
 from holdfast.engine.salvaging import repositories_of
 from holdfast.leaf.errors import OK, HoldfastError
@@ -16,6 +16,8 @@ _EXAMPLES = """\
   holdfast doctor                             look, and change nothing
   holdfast doctor --fix                       repair what can be repaired without a risk
   holdfast doctor --repo ~/new/place --fix    a repository was moved"""
+
+_REPAIRED, _FAILED = "repaired", "failed"
 
 
 def run(arguments: list[str]) -> int:
@@ -34,27 +36,28 @@ def run(arguments: list[str]) -> int:
 
 async def _examine(home: str, folders: list[str], *, fix: bool, as_json: bool) -> int:
     left = 0
-    ailments = await diagnose(home, await repositories_of((), os.getcwd(), *folders))
+    done: dict[Repair, str] = {}  # several ailments may have one repair
+    ailments = await diagnose(home, await repositories_of((), folders, os.getcwd()))
     for ailment in ailments:
-        outcome = await _treated(ailment) if fix else None
-        left += outcome != "repaired"
+        outcome = await _treated(ailment, done) if fix else None
+        left += outcome != _REPAIRED
         _print(ailment, outcome, as_json=as_json)
     if not ailments:
         sys.stderr.write("all is well\n")
     elif not fix and any(ailment.repair for ailment in ailments):
-        sys.stderr.write("`holdfast doctor --fix` repairs what is marked so\n")
+        sys.stderr.write("`holdfast doctor --fix` does what it can\n")
     return HoldfastError.exit_code if left else OK
 
 
-async def _treated(ailment: Ailment) -> str | None:
+async def _treated(ailment: Ailment, done: dict[Repair, str]) -> str | None:
     """`repaired`, or why not; None when there is nothing that could be done."""
-    if ailment.repair is None:
-        return None
-    try:
-        await ailment.repair()
-    except HoldfastError as error:
-        return str(error)
-    return "repaired"
+    if ailment.repair is not None and ailment.repair not in done:
+        try:
+            await ailment.repair()
+            done[ailment.repair] = _REPAIRED
+        except HoldfastError as error:
+            done[ailment.repair] = str(error)
+    return done[ailment.repair] if ailment.repair is not None else None
 
 
 def _print(ailment: Ailment, outcome: str | None, *, as_json: bool) -> None:
@@ -62,11 +65,15 @@ def _print(ailment: Ailment, outcome: str | None, *, as_json: bool) -> None:
         about = {"subject": ailment.subject, "told": ailment.told, "repairable": ailment.repair is not None}
         print(json.dumps({**about, "outcome": outcome}, ensure_ascii=False))
         return
-    mark = (
-        paint("repaired", "green")
-        if outcome == "repaired"
-        else paint("!" if ailment.repair is None else "fix", "yellow")
-    )
-    print(f"{mark}  {plain(ailment.subject)} {plain(ailment.told)}")
-    if outcome not in (None, "repaired"):
-        print(f"     {paint('not repaired:', 'red')} {plain(outcome)}")
+    mark, colour = _mark(ailment, outcome)
+    print(f"{paint(f'{mark:8}', colour)}  {plain(ailment.subject)}  {plain(ailment.told)}")
+    if mark == _FAILED and outcome is not None:
+        print(f"{'':8}  {plain(outcome)}")
+
+
+def _mark(ailment: Ailment, outcome: str | None) -> tuple[str, str]:
+    if ailment.repair is None:
+        return "look", "yellow"  # a person must
+    if outcome is None:
+        return "can fix", "cyan"
+    return (_REPAIRED, "green") if outcome == _REPAIRED else (_FAILED, "red")

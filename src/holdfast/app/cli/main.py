@@ -123,8 +123,10 @@ def _help() -> str:
 
 
 def _complain(message: str, code: int) -> int:
+    from holdfast.app.cli.screen import plain
+
     try:  # noqa: SIM105 - contextlib would cost start-up time
-        sys.stderr.write(f"holdfast: {' '.join(message.split())}\n")
+        sys.stderr.write(f"holdfast: {plain(' '.join(message.split()))}\n")  # git's words may hold anything
     except OSError:
         pass  # nobody can be told; the code tells
     return code

@@ -1,8 +1,9 @@
 """A comparison on the screen: whole, as one line a file, or as JSON."""
 
 import json
+import sys
 
-from holdfast.app.cli.screen import colourful, columns, counted, paint, plain
+from holdfast.app.cli.screen import columns, counted, paint, plain
 from holdfast.engine.comparing import ChangedFile, Comparison
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -37,7 +38,7 @@ def _print_stat(files: tuple[ChangedFile, ...]) -> None:
     wide, plus, minus = columns(rows)
     for path, added, removed in rows:
         print(f"{path:{wide}}  {paint(f'{added:>{plus}}', 'green')} {paint(f'{removed:>{minus}}', 'red')}".rstrip())
-    print(counted(len(rows), "file"))
+    sys.stderr.write(f"{counted(len(rows), 'file')}\n")
 
 
 def _count(sign: str, lines: int | None) -> str:
@@ -46,9 +47,7 @@ def _count(sign: str, lines: int | None) -> str:
 
 def _print_patch(patch: bytes) -> None:
     """For a pipe as git wrote it; on a terminal in colour, and with nothing that could drive the terminal."""
-    if not colourful():
-        import sys
-
+    if not sys.stdout.isatty():
         sys.stdout.flush()
         sys.stdout.buffer.write(patch)
         return

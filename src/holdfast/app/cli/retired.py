@@ -26,15 +26,11 @@ def confirm(run_id: str, estate: Estate | None, what: str) -> None:
 
 def _told(estate: Estate | None) -> list[str]:
     if estate is None:
-        return ["it works on no repository"]
+        return ["it has nothing in any repository"]
     commits = f"{counted(estate.unmerged, 'commit')} in no branch of yours, to be saved under refs/holdfast/salvage"
-    return [
-        f"{counted(len(estate.branches), 'branch')}: {', '.join(map(plain, estate.branches))}".replace(
-            "branchs", "branches"
-        ),
-        f"{counted(len(estate.worktrees), 'worktree')}: {', '.join(map(plain, estate.worktrees))}",
-        *([commits] if estate.unmerged else []),
-    ]
+    there = (("branch", estate.branches), ("worktree", estate.worktrees))
+    told = [f"{counted(len(names), thing)}: {', '.join(map(plain, names))}" for thing, names in there if names]
+    return [*told, *([commits] if estate.unmerged else [])] or ["it has nothing in the repository any more"]
 
 
 def print_retired(run_id: str, done: str, salvaged: list[str], *, as_json: bool) -> None:

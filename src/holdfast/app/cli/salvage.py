@@ -45,12 +45,14 @@ def run(arguments: list[str]) -> int:
     if options.action != "ls" and options.name is None:
         parser.error(f"{options.action} what? `holdfast salvage ls` lists what there is")
     runs = [run.summary.repo for run in list_runs(default_home())] if options.repo is None else []
-    here = [os.getcwd()] if options.repo is None else [options.repo]
-    return asyncio.run(_do(options, runs, here))
+    return asyncio.run(_do(options, runs))
 
 
-async def _do(options: argparse.Namespace, runs: list[str | None], here: list[str]) -> int:
-    repositories = await repositories_of(runs, *here)
+async def _do(options: argparse.Namespace, runs: list[str | None]) -> int:
+    if options.repo is not None:
+        repositories = await repositories_of((), [options.repo])
+    else:
+        repositories = await repositories_of(runs, (), os.getcwd())
     return await _ACTIONS[options.action](options, repositories)
 
 

@@ -9,7 +9,7 @@ VERSION = 1
 NOTHING = msgspec.Raw(b"null")
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One fact, in the past tense. Subclasses name their `type`; every field is written, so `jq` finds it.
 
     Fields that another tool's log may lack have defaults: old and foreign events always load.
@@ -18,7 +18,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     type: ClassVar[str]
 
 
-class Draft(msgspec.Struct, frozen=True):
+class Draft(msgspec.Struct, frozen=True, gc=False):
     """An event on its way into the log, before the journal gives it its place and time."""
 
     event: Event
@@ -31,7 +31,7 @@ class Draft(msgspec.Struct, frozen=True):
 Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One line of a log: the Resume Protocol's own envelope, so that either program reads the other's log.
 
     `chain` is not a field here: it closes the line and belongs to its bytes (see `core.chain`).

@@ -1,0 +1,44 @@
+import os
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.git_crash import Play, Prepared
+from tests.support.git_stage import Stage
+
+_MEMORY = "/dev/shm"
+
+
+@pytest.fixture(scope="session")
+def plays() -> Iterator[tuple[str, dict[str, Play]]]:
+    """Where the plays are, and those that were prepared already: it takes longer than to play them."""
+    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
+        yield folder, {}
+
+
+@pytest.fixture
+def prepared(plays: tuple[str, dict[str, Play]], monkeypatch: pytest.MonkeyPatch) -> Prepared:
+    """The play of a kind of effect, at its beginning; this process is on its stage too."""
+    folder, known = plays
+
+    async def prepare(kind: str) -> Play:
+        stage = Stage(os.path.join(folder, kind))
+        for name, value in stage.environment.items():
+            monkeypatch.setenv(name, value)
+        if kind not in known:
+            known[kind] = await Play.prepare(stage, kind)
+        known[kind].set_back()
+        return known[kind]
+
+    return prepare
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A stage with nothing on it yet."""
+    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
+        stage = Stage(os.path.join(folder, "stage"))
+        for name, value in stage.environment.items():
+            monkeypatch.setenv(name, value)
+        yield stage

@@ -1,0 +1,52 @@
+"""SIGKILL before, between and after the git commands of every effect: then it is done once, and all is the same."""
+
+import pytest
+
+from holdfast.git.effects import EFFECTS
+from tests.support.git_crash import Prepared
+from tests.support.git_orchestrator import EFFECT, INTENT
+from tests.support.git_scenes import KINDS, SCENES
+
+
+def test_every_effect_has_a_scene() -> None:
+    assert SCENES.keys() == EFFECTS.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_killed_after_the_intent_or_before_the_outcome_it_is_done_once(prepared: Prepared, kind: str) -> None:
+    play = await prepared(kind)
+    for point in (INTENT, EFFECT):
+        play.set_back()
+        with play.orchestrator(stop=point) as orchestrator:
+            assert orchestrator.hear() == point
+            orchestrator.kill()
+        await play.finish()
+        await play.must_be_as_if_nothing_had_been()
+
+
+async def doomed_at_every_command(prepared: Prepared, kind: str, who: str) -> None:
+    play = await prepared(kind)
+    stage = play.stage
+    for number in range(1, 60):
+        play.set_back()
+        stage.doom(who, number)
+        with play.orchestrator() as orchestrator:
+            orchestrator.hear()
+            orchestrator.wait()
+        if stage.doomed():
+            assert number > 1 or kind == "pull_request"
+            return
+        await play.finish()
+        await play.must_be_as_if_nothing_had_been()
+    pytest.fail("so many commands?")
+
+
+SELDOM = [pytest.param(who, marks=pytest.mark.torture) for who in ("git", "both", "finished")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("who", ["orchestrator", *SELDOM])
+async def test_whoever_dies_at_any_command_of_an_effect_it_is_done_once(
+    prepared: Prepared, kind: str, who: str
+) -> None:
+    await doomed_at_every_command(prepared, kind, who)

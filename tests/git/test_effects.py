@@ -1,0 +1,216 @@
+"""Effects on a repository: doing one again is harmless, and a probe says whether it was done."""
+
+import os
+import subprocess
+
+import pytest
+
+from holdfast.engine.workspace import Workspace
+from holdfast.git.effects import (
+    EFFECTS,
+    CommitTask,
+    DeleteBranch,
+    DropRefs,
+    GitEffect,
+    Happened,
+    KeepFailed,
+    MakeWorktree,
+    MergeTask,
+    RemoveWorktree,
+    Site,
+    TakeSnapshot,
+    UnwindFailed,
+)
+from holdfast.git.process import GitFailed
+from holdfast.leaf.errors import Denied, TimedOut
+from tests.support.repositories import UserRepository, git, put, text, working_on
+from tests.support.waiting import until
+
+
+def site(w: Workspace, effect: str = "0123456789abcdef") -> Site:
+    return Site(w.run_id, effect, w.repository, w.hands.folder)
+
+
+async def probe(w: Workspace, effect: GitEffect) -> Happened:
+    return (await effect.probe(site(w))).happened
+
+
+async def test_every_effect_is_known_by_its_kind() -> None:
+    assert all(EFFECTS[kind].kind == kind for kind in EFFECTS)
+
+
+async def test_finishing_twice_is_finishing_once(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        base = git(task.path, "rev-parse", "HEAD")
+        effect = CommitTask(task="T-1", base=base, message="One")
+        put(task.path, {"a.txt": "one\n"})
+        assert await probe(w, effect) is Happened.NO
+        first = await effect.perform(site(w))
+        assert await probe(w, effect) is Happened.YES
+        put(task.path, {"a.txt": "later\n"})
+        assert await effect.perform(site(w)) == first
+        assert text(task.path, "a.txt") == "later\n"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_each_can_be_done_again(repo: UserRepository, home: str, times: int) -> None:
+    async with working_on(repo, home) as w:
+        base = repo.tip()
+        for effect in (
+            MakeWorktree(task="T-1", base=base),
+            KeepFailed(task="T-1", base=base, reason="reason"),
+            UnwindFailed(task="T-1", base=base),
+            TakeSnapshot(task="T-1", name="one"),
+        ):
+            if isinstance(effect, KeepFailed):
+                put(w.worktree("T-1").path, {"a.txt": "one\n"})
+            for _ in range(times):
+                await effect.perform(site(w, f"{effect.kind.encode().hex()}"))
+        commit = await w.hands.perform(CommitTask(task="T-1", base=base, message="One"))
+        merge = MergeTask(task="T-1", base=base, commit=commit["commit"])
+        assert await probe(w, merge) is Happened.NO
+        results = [await merge.perform(site(w)) for _ in range(times)]
+        assert await probe(w, merge) is Happened.YES
+        assert len({str(result) for result in results}) == 1
+        remove = RemoveWorktree(task="T-1")
+        assert await probe(w, remove) is Happened.NO
+        for _ in range(times):
+            assert await remove.perform(site(w)) == {}
+        assert await probe(w, remove) is Happened.YES
+        assert not any(name.startswith("trash") for name in os.listdir(w.hands.folder))
+
+
+async def test_a_deleted_branch_is_saved_unless_it_is_merged(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        for task in ("T-1", "T-2"):
+            put((await w.open(task)).path, {task: "x\n"})
+            await w.commit(task, task)
+            await w.remove(task)
+        await w.merge(["T-1"])
+        for task, saved in (("T-1", False), ("T-2", True)):
+            branch = w.place(task).branch
+            at = repo.tip(branch)
+            effect = DeleteBranch(branch=branch, commit=at, merged_into=w.place().branch)
+            result = await w.hands.perform(effect)
+            assert ("salvaged" in result) is saved
+            assert not saved or repo.tip(result["salvaged"]) == at
+            assert await w.repository.commit_of(f"refs/heads/{branch}") is None
+            assert await effect.perform(site(w)) == {}
+
+
+async def test_a_branch_that_moved_on_is_not_deleted(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        at = repo.tip(task.branch)
+        put(task.path, {"a.txt": "one\n"})
+        await w.commit("T-1", "One")
+        with pytest.raises(Denied, match=r"has moved on to .* meanwhile; it was left as it is"):
+            await w.hands.perform(DeleteBranch(branch=task.branch, commit=at))
+
+
+async def test_our_refs_are_dropped_and_no_others(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        for content in ("one", "two"):
+            put(task.path, {"a.txt": content})
+            await w.snapshot("T-1", content)
+        effect = DropRefs(prefix=w.place("T-1").snapshots)
+        assert await probe(w, effect) is Happened.NO
+        await effect.perform(site(w))
+        assert await probe(w, effect) is Happened.YES
+        assert git(repo.path, "for-each-ref", "refs/holdfast") == ""
+        assert repo.tip(task.branch) == repo.tip()
+
+
+async def test_snapshots_outlive_the_users_garbage_collection(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {"a.txt": "one\n"})
+        snapshot = await w.snapshot("T-1", "one")
+        put(task.path, {"a.txt": "two\n"})
+        saved = await w.remove("T-1")
+        repo.git("reflog", "expire", "--expire=now", "--all")
+        repo.git("gc", "--quiet", "--prune=now")
+        repo.git("worktree", "prune", "--expire=now")
+        await w.open("T-1")
+        await w.restore("T-1", snapshot)
+        assert text(task.path, "a.txt") == "one\n"
+        assert git(repo.path, "show", f"{saved}:a.txt") == "two"
+
+
+async def test_a_failing_hook_after_the_checkout_does_not_undo_it(repo: UserRepository, home: str) -> None:
+    repo.hook("post-checkout", "exit 1")
+    async with working_on(repo, home) as w:
+        assert text((await w.open("T-1")).path, "b.txt") == "b\n"
+
+
+async def test_worktrees_of_the_users_that_are_away_stay_registered(
+    repo: UserRepository, home: str, folder: str
+) -> None:
+    """As on a disk that is not plugged in."""
+    away = os.path.join(folder, "away")
+    repo.git("worktree", "add", "--quiet", away, "other")
+    os.rename(away, f"{away}.not-here")
+    repo.remember()
+    async with working_on(repo, home) as w:
+        await w.open("T-1")
+        await w.remove("T-1")
+    assert away in git(repo.path, "worktree", "list")
+
+
+async def test_a_users_branch_of_our_name_is_one_clear_line(repo: UserRepository, home: str) -> None:
+    repo.git("branch", "holdfast")
+    with pytest.raises(GitFailed, match="'refs/heads/holdfast' exists; cannot create"):
+        async with working_on(repo, home):
+            pass
+
+
+async def test_locks_are_not_taken_from_a_git_at_work(repo: UserRepository, home: str, folder: str) -> None:
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        lock = os.path.join(task.must_be_ours(), "index.lock")
+        gate = os.path.join(folder, "gate")
+        os.mkfifo(gate)
+        repo.hook("pre-commit", f"cat {gate}")
+        put(task.path, {"a.txt": "one\n"})
+        with subprocess.Popen(["git", "commit", "--quiet", "--all", "--message=x"], cwd=task.path) as commit:
+            await until(lambda: os.path.exists(lock))
+            with pytest.raises(Denied, match=r"git is at work in .*; wait for it, or end it, and try again"):
+                await w.remove("T-1")
+            with open(gate, "w", encoding="ascii"):
+                pass
+            assert commit.wait(20) == 0
+        put(os.path.dirname(lock), {"index.lock": ""})
+        assert await w.remove("T-1") is None
+
+
+async def test_a_git_that_was_killed_leaves_nothing_in_the_way(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {"a.txt": "one\n"})
+        repo.hook("pre-commit", "kill -9 $PPID")
+        with pytest.raises(GitFailed, match="it was ended by signal 9"):
+            await w.commit("T-1", "One")
+        assert text(task.path, "a.txt") == "one\n"
+        repo.hook("pre-commit", "exit 0")
+        assert await w.commit("T-1", "One") is not None
+
+
+class Impatient(CommitTask, frozen=True, kw_only=True):
+    """Gives the user's hook one second."""
+
+    async def perform(self, site: Site) -> dict[str, object]:
+        await self.worktree(site).git.do("commit", "--quiet", "--all", "--message=x", limit=1)
+        return {}
+
+
+async def test_a_git_that_took_too_long_leaves_nothing_in_the_way(repo: UserRepository, home: str, folder: str) -> None:
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {"a.txt": "one\n"})
+        repo.hook("pre-commit", "sleep 100")
+        with pytest.raises(TimedOut, match="took longer than 1 s and was ended"):
+            await w.hands.perform(Impatient(task="T-1", base=repo.tip(), message="x"), task="T-1")
+        repo.hook("pre-commit", "exit 0")
+        assert await w.commit("T-1", "One") is not None

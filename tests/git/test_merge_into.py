@@ -1,0 +1,105 @@
+"""Merging the run's branch into one of the user's: without their checkout, and never over their own moves."""
+
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from holdfast.engine.workspace import Workspace
+from holdfast.git.effects import MergeInto
+from holdfast.git.merge import Conflicts
+from holdfast.git.process import GitFailed
+from holdfast.leaf.errors import Denied
+from tests.support.repositories import UserRepository, git, put, put_program, working_on
+
+
+@pytest.fixture
+async def done(repo: UserRepository, home: str) -> AsyncIterator[Workspace]:
+    """A run that changed a.txt and added new.txt."""
+    async with working_on(repo, home) as w:
+        put(w.worktree().path, {"a.txt": "1\n2\nrun\n", "new.txt": "new\n"})
+        await w.commit(None, "The run's")
+        yield w
+
+
+async def into(w: Workspace, target: str) -> str:
+    commit = git(w.repository.common_dir, "rev-parse", w.place().branch)
+    result = await w.hands.perform(MergeInto(target=target, commit=commit))
+    return str(result["commit"])
+
+
+def commit_on(repo: UserRepository, branch: str, name: str, content: str) -> str:
+    """A commit of the user's on a branch that is not checked out."""
+    tree = os.path.join(os.path.dirname(repo.path), f"tree-{branch}")
+    repo.git("worktree", "add", "--quiet", tree, branch)
+    put(tree, {name: content})
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message=User's")
+    repo.remember()
+    repo.git("worktree", "remove", tree)
+    return repo.tip(branch)
+
+
+async def test_a_branch_that_is_behind_goes_forward(repo: UserRepository, done: Workspace) -> None:
+    assert await into(done, "other") == repo.tip(done.place().branch)
+    assert repo.tip("other") == repo.tip(done.place().branch)
+    repo.remember()
+
+
+async def test_a_branch_that_went_its_own_way_gets_a_merge(repo: UserRepository, done: Workspace) -> None:
+    theirs = commit_on(repo, "other", "theirs.txt", "theirs\n")
+    merged = await into(done, "other")
+    assert git(repo.path, "rev-parse", f"{merged}^1", f"{merged}^2").split() == [theirs, repo.tip(done.place().branch)]
+    assert git(repo.path, "ls-tree", "--name-only", merged).split() == [
+        ".gitignore", "a.txt", "b.txt", "new.txt", "src", "theirs.txt",
+    ]  # fmt: skip
+    assert f"Holdfast-Run: {done.run_id}" in git(repo.path, "log", "-1", "--format=%B", merged)
+    assert await into(done, "other") == merged
+    repo.remember()
+
+
+async def test_a_conflict_moves_nothing(repo: UserRepository, done: Workspace) -> None:
+    theirs = commit_on(repo, "other", "a.txt", "1\n2\ntheirs\n")
+    with pytest.raises(Conflicts, match=r"does not merge into other: conflicts in a.txt"):
+        await into(done, "other")
+    assert repo.tip("other") == theirs
+
+
+async def test_what_is_checked_out_is_the_users_to_merge(repo: UserRepository, done: Workspace) -> None:
+    with pytest.raises(Denied) as caught:
+        await into(done, "main")
+    assert str(caught.value) == (
+        f"main is checked out in {repo.path}, which is yours; "
+        f"merge there: git -C {repo.path} merge {done.place().branch}"
+    )
+
+
+async def test_a_branch_that_is_being_rebased_is_left_to_the_user(repo: UserRepository, done: Workspace) -> None:
+    commit_on(repo, "other", "theirs.txt", "theirs\n")
+    tree = os.path.join(os.path.dirname(repo.path), "rebasing")
+    repo.git("worktree", "add", "--quiet", tree, "other")
+    git(tree, "-c", "sequence.editor=sed -i 1ibreak", "rebase", "--quiet", "--interactive", "HEAD^")
+    repo.remember()
+    with pytest.raises(Denied, match="other is being rebased, by you; finish that first"):
+        await into(done, "other")
+
+
+async def test_a_branch_that_moved_meanwhile_stays_where_it_moved(
+    repo: UserRepository, done: Workspace, folder: str
+) -> None:
+    """The user's own merge driver runs while we merge, and moves the branch."""
+    commit_on(repo, "other", "a.txt", "theirs\n2\n3\n")
+    moved = repo.tip("main")
+    driver = put_program(os.path.join(folder, "driver"), f"git update-ref refs/heads/other {moved}; exit 0")
+    repo.config("merge.odd.driver", driver)
+    put(os.path.join(repo.git_dir, "info"), {"attributes": "a.txt merge=odd\n"})
+    repo.remember()
+    with pytest.raises(GitFailed, match=r"is at .* but expected"):
+        await into(done, "other")
+    assert repo.tip("other") == moved
+    repo.remember()
+
+
+async def test_a_branch_that_is_not_there_is_one_clear_line(done: Workspace) -> None:
+    with pytest.raises(Denied, match="the branch nowhere is not there"):
+        await into(done, "nowhere")

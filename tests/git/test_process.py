@@ -1,0 +1,208 @@
+"""The git program: how it is called, ended, and quoted."""
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+
+from holdfast.git.process import Git, GitFailed, Spot, run_program
+from holdfast.git.repository import Repository, find_repository
+from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
+from holdfast.leaf.process import identify
+from tests.support.repositories import UserRepository, git, put, put_program, working_on
+from tests.support.waiting import until
+
+
+def pid_in(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read() or "0") or None
+    except FileNotFoundError:
+        return None
+
+
+def lives(pid: int) -> bool:
+    return identify(pid) is not None
+
+
+async def test_a_time_limit_ends_git_and_all_that_its_hook_started(repo: UserRepository, folder: str) -> None:
+    pids = os.path.join(folder, "pids")
+    os.mkdir(pids)
+    repo.hook("pre-commit", f"sleep 100 & echo $! > {pids}/child; echo $$ > {pids}/hook; sleep 100")
+    repo.git("worktree", "add", "--quiet", "../tree", "other")
+    repo.remember()
+    with pytest.raises(TimedOut, match="`git commit --allow-empty -m x` took longer than 1 s and was ended"):
+        await Git(os.path.join(folder, "tree")).do("commit", "--allow-empty", "-m", "x", limit=1)
+    for name in ("hook", "child"):
+        pid = pid_in(os.path.join(pids, name))
+        assert pid is not None
+        await until(lambda pid=pid: not lives(pid))  # type: ignore[misc]
+
+
+async def test_a_time_limit_ends_also_what_left_the_process_group(folder: str) -> None:
+    """A shell with job control puts each of its jobs into a group of its own; the session is the same."""
+    note = os.path.join(folder, "note")
+    script = f"set -m; sleep 100 & echo $! > {note}; wait"
+    with pytest.raises(TimedOut):
+        await run_program("bash", "-c", script, at=Spot(folder, os.environ), limit=1)
+    pid = pid_in(note)
+    assert pid is not None
+    await until(lambda: not lives(pid))
+
+
+async def test_what_a_hook_leaves_in_the_background_is_not_waited_for(repo: UserRepository, folder: str) -> None:
+    note = os.path.join(folder, "note")
+    repo.hook("post-checkout", f"echo from the hook; sleep 100 & echo $! > {note}")
+    began = time.monotonic()
+    await Git(repo.path).do("worktree", "add", "--quiet", "../tree", "other")
+    assert time.monotonic() - began < 20
+    pid = pid_in(note)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_cancelled_call_leaves_no_process(folder: str) -> None:
+    note = os.path.join(folder, "note")
+    script = put_program(os.path.join(folder, "program"), f"echo $$ > {note}; sleep 100")
+    call = asyncio.create_task(run_program(script, at=Spot(folder, os.environ)))
+    await until(lambda: pid_in(note) is not None)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert not lives(pid_in(note) or 0)
+
+
+async def test_an_error_is_one_line_with_gits_own_words(repo: UserRepository) -> None:
+    with pytest.raises(GitFailed) as caught:
+        await Git(repo.path).do("branch", "new", "no-such-commit")
+    assert (
+        str(caught.value) == "`git branch new no-such-commit` failed: fatal: not a valid object name: 'no-such-commit'"
+    )
+    assert caught.value.code == 128
+
+
+async def test_an_error_without_words_says_the_exit_code(folder: str) -> None:
+    assert str(GitFailed("push", 3, " \n")) == "`git push` failed: exit code 3"
+
+
+@pytest.mark.parametrize(
+    "name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"]
+)
+async def test_where_the_caller_looks_is_not_where_we_look(
+    repo: UserRepository, home: str, folder: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As when Holdfast is called from a hook of another repository."""
+    git(folder, "init", "--quiet", "elsewhere")
+    elsewhere = UserRepository(os.path.join(folder, "elsewhere"))
+    values = {"GIT_INDEX_FILE": ".git/index", "GIT_OBJECT_DIRECTORY": ".git/objects", "GIT_NAMESPACE": "elsewhere"}
+    value = values.get(name, "" if name == "GIT_WORK_TREE" else ".git")
+    monkeypatch.setenv(name, value if name == "GIT_NAMESPACE" else os.path.join(elsewhere.path, value))
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {"new.txt": "new\n"})
+        await w.snapshot("T-1", "one")
+        commit = await w.commit("T-1", "New")
+        assert [merge.conflicts for merge in await w.merge(["T-1"])] == [()]
+    monkeypatch.delenv(name)
+    assert git(repo.path, "rev-parse", task.branch) == commit
+    elsewhere.must_be_untouched()
+    assert os.listdir(os.path.join(elsewhere.git_dir, "objects")) == ["info", "pack"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GIT_LITERAL_PATHSPECS", "1"),
+        ("GIT_NOGLOB_PATHSPECS", "1"),
+        ("GIT_QUARANTINE_PATH", "/nowhere"),
+        ("GIT_SHALLOW_FILE", "/nowhere"),
+        ("GIT_GRAFT_FILE", "/nowhere"),
+        ("GIT_REFLOG_ACTION", "push"),
+        ("GIT_TRACE", "1"),
+        ("GIT_EXTERNAL_DIFF", "false"),
+    ],
+)
+async def test_how_the_caller_works_is_not_how_we_work(
+    repo: UserRepository, home: str, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {"new.txt": "new\n"})
+        await w.snapshot("T-1", "one")
+        assert await w.commit("T-1", "New") is not None
+        assert [merge.conflicts for merge in await w.merge(["T-1"])] == [()]
+
+
+async def test_a_large_output_comes_whole(repo: UserRepository) -> None:
+    put(repo.path, {"large.log": "x" * 30_000_000})
+    repo.remember()
+    oid = git(repo.path, "hash-object", "-w", "large.log")
+    assert len((await Git(repo.path).ask("cat-file", "blob", oid)).out) == 30_000_000
+
+
+async def test_names_that_are_no_utf8_come_as_they_are(repo: UserRepository) -> None:
+    name = os.fsdecode(b"caf\xe9 \n-")
+    repo.commit({name: "x"})
+    assert name in (await Git(repo.path).ask("ls-files", "-z")).fields()
+
+
+async def test_a_missing_folder_is_one_clear_line(folder: str) -> None:
+    with pytest.raises(BadInput, match="nowhere is not there"):
+        await Git(os.path.join(folder, "nowhere")).ask("status")
+
+
+async def test_a_file_is_no_folder(folder: str) -> None:
+    put(folder, {"file": ""})
+    with pytest.raises(BadInput, match="file is not a folder"):
+        await Git(os.path.join(folder, "file")).ask("status")
+    with pytest.raises(BadInput, match="file is not a folder"):
+        await find_repository(os.path.join(folder, "file"))
+
+
+async def test_a_missing_program_is_one_clear_line(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", folder)
+    with pytest.raises(BadInput, match=r"^git is not there; install it"):
+        await Git(folder).ask("status")
+    with pytest.raises(BadInput, match=r"^gh is not there; install it"):
+        await run_program("gh", "pr", "list", at=Spot(folder, os.environ))
+
+
+async def test_a_program_that_cannot_be_started_is_one_clear_line(folder: str) -> None:
+    put(folder, {"program": "no program"})
+    os.chmod(os.path.join(folder, "program"), 0o755)
+    with pytest.raises(HoldfastError, match=r"program.* could not be started: Exec format error"):
+        await run_program(os.path.join(folder, "program"), at=Spot(folder, os.environ))
+
+
+async def test_too_many_words_are_one_clear_line(folder: str) -> None:
+    with pytest.raises(HoldfastError, match=r"^`git status x+` could not be started: Argument list too long$"):
+        await Git(folder).ask("status", "x" * 200_000)
+
+
+async def test_a_folder_without_repository_is_one_clear_line(folder: str) -> None:
+    with pytest.raises(BadInput, match=r"is not in a git repository .*; make one with git init"):
+        await find_repository(folder)
+
+
+async def test_the_users_config_is_ours_too(repo: UserRepository, folder: str) -> None:
+    repo.config("user.name", "Grace")
+    repository = await find_repository(repo.path)
+    assert (await repository.git.ask("var", "GIT_AUTHOR_IDENT")).text.startswith("Grace <ada@example.org>")
+
+
+async def test_a_repository_is_found_from_any_of_its_folders(repo: UserRepository, folder: str) -> None:
+    os.symlink(repo.path, os.path.join(folder, "link"))
+    for place in (repo.path, f"{repo.path}/src", f"{folder}/link/src", repo.git_dir):
+        assert (await find_repository(place)).common_dir == repo.git_dir
+
+
+async def test_processes_carry_the_mark(repo: UserRepository, folder: str) -> None:
+    note = os.path.join(folder, "note")
+    repo.hook("post-checkout", f"env > {note}")
+    repository = Repository(repo.git_dir, mark={"HOLDFAST_RUN": "run-1"})
+    await repository.git.do("worktree", "add", "--quiet", "../../tree", "other")
+    with open(note, encoding="utf-8") as file:
+        assert "HOLDFAST_RUN=run-1\n" in file.readlines()
