@@ -23,6 +23,7 @@ COMMANDS = {
     "reset": "take a run away, in the repository and at home",
     "salvage": "what was saved before something forceful: ls, show, restore",
     "doctor": "what a crash left behind, explained; --fix repairs it",
+    "agent": "an agent that comes with Holdfast, as a program: playbook",
     "demo": "see a log survive a kill -9, on your own disk",
 }
 
