@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import msgspec
 import yaml
@@ -28,8 +28,6 @@ _WORDS = {
     "null": "nothing",
     "object": "a mapping",
     "array": "a list",
-    "date": "a date (quote it)",
-    "datetime": "a moment (quote it)",
     "bytes": "binary data",
 }
 
@@ -69,8 +67,26 @@ def _reject(file: str, root: yaml.Node, path: _Path, what: str) -> NoReturn:
 # --- YAML --------------------------------------------------------------------------------------------
 
 
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML as version 1.2 has it: `no`, `on`, dates and 12:30 are text, as anyone who writes `say: no` means."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+
+
+for _tag, _pattern, _first in (
+    ("merge", r"<<", "<"),
+    ("null", r"~|null|", "~n"),
+    ("bool", r"true|false", "tf"),
+    ("int", r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
+    ("float", r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+", "-+.0123456789"),
+):
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), [*_first, *([""] if _tag == "null" else [])]
+    )
+
+
 def _document(text: str, file: str) -> tuple[Any, yaml.Node | None]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    loader = _Loader(text)
     try:
         root = loader.get_single_node()
         if root is None:
@@ -82,8 +98,6 @@ def _document(text: str, file: str) -> tuple[Any, yaml.Node | None]:
         raise BadInput(f"{file}:{mark.line + 1 if mark else 1}: not YAML: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
         raise BadInput(f"{file}:1: not YAML: {' '.join(str(error).split())}") from None
-    except (ValueError, OverflowError) as error:  # 2026-13-45 looks like a date and is none
-        raise BadInput(f"{file}:1: not YAML: {error}; quote texts that look like dates or numbers") from None
     except RecursionError:
         raise BadInput(f"{file}:1: nested too deeply; a playbook needs a dozen levels at most") from None
     finally:
@@ -169,8 +183,6 @@ def _explained(message: str) -> tuple[_Path, str]:
         more = " (or a mapping)" if any(isinstance(kind, inspect.StructType) for kind in kinds) else ""
         return path, f"{value} is not allowed; allowed: {_listed(allowed)}{more}"
     what = _TYPE.sub(lambda match: " or ".join(_WORDS.get(word, word) for word in match[1].split(" | ")), what)
-    if what.endswith("got true or false"):
-        what += " (yes, no, on and off are that too: quote them)"
     if allowed:
         what += f" (allowed: {_listed(allowed)})"
     return path, what[0].lower() + what[1:]
