@@ -1,5 +1,4 @@
-"""A client for a playbook agent: a real process, driven by the SDK's client side; every frame is held against the
-SDK's own models."""
+"""A client for a playbook agent, a real process: the SDK's client side, and every update is held against its models."""
 
 import asyncio
 import os

@@ -93,8 +93,11 @@ async def test_resume_brings_it_back_without_a_replay_unless_scripted(stage: Sta
 
 @pytest.mark.parametrize(
     ("how", "call", "title"),
-    [("same", "call-1", "Write a.txt"), ("new_ids", "replayed-call-1", "Write a.txt")]
-    + [("new_titles", "call-1", "Replayed: Write a.txt")],
+    [
+        ("same", "call-1", "Write a.txt"),
+        ("new_ids", "replayed-call-1", "Write a.txt"),
+        ("new_titles", "call-1", "Replayed: Write a.txt"),
+    ],
 )
 async def test_a_replay_may_call_old_tool_calls_by_new_names(stage: Stagehand, how: str, call: str, title: str) -> None:
     before = await killed(stage, script())
@@ -210,7 +213,7 @@ async def test_sessions_are_listed_forked_and_closed(stage: Stagehand) -> None:
 async def test_a_login_may_be_needed_and_may_fail(stage: Stagehand) -> None:
     agent = await stage.spawn("agent: {auth: {id: key, name: A key}}")
     told = await agent.initialize()
-    assert [way.id for way in told.auth_methods or []] == ["key"]  # type: ignore[union-attr]
+    assert [way.id for way in told.auth_methods or []] == ["key"]
     with pytest.raises(acp.RequestError) as needed:
         await agent.new(stage.cwd)
     assert needed.value.code == -32000
