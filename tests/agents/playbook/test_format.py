@@ -84,7 +84,15 @@ def test_the_shipped_schema_is_the_formats_own() -> None:
     assert json.loads(shipped) == schema(), "holdfast agent playbook --schema > …/schema.json"
 
 
-_BEYOND_THE_SCHEMA = ("not a regular", "no variable", "not possible before", "twice", "among", "without `available`", "not YAML")
+_BEYOND_THE_SCHEMA = (
+    "not a regular",
+    "no variable",
+    "not possible before",
+    "twice",
+    "among",
+    "without `available`",
+    "not YAML",
+)
 
 
 def _schema_accepts(text: str) -> bool:
