@@ -1,7 +1,7 @@
 """JSON-RPC, a message a line, on stdin and stdout.
 
-Written out here, not taken from the SDK: a script may send half a frame or answer twice, and without the SDK's
-models the agent starts in a fifth of the time. The tests hold every frame against those models.
+Written out here, not taken from the SDK: a script may send half a frame or answer twice, and loading the SDK's models
+would be most of the agent's start. The tests drive it by the SDK's client, and hold every update against its model.
 """
 
 import asyncio
