@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from holdfast.app.cli.agent import PROGRAMS
 from holdfast.app.cli.main import COMMANDS
 from holdfast.core.events import TYPES
 from holdfast.leaf import errors
@@ -47,7 +48,7 @@ def reference() -> str:
 
 
 def _commands() -> Iterator[str]:
-    for arguments in ((), *((name,) for name in COMMANDS)):
+    for arguments in ((), *((name,) for name in COMMANDS), *(("agent", name) for name in PROGRAMS)):
         yield f"### `{' '.join(('holdfast', *arguments))}`"
         yield ""
         yield "```"

@@ -1,0 +1,58 @@
+"""What an agent should not do: die, hang, and talk nonsense."""
+
+import asyncio
+import os
+import resource
+import signal
+import sys
+import time
+from typing import NoReturn
+
+from holdfast.agents.playbook.format import Crash, Hang, Junk
+from holdfast.agents.playbook.wire import Wire
+
+GAVE_UP = 3  # the exit code of an agent that hung until its time was over
+
+
+def crash(step: Crash) -> NoReturn:
+    sys.stderr.flush()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if step.how == "exit":
+        os._exit(step.code)
+    number = {"kill": signal.SIGKILL, "abort": signal.SIGABRT, "segfault": signal.SIGSEGV}[step.how]
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    time.sleep(60)  # the signal is on its way
+    os._exit(GAVE_UP)
+
+
+async def hang(step: Hang) -> NoReturn:
+    """Ends by itself in the end: a forgotten agent does not stay for ever."""
+    if step.how in ("turn", "deaf"):
+        await asyncio.sleep(step.seconds)
+    else:
+        if step.how == "stubborn":
+            ignore_signals()
+        time.sleep(step.seconds)  # noqa: ASYNC251 - the whole agent stands still: that is the point
+    sys.stderr.write(f"playbook: hung for {step.seconds} s, as the script says; this is the end\n")
+    os._exit(GAVE_UP)
+
+
+def ignore_signals() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+async def talk_nonsense(wire: Wire, step: Junk, text: str) -> None:
+    match step.what:
+        case "text":
+            await wire.send_bytes(text.encode() + b"\n")
+        case "half":
+            await wire.send_bytes(b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":')
+        case "utf8":
+            await wire.send_bytes(b'{"jsonrpc":"2.0","method":"\xff\xfe\x80"}\n')
+        case "unknown_id":
+            await wire.answer(987_654_321, {})
+        case "huge":
+            await wire.send_bytes(b"x" * step.size + b"\n")

@@ -1,0 +1,410 @@
+"""The words of a playbook. docs/playbook.md tells what each means; schema.json is made from this file.
+
+`Playbook` is the whole file; a `Step` is a mapping with one key, the name of the step.
+"""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+Seconds = Annotated[float, Meta(ge=0, le=3600)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Exit = Annotated[int, Meta(ge=0, le=255)]
+StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
+ToolKind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"]
+ToolStatus = Literal["pending", "in_progress", "completed", "failed"]
+PermissionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+Via = Literal["direct", "client"]
+
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+NOT_FOUND = -32002
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A mapping of the format: no other keys than those that are named."""
+
+
+class OneOf(Part, frozen=True):
+    """A mapping with exactly one of its keys."""
+
+    @property
+    def key(self) -> str:
+        (key,) = self.keys()
+        return key
+
+    def keys(self) -> list[str]:
+        return [name for name in self.__struct_fields__ if getattr(self, name) is not UNSET]
+
+
+# --- what the agent is -------------------------------------------------------------------------------
+
+Simply = Literal["works", "absent", "refuses", "hangs"]
+Reopening = Literal["works", "absent", "refuses", "hangs", "gone", "starts_new"]
+
+
+class Reply(Part, frozen=True):
+    """How a method answers."""
+
+    how: Simply = "works"
+    advertised: bool | None = None
+    error: int = INTERNAL_ERROR
+    message: str = "the playbook refuses"
+    after: Seconds = 0
+
+
+class Reopen(Part, frozen=True):
+    """How `session/load` or `session/resume` answers."""
+
+    how: Reopening = "works"
+    advertised: bool | None = None
+    error: int = INTERNAL_ERROR
+    message: str = "the playbook refuses"
+    after: Seconds = 0
+    replay: bool | None = None
+    tool_calls: Literal["same", "new_ids", "new_titles"] = "same"
+    other_cwd: Literal["works", "refuses", "hangs"] = "works"
+
+
+class Auth(Part, frozen=True):
+    id: str = "login"
+    name: str = "Log in"
+    required: bool = True
+    passes: bool = True
+
+
+class Choice(Part, frozen=True):
+    """A mode, a model, or one value of a config option."""
+
+    id: str
+    name: str | None = None
+    description: str | None = None
+
+
+class Choices(Part, frozen=True):
+    current: str
+    available: Annotated[list[Choice | str], Meta(min_length=1)]
+
+
+class ConfigOption(Part, frozen=True):
+    """With `available` a choice, without a switch."""
+
+    id: str
+    current: str | bool
+    name: str | None = None
+    category: Literal["mode", "model", "model_config", "thought_level"] | None = None
+    description: str | None = None
+    available: list[Choice | str] | None = None
+
+
+class Agent(Part, frozen=True):
+    name: str = "playbook"
+    title: str | None = None
+    version: str = "1"
+    protocol: int = 1
+    initialize: Reply | Simply = "works"
+    new: Reply | Simply = "works"
+    load: Reopen | Reopening = "works"
+    resume: Reopen | Reopening = "works"
+    list: Reply | Simply = "works"
+    fork: Reply | Simply = "works"
+    close: Reply | Simply = "works"
+    accepts: "list_of[Literal['image', 'audio', 'embedded_context']]" = []
+    mcp: "list_of[Literal['http', 'sse']]" = []
+    auth: Auth | None = None
+    modes: Choices | None = None
+    models: Choices | None = None
+    config: "list_of[ConfigOption]" = []
+    wrapper: bool = False
+    ignores: "list_of[Literal['cancel', 'eof', 'sigterm']]" = []
+
+
+list_of = list  # `list` is a field of Agent
+
+
+class Sessions(Part, frozen=True):
+    save: Literal["step", "turn", "never"] = "step"
+    unknown: Literal["new", -32002, -32602, -32603] = -32002
+    interrupted: Literal["again", "next", "continue"] = "again"
+    forgets_killed_prompt: bool = False
+
+
+# --- what it does: talk ------------------------------------------------------------------------------
+
+
+class Spoken(Part, frozen=True):
+    text: str
+    chunk: Count | None = None
+    delay: Seconds = 0
+
+
+class PlanEntry(Part, frozen=True):
+    content: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+    priority: Literal["high", "medium", "low"] = "medium"
+
+
+class Location(Part, frozen=True):
+    path: str
+    line: int | None = None
+
+
+class Diff(Part, frozen=True):
+    path: str
+    new: str
+    old: str | None = None
+
+
+class Content(OneOf, frozen=True):
+    text: str | UnsetType = UNSET
+    diff: Diff | UnsetType = UNSET
+    terminal: str | UnsetType = UNSET
+
+
+class ToolStart(Part, frozen=True):
+    title: str
+    id: str | None = None
+    kind: ToolKind = "other"
+    status: ToolStatus = "in_progress"
+    locations: list[Location | str] = []
+    content: list[Content | str] = []
+    input: Any = UNSET
+    output: Any = UNSET
+
+
+class ToolChange(Part, frozen=True):
+    id: str | None = None
+    title: str | None = None
+    kind: ToolKind | None = None
+    status: ToolStatus | None = None
+    locations: list[Location | str] = []
+    content: list[Content | str] = []
+    input: Any = UNSET
+    output: Any = UNSET
+
+
+class Usage(Part, frozen=True):
+    used: int
+    size: int
+    cost: float | None = None
+    currency: str = "USD"
+
+
+class Command(Part, frozen=True):
+    name: str
+    description: str
+    hint: str | None = None
+
+
+class Memory(Part, frozen=True):
+    prefix: str = "I remember: "
+
+
+# --- what it does: deeds -----------------------------------------------------------------------------
+
+
+class Write(Part, frozen=True):
+    path: str
+    text: str
+    via: Via = "direct"
+    shown: bool = True
+
+
+class Replace(Part, frozen=True):
+    path: str
+    old: str
+    new: str
+    via: Via = "direct"
+    shown: bool = True
+
+
+class Delete(Part, frozen=True):
+    path: str
+    shown: bool = True
+
+
+class Read(Part, frozen=True):
+    path: str
+    line: int | None = None
+    limit: int | None = None
+    via: Via = "direct"
+    shown: bool = True
+
+
+class Run(Part, frozen=True):
+    command: str
+    via: Via = "direct"
+    background: bool = False
+    apart: Literal["same", "group", "session", "daemon"] = "group"
+    env: dict[str, str] = {}
+    clear_env: bool = False
+    shown: bool = True
+
+
+class PermissionOption(Part, frozen=True):
+    id: str
+    kind: PermissionKind
+    name: str | None = None
+
+
+class Permission(Part, frozen=True):
+    title: str
+    id: str | None = None
+    kind: ToolKind = "other"
+    options: list[PermissionOption | PermissionKind] = []
+    locations: list[Location | str] = []
+    content: list[Content | str] = []
+    input: Any = UNSET
+    allowed: "list[Step]" = []
+    rejected: "list[Step]" = []
+    cancelled: "list[Step] | None" = None
+
+
+class McpCall(Part, frozen=True):
+    tool: str
+    arguments: dict[str, Any] = {}
+    server: str | None = None
+    expect: Literal["result", "error", "any"] = "result"
+    timeout: Seconds = 60
+    say: bool = False
+    shown: bool = True
+
+
+class McpTools(Part, frozen=True):
+    server: str | None = None
+    timeout: Seconds = 60
+
+
+class WaitFor(Part, frozen=True):
+    path: str
+    gone: bool = False
+    timeout: Seconds = 60
+
+
+class Repeat(Part, frozen=True):
+    times: Count
+    steps: "list[Step]"
+
+
+# --- what it does: harm ------------------------------------------------------------------------------
+
+
+class Crash(Part, frozen=True):
+    how: Literal["kill", "exit", "abort", "segfault"] = "kill"
+    code: Exit = 1
+    once: bool | str = False
+
+
+class Hang(Part, frozen=True):
+    how: Literal["turn", "deaf", "agent", "stubborn"] = "turn"
+    seconds: Seconds = 600
+    once: bool | str = False
+
+
+class Junk(Part, frozen=True):
+    what: Literal["text", "half", "utf8", "unknown_id", "huge"] = "text"
+    text: str = "this is not JSON"
+    size: Annotated[int, Meta(ge=1, le=200_000_000)] = 1_000_000
+
+
+class Flood(Part, frozen=True):
+    updates: Count
+    text: str = "."
+
+
+class Noise(Part, frozen=True):
+    text: str
+    times: Count = 1
+
+
+class TurnUsage(Part, frozen=True):
+    input: int = 0
+    output: int = 0
+
+
+class End(Part, frozen=True):
+    reason: StopReason = "end_turn"
+    usage: TurnUsage | None = None
+
+
+class Failure(Part, frozen=True):
+    code: int = INTERNAL_ERROR
+    message: str = "the playbook fails"
+    data: Any = UNSET
+
+
+class Step(OneOf, frozen=True):
+    """One thing that it does."""
+
+    say: str | Spoken | UnsetType = UNSET
+    think: str | Spoken | UnsetType = UNSET
+    plan: list[PlanEntry | str] | UnsetType = UNSET
+    tool: ToolStart | str | UnsetType = UNSET
+    tool_update: ToolChange | UnsetType = UNSET
+    tool_done: ToolChange | UnsetType = UNSET
+    tool_failed: ToolChange | UnsetType = UNSET
+    usage: Usage | UnsetType = UNSET
+    commands: list[Command] | UnsetType = UNSET
+    mode: str | UnsetType = UNSET
+    config: dict[str, str | bool] | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    echo_memory: Memory | bool | UnsetType = UNSET
+    write: Write | UnsetType = UNSET
+    append: Write | UnsetType = UNSET
+    replace: Replace | UnsetType = UNSET
+    delete: Delete | str | UnsetType = UNSET
+    read: Read | str | UnsetType = UNSET
+    run: Run | str | UnsetType = UNSET
+    permission: Permission | UnsetType = UNSET
+    mcp: McpCall | UnsetType = UNSET
+    mcp_tools: McpTools | UnsetType = UNSET
+    sleep: Seconds | UnsetType = UNSET
+    wait_for: WaitFor | str | UnsetType = UNSET
+    repeat: Repeat | UnsetType = UNSET
+    crash: Crash | Literal["kill", "exit", "abort", "segfault"] | UnsetType = UNSET
+    hang: Hang | Literal["turn", "deaf", "agent", "stubborn"] | UnsetType = UNSET
+    junk: Junk | Literal["text", "half", "utf8", "unknown_id", "huge"] | UnsetType = UNSET
+    flood: Flood | Count | UnsetType = UNSET
+    stderr: Noise | str | UnsetType = UNSET
+    send: dict[str, Any] | UnsetType = UNSET
+    answer: End | StopReason | UnsetType = UNSET
+    end: End | StopReason | UnsetType = UNSET
+    error: Failure | UnsetType = UNSET
+
+    AT_START: ClassVar = frozenset({"sleep", "stderr", "junk", "crash", "hang", "wait_for", "run", "send"})
+
+
+class Turn(Part, frozen=True):
+    steps: list[Step]
+    when: str | None = None
+    resume_context: bool | None = None
+    once: bool = False
+    on_cancel: Literal["end", "ignore"] | list[Step] = "end"
+
+    @property
+    def is_chosen(self) -> bool:
+        """Played when the prompt asks for it; others are played in their order."""
+        return self.when is not None or self.resume_context is not None
+
+
+class Playbook(Part, frozen=True):
+    turns: list[Turn | list[Step]] = []
+    otherwise: list[Step] | None = None
+    playbook: Literal[1] = 1
+    agent: Agent = Agent()
+    sessions: Sessions = Sessions()
+    start: list[Step] = []
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a playbook, for editors."""
+    found = msgspec.json.schema(Playbook)
+    for name in ("Step", "Content"):
+        found["$defs"][name] |= {"minProperties": 1, "maxProperties": 1}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Playbook of the Holdfast playbook agent",
+        **found,
+    }

@@ -1,0 +1,122 @@
+"""The agent's own memory: a file a session, so that another process can go on after a kill.
+
+Written whole or not at all: a new file is renamed over the old one.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_SUFFIX = ".json"
+
+
+class Said(msgspec.Struct):
+    """A message of the user."""
+
+    turn: int
+    text: str
+
+
+class Shown(msgspec.Struct):
+    """An update that was sent, for a replay."""
+
+    turn: int
+    update: dict[str, Any]
+
+
+class Unfinished(msgspec.Struct):
+    """The turn that runs; after a kill, the one that was running."""
+
+    turn: int
+    plays: int | None  # which turn of the playbook; None is `otherwise`
+    begun: int = 0  # its steps
+
+
+class Record(msgspec.Struct):
+    """What a session's file holds."""
+
+    id: str
+    cwd: str
+    said: list[Said] = []
+    shown: list[Shown] = []
+    turns: int = 0
+    next: int = 0  # how many of the turns that are played in order are over
+    played: list[int] = []  # turns with `once`
+    unfinished: Unfinished | None = None
+    tool_calls: int = 0
+    mode: str | None = None
+    config: dict[str, str | bool] = {}
+    title: str | None = None
+    updated: str = ""
+
+    def show(self, update: dict[str, Any]) -> None:
+        """Keep an update for a replay; chunks of one text become one."""
+        last = self.shown[-1] if self.shown else None
+        kind = update["sessionUpdate"]
+        if last and last.turn == self.turns and kind.endswith("_chunk") and last.update["sessionUpdate"] == kind:
+            last.update["content"]["text"] += update["content"]["text"]
+            return
+        self.shown.append(Shown(self.turns, msgspec.json.decode(msgspec.json.encode(update))))
+
+
+def new_id() -> str:
+    return f"play-{secrets.token_hex(8)}"
+
+
+class Folder:
+    """The state folder."""
+
+    def __init__(self, path: str) -> None:
+        self._sessions = os.path.join(path, "sessions")
+        self._marks = os.path.join(path, "once")
+
+    def save(self, record: Record) -> None:
+        record.updated = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        os.makedirs(self._sessions, exist_ok=True)
+        path = self._file(record.id)
+        temporary = f"{path}.{os.getpid()}.tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(msgspec.json.encode(record))
+            file.flush()
+            os.fdatasync(fd)
+        os.rename(temporary, path)
+
+    def load(self, session_id: str) -> Record | None:
+        """None when there is no such session."""
+        if not _ID.fullmatch(session_id):
+            return None
+        try:
+            with open(self._file(session_id), "rb") as file:
+                return msgspec.json.decode(file.read(), type=Record)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def all(self) -> Iterator[Record]:
+        """The newest first."""
+        names: list[str] = []
+        with suppress(FileNotFoundError):
+            names = [name for name in os.listdir(self._sessions) if name.endswith(_SUFFIX)]
+        found = [record for name in names if (record := self.load(name.removesuffix(_SUFFIX))) is not None]
+        yield from sorted(found, key=lambda record: record.updated, reverse=True)
+
+    def first_time(self, name: str) -> bool:
+        """True once for each name, for all processes that ever use this folder."""
+        os.makedirs(self._marks, exist_ok=True)
+        mark = os.path.join(self._marks, hashlib.sha256(name.encode()).hexdigest()[:24])
+        try:
+            os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return False
+        return True
+
+    def _file(self, session_id: str) -> str:
+        return os.path.join(self._sessions, session_id + _SUFFIX)

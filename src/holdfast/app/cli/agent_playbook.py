@@ -1,0 +1,43 @@
+"""`holdfast agent playbook`: a real agent that plays a script."""
+
+import json
+import sys
+
+from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.screen import counted, paint, plain
+from holdfast.engine.agent_programs import STATE, check_playbook, default_state, play, playbook_schema
+from holdfast.leaf.errors import OK
+
+_EXAMPLES = """\
+  holdfast agent playbook rehearsal.yaml                    be the agent, until stdin ends
+  holdfast agent playbook --check rehearsal.yaml            one line: good, or what is wrong and where
+  holdfast agent playbook --schema > playbook.schema.json   for your editor"""
+
+
+def run(arguments: list[str]) -> int:
+    parser = Parser(
+        "agent playbook",
+        "An ACP agent on stdin and stdout that plays a YAML script: talk, edits, commands, permissions, MCP calls,\n"
+        "crashes, hangs. Keeps its sessions in files, so that they can be loaded after a kill. docs/playbook.md\n"
+        "has the whole format.",
+        _EXAMPLES,
+    )
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the script")
+    parser.add_argument("--state", metavar="DIR", help=f"where its sessions are ({STATE}, else the XDG state folder)")
+    parser.add_argument("--check", action="store_true", help="look at the script, play nothing")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of a script")
+    options = parser.parse_args(arguments)
+    if options.schema:
+        print(json.dumps(playbook_schema(), indent=2))
+        return OK
+    if options.file is None:
+        parser.error("which script? FILE is missing")
+    if not options.check:
+        return play(options.file, options.state or default_state())
+    turns = check_playbook(options.file)
+    if options.json:
+        print(json.dumps({"playbook": options.file, "turns": turns}, ensure_ascii=False))
+    else:
+        print(f"{paint('good', 'green')}  {plain(options.file)}  {counted(turns, 'turn')}")
+        sys.stderr.write("nothing was played\n")
+    return OK
