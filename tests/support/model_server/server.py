@@ -49,6 +49,7 @@ class ModelServer:
         self._changed = threading.Condition()
         self._wakers: list[asyncio.Event] = []
         self._stopping = False
+        self._era = 0
         self._socket = socket.create_server(("127.0.0.1", port))
         self._loop: asyncio.AbstractEventLoop | None = None
         config = uvicorn.Config(self._app(), log_config=None, log_level="critical", lifespan="off", ws="none")
@@ -87,6 +88,14 @@ class ModelServer:
             self._used = {}
             self._seen = []
             self._unexpected = []
+
+    def reset(self) -> None:
+        """Forget everything; whoever still waits for an answer is cut off."""
+        self.play(Script())
+        with self._changed:
+            self._open = set()
+            self._era += 1
+        self._wake()
 
     def open(self, gate: str) -> None:
         """Let the answers go on that wait at this gate, now and later."""
@@ -136,14 +145,15 @@ class ModelServer:
 
     async def _until(self, ready: Callable[[], bool]) -> None:
         waker = asyncio.Event()
+        era = self._era
         self._wakers.append(waker)
         try:
-            while not ready() and not self._stopping:
+            while not ready() and not self._stopping and self._era == era:
                 await waker.wait()
                 waker.clear()
         finally:
             self._wakers.remove(waker)
-        if self._stopping:
+        if self._stopping or self._era != era:
             raise _Broken
 
     def _app(self) -> Starlette:
@@ -241,7 +251,7 @@ class ModelServer:
         elif verb == "open":
             self.open(msgspec.json.decode(body, type=str))
         elif verb == "reset":
-            self.play(Script())
+            self.reset()
         else:
             return Response(f"no such control: {verb}", status_code=404)
         return JSONResponse({"ok": True})

@@ -1,0 +1,40 @@
+"""A turn with each provider: text, tools, results, usage."""
+
+import os
+
+import pytest
+
+from tests.agents.builtin.driving import VARIABLES, Bench
+from tests.support.model_server.script import Answer, ToolUse, Usage, in_turn
+from tests.support.model_server.server import ModelServer
+
+
+@pytest.mark.parametrize("provider", VARIABLES)
+async def test_the_model_writes_a_file_and_says_so(bench: Bench, model: ModelServer, provider: str) -> None:
+    model.play(
+        in_turn(
+            Answer(
+                text="I will write it.",
+                thinking="hm" if provider != "openai" else "",
+                tools=[ToolUse("write", {"path": "a/b.txt", "content": "hello\n"})],
+                usage=Usage(100, 20),
+            ),
+            Answer(text="Done.", usage=Usage(150, 5)),
+        )
+    )
+    async with bench.agent(model, provider, "--mode", "code") as agent:
+        session = await agent.start()
+        answer = await agent.say(session, "write hello")
+        watcher = agent.watcher
+    with open(os.path.join(bench.cwd, "a/b.txt"), encoding="utf-8") as file:
+        assert file.read() == "hello\n"
+    assert (answer.stop_reason, answer.usage.input_tokens, answer.usage.output_tokens) == ("end_turn", 250, 25)
+    assert watcher.text == "I will write it.Done."
+    (call,) = watcher.of("tool_call")
+    assert (call.kind, call.locations[0].path) == ("edit", os.path.join(bench.cwd, "a/b.txt"))
+    assert (call.content[0].type, call.content[0].new_text, call.content[0].old_text) == ("diff", "hello\n", None)
+    assert [update.status for update in watcher.of("tool_call_update")] == ["in_progress", "completed"]
+    second = model.requests[1]
+    assert second.users == ["write hello"]
+    assert [result.text for result in second.results] == ["made a/b.txt"]
+    assert {"read", "write", "edit", "glob", "grep", "bash"} <= set(second.tools)
