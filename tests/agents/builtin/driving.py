@@ -13,7 +13,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from acp import ClientSideConnection, connect_to_agent, text_block
+from acp import connect_to_agent, text_block
+from acp.client.connection import ClientSideConnection
 from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
 _PATIENCE = 30.0

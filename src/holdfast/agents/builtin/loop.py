@@ -132,14 +132,16 @@ class Loop:
 
     async def _answer(self, spent: Spent) -> ModelResponse:
         attempt = compacted = 0
-        if self._session.last_input > _FULL * self._model.context_window:
-            await self._compact(_KEPT[0], spent)
+        kept = _KEPT[0] if self._nearly_full() else None
         while True:
             try:
+                if kept is not None:
+                    await self._compact(kept, spent)
+                    kept = None
                 return await self._once(spent)
             except ModelTrouble as trouble:
                 if trouble.why == "context" and compacted < len(_KEPT):
-                    await self._compact(_KEPT[compacted], spent)
+                    kept = _KEPT[compacted]
                     compacted += 1
                     continue
                 wait = self._wait(trouble, attempt)
@@ -148,6 +150,11 @@ class Loop:
                 attempt += 1
                 await self._note(f"{trouble}. Asking again in {wait:.1f} s.")
                 await asyncio.sleep(wait)
+
+    def _nearly_full(self) -> bool:
+        conversation = self._session.conversation
+        full = self._session.last_input > _FULL * self._model.context_window
+        return full and conversation.cut(_KEPT[0]) > conversation.hidden_until()
 
     def _wait(self, trouble: ModelTrouble, attempt: int) -> float | None:
         """Seconds until the same call may be made again; None when that is no use, or too far away."""
