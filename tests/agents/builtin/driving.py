@@ -201,7 +201,9 @@ class Bench:
 async def _streams(ours_in: int, ours_out: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=50_000_000)
-    incoming, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours_in, "rb", 0))
+    incoming, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours_in, "rb", 0)
+    )
     outgoing, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(ours_out, "wb", 0))
     try:
         yield reader, asyncio.StreamWriter(outgoing, protocol, None, loop)

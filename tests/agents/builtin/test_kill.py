@@ -93,9 +93,7 @@ async def test_killed_while_permission_is_asked_the_call_was_not_run(bench: Benc
 
 
 async def test_killed_after_a_result_it_goes_on_from_there(bench: Bench, model: ModelServer) -> None:
-    model.play(
-        Script([_NEXT, Rule(Answer(text="One.", tools=[_TOUCH]), times=1), Rule(Answer(hang=True), times=1)])
-    )
+    model.play(Script([_NEXT, Rule(Answer(text="One.", tools=[_TOUCH]), times=1), Rule(Answer(hang=True), times=1)]))
     async with bench.agent(model, "anthropic", "--mode", "code") as agent:
         session = await agent.start()
         await _killed(agent, session, model.asked(2))

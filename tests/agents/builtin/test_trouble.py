@@ -102,9 +102,7 @@ async def test_a_refused_key_is_said_and_not_shown(bench: Bench, model: ModelSer
 
 
 async def test_other_refusals_are_readable(bench: Bench, model: ModelServer) -> None:
-    model.play(
-        in_turn(Answer(fault=Fault("quota")), Answer(fault=Fault("rejected", message="tools: too many")))
-    )
+    model.play(in_turn(Answer(fault=Fault("quota")), Answer(fault=Fault("rejected", message="tools: too many"))))
     async with bench.agent(model) as agent:
         session = await agent.start()
         with pytest.raises(RequestError, match="quota") as caught:

@@ -9,6 +9,7 @@ import asyncio
 import ctypes
 import os
 import signal
+import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ SESSION_MARK = "HOLDFAST_BUILTIN_SESSION"
 _CALL_MARK = "HOLDFAST_BUILTIN_CALL"
 _CHUNK = 65_536
 _PR_SET_PDEATHSIG = 1
-_GRACE = 1.0  # seconds for the pipe to close after the group is dead
+_GRACE = 5.0  # seconds for the kernel to end what was killed
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +63,82 @@ class Shell:
     output_cap: int = 30_000
 
     async def run(self, command: str, call: str, seconds: float) -> Ran:
-        environment = {**self.environment, SESSION_MARK: self.session, _CALL_MARK: f"{self.session}/{call}"}
-        process = await asyncio.create_subprocess_exec(
-            "bash",
-            "-c",
-            command,
+        mark = f"{self.session}/{call}"
+        process = subprocess.Popen(
+            ["bash", "-c", command],
             cwd=self.folder,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            env={**self.environment, SESSION_MARK: self.session, _CALL_MARK: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one call into the kernel, which takes no lock
         )
         output = Tail(self.output_cap)
-        assert process.stdout is not None
-        reading = asyncio.create_task(_drain(process.stdout, output))
+        in_time = False
         try:
             async with asyncio.timeout(seconds):
-                await process.wait()
-            code = process.returncode
+                await _until_dead(process, output)
+            in_time = True
         except TimeoutError:
-            code = None
+            pass
         finally:
-            await _end(process, environment[_CALL_MARK], reading)
-        return Ran(output.text(), code, output.dropped)
+            _end(process, mark, output)
+        return Ran(output.text(), process.returncode if in_time else None, output.dropped)
+
+
+async def _until_dead(process: "subprocess.Popen[bytes]", output: Tail) -> None:
+    """Until the shell itself is dead: its pipe may be held by what it left behind. It is not reaped here."""
+    loop = asyncio.get_running_loop()
+    assert process.stdout is not None
+    pipe = process.stdout.fileno()
+    os.set_blocking(pipe, False)
+    dead: asyncio.Future[None] = loop.create_future()
+    handle = os.pidfd_open(process.pid)
+
+    def died() -> None:
+        loop.remove_reader(handle)
+        if not dead.done():
+            dead.set_result(None)
+
+    def readable() -> None:
+        if _drained(pipe, output):
+            loop.remove_reader(pipe)
+
+    loop.add_reader(handle, died)
+    loop.add_reader(pipe, readable)
+    try:
+        await dead
+    finally:
+        loop.remove_reader(handle)
+        loop.remove_reader(pipe)
+        os.close(handle)
+
+
+def _drained(pipe: int, output: Tail) -> bool:
+    """Take one chunk; True at the end of the stream."""
+    try:
+        data = os.read(pipe, _CHUNK)
+    except BlockingIOError:
+        return False
+    output.add(data)
+    return not data
+
+
+def _end(process: "subprocess.Popen[bytes]", mark: str, output: Tail) -> None:
+    """Without giving way, so that a second cancellation cannot leave the command running.
+
+    The shell is not reaped before its group is killed: until then no other process can have its number.
+    """
+    os.killpg(process.pid, signal.SIGKILL)
+    end(marked(_CALL_MARK, mark))
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE)
+    assert process.stdout is not None
+    with process.stdout, suppress(BlockingIOError):
+        os.set_blocking(process.stdout.fileno(), False)
+        while data := os.read(process.stdout.fileno(), _CHUNK):
+            output.add(data)
 
 
 def end_what_is_left(session: str) -> int:
@@ -94,25 +146,6 @@ def end_what_is_left(session: str) -> int:
     left = marked(SESSION_MARK, session)
     end(left)
     return len(left)
-
-
-async def _drain(stream: asyncio.StreamReader, into: Tail) -> None:
-    while data := await stream.read(_CHUNK):
-        into.add(data)
-
-
-async def _end(process: asyncio.subprocess.Process, mark: str, reading: "asyncio.Task[None]") -> None:
-    """Synchronous up to the kill: a second cancellation cannot leave the command running."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    end(marked(_CALL_MARK, mark))
-    try:
-        await asyncio.wait({reading}, timeout=_GRACE)
-    finally:
-        reading.cancel()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_GRACE):
-            await process.wait()
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

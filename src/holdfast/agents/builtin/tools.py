@@ -289,6 +289,7 @@ async def _searched(command: list[str], folder: str) -> Outcome:
         stderr=subprocess.STDOUT,
     )
     found = Tail(MAX_TEXT)
+    ended = False
     assert process.stdout is not None
     try:
         async with asyncio.timeout(_SEARCH_SECONDS):
@@ -296,10 +297,12 @@ async def _searched(command: list[str], folder: str) -> Outcome:
                 found.add(data)
                 if found.dropped:
                     break
+            else:
+                ended = True
     except TimeoutError:
         return Outcome(f"{found.text()}\n[stopped after {_SEARCH_SECONDS} seconds]", failed=True)
     finally:
-        if process.returncode is None:
+        if not ended:
             _kill(process)
         code = await process.wait()
     if code not in (0, 1, -9):
