@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,6 +119,7 @@ class Driven:
     connection: ClientSideConnection
     watcher: Watcher
     cwd: str
+    hang_up: Callable[[], None]
 
     async def start(self, mcp_servers: Any = None) -> str:
         await self._within(self.connection.initialize(protocol_version=1))
@@ -166,7 +167,13 @@ class Bench:
 
     @asynccontextmanager
     async def agent(
-        self, model: Any, provider: str = "openai", *options: str, verdicts: list[str] | None = None, **variables: str
+        self,
+        model: Any,
+        provider: str = "openai",
+        *options: str,
+        verdicts: list[str] | None = None,
+        fresh: bool = False,
+        **variables: str,
     ) -> AsyncIterator[Driven]:
         arguments = ["--model", f"{provider}:scripted-model", "--base-url", model.base_url(provider)]
         arguments += ["--backoff", "0.01", *options]
@@ -181,13 +188,15 @@ class Bench:
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         errors = os.open(self.errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        pid = self.zygote.spawn(arguments, self.cwd, environment, [theirs_in, theirs_out, errors])
-        for descriptor in (theirs_in, theirs_out, errors):
+        descriptors = [theirs_in, theirs_out, errors]
+        start = _fresh if fresh else self.zygote.spawn
+        pid = start(arguments, self.cwd, environment, descriptors)
+        for descriptor in descriptors:
             os.close(descriptor)
         async with _streams(ours_in, ours_out) as (reader, writer):
             watcher = Watcher(verdicts or [])
             connection = connect_to_agent(watcher, writer, reader, use_unstable_protocol=True)  # type: ignore[arg-type]
-            driven = Driven(pid, connection, watcher, self.cwd)
+            driven = Driven(pid, connection, watcher, self.cwd, writer.close)
             try:
                 yield driven
             finally:
@@ -195,6 +204,15 @@ class Bench:
                     async with asyncio.timeout(_PATIENCE):
                         await connection.close()
                 driven.kill()
+
+
+def _fresh(arguments: list[str], folder: str, environment: dict[str, str], descriptors: list[int]) -> int:
+    """A new Python, with nothing imported: as a user starts it."""
+    program = "import sys; from holdfast.app.cli.agent_builtin import run; sys.exit(run(sys.argv[1:]))"
+    stdin, stdout, stderr = descriptors
+    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((stdin, stdout, stderr))]
+    command = [sys.executable, "-c", program, *arguments]
+    return os.posix_spawn(sys.executable, command, {**environment, "PWD": folder}, file_actions=actions)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import time
+from typing import Any
 
 import pytest
 from acp import RequestError
@@ -11,6 +12,11 @@ from tests.support.model_server.script import Answer, Fault, Rule, Script, ToolU
 from tests.support.model_server.server import ModelServer
 
 _FINE = Answer(text="fine now")
+
+
+def _data(error: RequestError) -> dict[str, Any]:
+    assert isinstance(error.data, dict)
+    return error.data
 
 
 @pytest.mark.parametrize("provider", VARIABLES)
@@ -42,8 +48,8 @@ async def test_a_long_rate_limit_ends_the_turn_with_its_reset_time(
         session = await agent.start()
         with pytest.raises(RequestError) as caught:
             await agent.say(session, "remember the milk")
-        assert caught.value.data["kind"] == "rate_limit"
-        told = dt.datetime.fromisoformat(caught.value.data["resetsAt"]).timestamp()
+        assert _data(caught.value)["kind"] == "rate_limit"
+        told = dt.datetime.fromisoformat(_data(caught.value)["resetsAt"]).timestamp()
         assert abs(told - at) < 5
         await agent.say(session, "go on")
     assert "remember the milk" in model.requests[-1].all_text
@@ -107,7 +113,7 @@ async def test_other_refusals_are_readable(bench: Bench, model: ModelServer) -> 
         session = await agent.start()
         with pytest.raises(RequestError, match="quota") as caught:
             await agent.say(session, "hi")
-        assert caught.value.data["kind"] == "quota"
+        assert _data(caught.value)["kind"] == "quota"
         with pytest.raises(RequestError, match="rejected the request: tools: too many"):
             await agent.say(session, "hi")
 

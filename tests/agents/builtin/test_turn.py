@@ -1,5 +1,6 @@
 """A turn with each provider: text, tools, results, usage."""
 
+import asyncio
 import os
 
 import pytest
@@ -38,3 +39,15 @@ async def test_the_model_writes_a_file_and_says_so(bench: Bench, model: ModelSer
     assert second.users == ["write hello"]
     assert [result.text for result in second.results] == ["made a/b.txt"]
     assert {"read", "write", "edit", "glob", "grep", "bash"} <= set(second.tools)
+
+
+async def test_a_new_process_comes_up_and_goes_down_with_its_client(bench: Bench, model: ModelServer) -> None:
+    model.play(in_turn(Answer(text="hello")))
+    async with bench.agent(model, "openai", fresh=True) as agent:
+        session = await agent.start()
+        assert (await agent.say(session, "hi")).stop_reason == "end_turn"
+        agent.hang_up()
+        _, status = await asyncio.to_thread(os.waitpid, agent.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    with open(bench.errors, encoding="utf-8") as file:
+        assert file.read() == ""

@@ -23,8 +23,10 @@ from acp.schema import (
     ToolCallUpdate,
     UsageUpdate,
 )
+from pydantic import BaseModel
 
 from holdfast.agents.builtin.screen import Shown, Spent, Status, Verdict
+from holdfast.agents.builtin.secrecy import Secrets
 from holdfast.agents.builtin.tools import Step
 
 _OPTIONS = [
@@ -35,12 +37,18 @@ _OPTIONS = [
 
 
 class AcpScreen:
-    def __init__(self, client: Client, session: str) -> None:
+    def __init__(self, client: Client, session: str, secrets: Secrets) -> None:
         self._client = client
         self._session = session
+        self._secrets = secrets
 
     async def _update(self, update: Any) -> None:
-        await self._client.session_update(session_id=self._session, update=update)
+        await self._client.session_update(session_id=self._session, update=self._clean(update))
+
+    def _clean(self, shown: BaseModel) -> Any:
+        """What is shown ends in the client's log."""
+        text = shown.model_dump_json(by_alias=True, exclude_none=True)
+        return type(shown).model_validate_json(self._secrets.redact(text)) if self._secrets.within(text) else shown
 
     async def user(self, text: str) -> None:
         await self._update(update_user_message_text(text))
@@ -90,7 +98,9 @@ class AcpScreen:
             locations=_locations(shown),
             raw_input=shown.arguments,
         )
-        answer = await self._client.request_permission(session_id=self._session, tool_call=call, options=_OPTIONS)
+        answer = await self._client.request_permission(
+            session_id=self._session, tool_call=self._clean(call), options=_OPTIONS
+        )
         if answer.outcome.outcome != "selected":
             return "cancelled"
         match answer.outcome.option_id:

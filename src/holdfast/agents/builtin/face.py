@@ -227,6 +227,7 @@ class BuiltinAgent:
             toolbox=Toolbox(worktree, Shell(worktree.root, environment, name)),
             mcp=mcp,
             mode="ask",
+            secrets=self._settings.secrets,
         )
         for each in records:
             match each:
@@ -236,7 +237,7 @@ class BuiltinAgent:
                     session.allowed.add(tool)
                 case {"type": "title", "title": str(title)}:
                     session.title = title
-        opened = _Open(session, AcpScreen(self._client, name))
+        opened = _Open(session, AcpScreen(self._client, name, self._settings.secrets))
         self._open[name] = opened
         return opened
 

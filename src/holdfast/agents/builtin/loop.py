@@ -72,6 +72,7 @@ class Session:
     toolbox: Toolbox
     mcp: McpTools
     mode: Mode
+    secrets: Secrets = field(default_factory=Secrets)
     allowed: set[str] = field(default_factory=set)
     title: str | None = None
     cost: float | None = None
@@ -79,9 +80,10 @@ class Session:
     call_ids: dict[str, int] = field(default_factory=dict)
 
     def save(self, *records: dict[str, Any]) -> None:
-        """On the disk first, then in memory."""
-        self.file.append(*records)
-        for each in records:
+        """On the disk first, then in memory; without any key that the model or the user has put into words."""
+        clean = [self.secrets.redacted(each) for each in records]
+        self.file.append(*clean)
+        for each in clean:
             self.conversation.take(each)
 
     def settle(self, reason: str | None = None) -> None:

@@ -1,10 +1,12 @@
 """Keys stay where they are needed: in the client that calls the model. Not in tools, not in files, not in logs."""
 
 import ctypes
+import json
 import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 # What a shell command needs, and what finds its processes again. Anything else is asked for by name.
 _ALLOWED = re.compile(
@@ -26,6 +28,14 @@ class Secrets:
         for value in self._values:
             text = text.replace(value, _GONE)
         return text
+
+    def redacted(self, value: dict[str, Any]) -> dict[str, Any]:
+        """The same data with no secret in any of its strings."""
+        text = json.dumps(value, ensure_ascii=False)
+        if not self.within(text):
+            return value
+        clean: dict[str, Any] = json.loads(self.redact(text))
+        return clean
 
     def within(self, text: str) -> bool:
         return any(value in text for value in self._values)
