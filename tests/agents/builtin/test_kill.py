@@ -7,6 +7,7 @@ import pytest
 from tests.agents.builtin.driving import VARIABLES, Bench, Driven, Watcher
 from tests.support.model_server.script import Answer, Rule, Script, ToolUse
 from tests.support.model_server.server import ModelServer
+from tests.support.waiting import until
 
 _TOUCH = ToolUse("bash", {"command": "echo ran >> ran.txt"}, id="call-touch")
 _STUCK = ToolUse("bash", {"command": "echo began >> ran.txt; exec cat pipe"}, id="call-stuck")
@@ -80,6 +81,23 @@ async def test_killed_while_a_command_runs_it_is_marked_and_not_run_again(
     assert last.last_user.endswith("go on")
 
 
+async def test_what_a_killed_agents_command_left_is_ended_before_it_goes_on(bench: Bench, model: ModelServer) -> None:
+    os.mkfifo(os.path.join(bench.cwd, "pipe"))
+    leaving = (
+        "(setsid bash -c 'trap \"\" TERM; echo up > ready; sleep 300' &); until [ -e ready ]; do :; done; cat pipe"
+    )
+    model.play(Script([_NEXT, Rule(Answer(tools=[ToolUse("bash", {"command": leaving})]), times=1)]))
+    ready = os.path.join(bench.cwd, "ready")
+    async with bench.agent(model, "openai", "--mode", "code") as agent:
+        session = await agent.start()
+        await _killed(agent, session, until(lambda: os.path.exists(ready)))
+    assert _at_work(bench.cwd) != []
+    async with bench.agent(model, "openai", "--mode", "code") as agent:
+        await agent.come_back(session, "resume")
+        assert _at_work(bench.cwd, besides=agent.pid) == []
+        await agent.say(session, "go on")
+
+
 async def test_killed_while_permission_is_asked_the_call_was_not_run(bench: Bench, model: ModelServer) -> None:
     model.play(Script([_NEXT, Rule(Answer(tools=[_TOUCH]), times=1)]))
     async with bench.agent(model, verdicts=["wait"]) as agent:
@@ -143,6 +161,18 @@ async def test_half_a_line_at_the_end_is_set_aside(bench: Bench, model: ModelSer
         await agent.say(session, "go on")
     assert model.requests[-1].assistants == ["hello"]
     assert any(".torn-" in name for name in os.listdir(folder))
+
+
+def _at_work(folder: str, besides: int = 0) -> list[int]:
+    """The processes that stand in a folder; the agent itself is one."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{pid}/cwd") == folder and int(pid) != besides:
+                found.append(int(pid))
+        except OSError:
+            continue
+    return found
 
 
 def _in_progress(seen: Watcher) -> list[object]:

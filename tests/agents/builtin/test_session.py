@@ -67,6 +67,7 @@ async def test_cancelled_in_the_middle_of_a_command(bench: Bench, model: ModelSe
         await agent.connection.cancel(session_id=session)
         assert (await turn).stop_reason == "cancelled"
         await agent.say(session, "go on")
+        assert not any(update.status == "completed" for update in agent.watcher.of("tool_call_update"))
     assert ["cancelled" in result.text for result in model.requests[-1].results] == [True, True]
     assert not os.path.exists(os.path.join(bench.cwd, "second"))
 

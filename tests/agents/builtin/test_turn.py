@@ -35,6 +35,7 @@ async def test_the_model_writes_a_file_and_says_so(bench: Bench, model: ModelSer
     assert (call.kind, call.locations[0].path) == ("edit", os.path.join(bench.cwd, "a/b.txt"))
     assert (call.content[0].type, call.content[0].new_text, call.content[0].old_text) == ("diff", "hello\n", None)
     assert [update.status for update in watcher.of("tool_call_update")] == ["in_progress", "completed"]
+    assert watcher.of("tool_call_update")[-1].content is None  # the diff stays
     second = model.requests[1]
     assert second.users == ["write hello"]
     assert [result.text for result in second.results] == ["made a/b.txt"]
@@ -51,3 +52,13 @@ async def test_a_new_process_comes_up_and_goes_down_with_its_client(bench: Bench
     assert os.waitstatus_to_exitcode(status) == 0
     with open(bench.errors, encoding="utf-8") as file:
         assert file.read() == ""
+
+
+async def test_the_output_of_a_command_is_shown(bench: Bench, model: ModelServer) -> None:
+    model.play(in_turn(Answer(tools=[ToolUse("bash", {"command": "echo hello; exit 1"})]), Answer(text="ok")))
+    async with bench.agent(model, "openai", "--mode", "code") as agent:
+        await agent.say(await agent.start(), "run")
+        (call,) = agent.watcher.of("tool_call")
+        last = agent.watcher.of("tool_call_update")[-1]
+    assert (call.kind, call.title) == ("execute", "Run echo hello; exit 1")
+    assert (last.status, last.content[0].content.text) == ("failed", "hello\n\n[exit code 1]")

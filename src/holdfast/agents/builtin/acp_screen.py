@@ -41,6 +41,7 @@ class AcpScreen:
         self._client = client
         self._session = session
         self._secrets = secrets
+        self._diffs: set[str] = set()
 
     async def _update(self, update: Any) -> None:
         await self._client.session_update(session_id=self._session, update=self._clean(update))
@@ -62,6 +63,8 @@ class AcpScreen:
         await self._update(AgentThoughtChunk(session_update="agent_thought_chunk", content=content, message_id=message))
 
     async def call(self, shown: Shown, status: Status) -> None:
+        if shown.diff is not None:
+            self._diffs.add(shown.id)
         await self._update(
             start_tool_call(
                 shown.id,
@@ -75,8 +78,16 @@ class AcpScreen:
         )
 
     async def progress(self, call: str, status: Status, text: str | None = None) -> None:
-        """What a call has shown stays (its diff): its text goes into the raw output, and the content of others."""
-        await self._update(update_tool_call(call, status=status, raw_output=None if text is None else {"text": text}))
+        """The result becomes what the call shows; only a diff that was carried out stays on the screen."""
+        shows = text is not None and not (status == "completed" and call in self._diffs)
+        await self._update(
+            update_tool_call(
+                call,
+                status=status,
+                content=[tool_content(text_block(text or ""))] if shows else None,
+                raw_output=None if text is None else {"text": text},
+            )
+        )
 
     async def plan(self, steps: tuple[Step, ...]) -> None:
         await self._update(update_plan(plan_entry(step.content, status=step.status) for step in steps))
