@@ -3,6 +3,7 @@
 from holdfast.app.cli.arguments import Parser
 
 PROGRAMS = {  # each in a file of its own, agent_NAME.py, with a `run`
+    "builtin": "our own coding agent, for people who have only a model endpoint",
     "playbook": "plays a script: for demonstrations, rehearsals and tests; no key, no network",
 }
 

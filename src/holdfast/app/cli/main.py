@@ -25,7 +25,7 @@ COMMANDS = {
     "doctor": "what a crash left behind, explained; --fix repairs it",
     "agents": "the agents we know, and what each was seen to do",
     "mcp": "the tools by which an agent reports to its run",
-    "agent": "an agent that comes with Holdfast, as a program: playbook",
+    "agent": "an agent that comes with Holdfast, as a program: builtin, playbook",
     "demo": "see a log survive a kill -9, on your own disk",
 }
 

@@ -1,0 +1,1 @@
+"""Our own coding agent, for people who have only a model endpoint."""

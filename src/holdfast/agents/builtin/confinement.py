@@ -1,0 +1,118 @@
+"""The agent's files: those under its worktree, and no others, whatever a path or a symbolic link says.
+
+A path is resolved first and must lie inside. Then it is opened from the root's descriptor, one component
+after the other, following no link: a link put in between the two steps leads nowhere.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not make us wait
+
+MAX_FILE = 16 * 1024 * 1024  # bytes: more than a model can use, less than hurts
+_NEW_FILE = 0o666
+_NEW_FOLDER = 0o777
+
+
+class Refused(Exception):
+    """A tool may not, or cannot, do this. The message is for the model."""
+
+
+class Worktree:
+    def __init__(self, root: str) -> None:
+        self.root = os.path.realpath(root)
+
+    def inside(self, path: str) -> str:
+        """The real, absolute path of a name given by the model, which may not exist yet."""
+        if "\0" in path:
+            raise Refused("a path cannot contain a NUL character")
+        real = os.path.realpath(os.path.join(self.root, path or "."))
+        if real != self.root and not real.startswith(self.root.rstrip("/") + "/"):
+            raise Refused(f"{path} is outside the worktree {self.root}; only files inside it can be used")
+        return real
+
+    def shown(self, real: str) -> str:
+        return os.path.relpath(real, self.root)
+
+    def read(self, path: str) -> bytes:
+        real = self.inside(path)
+        with self._folder_of(real) as (folder, name):
+            return self._content(folder, name, path)
+
+    def write(self, path: str, data: bytes) -> bytes | None:
+        """Put a file in place, whole or not at all. Returns what was there before."""
+        real = self.inside(path)
+        if ".git" in self.shown(real).split("/"):
+            raise Refused(f"{path} belongs to git; use git commands to change it")
+        with self._folder_of(real, make=True) as (folder, name):
+            try:
+                before: bytes | None = self._content(folder, name, path)
+                mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+            except FileNotFoundError:
+                before, mode = None, None
+            self._replace(folder, name, data, mode)
+        return before
+
+    def walk(self, path: str) -> Iterator[tuple[str, list[str]]]:
+        """Folders under a path and their files, sorted, with no link followed and `.git` left out."""
+        top = self.inside(path)
+        for folder, folders, files in os.walk(top, followlinks=False):
+            folders[:] = sorted(name for name in folders if name != ".git")
+            yield folder, sorted(files)
+
+    @contextmanager
+    def _folder_of(self, real: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        parts = [] if real == self.root else self.shown(real).split("/")
+        if not parts:
+            raise Refused(f"{real} is the worktree itself, not a file in it")
+        current = os.open(self.root, _DIRECTORY)
+        try:
+            for part in parts[:-1]:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, _NEW_FOLDER, dir_fd=current)
+                below = os.open(part, _DIRECTORY, dir_fd=current)
+                os.close(current)
+                current = below
+            yield current, parts[-1]
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            if error.errno == errno.ELOOP:
+                raise Refused(f"{real} became a symbolic link while it was opened; nothing was done") from error
+            raise Refused(f"{real}: {error.strerror}") from error
+        finally:
+            os.close(current)
+
+    def _content(self, folder: int, name: str, path: str) -> bytes:
+        fd = os.open(name, _FILE, dir_fd=folder)
+        with os.fdopen(fd, "rb") as file:
+            about = os.fstat(fd)
+            if stat.S_ISDIR(about.st_mode):
+                raise Refused(f"{path} is a folder; use glob to list it")
+            if not stat.S_ISREG(about.st_mode):
+                raise Refused(f"{path} is not a regular file")
+            if about.st_size > MAX_FILE:
+                raise Refused(f"{path} has {about.st_size} bytes, more than the {MAX_FILE} that can be read at once")
+            return file.read(MAX_FILE + 1)
+
+    def _replace(self, folder: int, name: str, data: bytes, mode: int | None) -> None:
+        temporary = f".{name[:100]}.{secrets.token_hex(4)}.tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _NEW_FILE, dir_fd=folder)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                if mode is not None:
+                    os.fchmod(fd, mode)
+                os.fsync(fd)
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
+            raise

@@ -1,0 +1,165 @@
+"""What was said, as the model is to see it, rebuilt from a session's records and never from memory alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+_ADAPTER: TypeAdapter[ModelMessage] = TypeAdapter(ModelMessage)
+
+NOT_STARTED = "[interrupted: the agent was stopped before this call was started; it was not run]"
+IN_FLIGHT = (
+    "[interrupted: the agent was stopped while this call was running. It may or may not have had its effect, "
+    "and it was not run again; look before you repeat it]"
+)
+
+
+class Conversation:
+    """`messages` is everything; the model is shown `visible`, which leaves out what was compacted or withdrawn."""
+
+    def __init__(self) -> None:
+        self.messages: list[ModelMessage] = []
+        self._hidden: set[int] = set()
+        self._summaries: dict[int, str] = {}  # the index a summary stands before
+        self._started: set[str] = set()
+
+    @classmethod
+    def of(cls, records: list[dict[str, Any]]) -> Conversation:
+        conversation = cls()
+        for record in records:
+            conversation.take(record)
+        return conversation
+
+    def take(self, record: dict[str, Any]) -> None:
+        match record.get("type"):
+            case "message":
+                message = _ADAPTER.validate_python(record["message"])
+                self.messages.append(message)
+                if isinstance(message, ModelResponse):
+                    self._started = set()  # some providers use the same call ids again
+            case "started":
+                self._started.add(record["call"])
+            case "compacted":
+                before = int(record["before"])
+                self._hidden.update(range(before))
+                self._summaries = {before: record["summary"]}
+            case "withdrawn":
+                self._hidden.update(range(int(record["from"]), len(self.messages)))
+
+    def visible(self) -> list[ModelMessage]:
+        """As providers want it: what came between two answers is one message."""
+        shown: list[ModelMessage] = []
+        for index, message in enumerate(self.messages):
+            if index in self._summaries:
+                shown.append(user(_summary(self._summaries[index])))
+            if index not in self._hidden:
+                shown.append(message)
+        if len(self.messages) in self._summaries:
+            shown.append(user(_summary(self._summaries[len(self.messages)])))
+        merged: list[ModelMessage] = []
+        for message in shown:
+            last = merged[-1] if merged else None
+            if isinstance(message, ModelRequest) and isinstance(last, ModelRequest):
+                merged[-1] = replace(last, parts=[*last.parts, *message.parts])
+            else:
+                merged.append(message)
+        return merged
+
+    def unanswered(self) -> list[tuple[ToolCallPart, bool]]:
+        """Calls of the last answer that have no result, and whether each had been started."""
+        answered: set[str] = set()
+        for message in reversed(self.messages):
+            if isinstance(message, ModelResponse):
+                return [
+                    (call, call.tool_call_id in self._started)
+                    for call in message.tool_calls
+                    if call.tool_call_id not in answered
+                ]
+            answered.update(part.tool_call_id for part in message.parts if isinstance(part, ToolReturnPart))
+        return []
+
+    def cut(self, kept: int) -> int:
+        """Where the older part ends, when about `kept` messages are to stay: never between a call and its result."""
+        at = max(len(self.messages) - kept, self.hidden_until())
+        while at < len(self.messages) and not _begins(self.messages[at]):
+            at += 1
+        return at
+
+    @property
+    def last_summary(self) -> str:
+        return next(iter(self._summaries.values()), "")
+
+    def last_user_text(self) -> str:
+        for message in reversed(self.messages):
+            for part in message.parts:
+                if isinstance(part, UserPromptPart):
+                    return text_of(part)
+        return ""
+
+    def hidden_until(self) -> int:
+        at = 0
+        while at in self._hidden:
+            at += 1
+        return at
+
+
+def record(message: ModelMessage) -> dict[str, Any]:
+    return {"type": "message", "message": _ADAPTER.dump_python(message, mode="json")}
+
+
+def user(text: str) -> ModelRequest:
+    return ModelRequest(parts=[UserPromptPart(content=text)])
+
+
+def result(call: ToolCallPart, text: str, outcome: Any = "success") -> ModelRequest:
+    return ModelRequest(
+        parts=[ToolReturnPart(tool_name=call.tool_name, content=text, tool_call_id=call.tool_call_id, outcome=outcome)]
+    )
+
+
+def interrupted(call: ToolCallPart, *, started: bool) -> ModelRequest:
+    return result(call, IN_FLIGHT if started else NOT_STARTED, "interrupted")
+
+
+def rendered(messages: list[ModelMessage], budget: int) -> str:
+    """The conversation as text, for a summary; what does not fit is left out of the middle."""
+    lines: list[str] = []
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case UserPromptPart():
+                    lines.append(f"User: {text_of(part)}")
+                case ToolReturnPart():
+                    lines.append(f"Result of {part.tool_name}: {str(part.content)[:2000]}")
+                case ToolCallPart():
+                    lines.append(f"Assistant called {part.tool_name}: {part.args_as_json_str()[:2000]}")
+                case _ if part.part_kind == "text":
+                    lines.append(f"Assistant: {part.content}")
+    text = "\n\n".join(lines)
+    if len(text) <= budget:
+        return text
+    return f"{text[: budget // 2]}\n\n[… left out …]\n\n{text[-budget // 2 :]}"
+
+
+def text_of(part: UserPromptPart) -> str:
+    if isinstance(part.content, str):
+        return part.content
+    return "\n".join(item if isinstance(item, str) else "[attachment]" for item in part.content)
+
+
+def _begins(message: ModelMessage) -> bool:
+    return isinstance(message, ModelResponse) or any(isinstance(part, UserPromptPart) for part in message.parts)
+
+
+def _summary(text: str) -> str:
+    return f"[The earlier conversation was too long and was replaced by this summary.]\n\n{text}"

@@ -1,0 +1,74 @@
+"""Keys stay where they are needed: in the client that calls the model. Not in tools, not in files, not in logs."""
+
+import ctypes
+import json
+import logging
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+# What a shell command needs, and what finds its processes again. Anything else is asked for by name.
+_ALLOWED = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TERM|COLORTERM|TZ|TMPDIR|PWD|XDG_\w+|VIRTUAL_ENV|HOLDFAST_\w+"
+    r"|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL)|PYTHON\w+|NODE_PATH|JAVA_HOME|GOPATH|GOROOT|CARGO_HOME|RUSTUP_HOME|CI"
+)
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|COOKIE", re.IGNORECASE)
+_SHORTEST = 8  # characters: anything shorter is no key, and would redact ordinary words
+_GONE = "[redacted]"
+
+
+class Secrets:
+    """Values that must not be shown."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._values = sorted({value for value in values if len(value) >= _SHORTEST}, key=len, reverse=True)
+
+    def redact(self, text: str) -> str:
+        for value in self._values:
+            text = text.replace(value, _GONE)
+        return text
+
+    def redacted(self, value: dict[str, Any]) -> dict[str, Any]:
+        """The same data with no secret in any of its strings."""
+        text = json.dumps(value, ensure_ascii=False)
+        if not self.within(text):
+            return value
+        clean: dict[str, Any] = json.loads(self.redact(text))
+        return clean
+
+    def within(self, text: str) -> bool:
+        return any(value in text for value in self._values)
+
+
+def take_from_environment(name: str) -> str | None:
+    """Read a variable and wipe it: from what children inherit, and from what /proc shows of this process."""
+    value = os.environ.get(name)
+    if value is None:
+        return None
+    libc = ctypes.CDLL(None)
+    libc.getenv.restype = ctypes.c_void_p
+    place = libc.getenv(os.fsencode(name))
+    if place:
+        ctypes.memset(place, ord("-"), len(os.fsencode(value)))
+    del os.environ[name]
+    return value
+
+
+def scrubbed(environment: Mapping[str, str], passed: Iterable[str], secrets: Secrets) -> dict[str, str]:
+    """What a shell command gets of our environment. A key is not passed on even when it is asked for by name."""
+    wanted = set(passed)
+    return {
+        name: value
+        for name, value in environment.items()
+        if (name in wanted or (_ALLOWED.fullmatch(name) and not _SECRET.search(name))) and not secrets.within(value)
+    }
+
+
+class RedactingFormatter(logging.Formatter):
+    def __init__(self, secrets: Secrets) -> None:
+        super().__init__("%(levelname)s %(name)s: %(message)s")
+        self._secrets = secrets
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._secrets.redact(super().format(record))

@@ -1,0 +1,145 @@
+"""A session on disk: one JSONL file, appended to and synced after every step. What is in it survives a kill.
+
+Records: `session` first, then `message` (one message of the conversation), `started` (a tool call is about to run),
+`mode`, `allowed` (a tool that needs no more asking), `title`, `compacted`, `withdrawn`. Unknown ones are skipped.
+"""
+
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from holdfast.leaf.errors import HoldfastError, Owned
+
+_NAME = re.compile(r"hfb-[0-9a-f]{24}")
+_SUFFIX = ".jsonl"
+
+
+class NoSuchSession(HoldfastError):
+    pass
+
+
+def new_session_id() -> str:
+    return f"hfb-{secrets.token_hex(12)}"
+
+
+class SessionFile:
+    """Held by one process at a time, by a kernel lock that is free the moment its holder dies."""
+
+    def __init__(self, path: str, fd: int) -> None:
+        self._path = path
+        self._fd = fd
+
+    @classmethod
+    def create(cls, folder: str, session: str, first: dict[str, Any]) -> "SessionFile":
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        path = _path(folder, session)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file = cls(path, fd)
+        file.append({"type": "session", **first})
+        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+        return file
+
+    @classmethod
+    def open(cls, folder: str, session: str) -> tuple["SessionFile", list[dict[str, Any]]]:
+        """Take hold of a session and read it. Half a line at the end, as a kill leaves it, is set aside."""
+        path = _path(folder, session)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise NoSuchSession(f"there is no session {session}") from None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            raise Owned(f"session {session} is open in another process; end that one first") from None
+        try:
+            records = _repaired(path, fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        return cls(path, fd), records
+
+    def append(self, *records: dict[str, Any]) -> None:
+        """Returns when the records are on the disk. After a failed write nothing more is written."""
+        if self._fd < 0:
+            raise HoldfastError(f"{self._path} is closed, or a write to it failed: nothing more can be saved")
+        data = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
+        try:
+            while data:
+                data = data[os.write(self._fd, data) :]
+            os.fdatasync(self._fd)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def headers(folder: str) -> Iterator[tuple[str, float, dict[str, Any]]]:
+    """The id, time of change and first record of every session there is, newest first."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return
+    sessions = [name for name in names if name.endswith(_SUFFIX) and _NAME.fullmatch(name.removesuffix(_SUFFIX))]
+    found = [(os.stat(os.path.join(folder, name)).st_mtime, name) for name in sessions]
+    for changed, name in sorted(found, reverse=True):
+        with open(os.path.join(folder, name), "rb") as file:
+            first = _decoded(file.readline())
+            if first is not None:
+                yield name.removesuffix(_SUFFIX), changed, first
+
+
+def title_of(folder: str, session: str) -> str | None:
+    """The newest title: titles are written early, so only the beginning is looked at."""
+    title = None
+    with open(_path(folder, session), "rb") as file:
+        for _ in range(8):
+            record = _decoded(file.readline())
+            if record is not None and record.get("type") == "title":
+                title = str(record["title"])
+    return title
+
+
+def _path(folder: str, session: str) -> str:
+    if not _NAME.fullmatch(session):
+        raise NoSuchSession(f"there is no session {session!r}")
+    return os.path.join(folder, session + _SUFFIX)
+
+
+def _repaired(path: str, fd: int) -> list[dict[str, Any]]:
+    with open(path, "rb") as file:
+        data = file.read()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        with open(f"{path}.torn-{whole}", "wb") as aside:
+            aside.write(data[whole:])
+            aside.flush()
+            os.fsync(aside.fileno())
+        os.ftruncate(fd, whole)
+    os.fsync(fd)  # what a killed writer left whole may be in the page cache only
+    records = [record for line in data[:whole].splitlines() if (record := _decoded(line)) is not None]
+    if not records or records[0].get("type") != "session":
+        raise NoSuchSession(f"{path} is not a session of the built-in agent; it was left as it is")
+    return records
+
+
+def _decoded(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return None
+    return record if isinstance(record, dict) else None
