@@ -11,10 +11,19 @@ from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerg
 from holdfast.core.events.budget import BudgetSet, UsageRecorded
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.conversation import (
+    AgentMisbehaved,
+    AgentPlanned,
+    ConversationAttached,
+    ConversationDetached,
     ConversationOpened,
     ConversationStateChanged,
     ConversationTokenStored,
     MessageRecorded,
+    ModeChanged,
+    PermissionAnswered,
+    PermissionRequested,
+    RungFailed,
+    ToolBlocked,
     ToolCalled,
     ToolReturned,
     TurnEnded,
@@ -47,6 +56,7 @@ from holdfast.core.state import (
     EffectStatus,
     Issue,
     OpenMessage,
+    Permission,
     Plan,
     RunInfo,
     RunState,
@@ -78,6 +88,10 @@ PLAN = PlanCreated(
 SPAWNED = AgentSpawned(name="eng", role="coder", task=2, branch="work/2", pid=7)
 OPENED = ConversationOpened(conversation="c", agent="claude", role="coder", task=2)
 TURN = TurnStarted(conversation="c", turn="t1")
+ASKED = PermissionRequested(
+    conversation="c", request="p", title="Edit", kind="edit", paths=["a"], options=Raw(b"[]"), fingerprint="f"
+)
+ANSWERED = PermissionAnswered(request="p", option="y", by="user")
 CALL = ToolCalled(conversation="c", call="k1", tool="edit", turn="t1")
 INTENDED = EffectIntended(effect="e", kind="commit", task=2, arguments={"branch": "b"})
 ERROR = ErrorEncountered(file="a.py", line=4, error="TypeError", attempts=1)
@@ -234,6 +248,55 @@ TABLE = (
         conversations={"c": Conversation(turns=1, interrupted_turns=1)},
     ),
     row(
+        "an agent that is there",
+        ConversationAttached(conversation="c", rung="fresh", pid=7, start_time=8, boot_id="b"),
+        conversations={"c": Conversation(started=True, pid=7, start_time=8, boot_id="b")},
+    ),
+    row(
+        "an agent that was there",
+        ConversationAttached(conversation="c", rung="fresh", pid=7, start_time=8, boot_id="b"),
+        ConversationDetached(conversation="c"),
+        conversations={"c": Conversation(started=True)},
+    ),
+    row(
+        "a session that has only been told of the past",
+        ConversationAttached(conversation="c", rung="history injection"),
+        conversations={"c": Conversation(started=True, blank=True)},
+    ),
+    row(
+        "a session that was told of the past and ended a turn",
+        ConversationAttached(conversation="c", rung="history injection"),
+        TURN,
+        TurnEnded(conversation="c", turn="t1"),
+        conversations={"c": Conversation(started=True, turns=1)},
+    ),
+    row("a mode", ModeChanged(conversation="c", mode="plan"), conversations={"c": Conversation(mode="plan")}),
+    row(
+        "a question is open until it is answered",
+        TURN,
+        ASKED,
+        permissions={"p": Permission("c", "Edit", "edit", ["a"], "[]", "f", "t1")},
+    ),
+    row("an answer closes the question", TURN, ASKED, ANSWERED, permissions={}),
+    row("an answer that the agent got is not kept", TURN, ASKED, ANSWERED, granted={}),
+    row(
+        "an answer for a turn that is over waits for the agent to ask again",
+        TURN,
+        ASKED,
+        TurnInterrupted(conversation="c", turn="t1"),
+        ANSWERED,
+        granted={"f": "y"},
+    ),
+    row(
+        "asked again, it is used up",
+        TURN,
+        ASKED,
+        TurnInterrupted(conversation="c", turn="t1"),
+        ANSWERED,
+        ASKED,
+        granted={},
+    ),
+    row(
         "a call in flight",
         TURN,
         CALL,
@@ -373,7 +436,8 @@ def test_the_table_has_a_row_for_every_event_type_that_is_handled() -> None:
 
 
 def test_only_talk_has_no_handler() -> None:
-    assert TYPES.keys() - HANDLERS.keys() == {MessageRecorded.type}
+    talk = {kind.type for kind in (MessageRecorded, AgentPlanned, AgentMisbehaved, RungFailed, ToolBlocked)}
+    assert TYPES.keys() - HANDLERS.keys() == talk
 
 
 def test_a_session_has_its_command_its_times_and_its_end() -> None:
