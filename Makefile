@@ -2,7 +2,7 @@
 # .tools and .venv, in this folder. `make` alone lists the targets.
 
 PYTHON      ?= python3
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2
 ARGS        ?=
 
 UV_VERSION  := 0.13.7
@@ -44,7 +44,7 @@ setup: .venv/.compiled ## make .venv/bin/holdfast
 demo: setup ## see it work (ARGS="…" goes to holdfast demo)
 	@.venv/bin/holdfast demo $(ARGS)
 
-test: setup ## the tests, without the long ones (PYTEST_ARGS="-n 2 -k journal")
+test: setup ## the tests, without the long ones, on two cores (PYTEST_ARGS="-k journal" for some of them)
 	@.venv/bin/python -m pytest -q tests $(PYTEST_ARGS)
 
 torture: setup ## the long tests

@@ -50,6 +50,12 @@ def place_of(run_id: str, task: str | None = None) -> Place:
     return Place(run_id, _MAIN if task is None else _leaf(task), task)
 
 
+def place_at(run_id: str, folder: str) -> Place:
+    """The place whose worktree is in this folder, relative to the run's own."""
+    leaf = folder.rpartition("/")[2]
+    return Place(run_id, leaf, leaf) if folder.startswith("tasks/") else place_of(run_id)
+
+
 def refs_of(run_id: str) -> tuple[str, ...]:
     """The prefixes under which everything of a run is."""
     return f"refs/heads/{BRANCHES}{run_id}", f"{SNAPSHOTS}{run_id}", f"{SALVAGE}{run_id}"

@@ -35,7 +35,7 @@ async def changes_of(
     `since` and `until` are commits, branches, or names of snapshots.
     """
     view = await view_run(home, run_id)
-    repository = repository_of(view.state.run, run_id, view.folder)
+    repository = repository_of(view.state.run, run_id)
     place = place_of(run_id, task)
     known = view.state.branches.get(place.branch)
     if known is None and task is None:
@@ -57,7 +57,7 @@ async def changes_of(
 async def compared(repository: Repository, old: str, new: str) -> Comparison:
     fields = (await diff(repository, old, new, "--numstat", "--no-renames", "-z")).split(b"\0")
     files = [_file(*field.split(b"\t", 2)) for field in fields if field]
-    return Comparison(old, new, tuple(files), await diff(repository, old, new, "--no-color"))
+    return Comparison(old, new, tuple(files), await diff(repository, old, new, "--binary"))
 
 
 def _file(added: bytes, removed: bytes, path: bytes) -> ChangedFile:

@@ -20,7 +20,7 @@ from holdfast.engine.workspace import opened
 from holdfast.git.locks import folders_of, remove_stale, stale_locks
 from holdfast.git.process import Git
 from holdfast.git.repository import Repository, WorktreeFact
-from holdfast.git.worktree import Worktree, forget_worktree
+from holdfast.git.worktree import Worktree, forget_worktree, known_place
 from holdfast.leaf.errors import Denied, HoldfastError
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder, trash_folder
@@ -177,6 +177,10 @@ async def _repair_links(repository: Repository, folder: str) -> None:
     there = [
         path for path in (os.path.join(folder, "workspace"), *leaves) if os.path.exists(os.path.join(path, ".git"))
     ]
+    for path in there:
+        known = known_place(path)
+        if known is not None and os.path.exists(known) and os.path.realpath(known) != os.path.realpath(path):
+            raise Denied(f"{path} is a copy: the worktree that git knows stands at {known}; remove one of the two")
     if there:
         await repository.git.do("worktree", "repair", *there)
 

@@ -6,6 +6,7 @@ and then takes away what is half done, saving it first. What cannot be told is r
 for a person to look at.
 """
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -36,6 +37,8 @@ from holdfast.leaf.ids import new_effect_id
 from holdfast.leaf.process import RUN_MARK, ProcessIdentity, end, holding, lineage, marked
 from holdfast.store.run import OwnedRun
 
+_PATIENCE, _MOMENT = 2.0, 0.05  # seconds
+
 TETHER = "tether"  # in the run's folder: the file that its processes hold open
 
 
@@ -58,16 +61,27 @@ class Hands:
         self.run_id = run_id
         self.repository = repository
         self.folder = folder
+        self._busy: dict[str, asyncio.Lock] = {}
 
     async def perform(self, effect: GitEffect, *, task: str | None = None) -> Mapping[str, Any]:
-        """Do it once, whatever happens: returns its result, or raises after the log says what became of it."""
+        """Do it once, whatever happens: returns its result, or raises after the log says what became of it.
+
+        In one worktree one thing is done at a time: git keeps its notes there.
+        """
+        async with self._busy.setdefault(effect.where(self.site("")), asyncio.Lock()):
+            return await self._perform(effect, task)
+
+    async def _perform(self, effect: GitEffect, task: str | None) -> Mapping[str, Any]:
         effect_id = new_effect_id()
         arguments = _writable(msgspec.to_builtins(effect))
         await self.run.append(EffectIntended(effect=effect_id, kind=effect.kind, task=task, arguments=arguments))
         site = self.site(effect_id)
         try:
-            effect.unlock(site)
+            await _unlocked(effect, site)
             result = await effect.perform(site)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._settle(effect_id, self.run.state.effects[effect_id]))
+            raise
         except HoldfastError as error:
             probe = await _probed(effect, site)
             if isinstance(error, GitKilled | TimedOut) and probe.happened is not Happened.UNKNOWN:
@@ -101,8 +115,11 @@ class Hands:
             try:
                 effect.unlock(self.site(effect_id))
                 salvaged = await effect.mend(self.site(effect_id))
-            except HoldfastError as error:  # somebody is in the way: it stays open, and is asked again
-                probe = Probe(Happened.UNKNOWN, reason=str(error))
+            except HoldfastError as error:
+                if probe.happened is Happened.NO:  # somebody is in the way: it stays open, and is asked again
+                    probe = Probe(Happened.UNKNOWN, reason=str(error))
+        if salvaged is not None and probe.happened is Happened.YES:
+            probe = probe._replace(result={**probe.result, "salvaged": salvaged})
         if probe.happened is not Happened.UNKNOWN or (left.status, left.reason) != (EffectStatus.UNKNOWN, probe.reason):
             reason = f"it was cut off; what it had begun is kept as {salvaged}" if salvaged else "it was cut off"
             await self._record(effect, effect_id, probe, by="probe", reason=reason)
@@ -112,11 +129,23 @@ class Hands:
         self, effect: GitEffect | None, effect_id: str, probe: Probe, *, by: str = "run", reason: str = ""
     ) -> None:
         """The outcome and what it means, in one commit: the same whether it was seen at once or after a crash."""
-        meaning = _consequences(self.run.state, self.run_id, effect) if probe.happened is Happened.YES else []
+        meaning = _consequences(self.run.state, self.run_id, effect, probe) if probe.happened is Happened.YES else []
         await self.run.append(_outcome(effect_id, probe, by=by, reason=reason), *meaning)
 
     def site(self, effect_id: str) -> Site:
         return Site(self.run_id, effect_id, self.repository, self.folder)
+
+
+async def _unlocked(effect: GitEffect, site: Site) -> None:
+    """Clear what a dead git left; and wait a little for one that is alive, as an editor's."""
+    until = asyncio.get_running_loop().time() + _PATIENCE
+    while True:
+        try:
+            return effect.unlock(site)
+        except Denied:
+            if asyncio.get_running_loop().time() > until:
+                raise
+            await asyncio.sleep(_MOMENT)
 
 
 def fence(run_id: str, tether: str | None = None) -> None:
@@ -173,12 +202,13 @@ def _writable(value: Any) -> Any:
     return value
 
 
-def _consequences(state: RunState, run_id: str, effect: GitEffect | None) -> list[Event]:
+def _consequences(state: RunState, run_id: str, effect: GitEffect | None, probe: Probe) -> list[Event]:
     """What an effect that happened means for the run."""
     known = {name: branch.status for name, branch in state.branches.items()}
     match effect:
         case MakeWorktree() if known.get(place_of(run_id, effect.task).branch) is not BranchStatus.IN_PROGRESS:
-            return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]
+            base = probe.result.get("base", effect.base)
+            return [BranchCreated(name=place_of(run_id, effect.task).branch, base=base, task=effect.task)]
         case RestoreBranch():
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]
         case MergeTask() if known.get(place_of(run_id, effect.task).branch) is BranchStatus.IN_PROGRESS:

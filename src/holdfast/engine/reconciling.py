@@ -3,7 +3,7 @@
 import os
 
 from holdfast.core.reconciliation import BranchSeen, Finding, Observed, Remedy, WorktreeSeen, reconcile
-from holdfast.core.workspace import BRANCHES, Place, place_of
+from holdfast.core.workspace import BRANCHES, place_at, place_of
 from holdfast.engine.workspace import Workspace
 from holdfast.git.effects import DeleteBranch, RestoreBranch
 from holdfast.git.repository import Repository
@@ -31,7 +31,7 @@ async def _worktrees(repository: Repository, run_id: str, folder: str) -> dict[s
     for path in sorted({*ours, *_folders(home)}):
         fact = ours.get(path)
         found[path] = _seen(repository, run_id, home, path)
-        if found[path] == WorktreeSeen() and fact is not None and fact.branch != _place(run_id, path).branch:
+        if found[path] == WorktreeSeen() and fact is not None and fact.branch != place_at(run_id, path).branch:
             found[path] = WorktreeSeen(problem=f"{path} is on {fact.branch or 'no branch'}")
     return found
 
@@ -39,16 +39,12 @@ async def _worktrees(repository: Repository, run_id: str, folder: str) -> dict[s
 def _folders(home: str) -> list[str]:
     """The folders in which worktrees should be, whether git knows them or not."""
     tasks = os.path.join(home, "tasks")
-    leaves = os.listdir(tasks) if os.path.isdir(tasks) else []
+    leaves = [leaf for leaf in os.listdir(tasks) if not leaf.startswith(".")] if os.path.isdir(tasks) else []
     return [*(["workspace"] if os.path.isdir(os.path.join(home, "workspace")) else []), *(f"tasks/{x}" for x in leaves)]
 
 
-def _place(run_id: str, path: str) -> Place:
-    return place_of(run_id, os.path.basename(path) if path != "workspace" else None)
-
-
 def _seen(repository: Repository, run_id: str, home: str, path: str) -> WorktreeSeen:
-    worktree = Worktree(repository, os.path.join(home, path), _place(run_id, path).branch)
+    worktree = Worktree(repository, os.path.join(home, path), place_at(run_id, path).branch)
     if not os.path.isdir(worktree.path):
         return WorktreeSeen(present=False)
     try:
@@ -63,9 +59,19 @@ async def reconciled(workspace: Workspace) -> list[Finding]:
     hands = workspace.hands
     observed = await observe(workspace.repository, workspace.run_id, hands.folder)
     findings = reconcile(workspace.run_id, hands.run.state.branches, observed)
-    for finding in sorted(findings, key=lambda finding: finding.remedy is not Remedy.REMOVE_WORKTREE):
+    return [
+        await _acted_on(workspace, finding, observed)
+        for finding in sorted(findings, key=lambda finding: finding.remedy is not Remedy.REMOVE_WORKTREE)
+    ]
+
+
+async def _acted_on(workspace: Workspace, finding: Finding, observed: Observed) -> Finding:
+    """The finding; with what stood in the way, when something did. The others are acted on all the same."""
+    try:
         await _act(workspace, finding, observed)
-    return findings
+    except Denied as error:
+        return Finding(finding.subject, Remedy.WARN, f"{finding.told}, but: {error}", finding.task)
+    return finding
 
 
 async def _act(workspace: Workspace, finding: Finding, observed: Observed) -> None:

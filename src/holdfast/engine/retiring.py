@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from holdfast.core.events.session import RunArchived
 from holdfast.core.state import BranchStatus, RunInfo
-from holdfast.core.workspace import SNAPSHOTS, place_of
+from holdfast.core.workspace import SALVAGE, SNAPSHOTS, place_of
 from holdfast.engine.reconciling import observe
 from holdfast.engine.service import view_run
 from holdfast.engine.workspace import Workspace, opened, repository_of
-from holdfast.git.effects import DeleteBranch, DropRefs
+from holdfast.git.effects import DeleteBranch, DropRefs, RemoveWorktree
 from holdfast.leaf.errors import Denied, NothingToDo, Owned
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
@@ -33,7 +33,7 @@ async def estate_of(home: str, run_id: str) -> Estate | None:
         raise Owned(f"run {run_id} is owned by pid {view.holder.pid} since {view.holder.since}; end that process first")
     if not _has_repository(view.state.run, run_id, view.folder):
         return None
-    repository = repository_of(view.state.run, run_id, view.folder)
+    repository = repository_of(view.state.run, run_id)
     observed = await observe(repository, run_id, view.folder)
     unmerged = 0
     if observed.branches:
@@ -60,8 +60,18 @@ async def reset(home: str, run_id: str) -> list[str]:
     if _has_repository(view.state.run, run_id, run_folder(home, run_id)):
         async with opened(home, run_id, "reset") as workspace:
             salvaged = await _clear(workspace)
+            _nothing_may_be_left(workspace.hands.folder)
     await FileStore(home).discard(run_id)
     return salvaged
+
+
+def _nothing_may_be_left(folder: str) -> None:
+    """What stands where worktrees were, and is none, is not ours to delete."""
+    tasks = os.path.join(folder, "tasks")
+    left = [os.path.join(tasks, name) for name in (os.listdir(tasks) if os.path.isdir(tasks) else ())]
+    left += [path for path in (os.path.join(folder, "workspace"),) if os.path.lexists(path)]
+    if any(not os.path.basename(path).startswith(".") for path in left):
+        raise Denied(f"{', '.join(left)} would be deleted with the run; move it away, and reset again")
 
 
 def _has_repository(info: RunInfo | None, run_id: str, folder: str) -> bool:
@@ -86,16 +96,14 @@ async def _clear(workspace: Workspace) -> list[str]:
     main = place_of(run_id).branch
     observed = await observe(workspace.repository, run_id, hands.folder)
     lost = await _last_snapshots(workspace)
-    salvaged = [
-        await workspace.remove(os.path.basename(folder) if folder != place_of(run_id).folder else None)
-        for folder in observed.worktrees
-    ]
+    for folder in observed.worktrees:
+        await hands.perform(RemoveWorktree(folder=folder))
     for name, seen in sorted(observed.branches.items(), key=lambda branch: branch[0] == main):  # the run's own last
         into = main if name != main and main in observed.branches else None
         effect = DeleteBranch(branch=name, commit=seen.commit, merged_into=into)
-        salvaged.append((await hands.perform(effect)).get("salvaged"))
-    dropped = await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/", keep=tuple(lost)))
-    return [*(ref for ref in salvaged if ref is not None), *dropped.get("salvaged", ())]
+        await hands.perform(effect)
+    await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/", keep=tuple(lost)))
+    return sorted(await workspace.repository.refs(f"{SALVAGE}{run_id}/"))
 
 
 async def _last_snapshots(workspace: Workspace) -> list[str]:

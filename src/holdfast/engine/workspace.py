@@ -223,7 +223,8 @@ async def opened(home: str, run_id: str, command: str) -> AsyncIterator[Workspac
         await run.append(SessionEnd(reason="all_done"))
 
 
-def repository_of(info: RunInfo | None, run_id: str, folder: str) -> Repository:
+def repository_of(info: RunInfo | None, run_id: str, folder: str | None = None) -> Repository:
+    """The run's repository; with the run's `folder`, for its owner: then whoever works there can be found again."""
     if info is None or info.repo is None:
         raise NothingToDo(f"run {run_id} works on no repository")
     if not os.path.isdir(info.repo):
@@ -231,7 +232,7 @@ def repository_of(info: RunInfo | None, run_id: str, folder: str) -> Repository:
             f"the repository of run {run_id} is not at {info.repo} any more; "
             "if it was moved, `holdfast doctor --repo NEW-PLACE --fix` finds it again"
         )
-    return _marked(info.repo, run_id, folder)
+    return Repository(info.repo) if folder is None else _marked(info.repo, run_id, folder)
 
 
 def _marked(common_dir: str, run_id: str, folder: str) -> Repository:

@@ -15,6 +15,7 @@ RUN, TASK, EFFECT = "Holdfast-Run", "Holdfast-Task", "Holdfast-Effect"
 FAILED = "FAILED"
 
 _HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit")
+_BOTH_HAVE_IT = frozenset({"UU", "AA"})  # conflicts in which git writes both sides into the file
 _REFUSED = 1  # git's exit code after a hook said no; its own errors give another
 _LAST = ("log", "--max-count=1", "--no-show-signature")
 _FALLBACK_IDENTITY = ("-c", "user.name=Holdfast", "-c", "user.email=holdfast@localhost")
@@ -32,7 +33,10 @@ class Unresolved(HoldfastError):
     """Files still hold conflict markers. A finding for whoever resolves them."""
 
     def __init__(self, paths: list[str]) -> None:
-        super().__init__(f"conflicts are not resolved yet in {', '.join(paths)}; nothing was committed")
+        super().__init__(
+            f"conflicts are not resolved yet in {', '.join(paths)}; nothing was committed. "
+            "Where git left no markers, `git add` or `git rm` says that a file is as it should be"
+        )
         self.paths = paths
 
 
@@ -82,6 +86,7 @@ async def commit_all(
         return done
     merging = os.path.exists(os.path.join(own, "MERGE_HEAD"))
     status = await _everything_staged(worktree, merging=merging)
+    head = (await worktree.git.ask("rev-parse", "HEAD")).text
     squashed = not merging and await _go_back_to(worktree, ground)
     if not squashed and not merging and not any(change.staged for change in status.changes):
         return None
@@ -89,7 +94,11 @@ async def commit_all(
     options = ["--quiet", "--allow-empty", "--cleanup=whitespace", "--file=-", *([] if checked else ["--no-verify"])]
     try:
         await worktree.git.do(*await identity(worktree.git), "commit", *options, given=text.encode())
+    except GitKilled:
+        raise
     except GitFailed as error:
+        if squashed:
+            await worktree.git.do("reset", "--quiet", "--soft", head)
         if checked and await is_a_hooks_doing(worktree, error):
             raise HookRefused(error.said) from None
         raise
@@ -99,7 +108,7 @@ async def commit_all(
 async def _everything_staged(worktree: Worktree, *, merging: bool) -> Status:
     """Stage all that is not ignored. Refuses while a conflict is not resolved: staging it would call it so."""
     status = await status_of(worktree)
-    await _must_be_resolved(worktree, status.unmerged + (await _said_to_be_resolved(worktree) if merging else []))
+    await _must_be_resolved(worktree, status, await _said_to_be_resolved(worktree) if merging else [])
     nested = [f":(exclude,top,literal){path}" for path in nested_repositories(status)]
     await worktree.git.do("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--sparse", "--", ":/", *nested)
     return await status_of(worktree)
@@ -111,26 +120,41 @@ async def _said_to_be_resolved(worktree: Worktree) -> list[str]:
     return list(dict.fromkeys(entry.partition("\t")[2] for entry in answer.fields()))
 
 
-async def _must_be_resolved(worktree: Worktree, paths: list[str]) -> None:
-    marked = [path for path in paths if _has_markers(os.path.join(worktree.path, path))]
-    left = [path for path in marked if await _has_new_markers(worktree, path)]
+async def _must_be_resolved(worktree: Worktree, status: Status, staged: list[str]) -> None:
+    """No file may hold markers that it did not hold before. Where git writes none, somebody must have staged it."""
+    kinds = {change.path: change.status for change in status.changes}
+    left = [path for path in status.unmerged if kinds[path] not in _BOTH_HAVE_IT or _is_no_text(worktree, path)]
+    for path in [*status.unmerged, *staged]:
+        if path not in left and await _has_new_markers(worktree, path):
+            left.append(path)
     if left:
         raise Unresolved(left)
 
 
-def _has_markers(path: str) -> bool:
-    """Both ends of a conflict: a line of `=======` alone is a heading in many a text."""
-    try:
-        with open(path, "rb") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return False
-    return all(any(line.startswith(end) for line in lines) for end in (b"<<<<<<<", b">>>>>>>"))
+def _is_no_text(worktree: Worktree, path: str) -> bool:
+    """As git tells: a null byte near the beginning; or it is no file at all."""
+    return b"\0" in (_content(worktree, path) or b"\0")[:8000]
 
 
 async def _has_new_markers(worktree: Worktree, path: str) -> bool:
-    answer = await worktree.git.run("diff", "--check", "HEAD", "--", f":(top,literal){path}")
-    return any(line.endswith("leftover conflict marker") for line in answer.lines)
+    """Both ends of a conflict: a line of `=======` alone is a heading in many a text."""
+    if not _has_markers(_content(worktree, path) or b""):
+        return False
+    before = await worktree.git.run("cat-file", "blob", f"HEAD:{path}")
+    return not _has_markers(before.out)
+
+
+def _has_markers(content: bytes) -> bool:
+    lines = content.splitlines()
+    return all(any(line.startswith(end) for line in lines) for end in (b"<<<<<<<", b">>>>>>>"))
+
+
+def _content(worktree: Worktree, path: str) -> bytes | None:
+    try:
+        with open(os.path.join(worktree.path, path), "rb") as file:
+            return file.read()
+    except OSError:
+        return None
 
 
 async def _go_back_to(worktree: Worktree, ground: Ground) -> bool:
@@ -143,6 +167,7 @@ async def _go_back_to(worktree: Worktree, ground: Ground) -> bool:
     if not await repository.is_ancestor(ground.base, head):
         return False
     base = await find_commit(worktree, ground.base, "[0-9a-f]*") or ground.base
+    base = await repository.newest_shared(base, head) or base
     if base == head:
         return False
     if (await repository.git.ask("rev-list", "--merges", "--max-count=1", f"{base}..{head}")).text:

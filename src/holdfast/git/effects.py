@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from holdfast.core.workspace import BRANCHES, SALVAGE, Place, place_of, refs_of
+from holdfast.core.workspace import BRANCHES, SALVAGE, Place, place_at, place_of, refs_of
 from holdfast.git.commit import (
     Ground,
     Signature,
@@ -31,7 +31,14 @@ from holdfast.git.merge import bring_conflicts, forget_concluded_merge, merge_in
 from holdfast.git.process import Git, GitFailed
 from holdfast.git.remote import Request, fetch, find_pull_request, folder_of, open_pull_request, push, pushed
 from holdfast.git.repository import ABSENT, Repository
-from holdfast.git.snapshot import is_restored, restore_snapshot, save, save_entries, take_snapshot
+from holdfast.git.snapshot import (
+    is_restored,
+    restore_snapshot,
+    save,
+    save_autostash,
+    save_entries,
+    take_snapshot,
+)
 from holdfast.git.worktree import (
     NotOurWorktree,
     Worktree,
@@ -96,6 +103,10 @@ class GitEffect(msgspec.Struct, frozen=True, kw_only=True):
         """Take away the locks that a dead git left where this takes place; `Denied` when one is at work there."""
         clear_shared_locks(site.repository.common_dir, *refs_of(site.run_id))
 
+    def where(self, site: Site) -> str:
+        """The folder in which nothing else may be done meanwhile."""
+        return site.repository.common_dir
+
     async def perform(self, site: Site) -> Result:
         raise NotImplementedError
 
@@ -136,6 +147,9 @@ class InWorktree(GitEffect, frozen=True, kw_only=True):
         """Whose index and HEAD this needs."""
         return self.worktree(site)
 
+    def where(self, site: Site) -> str:
+        return self.works_in(site).path
+
     def unlock(self, site: Site) -> None:
         super().unlock(site)
         with suppress(NotOurWorktree):  # whoever wants to work there will be told
@@ -147,19 +161,38 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
     base: str
 
     async def perform(self, site: Site) -> Result:
-        worktree, saved = self.worktree(site), None
+        worktree, ref = self.worktree(site), f"{self.place(site).salvage}/{site.effect}"
+        saved = await self._save_work(site)
         if not os.path.lexists(worktree.path) and not is_half_made(worktree):
-            saved = await save_entries(worktree, f"{self.place(site).salvage}/{site.effect}")
+            saved = await save_entries(worktree, ref)
         await add_worktree(worktree, self.base)
-        return {"salvaged": saved} if saved is not None else {}
+        return {"base": await self._begun_at(site), **_saved(saved)}
 
     async def probe(self, site: Site) -> Probe:
-        return yes() if await is_made(self.worktree(site)) else no()
+        return yes(base=await self._begun_at(site)) if await is_made(self.worktree(site)) else no()
 
     async def mend(self, site: Site) -> str | None:
         clear_ref_locks(site.repository.common_dir, f"refs/heads/{self.place(site).branch}")
-        if not await is_made(self.worktree(site)):
-            clear_half_made(self.worktree(site))
+        if await is_made(self.worktree(site)):
+            return None
+        saved = await self._save_work(site)
+        clear_half_made(self.worktree(site))
+        return saved
+
+    async def _begun_at(self, site: Site) -> str:
+        """Where its branch began: at `base`, unless it was there before."""
+        branch = f"refs/heads/{self.place(site).branch}"
+        return await site.repository.merge_base(branch, self.base) or self.base
+
+    async def _save_work(self, site: Site) -> str | None:
+        """What is half made holds what git checked out, or less. If it holds more, somebody worked there."""
+        worktree = self.worktree(site)
+        if not is_half_made(worktree) or not os.path.isdir(worktree.path):
+            return None
+        with suppress(NotOurWorktree, GitFailed):  # git cannot tell: then it was never whole
+            worktree.must_be_ours()
+            if any("D" not in change.status for change in (await status_of(worktree)).changes):
+                return await save(worktree, f"{self.place(site).salvage}/{site.effect}", "What was half made")
         return None
 
 
@@ -170,26 +203,44 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
     """
 
     kind: ClassVar[str] = "worktree.remove"
+    folder: str | None = None  # instead of a task: where it is in the run's own folder
+
+    def place(self, site: Site) -> Place:
+        return place_at(site.run_id, self.folder) if self.folder is not None else super().place(site)
 
     async def perform(self, site: Site) -> Result:
-        worktree, ref = self.worktree(site), f"{self.place(site).salvage}/{site.effect}"
-        if not os.path.lexists(worktree.path):
-            saved = await save_entries(worktree, ref)
-        else:
+        worktree, place = self.worktree(site), self.place(site)
+        if os.path.lexists(worktree.path):
             unpushed = await unpushed_submodules(worktree)
             if unpushed:
                 raise Denied(
                     f"{worktree.path} holds submodules with commits of their own ({', '.join(unpushed)}); "
                     "push them, and try again"
                 )
-            message = f"What stood in {self.place(site).folder} when it was removed"
-            saved = await save(worktree, ref, message)
+            await save_autostash(worktree, f"{place.salvage}/{site.effect}")
+            await self._save(site, worktree)
             os.rename(worktree.path, self._trash(site))
-        try:
-            forget_worktree(worktree)
-        finally:
-            shutil.rmtree(self._trash(site), ignore_errors=True)
-        return {"salvaged": saved} if saved is not None else {}
+        else:
+            await save_entries(worktree, f"{place.salvage}/{site.effect}")
+        await self._bury(site)
+        return await _salvaged(site, place.salvage)
+
+    async def _save(self, site: Site, worktree: Worktree) -> None:
+        place = self.place(site)
+        message = f"What stood in {place.folder} when it was removed"
+        await save(worktree, f"{place.salvage}/{site.effect}", message)
+
+    async def _bury(self, site: Site) -> None:
+        """Delete what was moved away; and what came into it while it was being saved is saved before."""
+        place, moved = self.place(site), self._trash(site)
+        if os.path.isdir(moved):
+            saved = (await _salvaged(site, place.salvage)).get("salvaged")
+            worktree = Worktree(site.repository, moved, place.branch, moved_from=self.worktree(site).path)
+            with suppress(GitFailed):  # it was saved as it stood; git cannot tell more, as where there are submodules
+                if saved is None or not await is_restored(worktree, saved):
+                    await self._save(site, worktree)
+        forget_worktree(self.worktree(site))
+        shutil.rmtree(moved, ignore_errors=True)
 
     async def probe(self, site: Site) -> Probe:
         worktree = self.worktree(site)
@@ -198,7 +249,8 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
 
     async def mend(self, site: Site) -> str | None:
         await super().mend(site)
-        shutil.rmtree(self._trash(site), ignore_errors=True)
+        if os.path.isdir(self._trash(site)):
+            await self._bury(site)
         return (await _salvaged(site, self.place(site).salvage)).get("salvaged")
 
     def _trash(self, site: Site) -> str:
@@ -354,7 +406,8 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
 
     async def perform(self, site: Site) -> Result:
         branch, signature = self.place(site).branch, self.signature(site)
-        return {"commit": await merge_task(self.works_in(site), branch, self.commit, signature)}
+        salvage = f"{place_of(site.run_id).salvage}/{site.effect}"
+        return {"commit": await merge_task(self.works_in(site), branch, self.commit, signature, salvage)}
 
     async def probe(self, site: Site) -> Probe:
         into = self.works_in(site)
@@ -362,9 +415,11 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
         if ours is None:
             return unknown(f"the branch {into.branch} is gone")
         made = await find_commit(into, self.base, site.effect)
-        if made is not None or await site.repository.is_ancestor(self.commit, ours):
+        if await site.repository.is_ancestor(self.commit, ours):
             return yes(commit=made or ours)
-        return no()
+        return (
+            no() if made is None else unknown(f"{into.branch} has the merge, but not what was merged: it was rewritten")
+        )
 
     async def mend(self, site: Site) -> str | None:
         """Back to the commit that the branch is at: in this tree nobody works, it only takes merges."""
@@ -376,7 +431,8 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
         salvage = place_of(site.run_id).salvage
         clear_ref_locks(site.repository.common_dir, salvage)
         into.clear_locks()
-        if not (await status_of(into)).clean:
+        done = (await self.probe(site)).happened is Happened.YES  # then what stands there came after it
+        if not done and not (await status_of(into)).clean:
             message = f"What a cut-off merge of task {one_line(self.task)} left"
             await save(into, f"{salvage}/{site.effect}", message)
             await into.git.do("reset", "--quiet", "--hard", "HEAD")
@@ -429,7 +485,7 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
         return answer.text if answer.code == 0 else None
 
     def _before(self, site: Site) -> str:
-        return f"{self.place(site).snapshots}/before/{site.effect}"
+        return f"{self.place(site).snapshots}/_before/{site.effect}"  # no snapshot has such a name
 
 
 class TakeSnapshot(InWorktree, frozen=True, kw_only=True):
@@ -607,4 +663,8 @@ async def _committed(worktree: Worktree, base: str, effect: str) -> Probe:
 async def _salvaged(site: Site, prefix: str) -> dict[str, str]:
     """What an attempt saved before it was cut off."""
     ref = f"{prefix}/{site.effect}"
-    return {"salvaged": ref} if await site.repository.commit_of(ref) is not None else {}
+    return _saved(max(await site.repository.refs(ref, f"{ref}-*"), default=None))
+
+
+def _saved(ref: str | None) -> dict[str, str]:
+    return {"salvaged": ref} if ref is not None else {}

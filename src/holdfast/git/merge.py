@@ -9,9 +9,11 @@ import os
 from holdfast.git.commit import HookRefused, Signature, identity, is_a_hooks_doing, one_line
 from holdfast.git.process import GitFailed, GitKilled
 from holdfast.git.repository import Repository
+from holdfast.git.snapshot import save
 from holdfast.git.worktree import Worktree, status_of
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError
 
+_PLAINLY = ("-c", "merge.autoStash=false", "-c", "rerere.autoUpdate=false")  # nothing is put aside, nothing guessed
 _NO_SUCH_OPTION = 129
 _NOTES = ("MERGE_HEAD", "MERGE_MODE", "MERGE_MSG")
 _OTHERS_NOTES = ("CHERRY_PICK_HEAD", "REVERT_HEAD")
@@ -25,9 +27,10 @@ class Conflicts(HoldfastError):
         self.paths = paths
 
 
-async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Signature) -> str:
+async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Signature, salvage: str) -> str:
     """Merge `commit`, of a task's branch, into the run's branch, in its worktree. Returns the merge commit.
 
+    When it fails, it is taken back; `salvage` is the ref for whatever came into the worktree meanwhile.
     When it is merged already, that of the run's branch as it is. `Conflicts` leaves everything as it was.
     """
     await run.must_be_on_branch()
@@ -42,18 +45,22 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
     text = f"{subject}\n\n{signature.trailers()}"
     try:
         await run.git.do(
-            *await identity(run.git), "merge", "--no-ff", "--no-edit", "--quiet", f"--message={text}", commit
+            *_PLAINLY, *await identity(run.git), "merge", "--no-ff", "--no-edit", "--quiet", f"--message={text}", commit
         )
     except GitKilled:
         raise  # it may have stopped anywhere: whoever mends that finds out where
     except HoldfastError as error:
         run.clear_locks()
-        await run.git.do("reset", "--quiet", "--hard")  # the tree was clean: this only takes the attempt back
+        await save(run, salvage, f"What stood in the run's worktree when the merge of {task_branch} failed")
+        await run.git.do("reset", "--quiet", "--hard")
         await run.git.do("clean", "-d", "--force", "--quiet")
         if isinstance(error, GitFailed) and await is_a_hooks_doing(run, error):
             raise HookRefused(error.said) from None
         raise
-    return await _tip(repository, run.branch)
+    merged = await _tip(repository, run.branch)
+    if not await repository.is_ancestor(commit, merged):
+        raise HoldfastError(f"{run.branch} was merged, but not with {task_branch}: another git was at work there")
+    return merged
 
 
 async def merged_tree(repository: Repository, ours_name: str, ours: str, theirs_name: str, theirs: str) -> str:
@@ -77,7 +84,7 @@ async def bring_conflicts(task: Worktree, run_branch: str, commit: str) -> tuple
     theirs = run_branch if await task.repository.commit_of(f"refs/heads/{run_branch}") == commit else commit
     merge = ("merge", "--no-ff", "--no-edit", "--quiet", f"--message=Merge {run_branch}", theirs)
     try:
-        await task.git.do("-c", "rerere.autoUpdate=false", *await identity(task.git), *merge)
+        await task.git.do(*_PLAINLY, *await identity(task.git), *merge)
     except GitKilled:
         raise
     except GitFailed:
@@ -128,7 +135,10 @@ async def merge_into(repository: Repository, target: str, branch: str, commit: s
         tree = await merged_tree(repository, target, ours, branch, commit)
         text = f"Merge {branch} into {target}\n\n{signature.trailers()}"
         known = await identity(repository.git)
-        merged = (await repository.git.do(*known, "commit-tree", f"-p{ours}", f"-p{commit}", f"-m{text}", tree)).text
+        signing = (await repository.git.run("config", "--type=bool", "commit.gpgSign")).text == "true"
+        sign = ["-S"] if signing else []
+        commands = ("commit-tree", *sign, f"-p{ours}", f"-p{commit}", f"-m{text}", tree)
+        merged = (await repository.git.do(*known, *commands)).text
     await repository.set_ref(f"refs/heads/{target}", merged, ours)
     return merged
 

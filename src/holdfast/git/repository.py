@@ -76,15 +76,23 @@ class Repository:
 
     async def is_elsewhere(self, commit: str) -> bool:
         """True when a branch, tag or remote of the user's has this commit."""
-        return not (await self.git.ask("rev-list", "--max-count=1", commit, *await self._not_elsewhere())).text
+        return not (await self.git.ask("rev-list", "--max-count=1", commit, *self._not_elsewhere())).text
 
     async def count_only_in(self, commits: Sequence[str]) -> int:
         """How many commits no branch, tag or remote of the user's has."""
-        return int((await self.git.ask("rev-list", "--count", *commits, *await self._not_elsewhere())).text)
+        return int((await self.git.ask("rev-list", "--count", *commits, *self._not_elsewhere())).text)
 
-    async def _not_elsewhere(self) -> list[str]:
-        head = ["HEAD"] if await self.commit_of("HEAD") is not None else []
-        return ["--not", *head, f"--exclude={BRANCHES}*", "--branches", "--tags", "--remotes"]
+    async def newest_shared(self, base: str, head: str) -> str | None:
+        """The newest commit after `base`, on the way to `head`, that others have too; None when there is none."""
+        way = (await self.git.ask("rev-list", "--first-parent", f"{base}..{head}")).lines
+        mains = await self.refs(f"refs/heads/{BRANCHES}*/main")
+        own = set((await self.git.ask("rev-list", f"{base}..{head}", *self._not_elsewhere(), *mains, "--")).lines)
+        return next((commit for commit in way if commit not in own), None)
+
+    def _not_elsewhere(self) -> list[str]:
+        """What the user's own branches, tags and remotes have. Not HEAD: detached, it holds nothing for long."""
+        ours = (f"--exclude={BRANCHES}*", "--branches", "--tags", f"--exclude=*/{BRANCHES}*", "--remotes")
+        return ["--not", *ours]
 
     async def merge_base(self, one: str, other: str) -> str | None:
         return (await self.git.run("merge-base", one, other)).text or None
@@ -112,10 +120,6 @@ class Repository:
     async def worktrees(self) -> list[WorktreeFact]:
         answer = await self.git.ask("worktree", "list", "--porcelain", "-z")
         return [_worktree(block) for block in _blocks(answer.fields())]
-
-    async def worktree_at(self, path: str) -> WorktreeFact | None:
-        real = os.path.realpath(path)
-        return next((tree for tree in await self.worktrees() if os.path.realpath(tree.path) == real), None)
 
     def is_being_rebased(self, branch: str) -> bool:
         """True while a rebase will set it in the end: meanwhile it is checked out nowhere, and still somebody's."""
@@ -161,6 +165,8 @@ async def find_repository(path: str, *, mark: Mapping[str, str] | None = None) -
 
 async def _commit_of(git: Git, name: str) -> str | None:
     answer = await git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    if answer.code and "fatal:" in answer.said:  # not that there is none, but that it cannot tell
+        raise GitFailed("rev-parse --verify", answer.code, answer.said)
     return answer.text if answer.code == 0 else None
 
 

@@ -6,7 +6,7 @@ import shutil
 from contextlib import suppress
 from typing import NamedTuple
 
-from holdfast.git.locks import clear_locks
+from holdfast.git.locks import clear_locks, folders_of
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import Denied
@@ -31,10 +31,12 @@ class MovedWorktree(NotOurWorktree):
 class Worktree:
     """A folder that should be a worktree of this repository on this branch."""
 
-    def __init__(self, repository: Repository, path: str, branch: str) -> None:
+    def __init__(self, repository: Repository, path: str, branch: str, moved_from: str | None = None) -> None:
+        """`moved_from` is where git knows it, when it is we who moved it."""
         self.repository = repository
         self.path = path
         self.branch = branch
+        self._known_at = moved_from or path
         self.git = Git(path, mark=repository.mark, tether=repository.tether, inside=True)
 
     def must_be_ours(self) -> str:
@@ -54,7 +56,7 @@ class Worktree:
             raise NotOurWorktree(
                 f"{self.path} is not a worktree of {self.repository.common_dir}; nothing was done there, move it away"
             )
-        if back is None or os.path.realpath(os.path.dirname(back)) != os.path.realpath(self.path):
+        if back is None or os.path.realpath(os.path.dirname(back)) != os.path.realpath(self._known_at):
             raise MovedWorktree(
                 f"{self.path} was moved or copied: git knows it as {back}; `holdfast doctor --fix` sets that right"
             )
@@ -81,7 +83,10 @@ class Worktree:
     def last_head(self) -> str | None:
         """The commit that HEAD was last at, by the worktree's own journal; None when there is no such thing."""
         try:
-            with open(os.path.join(self.must_be_ours(), "logs", "HEAD"), encoding="utf-8", errors="replace") as file:
+            own = self.must_be_ours()
+            if _pointed_at(os.path.join(own, "HEAD"), "ref: ", relative=True) != f"refs/heads/{self.branch}":
+                return None
+            with open(os.path.join(own, "logs", "HEAD"), encoding="utf-8", errors="replace") as file:
                 return file.read().rstrip("\n").rpartition("\n")[2].split(" ")[1]
         except (OSError, IndexError, NotOurWorktree):
             return None
@@ -90,6 +95,13 @@ class Worktree:
         """Take away the lock files that a killed git left; `Denied` while one is at work here."""
         branch = os.path.join(self.repository.common_dir, "refs", "heads", self.branch)
         clear_locks(self.path, self.must_be_ours(), branch)
+
+
+def known_place(path: str) -> str | None:
+    """Where git knows the worktree whose `.git` is in this folder; None when it knows none."""
+    own = _pointed_at(os.path.join(path, ".git"), "gitdir: ")
+    back = _pointed_at(os.path.join(own, _FOLDER)) if own is not None else None
+    return os.path.dirname(back) if back is not None else None
 
 
 def _pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str | None:
@@ -213,7 +225,7 @@ async def add_worktree(worktree: Worktree, base: str) -> None:
     except GitFailed:
         if not await _is_checked_out(worktree):  # else it was only the user's hook that failed, after all was done
             raise
-    os.unlink(_making(worktree))
+    _note_made(worktree)
 
 
 async def _must_be_its_own(worktree: Worktree) -> None:
@@ -255,6 +267,16 @@ def _making(worktree: Worktree) -> str:
     """The file that is there while it is being made; of a name that no task's folder has."""
     folder, name = os.path.split(worktree.path)
     return os.path.join(folder, f".{name}.making")
+
+
+def _note_made(worktree: Worktree) -> None:
+    """Durable before anybody works there: a note that came back would have the work taken for half of a checkout."""
+    os.unlink(_making(worktree))
+    fd = os.open(os.path.dirname(worktree.path), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _note_making(worktree: Worktree) -> None:
@@ -315,4 +337,4 @@ def entries_of(worktree: Worktree) -> list[str]:
 
 def _others_at_work(repository: Repository) -> bool:
     """True when a git could be making a worktree of the same name right now."""
-    return any(at_work_in(folder, "git") for folder in (repository.common_dir, os.path.dirname(repository.common_dir)))
+    return any(at_work_in(folder, "git") for folder in folders_of(repository.common_dir))
