@@ -23,7 +23,7 @@ from holdfast.leaf.process import (
     end,
     has_mark,
     identify,
-    is_as_we_forked_it,
+    is_our_own,
     marked,
     orphaned_zombies,
     works_in,
@@ -134,7 +134,7 @@ class Tree:
             and works_in(stray.pid, self._cwd)
             and not has_mark(stray.pid, RUN_MARK)
             and not has_mark(stray.pid, CONVERSATION_MARK)
-            and not is_as_we_forked_it(stray.pid)
+            and not is_our_own(stray.pid)
         )
 
 

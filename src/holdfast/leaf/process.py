@@ -95,11 +95,17 @@ def orphaned_zombies() -> list[int]:
     ]
 
 
-def is_as_we_forked_it(pid: int) -> bool:
-    """True when a process has our very environment: a child of ours that has not become another program yet."""
-    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as theirs, open("/proc/self/environ", "rb") as ours:
-        mine = ours.read()
-        return bool(mine) and theirs.read() == mine
+def is_our_own(pid: int) -> bool:
+    """True of a child that we started for ourselves, not of an orphan: it is in our session, or about to leave it.
+
+    Until it becomes its program, it has our very environment.
+    """
+    with suppress(OSError):
+        if os.getsid(pid) == os.getsid(0):
+            return True
+        with open(f"/proc/{pid}/environ", "rb") as theirs, open("/proc/self/environ", "rb") as ours:
+            mine = ours.read()
+            return bool(mine) and theirs.read() == mine
     return False
 
 
