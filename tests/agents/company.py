@@ -1,4 +1,4 @@
-"""What a tree, a transport and a driver need around them: a place, a log in memory, and a host who is told what to say."""
+"""What a driver needs around it: a place, a log in memory, and a host who answers as he is told."""
 
 import asyncio
 import os
