@@ -16,7 +16,9 @@ from holdfast.core.events.conversation import (
     ToolCalled,
     ToolReturned,
 )
+from holdfast.leaf.errors import StorageFailed
 from tests.agents.company import Book
+from tests.support.waiting import until
 
 
 class Hand:
@@ -88,6 +90,31 @@ async def test_text_that_waited_long_enough_is_written(hand: Hand) -> None:
     hand.now += PATIENCE
     await hand.say("b")
     assert hand.events == [message("ab", more=True)]
+
+
+async def test_text_that_nothing_comes_after_is_written_too() -> None:
+    book = Book()
+    scribe = Scribe("c", book.store, book.hint, patience=0.01)
+    await scribe.update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "I wait."}})
+    await until(lambda: bool(book.events))
+    await scribe.update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": " On."}})
+    await scribe.flush()
+    assert [event.text for event in book.events if isinstance(event, MessageRecorded)] == ["I wait.", " On."]
+    assert [event.more for event in book.events if isinstance(event, MessageRecorded)] == [True, False]
+
+
+async def test_late_text_that_cannot_be_written_is_told_to_whoever_listens() -> None:
+    async def full(*events: Event) -> None:
+        raise StorageFailed("the disk is full")
+
+    scribe = Scribe("c", full, lambda *_: None, patience=0.0)
+    words = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x"}}
+    scribe._text.append("x")
+    scribe._speaker = "agent"
+    scribe._write_late()
+    await until(lambda: scribe._late is not None and scribe._late.done())
+    with pytest.raises(StorageFailed):
+        await scribe.update(words)
 
 
 async def test_text_is_written_before_what_comes_after_it(hand: Hand) -> None:

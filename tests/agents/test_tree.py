@@ -147,6 +147,19 @@ async def test_orphans_that_ended_by_themselves_are_buried(cwd: str) -> None:
     assert not zombies() & set(pids)
 
 
+async def test_a_session_that_ends_after_the_death_of_its_agent_is_buried(cwd: str) -> None:
+    gate = os.path.join(cwd, "gate")
+    os.mkfifo(gate)
+    async with grown(shell(cwd, "setsid sh -c 'echo $$; read line < gate' & cat > /dev/null; exit 0")) as tree:
+        pid = await number(tree)
+        os.kill(tree.identity.pid, signal.SIGKILL)
+        await tree.death()
+        with open(gate, "w", encoding="ascii") as file:
+            file.write("end\n")
+        await until(lambda: not is_alive(pid))
+    assert pid not in zombies()
+
+
 async def test_an_orphan_that_ends_while_its_agent_is_sent_away_is_buried(cwd: str) -> None:
     async with grown(shell(cwd, "setsid sh -c 'echo $$; read line < gate' & mkfifo gate; cat > /dev/null")) as tree:
         pid = await number(tree)

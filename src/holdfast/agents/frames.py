@@ -4,6 +4,7 @@ Text is written when something else comes, when there is enough of it, or when i
 hardly longer than what was said, and a crash of ours loses a few seconds of talk at the most.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -40,12 +41,22 @@ Clock = Callable[[], float]
 class Scribe:
     """Writes down what one agent does in one conversation."""
 
-    def __init__(self, conversation: str, store: Store, hint: Hint, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        conversation: str,
+        store: Store,
+        hint: Hint,
+        clock: Clock = time.monotonic,
+        patience: float = PATIENCE,
+    ) -> None:
         """`store` makes events durable; `hint` shows text as it comes, to whoever looks."""
         self._conversation = conversation
         self._store = store
         self._hint = hint
         self._clock = clock
+        self._patience = patience
+        self._timer: asyncio.TimerHandle | None = None
+        self._late: asyncio.Future[None] | None = None
         self._speaker: str | None = None
         self._text: list[str] = []
         self._length = 0
@@ -58,6 +69,8 @@ class Scribe:
         self.turn: str | None = None
 
     async def update(self, update: dict[str, Any]) -> None:
+        if self._late is not None and self._late.done():
+            self._late.result()  # what could not be written is told to whoever listens
         kind = str(update.get("sessionUpdate"))
         if kind in _SPEAKERS:
             await self._say(_SPEAKERS[kind], _text_of(update.get("content")))
@@ -104,16 +117,23 @@ class Scribe:
             self._speaker = speaker
         if not self._text:
             self._since = self._clock()
+            self._timer = asyncio.get_running_loop().call_later(self._patience, self._write_late)
         self._text.append(text)
         self._length += len(text)
         self._hint(speaker, text)
-        if self._length >= ENOUGH or self._clock() - self._since >= PATIENCE:
+        if self._length >= ENOUGH or self._clock() - self._since >= self._patience:
             await self.flush(ended=False)
+
+    def _write_late(self) -> None:
+        """Nothing came after the last word for a while: it is written, though the message may go on."""
+        self._late = asyncio.ensure_future(self.flush(ended=False))
 
     def _gathered(self, *, ended: bool) -> list[Event]:
         speaker, text = self._speaker, "".join(self._text)
         self._text.clear()
         self._length = 0
+        if self._timer is not None:
+            self._timer.cancel()
         if ended:
             self._speaker = None
         if speaker is None or not text:

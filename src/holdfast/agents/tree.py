@@ -61,6 +61,7 @@ class Tree:
         self.identity = identity or ProcessIdentity(process.pid, 0, "")
         self._gone = asyncio.ensure_future(_death_of(process))
         self._seen: set[ProcessIdentity] = set()
+        self._gone.add_done_callback(lambda _: self._alive())  # what ends by itself from now on is buried all the same
         self._complaints: asyncio.Task[None] | None = None
         if process.stderr is not None and launch.stderr is not None:
             self._complaints = asyncio.ensure_future(_kept(process.stderr, launch.stderr))
