@@ -1,35 +1,49 @@
 """Files by an agent's request: inside its worktree, and nowhere else, whatever the path says."""
 
 import os
+import stat
+from itertools import islice
 
 from holdfast.leaf.errors import Denied
+
+_MOST = 64 * 1024 * 1024  # bytes of a file that is given whole
 
 
 def inside(root: str, path: str) -> str:
     """The real path of a file in the worktree; `Denied` when it is not in it, by `..`, by a link, or by its name."""
     home = os.path.realpath(root)
+    if "\0" in path:
+        raise Denied(f"{path!r} is not a path")
     real = os.path.realpath(os.path.join(home, path))
     if real != home and not real.startswith(f"{home}{os.sep}"):
         raise Denied(f"{path} is outside of {home}")
-    if os.path.relpath(real, home).split(os.sep)[0] == ".git":
+    if ".git" in os.path.relpath(real, home).split(os.sep):
         raise Denied(f"{path} belongs to git, not to the work")
     return real
 
 
 def read_text(root: str, path: str, line: int | None = None, limit: int | None = None) -> str:
     """A file's text, or so many lines of it from a line on (counted from 1)."""
-    with open(inside(root, path), encoding="utf-8", errors="replace", newline="") as file:
+    with open(_opened(root, path, os.O_RDONLY), encoding="utf-8", errors="replace", newline="") as file:
+        if limit is None and os.fstat(file.fileno()).st_size > _MOST:
+            raise Denied(f"{path} is longer than {_MOST:,} bytes; read it in pieces, by line and limit")
         if line is None and limit is None:
             return file.read()
         first = max((line or 1) - 1, 0)
-        lines = [
-            text for number, text in enumerate(file) if number >= first and (limit is None or number < first + limit)
-        ]
-    return "".join(lines)
+        return "".join(islice(file, first, None if limit is None else first + max(limit, 0)))
 
 
 def write_text(root: str, path: str, content: str) -> None:
-    real = inside(root, path)
-    os.makedirs(os.path.dirname(real), exist_ok=True)
-    with open(real, "w", encoding="utf-8", newline="") as file:
+    os.makedirs(os.path.dirname(inside(root, path)), exist_ok=True)
+    with open(_opened(root, path, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8", newline="") as file:
+        file.truncate()
         file.write(content)
+
+
+def _opened(root: str, path: str, flags: int) -> int:
+    """A plain file. A pipe in its place would make us wait for whoever is at its other end."""
+    fd = os.open(inside(root, path), flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise Denied(f"{path} is not a file")

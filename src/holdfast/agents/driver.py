@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
-from acp import PROTOCOL_VERSION, ClientSideConnection, RequestError
+from acp import PROTOCOL_VERSION, RequestError
+from acp.client.connection import ClientSideConnection
 from acp.schema import (
     AgentCapabilities,
     AudioContentBlock,
@@ -21,18 +22,20 @@ from acp.schema import (
     ResourceContentBlock,
     TextContentBlock,
 )
+from pydantic import ValidationError
 
 from holdfast import __version__
 from holdfast.agents.client import ClientSide, Host
 from holdfast.agents.frames import Scribe
 from holdfast.agents.terminals import Terminals
 from holdfast.agents.transport import Transport
-from holdfast.agents.tree import Launch, Tree, grown
+from holdfast.agents.tree import Launch, Tree, grown, seen_through
 from holdfast.leaf.errors import HoldfastError, TimedOut
 
 T = TypeVar("T")
 Content = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
 
+_UNREADABLE = -32603  # what the protocol says of an internal error
 _LAST_WORDS = 2.0  # seconds for what a dead agent left in the pipe
 
 
@@ -106,7 +109,6 @@ class Agent:
         self._client = ClientSide(launch.cwd, host, self.terminals)
         speaker: Any = self._client
         self._connection = ClientSideConnection(speaker, self._transport)
-        self._last = 0.0
 
     async def greet(self) -> Greeting:
         offered = ClientCapabilities(
@@ -152,15 +154,16 @@ class Agent:
 
     async def knows(self, session: str) -> bool:
         """True when the agent lists this session among its own."""
-        cursor = None
-        while True:
+        cursor: str | None = None
+        asked: set[str | None] = set()
+        while cursor not in asked:  # an agent may lead us in a circle
+            asked.add(cursor)
             call = self._connection.list_sessions(cwd=self._cwd, cursor=cursor)
             said = await self._within("session/list", call, self._deadlines.session)
             if any(one.session_id == session for one in said.sessions):
                 return True
-            cursor = said.next_cursor
-            if not cursor:
-                return False
+            cursor = said.next_cursor or None
+        return False
 
     async def prompt(self, session: str, content: Sequence[Content]) -> Ended:
         """One turn. It may last, but not in silence."""
@@ -188,9 +191,12 @@ class Agent:
         await self._within("session/close", self._connection.close_session(session), self._deadlines.session)
 
     async def close(self) -> None:
-        await self.terminals.close()
-        await self.tree.end()
-        await self._connection.close()
+        """The agent first: while it lives, it can ask for one more terminal."""
+        try:
+            await self.tree.end()
+        finally:
+            await self._connection.close()
+            await self.terminals.close()
 
     async def _returned(self, what: str, call: Awaitable[Any], session: str) -> Opened:
         """A session that comes back. What the agent tells of the past is not written again: the log has it."""
@@ -202,7 +208,6 @@ class Agent:
             self._replayed = None
 
     async def _told(self, _: str, update: dict[str, Any]) -> None:
-        self._last = asyncio.get_running_loop().time()
         if self._replayed is None:
             await self.scribe.update(update)
         else:
@@ -211,11 +216,11 @@ class Agent:
     async def _while_it_speaks(self, what: str, call: "asyncio.Future[T]") -> T:
         """Wait as long as something comes at least now and then."""
         loop = asyncio.get_running_loop()
-        self._last = loop.time()
+        since = loop.time()
         while True:
             if self._client.waiting:  # for a person's answer: the silence is ours
-                self._last = loop.time()
-            left = self._last + self._deadlines.silence - loop.time()
+                since = loop.time()
+            left = max(since, self._transport.last) + self._deadlines.silence - loop.time()
             if left <= 0:
                 raise AgentSilent(f"the agent said nothing for {self._deadlines.silence:.0f} s in {what}")
             answered = await self._settled(what, call, left)
@@ -242,6 +247,8 @@ class Agent:
                 if not call.done():
                     raise AgentDied(f"the agent died in {what}: {death.result()}")
             if call.done() and isinstance(call.exception(), ConnectionError):
+                if self._transport.failure is not None:
+                    raise self._transport.failure
                 how = await self._how_it_ended()
                 raise AgentDied(f"the agent died in {what}: {how}")
             return call.done()
@@ -260,6 +267,9 @@ async def _outcome(what: str, call: "asyncio.Future[T]") -> T:
         return await call
     except RequestError as error:
         raise AgentRefused(what, error.code, str(error), error.data) from None
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)
+        raise AgentRefused(what, _UNREADABLE, "its answer is not as the protocol has it", problem) from None
 
 
 @asynccontextmanager
@@ -270,7 +280,7 @@ async def speaking(launch: Launch, scribe: Scribe, host: Host, deadlines: Deadli
         try:
             yield agent
         finally:
-            await asyncio.shield(agent.close())
+            await seen_through(agent.close())
 
 
 def _modes(modes: Any) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ Text is written when something else comes, when there is enough of it, or when i
 hardly longer than what was said, and a crash of ours loses a few seconds of talk at the most.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -28,6 +29,8 @@ PATIENCE = 5.0  # seconds that text waits for more
 _SPEAKERS = {"agent_message_chunk": "agent", "agent_thought_chunk": "thought", "user_message_chunk": "user"}
 _OVER = frozenset({"completed", "failed"})
 _QUIET = frozenset({"available_commands_update", "session_info_update", "config_option_update"})
+_KNOWN = _QUIET | {"tool_call", "tool_call_update", "plan", "current_mode_update", "usage_update"}
+_REMEMBERED = 1_000  # calls that are over, by which a late word of one is known
 _NAMED_ODD = 20  # different oddities of one kind that are told of one by one
 
 Store = Callable[..., Awaitable[None]]
@@ -38,28 +41,44 @@ Clock = Callable[[], float]
 class Scribe:
     """Writes down what one agent does in one conversation."""
 
-    def __init__(self, conversation: str, store: Store, hint: Hint, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        conversation: str,
+        store: Store,
+        hint: Hint,
+        clock: Clock = time.monotonic,
+        patience: float = PATIENCE,
+    ) -> None:
         """`store` makes events durable; `hint` shows text as it comes, to whoever looks."""
         self._conversation = conversation
         self._store = store
         self._hint = hint
         self._clock = clock
+        self._patience = patience
+        self._timer: asyncio.TimerHandle | None = None
+        self._late: asyncio.Future[None] | None = None
         self._speaker: str | None = None
         self._text: list[str] = []
         self._length = 0
         self._since = 0.0
         self._calls: dict[str, dict[str, Any]] = {}
+        self._over: dict[str, None] = {}
         self._plan: bytes | None = None
         self._spent = (0, 0, 0.0)
         self._odd: dict[str, int] = {}
         self.turn: str | None = None
 
     async def update(self, update: dict[str, Any]) -> None:
-        kind = update.get("sessionUpdate")
+        if self._late is not None and self._late.done():
+            self._late.result()  # what could not be written is told to whoever listens
+        kind = str(update.get("sessionUpdate"))
         if kind in _SPEAKERS:
             await self._say(_SPEAKERS[kind], _text_of(update.get("content")))
             return
-        events = self._translated(str(kind), update)
+        if kind not in _KNOWN:
+            await self.odd("an unknown update", str(update)[:200])
+            return
+        events = self._translated(kind, update)
         if events:
             await self.flush(*events)
 
@@ -98,16 +117,23 @@ class Scribe:
             self._speaker = speaker
         if not self._text:
             self._since = self._clock()
+            self._timer = asyncio.get_running_loop().call_later(self._patience, self._write_late)
         self._text.append(text)
         self._length += len(text)
         self._hint(speaker, text)
-        if self._length >= ENOUGH or self._clock() - self._since >= PATIENCE:
+        if self._length >= ENOUGH or self._clock() - self._since >= self._patience:
             await self.flush(ended=False)
+
+    def _write_late(self) -> None:
+        """Nothing came after the last word for a while: it is written, though the message may go on."""
+        self._late = asyncio.ensure_future(self.flush(ended=False))
 
     def _gathered(self, *, ended: bool) -> list[Event]:
         speaker, text = self._speaker, "".join(self._text)
         self._text.clear()
         self._length = 0
+        if self._timer is not None:
+            self._timer.cancel()
         if ended:
             self._speaker = None
         if speaker is None or not text:
@@ -128,14 +154,8 @@ class Scribe:
                 return [ModeChanged(conversation=self._conversation, mode=str(update.get("currentModeId")))]
             case "usage_update":
                 return self._used(update)
-            case _ if kind in _QUIET:
-                return []
             case _:
-                return [
-                    AgentMisbehaved(
-                        conversation=self._conversation, what=f"an unknown update, {kind}", detail=str(update)[:200]
-                    )
-                ]
+                return []
 
     def _called(self, update: dict[str, Any]) -> list[Event]:
         call = str(update.get("toolCallId"))
@@ -143,6 +163,7 @@ class Scribe:
         if known is not None:
             return self._changed(update)
         self._calls[call] = update
+        self._over.pop(call, None)
         called = ToolCalled(
             conversation=self._conversation,
             call=call,
@@ -157,6 +178,8 @@ class Scribe:
     def _changed(self, update: dict[str, Any]) -> list[Event]:
         """Only how a call ends is written; what it shows on the way is gathered."""
         call = str(update.get("toolCallId"))
+        if call in self._over:
+            return []  # it has returned, and that is written
         if call not in self._calls:
             return self._called(update)
         merged = self._calls[call]
@@ -164,14 +187,18 @@ class Scribe:
         return self._returned(call, merged)
 
     def _returned(self, call: str, update: dict[str, Any]) -> list[Event]:
-        if update.get("status") not in _OVER:
+        status = str(update.get("status"))
+        if status not in _OVER:
             return []
         self._calls.pop(call, None)
+        self._over[call] = None
+        if len(self._over) > _REMEMBERED:
+            del self._over[next(iter(self._over))]
         return [
             ToolReturned(
                 conversation=self._conversation,
                 call=call,
-                status=str(update["status"]),
+                status=status,
                 output=_raw(update.get("rawOutput")),
                 content=_raw(update.get("content")),
             )
@@ -187,7 +214,8 @@ class Scribe:
     def _used(self, update: dict[str, Any]) -> list[Event]:
         """What was spent in all, by the agent's account; what is written is what came since."""
         cost = update.get("cost")
-        dollars = float(cost.get("amount") or 0) if isinstance(cost, dict) and cost.get("currency") == "USD" else 0.0
+        amount = cost.get("amount") if isinstance(cost, dict) and cost.get("currency") == "USD" else None
+        dollars = float(amount) if isinstance(amount, int | float) else 0.0
         before = self._spent[2]
         self._spent = (*self._spent[:2], max(dollars, before))
         if dollars <= before:
@@ -200,7 +228,7 @@ def _text_of(content: object) -> str:
     if not isinstance(content, dict):
         return ""
     if content.get("type") == "text":
-        return str(content.get("text", ""))
+        return str(content.get("text") or "")
     named = content.get("uri") or content.get("name") or content.get("mimeType") or ""
     return f"[{content.get('type', 'something')} {named}]".replace(" ]", "]")
 

@@ -20,6 +20,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     secrets: tuple[str, ...] = ()
     login: str | None = None
 
+    def __post_init__(self) -> None:
+        if not self.command:
+            raise ValueError("an agent's command has at least the name of its program")
+
     def found(self) -> bool:
         """True when its program is here."""
         return shutil.which(self.command[0]) is not None
@@ -84,11 +88,11 @@ BUILT_IN: dict[str, Entry] = {
 
 def find_agent(name: str, own: Mapping[str, Entry] | None = None) -> Entry:
     """An agent by its name. `playbook:FILE` is the agent that plays that file; words after a name go to its command."""
-    kind, colon, rest = name.partition(":")
-    if kind == "playbook" and colon:
+    kind, _, rest = name.partition(":")
+    if kind == "playbook" and rest:
         return Entry(command=_own("agent", "playbook", os.path.abspath(rest)), title=f"the playbook {rest}")
     known = {**BUILT_IN, **(own or {})}
-    word, *more = name.split()
+    word, *more = name.split() or [""]
     entry = known.get(word)
     if entry is None:
         raise BadInput(

@@ -3,13 +3,16 @@
 import asyncio
 import os
 import secrets
+import signal
+from codecs import getincrementaldecoder
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 from holdfast.agents.confined import inside
-from holdfast.agents.tree import Launch, Tree, grown
+from holdfast.agents.tree import Launch, Tree, grown, without_secrets
 from holdfast.leaf.errors import BadInput
+from holdfast.leaf.process import RUN_MARK
 
 _MOST = 1024 * 1024  # bytes of output that are kept, unless the agent wants fewer
 
@@ -41,10 +44,10 @@ class Terminal:
     def output(self) -> Output:
         code = self._tree.code if self._tree.dead else None
         return Output(
-            _whole_characters(bytes(self._kept)),
+            _whole_characters(bytes(self._kept), over=self._reading.done()),
             self._truncated,
             code if code is not None and code >= 0 else None,
-            str(-code) if code is not None and code < 0 else None,
+            _name_of(-code) if code is not None and code < 0 else None,
         )
 
     async def exited(self) -> Output:
@@ -54,6 +57,10 @@ class Terminal:
 
     async def kill(self) -> None:
         await self._tree.kill()
+        await asyncio.wait({self._reading}, timeout=1)
+
+    def close(self) -> None:
+        self._reading.cancel()
 
 
 class Terminals:
@@ -62,7 +69,7 @@ class Terminals:
     def __init__(self, root: str, mark: str, environment: Mapping[str, str]) -> None:
         self._root = root
         self._mark = mark
-        self._environment = environment
+        self._environment = without_secrets(environment)  # they are the agent's; a command can print all it has
         self._open: dict[str, tuple[Terminal, AsyncExitStack]] = {}
 
     async def create(
@@ -73,11 +80,12 @@ class Terminals:
         folder = inside(self._root, cwd or ".")
         if not os.path.isdir(folder):
             raise BadInput(f"{cwd} is not a folder")
-        launch = Launch(line, folder, {**self._environment, **environment}, f"{self._mark}/{name}")
+        marks = {RUN_MARK: self._environment[RUN_MARK]} if RUN_MARK in self._environment else {}
+        launch = Launch(line, folder, {**self._environment, **environment, **marks}, f"{self._mark}/{name}")
         stack = AsyncExitStack()
         tree = await stack.enter_async_context(grown(launch))
         tree.stdin.close()
-        self._open[name] = Terminal(tree, most or _MOST), stack
+        self._open[name] = Terminal(tree, _MOST if most is None else min(max(most, 0), _MOST)), stack
         return name
 
     def __getitem__(self, name: str) -> Terminal:
@@ -86,18 +94,29 @@ class Terminals:
         return self._open[name][0]
 
     async def release(self, name: str) -> None:
-        _, stack = self._open.pop(name, (None, None))
-        if stack is not None:
+        if name not in self._open:
+            return
+        terminal, stack = self._open.pop(name)
+        try:
             await stack.aclose()
+        finally:
+            terminal.close()
 
     async def close(self) -> None:
         for name in list(self._open):
             await self.release(name)
 
 
-def _whole_characters(data: bytes) -> str:
-    """Text whose beginning may have been cut in the middle of a character."""
+def _whole_characters(data: bytes, *, over: bool) -> str:
+    """Text whose beginning may have been cut in the middle of a character, and whose end may be yet to come."""
     start = 0
-    while start < min(4, len(data)) and data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - a continuation byte
+    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - a continuation byte
         start += 1
-    return data[start:].decode(errors="replace")
+    return getincrementaldecoder("utf-8")("replace").decode(data[start:], final=over)
+
+
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

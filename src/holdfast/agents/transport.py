@@ -16,6 +16,8 @@ from holdfast.agents.tree import Tree
 
 LONGEST = 64 * 1024 * 1024  # bytes of one frame; what is longer is no message
 
+_INTERNAL = -32603  # the protocol's code for what has no better one
+
 Told = Callable[[str, dict[str, Any]], Awaitable[None]]
 Odd = Callable[[str, str], Awaitable[None]]
 
@@ -30,9 +32,16 @@ class Transport:
         self._tree = tree
         self._tell = tell
         self._odd = odd
+        self._asked: set[int] = set()
         self.seen = 0
+        self.last = 0.0  # when it last said something, or got an answer of ours: by the loop's clock
+        self.failure: Exception | None = None  # of ours, in hearing it
 
     async def send(self, message: dict[str, Any]) -> None:
+        if "method" not in message:
+            self.last = asyncio.get_running_loop().time()
+        elif "id" in message:
+            self._asked.add(message["id"])
         try:
             self._tree.stdin.write(json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
             await self._tree.stdin.drain()
@@ -41,25 +50,58 @@ class Transport:
 
     async def receive(self) -> dict[str, Any] | None:
         """The next request or answer; None when the agent has nothing more to say."""
+        try:
+            return await self._next()
+        except Exception as error:
+            self.failure = error
+            raise
+
+    async def _next(self) -> dict[str, Any] | None:
         while (line := await self._line()) is not None:
             message = await self._message(line)
             if message is None:
                 continue
             self.seen += 1
-            if message.get("method") == "session/update" and "id" not in message:
+            self.last = asyncio.get_running_loop().time()
+            if "method" not in message:
+                if await self._is_answer(message):
+                    return message
+            elif not isinstance(message["method"], str):
+                await self._odd("a message whose method is no name", _piece(message))
+            elif "id" in message:
+                return message
+            elif message["method"] == "session/update":
                 await self._update(message)
-                continue
-            return message
+            elif not message["method"].startswith("_"):  # those are the vendor's own
+                await self._odd("an unknown notification", _piece(message))
         return None
 
     async def close(self) -> None:
         self._tree.stdin.close()
 
+    async def _is_answer(self, message: dict[str, Any]) -> bool:
+        """True for the first answer to something that was asked; its error is made readable for the library."""
+        asked = message.get("id")
+        if type(asked) is not int or asked not in self._asked:
+            await self._odd("an answer to nothing that was asked", _piece(message))
+            return False
+        self._asked.remove(asked)
+        error = message.get("error")
+        if "result" not in message and error is not None:
+            known = error if isinstance(error, dict) else {"message": error}
+            code = known.get("code")
+            message["error"] = {
+                "code": code if type(code) is int else _INTERNAL,
+                "message": str(known.get("message", "it did not say why")),
+                "data": known.get("data"),
+            }
+        return True
+
     async def _update(self, message: dict[str, Any]) -> None:
         params = message.get("params")
         update = params.get("update") if isinstance(params, dict) else None
         if not isinstance(params, dict) or not isinstance(update, dict) or not isinstance(params.get("sessionId"), str):
-            await self._odd("an update without a session", str(message)[:200])
+            await self._odd("an update without a session", _piece(message))
             return
         await self._tell(params["sessionId"], update)
 
@@ -70,7 +112,7 @@ class Transport:
         try:
             message = _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            await self._odd(f"a line that is no JSON ({error})", text[:200].decode(errors="replace"))
+            await self._odd("a line that is no JSON", f"{error}: {text[:200].decode(errors='replace')}")
             return None
         if not isinstance(message, dict):
             await self._odd("a line that is no message", text[:200].decode(errors="replace"))
@@ -90,11 +132,18 @@ class Transport:
                 size += len(piece)
                 if size <= LONGEST:
                     pieces.append(piece)
+                else:
+                    del pieces[1:]  # the first shows what it was
             except asyncio.IncompleteReadError as error:
                 if error.partial:
                     await self._odd("half a line at its end", error.partial[:200].decode(errors="replace"))
                 return None
         if size > LONGEST:
-            await self._odd(f"a line of {size:,} bytes", pieces[0][:200].decode(errors="replace"))
+            beginning = pieces[0][:200].decode(errors="replace")
+            await self._odd("a line that is too long", f"{size:,} bytes: {beginning}")
             return b""
         return b"".join(pieces)
+
+
+def _piece(message: dict[str, Any]) -> str:
+    return str(message)[:200]

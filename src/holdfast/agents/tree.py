@@ -9,10 +9,10 @@ import asyncio
 import ctypes
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process import (
@@ -23,15 +23,21 @@ from holdfast.leaf.process import (
     end,
     has_mark,
     identify,
+    is_our_own,
     marked,
+    orphaned_zombies,
     works_in,
 )
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LIMIT = 1024 * 1024  # of a pipe's buffer in our memory; a longer line is read in pieces
-_SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
+_SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL")
+_SECRET_ENDS = ("AUTH", "_PASS", "_PWD")  # in the middle of a name they mean something else: SSH_AUTH_SOCK
 _ROUNDS = 50
 _COMPLAINTS = 1024 * 1024  # bytes of an agent's stderr, before its file is begun anew
+_BURIAL_LOOKS, _BURIAL_PAUSE = 400, 0.005
+
+_roots: set[ProcessIdentity] = set()  # of all trees: whatever they carry, none is another's stray
 
 
 class Launch(NamedTuple):
@@ -54,6 +60,12 @@ class Tree:
         identity = identify(process.pid)
         self.identity = identity or ProcessIdentity(process.pid, 0, "")
         self._gone = asyncio.ensure_future(_death_of(process))
+        self._seen: set[ProcessIdentity] = set()
+        self._gone.add_done_callback(lambda _: self._alive())  # what ends by itself from now on is buried all the same
+        self._complaints: asyncio.Task[None] | None = None
+        if process.stderr is not None and launch.stderr is not None:
+            self._complaints = asyncio.ensure_future(_kept(process.stderr, launch.stderr))
+        _roots.add(self.identity)
 
     @property
     def stdin(self) -> asyncio.StreamWriter:
@@ -80,6 +92,7 @@ class Tree:
 
     async def end(self, patience: float = 2.0) -> None:
         """Close its input, give it a moment to leave by itself, then kill all of it, and see it dead."""
+        self._alive()  # what ends by itself meanwhile is remembered, and buried
         with suppress(OSError):
             self.stdin.close()
         with suppress(TimeoutError):
@@ -92,28 +105,44 @@ class Tree:
         for _ in range(_ROUNDS):
             if not alive:
                 break
-            await asyncio.to_thread(_kill, alive, self.identity.pid)
-            alive = self._alive()
+            stubborn = await asyncio.to_thread(_kill, alive)
+            alive = stubborn or self._alive()
+            if stubborn:
+                break
         if alive:
             pids = ", ".join(str(process.pid) for process in alive)
             raise Denied(f"processes of {self._mark} will not die (pid {pids}); end them, and try again")
         with suppress(TimeoutError):
             await asyncio.wait_for(self.death(), 5)
+        _bury(self._seen - {self.identity})  # the root is asyncio's to bury
+        if self._complaints is not None:
+            await asyncio.wait({self._complaints}, timeout=1)
+            self._complaints.cancel()
+        _roots.discard(self.identity)
 
     def _alive(self) -> list[ProcessIdentity]:
         """The root and all below it, what carries its mark, and orphans without one that work in its folder."""
-        found = {*marked(CONVERSATION_MARK, self._mark), *_descendants(self.identity)}
-        for stray in map(identify, children_of(os.getpid())):
-            if stray is not None and works_in(stray.pid, self._cwd) and not has_mark(stray.pid, RUN_MARK):
-                found |= {stray, *_descendants(stray)}
-        return [process for process in found if process.is_alive()]
+        roots = {self.identity, *marked(CONVERSATION_MARK, self._mark)}
+        roots.update(stray for stray in map(identify, children_of(os.getpid())) if stray and self._is_mine(stray))
+        found = {process for root in roots for process in _descendants(root) if process.is_alive()}
+        self._seen |= found
+        return list(found)
+
+    def _is_mine(self, stray: ProcessIdentity) -> bool:
+        """True of a child of ours that nobody else can have left: it has no mark, and stands in this tree's folder."""
+        return (
+            stray not in _roots
+            and works_in(stray.pid, self._cwd)
+            and not has_mark(stray.pid, RUN_MARK)
+            and not has_mark(stray.pid, CONVERSATION_MARK)
+            and not is_our_own(stray.pid)
+        )
 
 
 @asynccontextmanager
 async def grown(launch: Launch) -> AsyncIterator[Tree]:
     """Start an agent, and leave nothing of it behind."""
     become_reaper()
-    stderr = _opened(launch.stderr)
     try:
         process = await asyncio.create_subprocess_exec(
             *launch.command,
@@ -121,7 +150,7 @@ async def grown(launch: Launch) -> AsyncIterator[Tree]:
             env={**plain_environment(), **launch.environment, CONVERSATION_MARK: launch.mark},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            stderr=stderr,
+            stderr=asyncio.subprocess.STDOUT if launch.stderr is None else asyncio.subprocess.PIPE,
             start_new_session=True,
             limit=_LIMIT,
         )
@@ -130,33 +159,55 @@ async def grown(launch: Launch) -> AsyncIterator[Tree]:
         raise BadInput(f"{missing} is not there; `holdfast agents ls` tells how to install an agent") from None
     except PermissionError:
         raise BadInput(f"{launch.command[0]} may not be run by this user") from None
-    finally:
-        if stderr >= 0:
-            os.close(stderr)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{launch.command[0]!r} cannot be started in {launch.cwd}: {error}") from None
     tree = Tree(process, launch)
     try:
         yield tree
     finally:
-        await asyncio.shield(tree.kill())
+        await seen_through(tree.kill())
 
 
-def _opened(path: str | None) -> int:
-    """Where complaints go: a file, of which only the end is kept when it has grown too long; else with the output."""
-    if path is None:
-        return asyncio.subprocess.STDOUT
-    with suppress(FileNotFoundError):
-        if os.path.getsize(path) > _COMPLAINTS:
-            os.replace(path, f"{path}.old")
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+async def seen_through(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for it to the end, however often we are cancelled meanwhile; only then are we."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _kept(complaints: asyncio.StreamReader, path: str) -> None:
+    """Drain them into a file. Of one that has grown too long the end is kept, beside the new one."""
+    while piece := await complaints.read(64 * 1024):
+        with suppress(OSError):  # a full disk must not stop the agent
+            with suppress(FileNotFoundError):
+                if os.path.getsize(path) + len(piece) > _COMPLAINTS:
+                    os.replace(path, f"{path}.old")
+            with open(path, "ab", opener=_private) as file:
+                file.write(piece)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def plain_environment() -> dict[str, str]:
     """Ours, without what looks like a secret: of those an agent gets what its entry in the registry names."""
-    return {name: value for name, value in os.environ.items() if not _is_secret(name)}
+    return without_secrets(os.environ)
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not _is_secret(name.upper())}
 
 
 def _is_secret(name: str) -> bool:
-    return any(word in name.upper() for word in _SECRETS)
+    return name.endswith(_SECRET_ENDS) or any(word in name for word in _SECRETS)
 
 
 @cache
@@ -167,20 +218,20 @@ def become_reaper() -> None:
 
 async def _death_of(process: asyncio.subprocess.Process) -> str:
     """Learned from a handle on the process: waiting for it by its pipes can last as long as an orphan holds them."""
-    try:
+    with suppress(ProcessLookupError):
         handle = os.pidfd_open(process.pid)
-    except ProcessLookupError:
-        return _how(await process.wait())
-    loop = asyncio.get_running_loop()
-    dead = asyncio.Event()
-    loop.add_reader(handle, dead.set)
-    try:
-        await dead.wait()
-    finally:
-        loop.remove_reader(handle)
-        os.close(handle)
-    with suppress(TimeoutError):
-        return _how(await asyncio.wait_for(asyncio.shield(process.wait()), 1))
+        loop = asyncio.get_running_loop()
+        dead = asyncio.Event()
+        loop.add_reader(handle, dead.set)
+        try:
+            await dead.wait()
+        finally:
+            loop.remove_reader(handle)
+            os.close(handle)
+    for _ in range(_BURIAL_LOOKS):  # its code is there once asyncio has buried it, and no event tells of that
+        if process.returncode is not None:
+            return _how(process.returncode)
+        await asyncio.sleep(_BURIAL_PAUSE)
     return "it is dead"
 
 
@@ -207,15 +258,17 @@ def _descendants(root: ProcessIdentity) -> list[ProcessIdentity]:
     return found
 
 
-def _kill(processes: list[ProcessIdentity], root: int) -> None:
-    """Stop them all before the first is killed, so that none can fork meanwhile; then see them dead, and bury them."""
-    for sign in (signal.SIGSTOP, signal.SIGKILL):
-        for process in processes:
-            if process.is_alive():
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(process.pid, sign)
-    end(processes)
+def _kill(processes: list[ProcessIdentity]) -> list[ProcessIdentity]:
+    """Stop them all before the first is killed, so that none can fork meanwhile. Returns those that will not die."""
     for process in processes:
-        if process.pid != root:  # that one is asyncio's to bury
-            with suppress(ChildProcessError):  # or its parent's, who is dead too: then it comes to us
-                os.waitpid(process.pid, os.WNOHANG)
+        if process.is_alive():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, signal.SIGSTOP)
+    return end(processes)
+
+
+def _bury(processes: Iterable[ProcessIdentity]) -> None:
+    """Orphans that came to us have nobody else to wait for them: these, and any that ended unseen."""
+    for pid in {*(process.pid for process in processes), *orphaned_zombies()}:
+        with suppress(ChildProcessError):  # it was buried by its parent
+            os.waitpid(pid, os.WNOHANG)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
 CONVERSATION_MARK = "HOLDFAST_CONVERSATION"  # the same, for those of one agent
 
-_PARENT_FIELD, _STARTTIME_FIELD = 1, 19  # counted from the state, the first field after "(comm)" in /proc/<pid>/stat
+# counted from the state, the first field after "(comm)" in /proc/<pid>/stat
+_PARENT_FIELD, _SESSION_FIELD, _STARTTIME_FIELD = 1, 3, 19
 
 
 class ProcessIdentity(NamedTuple):
@@ -82,12 +83,38 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def orphaned_zombies() -> list[int]:
+    """Dead children that came to us as orphans: what we start ourselves is in our session, or leads its own."""
+    return [
+        pid
+        for pid in _pids()
+        if (fields := _fields(pid)) is not None
+        and fields[0] == b"Z"
+        and int(fields[_PARENT_FIELD]) == os.getpid()
+        and int(fields[_SESSION_FIELD]) not in (pid, os.getsid(0))
+    ]
+
+
+def is_our_own(pid: int) -> bool:
+    """True of a child that we started for ourselves, not of an orphan: it is in our session, or about to leave it.
+
+    Until it becomes its program, it has our very environment.
+    """
+    with suppress(OSError):
+        if os.getsid(pid) == os.getsid(0):
+            return True
+        with open(f"/proc/{pid}/environ", "rb") as theirs, open("/proc/self/environ", "rb") as ours:
+            mine = ours.read()
+            return bool(mine) and theirs.read() == mine
+    return False
+
+
 def end(processes: Iterable[ProcessIdentity], patience: float = 10.0) -> list[ProcessIdentity]:
     """SIGKILL these very processes, all before any is waited for, until they are gone. Returns those that are not."""
     handles: dict[int, ProcessIdentity] = {}
     try:
         for process in processes:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):
                 handle = os.pidfd_open(process.pid)
                 handles[handle] = process
                 if identify(process.pid) == process:  # the handle is this process's, whatever the pid becomes

@@ -1,0 +1,66 @@
+"""Facts of the registry: who can be started, and which secrets they get."""
+
+import os
+import sys
+
+import msgspec
+import pytest
+
+from holdfast.agents.registry import BUILT_IN, Entry, environment_for, find_agent, listed, missing
+from holdfast.agents.tree import without_secrets
+from holdfast.leaf.errors import BadInput
+
+
+def test_a_known_agent_is_found_by_its_name() -> None:
+    assert find_agent("claude").command == ("claude-agent-acp",)
+
+
+def test_words_after_a_name_go_to_its_command() -> None:
+    assert find_agent("gemini -m flash").command == ("gemini", "--acp", "-m", "flash")
+
+
+def test_a_playbook_is_an_agent() -> None:
+    entry = find_agent("playbook:my plays/a.yaml")
+    assert entry.command[:3] == (sys.executable, "-m", "holdfast")
+    assert entry.command[-1] == os.path.abspath("my plays/a.yaml")
+    assert entry.found()
+
+
+@pytest.mark.parametrize("name", ["", "  ", "nobody", "playbook", "playbook:"])
+def test_an_unknown_agent_is_told_of_with_those_that_there_are(name: str) -> None:
+    with pytest.raises(BadInput, match="claude"):
+        find_agent(name)
+
+
+def test_the_users_own_agents_come_before_ours() -> None:
+    own = {"claude": Entry(command=("my-claude",)), "mine": Entry(command=("mine",))}
+    assert find_agent("claude", own).command == ("my-claude",)
+    assert find_agent("mine --fast", own).command == ("mine", "--fast")
+    assert [name for name, _ in listed(own)] == sorted({*BUILT_IN, "mine"})
+
+
+def test_an_agent_gets_only_the_secrets_that_it_names_and_its_own_settings() -> None:
+    entry = Entry(command=("x",), secrets=("A_KEY", "B_KEY"), environment={"MODEL": "small"})
+    assert environment_for(entry, {"A_KEY": "a", "C_KEY": "c", "HOME": "/"}) == {"A_KEY": "a", "MODEL": "small"}
+
+
+def test_every_secret_that_some_agent_names_is_kept_from_the_others() -> None:
+    named = {name: "value" for entry in BUILT_IN.values() for name in entry.secrets}
+    assert without_secrets(named) == {}
+
+
+def test_what_any_program_needs_is_no_secret() -> None:
+    plain = dict.fromkeys(("PATH", "HOME", "LANG", "PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY", "TERM"), "x")
+    assert without_secrets(plain) == plain
+
+
+def test_a_missing_program_is_told_of_with_the_way_to_install_it() -> None:
+    entry = Entry(command=("no-such-program",), install="npm install it")
+    assert not entry.found()
+    assert missing(entry) == "no-such-program is not installed; install it with: npm install it"
+
+
+@pytest.mark.parametrize("wrong", [b'{"command": []}', b'{"command": ["x"], "colour": "red"}', b"{}"])
+def test_an_entry_that_cannot_be_started_is_refused(wrong: bytes) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(wrong, type=Entry)
