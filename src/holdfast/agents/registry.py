@@ -88,7 +88,7 @@ def find_agent(name: str, own: Mapping[str, Entry] | None = None) -> Entry:
     if kind == "playbook" and colon:
         return Entry(command=_own("agent", "playbook", os.path.abspath(rest)), title=f"the playbook {rest}")
     known = {**BUILT_IN, **(own or {})}
-    word, *more = name.split()
+    word, *more = name.split() or [""]
     entry = known.get(word)
     if entry is None:
         raise BadInput(
