@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
-from acp import PROTOCOL_VERSION, ClientSideConnection, RequestError
+from acp import PROTOCOL_VERSION, RequestError
+from acp.client.connection import ClientSideConnection
 from acp.schema import (
     AgentCapabilities,
     AudioContentBlock,
