@@ -30,7 +30,7 @@ from tests.support.waiting import until
 
 HASTY = Deadlines(session=1, silence=1)
 KNOW = "What do you know?"
-TOKEN = "the word is kelp"  # noqa: S105 - no secret, a thing to remember
+TOLD = "the word is kelp"
 
 # It remembers what it was told, uses a tool, and says what a prompt with a history holds.
 TURNS: list[dict[str, Any]] = [
@@ -88,7 +88,7 @@ _WAYS: dict[str, tuple[Any, str | None]] = {
 
 def expected(resume: str, load: str) -> tuple[str, list[tuple[str, str]]]:
     """The rung that holds, and those that fail before it with a part of the reason. A lie in `resume` was probed."""
-    failed = []
+    failed: list[tuple[str, str]] = []
     for rung, way in (("session/resume", resume), ("session/load", load)):
         if way == "works":
             return rung, failed
@@ -119,7 +119,7 @@ async def test_the_ladder_ends_in_a_conversation_that_goes_on(place: Place, resu
     async with place.sitting(deadlines=hasty, proven=proven) as sitting:
         talks = sitting.talks
         name = await talks.open(AGENT)
-        await talks.say(name, TOKEN, place.cwd)
+        await talks.say(name, TOLD, place.cwd)
         before = talks.state(name).token
         await kill_idle(sitting, name)
         assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
@@ -137,8 +137,8 @@ async def test_the_ladder_ends_in_a_conversation_that_goes_on(place: Place, resu
     first, back = await place.events(ConversationAttached)
     assert first.notice is None
     assert back.notice
-    assert TOKEN in told
-    assert TOKEN in remembered
+    assert TOLD in told
+    assert TOLD in remembered
     if rung == "history injection":
         assert after != before, "the token that was rejected is replaced"
         assert told.count("RESUME CONTEXT FOR CONTINUING TASK") == 1
@@ -176,7 +176,7 @@ async def test_however_an_agent_dies_the_conversation_goes_on(
     async with place.sitting(deadlines=HASTY if death == "hang" else Deadlines()) as sitting:
         talks = sitting.talks
         name = await talks.open(AGENT)
-        await talks.say(name, TOKEN, place.cwd)
+        await talks.say(name, TOLD, place.cwd)
         if death == "SIGKILL":
             await kill_idle(sitting, name)
         elif death == "exit":
@@ -192,7 +192,7 @@ async def test_however_an_agent_dies_the_conversation_goes_on(
 
     assert await place.rungs() == ["fresh", rung]
     assert await place.failed_rungs() == []
-    assert TOKEN in (await place.said())[-1]
+    assert TOLD in (await place.said())[-1]
     if death in ("mid-turn", "hang"):
         (reason,) = await place.interruptions()
         assert reason.endswith("; the agent had begun to answer")
@@ -216,12 +216,12 @@ async def test_the_conversation_survives_the_sigkill_of_its_runner(
 ) -> None:
     """And what the dead runner's agent left running is gone before anything is built on that."""
     place.play(book(**can))
-    with child(say_until_killed, place, [TOKEN, *(["stop"] if when == "mid-turn" else [])]) as runner:
+    with child(say_until_killed, place, [TOLD, *(["stop"] if when == "mid-turn" else [])]) as runner:
         name = runner.hear()
         assert name is not None
         assert runner.hear_some(2) == ["noted", "end_turn"]
-        while when == "mid-turn" and "t-2" not in [event.call for event in await place.events(ToolCalled)]:
-            await asyncio.sleep(0)
+        if when == "mid-turn":
+            await place.until_called("t-2")
         runner.kill()
     async with place.sitting() as sitting:
         talks = sitting.talks
@@ -230,7 +230,7 @@ async def test_the_conversation_survives_the_sigkill_of_its_runner(
         assert talks.need(name) == (True, "agent_not_running")
         assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
     assert await place.rungs() == ["fresh", rung]
-    assert TOKEN in (await place.said())[-1]
+    assert TOLD in (await place.said())[-1]
     assert await place.interrupted_calls() == (["t-2"] if when == "mid-turn" else [])
     assert await place.interruptions() == (
         ["the sitting died; the agent had begun to answer"] if when == "mid-turn" else []
@@ -242,7 +242,7 @@ async def test_the_runner_dies_again_and_again_and_the_history_is_told_to_each_n
     place.play(book(load="absent"))
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOKEN, place.cwd)
+        await talks.say(name, TOLD, place.cwd)
     for _ in range(2):  # attached, and ended before a word was said: its session knows nothing yet
         async with place.sitting() as (_, _, talks):
             await talks.ready(name, place.cwd)
@@ -250,7 +250,7 @@ async def test_the_runner_dies_again_and_again_and_the_history_is_told_to_each_n
         await talks.say(name, KNOW, place.cwd)
     assert await place.rungs() == ["fresh", *["history injection"] * 3]
     assert (await place.said())[-1].count("RESUME CONTEXT FOR") == 1
-    assert TOKEN in (await place.said())[-1]
+    assert TOLD in (await place.said())[-1]
 
 
 async def test_a_blank_session_is_not_loaded_though_the_agent_could(place: Place) -> None:
@@ -258,14 +258,14 @@ async def test_a_blank_session_is_not_loaded_though_the_agent_could(place: Place
     place.play(book(load="gone"))
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOKEN, place.cwd)
+        await talks.say(name, TOLD, place.cwd)
     async with place.sitting() as (_, _, talks):
         await talks.ready(name, place.cwd)
     place.play(book(load="works"))
     async with place.sitting() as (_, _, talks):
         await talks.say(name, KNOW, place.cwd)
     assert (await place.rungs())[-1] == "history injection"
-    assert TOKEN in (await place.said())[-1]
+    assert TOLD in (await place.said())[-1]
 
 
 async def test_a_session_that_was_never_saved_is_replaced(place: Place) -> None:
@@ -285,7 +285,7 @@ async def test_what_an_agent_replays_is_not_written_again(place: Place, rung: st
     place.play(book(**({"resume": replays} if rung == "session/resume" else {"resume": "absent", "load": replays})))
     async with place.sitting() as sitting:
         name = await sitting.talks.open(AGENT)
-        await sitting.talks.say(name, TOKEN, place.cwd)
+        await sitting.talks.say(name, TOLD, place.cwd)
         await kill_idle(sitting, name)
         await sitting.talks.ready(name, place.cwd)
     assert await place.rungs() == ["fresh", rung]
@@ -301,7 +301,7 @@ async def test_a_resumed_agent_is_not_prompted(place: Place) -> None:
     place.play(book(load="works"))
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOKEN, place.cwd)
+        await talks.say(name, TOLD, place.cwd)
     async with place.sitting() as (_, _, talks):
         assert place.processes() == [], "nor started before it is needed"
         await talks.ready(name, place.cwd)
@@ -314,7 +314,7 @@ async def test_two_requests_at_once_start_one_agent(place: Place) -> None:
     place.play(book(load="works"))
     async with place.sitting() as sitting:
         name = await sitting.talks.open(AGENT)
-        await sitting.talks.say(name, TOKEN, place.cwd)
+        await sitting.talks.say(name, TOLD, place.cwd)
         await kill_idle(sitting, name)
         one, other = await asyncio.gather(*(sitting.talks.ready(name, place.cwd) for _ in range(2)))
         assert one is other
@@ -371,7 +371,7 @@ async def test_when_no_rung_holds_the_conversation_waits_and_can_be_tried_again(
     async with place.sitting() as sitting:
         talks = sitting.talks
         name = await talks.open(AGENT)
-        await talks.say(name, TOKEN, place.cwd)
+        await talks.say(name, TOLD, place.cwd)
         await kill_idle(sitting, name)
         place.play(book(load="gone", new="refuses"))
         with pytest.raises(AgentUnavailable, match="refused session/new"):
@@ -380,7 +380,7 @@ async def test_when_no_rung_holds_the_conversation_waits_and_can_be_tried_again(
         place.play(book(load="works"))
         await talks.say(name, KNOW, place.cwd)
     assert [rung for rung, _ in await place.failed_rungs()] == ["session/load", "history injection", "fresh"]
-    assert TOKEN in (await place.said())[-1]
+    assert TOLD in (await place.said())[-1]
 
 
 @pytest.mark.parametrize("start", ["exit", "kill"])
@@ -389,10 +389,10 @@ async def test_an_agent_that_dies_when_it_is_started_leaves_the_conversation_wai
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
         with pytest.raises(AgentUnavailable, match="died in initialize"):
-            await talks.say(name, TOKEN, place.cwd)
+            await talks.say(name, TOLD, place.cwd)
         assert talks.state(name).state == "waiting_for_input"
         place.play(book())
-        assert (await talks.say(name, TOKEN, place.cwd)).reason == "end_turn"
+        assert (await talks.say(name, TOLD, place.cwd)).reason == "end_turn"
 
 
 async def test_a_folder_that_is_gone_is_one_clear_line_and_the_conversation_waits(place: Place) -> None:
@@ -400,7 +400,7 @@ async def test_a_folder_that_is_gone_is_one_clear_line_and_the_conversation_wait
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
         with pytest.raises(BadInput, match="/nowhere is not there"):
-            await talks.say(name, TOKEN, "/nowhere")
+            await talks.say(name, TOLD, "/nowhere")
         assert talks.state(name).state == "waiting_for_input"
 
 
@@ -446,7 +446,7 @@ async def test_nothing_was_cut_off_nothing_goes_on(place: Place) -> None:
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
         assert await talks.go_on(name, place.cwd, AfterInterruption.CONTINUE) is None
-        await talks.say(name, TOKEN, place.cwd)
+        await talks.say(name, TOLD, place.cwd)
         assert await talks.go_on(name, place.cwd, AfterInterruption.RETRY) is None
 
 
@@ -478,7 +478,7 @@ async def test_a_conversation_that_is_over_takes_no_more_words(place: Place, pha
     place.play(book())
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOKEN, place.cwd)
+        await talks.say(name, TOLD, place.cwd)
         await talks.close(name, phase, "enough")
         assert place.processes() == []
         assert talks.need(name) == (False, f"conversation_{phase}")
@@ -551,7 +551,7 @@ async def test_without_a_token_the_resume_is_a_fresh_start(place: Place) -> None
     place.play(book())
     async with place.sitting() as (run, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOKEN, place.cwd)
+        await talks.say(name, TOLD, place.cwd)
         await run.append(ConversationTokenStored(conversation=name, token=None))
     async with place.sitting() as (_, _, talks):
         assert talks.need(name) == (True, "agent_not_running_fresh_start")

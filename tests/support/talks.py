@@ -17,6 +17,7 @@ from holdfast.core.events.conversation import (
     ConversationStateChanged,
     MessageRecorded,
     RungFailed,
+    ToolCalled,
     ToolReturned,
     TurnInterrupted,
 )
@@ -35,6 +36,7 @@ E = TypeVar("E", bound=Event)
 Report = Callable[[str], None]
 
 AGENT = "player"
+ASK = Consent()
 DEADLINES = Deadlines(start=30, session=30, silence=30)
 
 
@@ -80,7 +82,7 @@ class Place(NamedTuple):
     async def sitting(
         self,
         *,
-        consent: Consent = Consent(),
+        consent: Consent = ASK,
         deadlines: Deadlines = DEADLINES,
         proven: Mapping[str, bool] | None = None,
         hint: Callable[[str, str, str], None] | None = None,
@@ -101,6 +103,12 @@ class Place(NamedTuple):
     async def events(self, kind: type[E]) -> list[E]:
         data = b"".join([batch.data async for batch in FileStore(self.home).log(self.run_id).read()])
         return [event for event in events_in(data) if isinstance(event, kind)]
+
+    async def until_called(self, call: str) -> None:
+        """Wait until this tool call is in the log, whoever writes it."""
+        async for batch in FileStore(self.home).log(self.run_id).follow():
+            if any(isinstance(event, ToolCalled) and event.call == call for event in events_in(batch.data)):
+                return
 
     async def said(self, speaker: str = "agent") -> list[str]:
         return [event.text for event in await self.events(MessageRecorded) if event.speaker == speaker]

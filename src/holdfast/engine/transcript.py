@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from holdfast.core.codec import CODEC, Line, Unfit, parse
 from holdfast.core.events import Event
+from holdfast.core.events.base import NOTHING
 from holdfast.core.events.conversation import (
     MessageRecorded,
     ToolCalled,
@@ -19,6 +20,7 @@ from holdfast.store.base import Log
 _WANTED = frozenset(
     kind.type for kind in (MessageRecorded, ToolCalled, ToolReturned, TurnStarted, TurnEnded, TurnInterrupted)
 )
+_NULL = bytes(NOTHING)
 _AGENT = ("agent", "thought")
 _SPEAKERS = {"user": Kind.USER, "agent": Kind.ASSISTANT}
 
@@ -98,9 +100,10 @@ def _said(newest_first: list[MessageRecorded]) -> Entry:
 
 
 def _shown(result: ToolReturned) -> str:
-    shown = bytes(result.output if result.output != b"null" else result.content).decode(errors="replace")
-    if shown == "null":
+    told = [raw for raw in (bytes(result.output), bytes(result.content)) if raw != _NULL]
+    if not told:
         return result.status
+    shown = told[0].decode(errors="replace")
     return shown if result.status == "completed" else f"({result.status}) {shown}"
 
 
