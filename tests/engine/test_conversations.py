@@ -527,6 +527,33 @@ async def test_a_cancelled_turn_ends_and_the_agent_stays(place: Place) -> None:
     assert await place.interrupted_calls() == ["t-9"], "a call in flight never completed"
 
 
+async def test_an_agent_that_does_not_stop_when_asked_is_ended_and_not_asked_again(place: Place) -> None:
+    place.play({"turns": [{"when": "deaf", "steps": [{"hang": "deaf"}]}], "otherwise": OTHERWISE})
+    async with place.sitting(deadlines=Deadlines(cancel=0.3)) as (_, _, talks):
+        name = await talks.open(AGENT)
+        turn = asyncio.ensure_future(talks.say(name, "deaf", place.cwd))
+        await until(lambda: talks.state(name).state == "running")
+        await talks.cancel(name)
+        assert (await turn).reason == "interrupted"
+        assert place.processes() == []
+        assert (await talks.say(name, "hello", place.cwd)).reason == "end_turn"
+    assert await place.said("user") == ["deaf", "hello"]
+    reasons = [event.reason for event in await place.events(ConversationDetached)]
+    assert reasons[0] == "the agent did not stop when its turn was cancelled"
+
+
+async def test_there_is_nothing_to_cancel_between_turns(place: Place) -> None:
+    place.play(book())
+    async with place.sitting() as sitting:
+        name = await sitting.talks.open(AGENT)
+        await sitting.talks.cancel(name)
+        await sitting.talks.say(name, TOLD, place.cwd)
+        await sitting.talks.cancel(name)
+        await kill_idle(sitting, name)
+        await sitting.talks.cancel(name)
+        assert (await sitting.talks.say(name, TOLD, place.cwd)).reason == "end_turn"
+
+
 async def test_a_refused_prompt_ends_its_turn_with_what_the_agent_said(place: Place) -> None:
     place.play({"turns": [{"when": "x", "steps": [{"error": {"code": -32000, "message": "usage limit reached"}}]}]})
     async with place.sitting() as (_, _, talks):

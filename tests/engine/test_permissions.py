@@ -165,6 +165,19 @@ async def test_a_person_answers_while_the_agent_waits(place: Place, option: str 
     assert (asked.title, asked.kind) == ("Delete the notes", "delete")
 
 
+async def test_a_question_of_a_cancelled_turn_is_withdrawn(place: Place) -> None:
+    """The protocol wants it so, and an agent that waits for a person would not hear of the cancel otherwise."""
+    async with place.sitting() as sitting:
+        name = await sitting.talks.open(AGENT)
+        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        await request_of(sitting)
+        await sitting.talks.cancel(name)
+        assert (await turn).reason == "cancelled"
+        assert sitting.run.state.permissions == {}
+        assert sitting.talks.need(name) == (False, "agent_running")
+    assert await answers(place) == [(None, "the turn was cancelled")]
+
+
 async def test_an_unknown_request_or_option_is_one_clear_line_and_the_question_stays(place: Place) -> None:
     async with place.sitting() as sitting:
         name = await sitting.talks.open(AGENT)

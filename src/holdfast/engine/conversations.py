@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import NamedTuple, Self
 
 from acp.schema import EnvVariable, McpServerStdio, TextContentBlock
@@ -127,6 +127,8 @@ class Conversations:
         self._live: dict[str, _Live] = {}
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._speaking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._turns: dict[str, asyncio.Event] = {}  # set when the turn is over
+        self._cancelled: set[str] = set()
         self._closing: set[str] = set()
         self._inject: set[str] = set()
 
@@ -180,9 +182,18 @@ class Conversations:
         return await self._say(name, MessageRecorded(conversation=name, speaker="system", text=said), cwd, ())
 
     async def cancel(self, name: str) -> None:
-        live = self._live.get(name)
-        if live is not None:
+        """End the turn that is under way. An agent that does not stop when it is asked to is ended with it."""
+        live, over = self._live.get(name), self._turns.get(name)
+        if live is None or over is None:
+            return
+        self._cancelled.add(name)
+        with suppress(*Failed):  # its turn ends by that as well
             await live.agent.cancel(live.session)
+        await self._desk.withdraw(name)
+        try:
+            await asyncio.wait_for(over.wait(), self._ground.deadlines.cancel)
+        except TimeoutError:
+            await self._detach(name, "the agent did not stop when its turn was cancelled")
 
     async def close(self, name: str, phase: Phase, reason: str | None = None) -> None:
         """The conversation is over."""
@@ -206,8 +217,9 @@ class Conversations:
 
     async def _say(self, name: str, said: MessageRecorded, cwd: str, messages: Sequence[str]) -> Turn:
         async with self._speaking[name]:
+            self._cancelled.discard(name)
             turn = await self._turn(name, said, cwd, messages)
-            if turn.reason == "unheard" and name not in self._closing:
+            if turn.reason == "unheard" and name not in self._closing | self._cancelled:
                 turn = await self._turn(name, said, cwd, ())
         return turn._replace(reason="interrupted") if turn.reason == "unheard" else turn
 
@@ -226,6 +238,7 @@ class Conversations:
         self._inject.discard(name)
         heard = live.agent.frames
         live.agent.scribe.turn = turn
+        over = self._turns[name] = asyncio.Event()
         try:
             ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
         except AgentRefused as error:
@@ -240,6 +253,9 @@ class Conversations:
             reason = f"the sitting let go of it; {_HEARD[live.agent.frames > heard]}"
             await asyncio.shield(self._cut_off(name, live, turn, reason))
             raise
+        finally:
+            del self._turns[name]
+            over.set()
         await self._end_turn(name, live, TurnEnded(conversation=name, turn=turn, stop_reason=ended.reason), ended)
         return Turn(turn, ended.reason)
 

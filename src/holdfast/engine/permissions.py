@@ -60,6 +60,12 @@ class Desk:
         if waiting is not None and not waiting.done():
             waiting.set_result(option)
 
+    async def withdraw(self, conversation: str) -> None:
+        """Nobody answers any more what an agent asked in a turn that is being cancelled."""
+        for request, asked in list(self._run.state.permissions.items()):
+            if asked.conversation == conversation and request in self._open:
+                await self.answer(request, None, "the turn was cancelled")
+
     async def ask(self, conversation: str, cwd: str, asked: Asked) -> str | None:
         request, mark = secrets.token_hex(6), _fingerprint(conversation, asked)
         requested = PermissionRequested(
