@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.probing import proven
+from holdfast.engine.probing import Row, keep, proven
 from tests.cli.program import Program
 
 REMEMBERS: list[dict[str, Any]] = [{"when": "Which word", "steps": [{"echo_memory": True}]}]
@@ -85,15 +85,12 @@ def test_an_agent_that_dies_at_once_is_one_clear_line_and_nothing_is_kept(holdfa
     assert proven(holdfast.home) == {}
 
 
-def test_a_second_probe_replaces_the_first_and_keeps_the_others(holdfast: Program, agent: str) -> None:
-    play(holdfast, {"agent": {"load": "works", "resume": "absent"}})
-    probe(holdfast, agent)
-    other = Path(holdfast.cwd) / "other.yaml"
-    other.write_text((Path(holdfast.cwd) / "book.yaml").read_text())
-    probe(holdfast, f"playbook:{other}")
+def test_a_probe_replaces_the_row_of_its_agent_and_keeps_the_others(holdfast: Program, agent: str) -> None:
+    keep(holdfast.home, Row(agent="codex", when="2026-02-14T10:00:00.000Z", turn=True, load=True))
+    keep(holdfast.home, Row(agent=agent, when="2026-02-14T10:00:00.000Z", turn=True, load=True, resume=True))
     play(holdfast, {"agent": {"load": "gone", "resume": "absent"}})
     probe(holdfast, agent)
-    assert proven(holdfast.home) == {agent: {"load": False}, f"playbook:{other}": {"load": True}}
+    assert proven(holdfast.home) == {agent: {"load": False}, "codex": {"load": True}}
 
 
 @pytest.mark.parametrize("name", ["nobody", "", " "])

@@ -565,6 +565,29 @@ async def test_a_refused_prompt_ends_its_turn_with_what_the_agent_said(place: Pl
     assert [event.stop_reason for event in await place.events(TurnEnded)] == ["refused"]
 
 
+@pytest.mark.parametrize("result", [None, {"stopReason": "weird"}, {}], ids=["null", "weird", "empty"])
+async def test_an_answer_that_the_protocol_does_not_know_ends_the_turn(place: Place, result: object) -> None:
+    third = {"jsonrpc": "2.0", "id": 2, "result": result}  # initialize, session/new, session/prompt
+    place.play({"turns": [{"when": "odd", "steps": [{"send": third}, {"hang": "turn"}]}], "otherwise": OTHERWISE})
+    async with place.sitting() as (_, _, talks):
+        name = await talks.open(AGENT)
+        turn = await talks.say(name, "odd", place.cwd)
+        assert turn.reason == "refused"
+        assert "its answer is none that the protocol knows" in (turn.detail or "")
+        assert talks.state(name).state == "waiting_for_input"
+
+
+async def test_an_agent_that_refuses_to_list_its_sessions_is_taken_at_its_word(place: Place) -> None:
+    place.play(book(resume="works", list={"how": "refuses", "advertised": True}))
+    async with place.sitting() as sitting:
+        name = await sitting.talks.open(AGENT)
+        await sitting.talks.say(name, TOLD, place.cwd)
+        await kill_idle(sitting, name)
+        await sitting.talks.say(name, KNOW, place.cwd)
+    assert await place.rungs() == ["fresh", "session/resume"]
+    assert TOLD in (await place.said())[-1]
+
+
 async def test_before_its_first_agent_a_conversation_needs_no_resume(place: Place) -> None:
     place.play(book())
     async with place.sitting() as (_, _, talks):

@@ -22,6 +22,7 @@ from acp.schema import (
     ResourceContentBlock,
     TextContentBlock,
 )
+from pydantic import ValidationError
 
 from holdfast import __version__
 from holdfast.agents.client import ClientSide, Host
@@ -261,6 +262,9 @@ async def _outcome(what: str, call: "asyncio.Future[T]") -> T:
         return await call
     except RequestError as error:
         raise AgentRefused(what, error.code, str(error), error.data) from None
+    except ValidationError as error:
+        wrong = error.errors()[0]["msg"]
+        raise AgentRefused(what, 0, f"its answer is none that the protocol knows: {wrong}", None) from None
 
 
 @asynccontextmanager

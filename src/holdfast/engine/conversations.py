@@ -249,7 +249,7 @@ class Conversations:
             await self._cut_off(name, live, turn, f"{error}; {_HEARD[begun]}")
             unheard = not begun and isinstance(error, AgentDied)
             return Turn(turn, "unheard" if unheard else "interrupted", str(error))
-        except asyncio.CancelledError:
+        except BaseException:  # nobody waits for it any more: it may not look as if it went on
             reason = f"the sitting let go of it; {_HEARD[live.agent.frames > heard]}"
             await asyncio.shield(self._cut_off(name, live, turn, reason))
             raise
@@ -386,7 +386,7 @@ class Conversations:
         match rung:
             case Rung.RESUME:
                 opened = await agent.resume(token, servers)
-                if greeting.sessions and not await agent.knows(token):
+                if greeting.sessions and not await _may_know(agent, token):
                     raise AgentRefused("session/resume", 0, "it answered, but does not know the session", None)
                 return opened
             case Rung.LOAD:
@@ -459,6 +459,14 @@ class Conversations:
         command, *arguments = self._ground.tools(name, self.state(name))
         environment = [EnvVariable(name=RUN_MARK, value=self._ground.run_id)]
         return [McpServerStdio(name="holdfast", command=command, args=arguments, env=environment)]
+
+
+async def _may_know(agent: Agent, token: str) -> bool:
+    """False when its own list lacks the session; one that refuses to list says nothing of it."""
+    try:
+        return await agent.knows(token)
+    except AgentRefused:
+        return True
 
 
 def _identity(state: Conversation) -> ProcessIdentity | None:
