@@ -10,7 +10,7 @@ from typing import Any
 
 _FORKING = multiprocessing.get_context("forkserver")
 _FORKING.set_forkserver_preload(
-    ["tests.support.children", "tests.support.git_orchestrator", "tests.support.story_steps"]
+    ["tests.support.children", "tests.support.git_orchestrator", "tests.support.story_steps", "tests.support.talks"]
 )
 
 _PATIENCE = 30.0

@@ -1,6 +1,6 @@
 """A conversation as text, for an agent that cannot bring it back by itself: the seed's format, within a budget.
 
-The newest entries come first into the budget, and stand in their own order in the text. What is left out is counted.
+The newest entries come first into the budget, and stand in their own order in the text. That some are left out is said.
 """
 
 from collections.abc import Iterable
@@ -78,7 +78,7 @@ class History:
 
     def before(self, request: str) -> str:
         """The prompt that brings the history along."""
-        more = [f"[{self.left_out} earlier entries left out]"] if self.left_out else []
+        more = ["[earlier entries are left out]"] if self.left_out else []
         return "".join((_HEAD, "\n".join([*more, *reversed(self._lines)]), _REQUEST, request, _INSTRUCTIONS))
 
 

@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from holdfast.core.plan import graph_of
-from holdfast.core.state import Plan, Wave
+from holdfast.core.plan import graph
 from holdfast.leaf.errors import BadInput, PlanRejected
 
 Words = Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
@@ -102,13 +101,8 @@ class SubmitPlan(Signal, frozen=True, kw_only=True):
     def check(self) -> None:
         if not self.tasks:
             raise BadInput("tasks is empty; a plan has at least one")
-        order = [task.id for task in self.tasks]
         try:
-            graph_of(
-                Plan(
-                    order, {0: Wave(order)}, {task.id: list(task.depends_on) for task in self.tasks if task.depends_on}
-                )
-            )
+            graph([task.id for task in self.tasks], {task.id: task.depends_on for task in self.tasks})
         except PlanRejected as error:
             raise BadInput(str(error)) from None
 

@@ -7,11 +7,13 @@ climbed by one function; each rung that does not hold is recorded, the next is t
 
 import asyncio
 import os
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import NamedTuple, Self
 
 from acp.schema import EnvVariable, McpServerStdio, TextContentBlock
+from msgspec import structs
 
 from holdfast.agents.driver import (
     Agent,
@@ -57,8 +59,9 @@ from holdfast.core.events.conversation import (
 from holdfast.core.events.inbox import InboxHandled
 from holdfast.core.history import History
 from holdfast.core.state import Conversation
+from holdfast.engine.effects import fence
 from holdfast.engine.permissions import Desk
-from holdfast.engine.transcript import history_of, last_request, was_heard
+from holdfast.engine.transcript import cut_off_turn, history_of, was_heard
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError
 from holdfast.leaf.ids import new_sid
 from holdfast.leaf.process import RUN_MARK, ProcessIdentity
@@ -74,6 +77,9 @@ _NOTICES = {
     Rung.INJECT: "The agent's session is lost: a digest of the conversation goes with the next message.",
     Rung.FRESH: "A new agent session, without what was said before.",
 }
+
+
+_HEARD = {True: "the agent had begun to answer", False: "the agent had answered nothing"}
 
 
 class AgentUnavailable(HoldfastError):
@@ -119,16 +125,21 @@ class Conversations:
         self._desk = desk
         self._hint = hint or (lambda *_: None)
         self._live: dict[str, _Live] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._speaking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._turns: dict[str, asyncio.Event] = {}  # set when the turn is over
+        self._cancelled: set[str] = set()
+        self._closing: set[str] = set()
         self._inject: set[str] = set()
 
     async def __aenter__(self) -> Self:
+        await asyncio.to_thread(fence, self._ground.run_id)
         await self._bury_turns()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for name in list(self._live):
-            await self._detach(name, "the run's sitting ended")
+        names = list(self._run.state.conversations)
+        await asyncio.gather(*(self._silence(name, "the run's sitting ended") for name in names))
 
     # What there is
 
@@ -158,66 +169,93 @@ class Conversations:
         return name
 
     async def say(self, name: str, text: str, cwd: str, *, messages: Sequence[str] = ()) -> Turn:
-        """One turn. An agent that is dead is brought back first; one that died unheard is asked once more."""
-        turn = await self._turn(name, text, cwd, messages)
-        if turn.reason == "unheard":
-            turn = await self._turn(name, text, cwd, ())
-        return turn._replace(reason="interrupted") if turn.reason == "unheard" else turn
+        """One turn, after those before it. A dead agent is brought back first; one that died unheard is asked again."""
+        return await self._say(name, MessageRecorded(conversation=name, speaker="user", text=text), cwd, messages)
 
     async def go_on(self, name: str, cwd: str, policy: AfterInterruption) -> Turn | None:
-        """Go on with a turn that was cut off; None when a person is to say how."""
-        request = await last_request(self._ground.log, name)
-        said = prompt_after_interruption(policy, request, ()) if request is not None else None
-        return await self.say(name, said, cwd) if said is not None else None
+        """Go on with a turn that was cut off; None when there is none, or a person is to say how."""
+        cut = await cut_off_turn(self._ground.log, name)
+        said = prompt_after_interruption(policy, cut.request, cut.calls) if cut is not None else None
+        if said is None:
+            return None
+        # Not the user's words: were it cut off in its turn, the request is still the user's.
+        return await self._say(name, MessageRecorded(conversation=name, speaker="system", text=said), cwd, ())
 
     async def cancel(self, name: str) -> None:
-        live = self._live.get(name)
-        if live is not None:
+        """End the turn that is under way. An agent that does not stop when it is asked to is ended with it."""
+        live, over = self._live.get(name), self._turns.get(name)
+        if live is None or over is None:
+            return
+        self._cancelled.add(name)
+        with suppress(*Failed):  # its turn ends by that as well
             await live.agent.cancel(live.session)
+        await self._desk.withdraw(name)
+        try:
+            await asyncio.wait_for(over.wait(), self._ground.deadlines.cancel)
+        except TimeoutError:
+            await self._detach(name, "the agent did not stop when its turn was cancelled")
 
     async def close(self, name: str, phase: Phase, reason: str | None = None) -> None:
         """The conversation is over."""
         must_go(name, self.state(name).state, phase)
-        await self._detach(name, reason or "the conversation is over")
+        await self._silence(name, reason or "the conversation is over")
+        must_go(name, self.state(name).state, phase)
         await self._run.append(ConversationStateChanged(conversation=name, state=phase, reason=reason))
 
     async def ready(self, name: str, cwd: str) -> _Live:
         """An agent that listens: the one that is there, or one brought back by the ladder. One at a time."""
-        async with self._locks.setdefault(name, asyncio.Lock()):
+        async with self._starting[name]:
+            self._must_be_open(name)
             live = self._live.get(name)
             if live is not None and not live.agent.tree.dead:
                 return live
             if live is not None:
                 await self._detach(name, "the agent was found dead")
-            if self.state(name).state in OVER:
-                raise Denied(f"conversation {name} is {self.state(name).state}; open a new one")
             return await self._climb(name, cwd)
 
     # Turns
 
-    async def _turn(self, name: str, text: str, cwd: str, messages: Sequence[str]) -> Turn:
+    async def _say(self, name: str, said: MessageRecorded, cwd: str, messages: Sequence[str]) -> Turn:
+        async with self._speaking[name]:
+            self._cancelled.discard(name)
+            turn = await self._turn(name, said, cwd, messages)
+            if turn.reason == "unheard" and name not in self._closing | self._cancelled:
+                turn = await self._turn(name, said, cwd, ())
+        return turn._replace(reason="interrupted") if turn.reason == "unheard" else turn
+
+    async def _turn(self, name: str, said: MessageRecorded, cwd: str, messages: Sequence[str]) -> Turn:
         live = await self.ready(name, cwd)
         turn = new_sid()
+        prompt = (await self._history(name)).before(said.text) if name in self._inject else said.text
+        self._must_be_open(name)
         must_go(name, self.state(name).state, Phase.RUNNING)
-        prompt = (await self._history(name)).before(text) if name in self._inject else text
         await self._run.append(
             TurnStarted(conversation=name, turn=turn, messages=list(messages)),
-            MessageRecorded(conversation=name, speaker="user", text=text, turn=turn),
+            structs.replace(said, turn=turn),
             *(InboxHandled(message=message) for message in messages),
             ConversationStateChanged(conversation=name, state=Phase.RUNNING),
         )
         self._inject.discard(name)
         heard = live.agent.frames
         live.agent.scribe.turn = turn
+        over = self._turns[name] = asyncio.Event()
         try:
             ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
         except AgentRefused as error:
             await self._end_turn(name, live, TurnEnded(conversation=name, turn=turn, stop_reason="refused"))
             return Turn(turn, "refused", str(error))
         except (AgentDied, AgentSilent) as error:
-            unheard = live.agent.frames == heard and isinstance(error, AgentDied)
-            await self._cut_off(name, live, turn, str(error))
+            begun = live.agent.frames > heard
+            await self._cut_off(name, live, turn, f"{error}; {_HEARD[begun]}")
+            unheard = not begun and isinstance(error, AgentDied)
             return Turn(turn, "unheard" if unheard else "interrupted", str(error))
+        except BaseException:  # nobody waits for it any more: it may not look as if it went on
+            reason = f"the sitting let go of it; {_HEARD[live.agent.frames > heard]}"
+            await asyncio.shield(self._cut_off(name, live, turn, reason))
+            raise
+        finally:
+            del self._turns[name]
+            over.set()
         await self._end_turn(name, live, TurnEnded(conversation=name, turn=turn, stop_reason=ended.reason), ended)
         return Turn(turn, ended.reason)
 
@@ -233,12 +271,12 @@ class Conversations:
 
     async def _cut_off(self, name: str, live: _Live, turn: str, reason: str) -> None:
         """The agent is gone in the middle. Nothing of it may be alive before anything is built on that."""
-        self._live.pop(name, None)
+        attached = self._live.pop(name, None) is not None
         await live.stack.aclose()
         await self._run.append(
             *live.agent.scribe.cut_off(),
             TurnInterrupted(conversation=name, turn=turn, reason=reason),
-            ConversationDetached(conversation=name, reason=reason),
+            *([ConversationDetached(conversation=name, reason=reason)] if attached else []),
             ConversationStateChanged(conversation=name, state=Phase.WAITING, reason="the turn was interrupted"),
         )
 
@@ -251,10 +289,10 @@ class Conversations:
                     ToolReturned(conversation=name, call=call, status="interrupted") for call in state.turn.calls
                 ]
                 heard = await was_heard(self._ground.log, name, state.turn.turn)
-                reason = (
-                    "the sitting died" if heard else "the sitting died; whether the agent got the prompt is unknown"
+                reason = _HEARD[heard] if heard else "whether the agent got the prompt is unknown"
+                events.append(
+                    TurnInterrupted(conversation=name, turn=state.turn.turn, reason=f"the sitting died; {reason}")
                 )
-                events.append(TurnInterrupted(conversation=name, turn=state.turn.turn, reason=reason))
             if state.pid is not None:
                 events.append(ConversationDetached(conversation=name, reason="the sitting died"))
             if state.state in (Phase.RUNNING, Phase.STARTING):
@@ -290,19 +328,24 @@ class Conversations:
                         await stack.aclose()
                         agent, greeting = await self._started(name, entry, cwd, stack)
         except Failed as error:
-            await stack.aclose()
-            waiting = ConversationStateChanged(conversation=name, state=Phase.WAITING, reason=str(error))
-            await self._run.append(waiting)
+            await self._given_up(name, stack, str(error))
             raise AgentUnavailable(f"{state.agent} cannot be spoken to: {error}") from error
+        except HoldfastError as error:
+            await self._given_up(name, stack, str(error))
+            raise
+        except asyncio.CancelledError:
+            await asyncio.shield(self._given_up(name, stack, "the sitting let go of it"))
+            raise
         except BaseException:
             await stack.aclose()
             raise
 
+    async def _given_up(self, name: str, stack: AsyncExitStack, reason: str) -> None:
+        await stack.aclose()
+        await self._run.append(ConversationStateChanged(conversation=name, state=Phase.WAITING, reason=reason))
+
     async def _started(self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack) -> tuple[Agent, Greeting]:
         if not entry.found():
-            await self._run.append(
-                ConversationStateChanged(conversation=name, state=Phase.WAITING, reason=missing(entry))
-            )
             raise BadInput(missing(entry))
         folder = os.path.join(self._ground.folder, "agents")
         os.makedirs(folder, exist_ok=True)
@@ -343,7 +386,7 @@ class Conversations:
         match rung:
             case Rung.RESUME:
                 opened = await agent.resume(token, servers)
-                if greeting.sessions and not await agent.knows(token):
+                if greeting.sessions and not await _may_know(agent, token):
                     raise AgentRefused("session/resume", 0, "it answered, but does not know the session", None)
                 return opened
             case Rung.LOAD:
@@ -388,6 +431,20 @@ class Conversations:
             await live.stack.aclose()
             await self._run.append(*live.agent.scribe.cut_off(), ConversationDetached(conversation=name, reason=reason))
 
+    async def _silence(self, name: str, reason: str) -> None:
+        """No agent speaks in it any more, and a turn that this cut off is written down."""
+        self._closing.add(name)
+        await self._detach(name, reason)
+        async with self._speaking[name], self._starting[name]:
+            await self._detach(name, reason)
+
+    def _must_be_open(self, name: str) -> None:
+        phase = self.state(name).state
+        if phase in OVER:
+            raise Denied(f"conversation {name} is {phase}; open a new one")
+        if name in self._closing:
+            raise Denied(f"conversation {name} is being closed; say it when the run is resumed, or in a new one")
+
     # What it needs
 
     async def _stored(self, *events: Event) -> None:
@@ -402,6 +459,14 @@ class Conversations:
         command, *arguments = self._ground.tools(name, self.state(name))
         environment = [EnvVariable(name=RUN_MARK, value=self._ground.run_id)]
         return [McpServerStdio(name="holdfast", command=command, args=arguments, env=environment)]
+
+
+async def _may_know(agent: Agent, token: str) -> bool:
+    """False when its own list lacks the session; one that refuses to list says nothing of it."""
+    try:
+        return await agent.knows(token)
+    except AgentRefused:
+        return True
 
 
 def _identity(state: Conversation) -> ProcessIdentity | None:

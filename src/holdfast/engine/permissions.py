@@ -7,7 +7,9 @@ import asyncio
 import hashlib
 import os
 import secrets
+import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -18,17 +20,20 @@ from holdfast.core.permission import Policy, Rule, Verdict, Wish, judge
 from holdfast.leaf.errors import BadInput
 from holdfast.store.run import OwnedRun
 
-_HOOK_PATIENCE = 60.0
 _ALLOWING = ("allow_once", "allow_always")
 _REFUSING = ("reject_once", "reject_always")
 
 
 class Consent(NamedTuple):
-    """What is decided without a person. `hooks` are commands that may veto a tool call: JSON in, exit code out."""
+    """What is decided without a person. `hooks` are commands that may veto a tool call: JSON in, exit code out.
+
+    A hook that does not answer within `patience` seconds is against it.
+    """
 
     policy: Policy = Policy.ASK
     rules: tuple[Rule, ...] = ()
     hooks: tuple[tuple[str, ...], ...] = ()
+    patience: float = 60.0
 
 
 class Desk:
@@ -55,6 +60,12 @@ class Desk:
         if waiting is not None and not waiting.done():
             waiting.set_result(option)
 
+    async def withdraw(self, conversation: str) -> None:
+        """Nobody answers any more what an agent asked in a turn that is being cancelled."""
+        for request, asked in list(self._run.state.permissions.items()):
+            if asked.conversation == conversation and request in self._open:
+                await self.answer(request, None, "the turn was cancelled")
+
     async def ask(self, conversation: str, cwd: str, asked: Asked) -> str | None:
         request, mark = secrets.token_hex(6), _fingerprint(conversation, asked)
         requested = PermissionRequested(
@@ -68,14 +79,15 @@ class Desk:
             fingerprint=mark,
         )
         earlier = self._run.state.granted.get(mark)
-        chosen, by = (earlier, "the answer given before") if earlier is not None else self._by_rule(cwd, asked)
+        still_offered = earlier in [one[0] for one in asked.options]
+        chosen, by = (earlier, "the answer given before") if still_offered else self._by_rule(cwd, asked)
         if by is not None:
             await self._run.append(requested, PermissionAnswered(request=request, option=chosen, by=by))
             return chosen
-        await self._run.append(requested)
         waiting: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._open[request] = waiting
+        self._open[request] = waiting  # before anybody can see the question, and answer it
         try:
+            await self._run.append(requested)
             return await waiting
         finally:
             self._open.pop(request, None)
@@ -103,7 +115,7 @@ class Desk:
     async def _hooked(self, cwd: str, wish: Wish) -> str | None:
         told = msgspec.json.encode({"tool": wish.title, "kind": wish.kind, "paths": list(wish.paths), "cwd": cwd})
         for command in self._consent.hooks:
-            refusal = await _refusal(command, cwd, told)
+            refusal = await _refusal(command, cwd, told, self._consent.patience)
             if refusal is not None:
                 return refusal
         return None
@@ -130,7 +142,7 @@ class Counsel:
         return await self._desk.veto(self._conversation, self._cwd, Wish(kind, tool, tuple(paths)))
 
 
-async def _refusal(command: Sequence[str], cwd: str, told: bytes) -> str | None:
+async def _refusal(command: Sequence[str], cwd: str, told: bytes, patience: float) -> str | None:
     """What a hook has against it; None for nothing. One that cannot be run, or hangs, is against it."""
     try:
         process = await asyncio.create_subprocess_exec(
@@ -139,14 +151,19 @@ async def _refusal(command: Sequence[str], cwd: str, told: bytes) -> str | None:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
         )
     except OSError as error:
         return f"the hook {command[0]} cannot be run: {error.strerror}"
     try:
-        said, _ = await asyncio.wait_for(process.communicate(told), _HOOK_PATIENCE)
+        said, _ = await asyncio.wait_for(process.communicate(told), patience)
     except TimeoutError:
-        process.kill()
-        return f"the hook {command[0]} did not answer within {_HOOK_PATIENCE:.0f} s"
+        return f"the hook {command[0]} did not answer within {patience:g} s"
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
     if process.returncode == 0:
         return None
     return " ".join(said.decode(errors="replace").split()) or f"the hook {command[0]} refused"

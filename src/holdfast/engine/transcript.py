@@ -1,15 +1,35 @@
 """A conversation's past, from the log: the newest first, and no more of it than is wanted."""
 
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 from holdfast.core.codec import CODEC, Line, Unfit, parse
 from holdfast.core.events import Event
-from holdfast.core.events.conversation import MessageRecorded, ToolCalled, ToolReturned, TurnStarted
+from holdfast.core.events.base import NOTHING
+from holdfast.core.events.conversation import (
+    MessageRecorded,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+    TurnInterrupted,
+    TurnStarted,
+)
 from holdfast.core.history import TOTAL, Entry, History, Kind
 from holdfast.store.base import Log
 
-_WANTED = frozenset({MessageRecorded.type, ToolCalled.type, ToolReturned.type, TurnStarted.type})
+_WANTED = frozenset(
+    kind.type for kind in (MessageRecorded, ToolCalled, ToolReturned, TurnStarted, TurnEnded, TurnInterrupted)
+)
+_NULL = bytes(NOTHING)
+_AGENT = ("agent", "thought")
 _SPEAKERS = {"user": Kind.USER, "agent": Kind.ASSISTANT}
+
+
+class CutOff(NamedTuple):
+    """A turn that was interrupted: what the user had asked, and the tools whose calls never came back."""
+
+    request: str
+    calls: tuple[str, ...]
 
 
 async def history_of(log: Log, conversation: str, budget: int = TOTAL) -> History:
@@ -21,11 +41,25 @@ async def history_of(log: Log, conversation: str, budget: int = TOTAL) -> Histor
     return history
 
 
-async def last_request(log: Log, conversation: str) -> str | None:
-    """What the agent was last asked."""
+async def cut_off_turn(log: Log, conversation: str) -> CutOff | None:
+    """The newest turn, when it was interrupted. The request is older when that turn itself went on with another."""
+    interrupted: set[str] = set()
+    calls: list[str] = []
+    cut = begun = False
     async for event in _events(log, conversation):
-        if isinstance(event, MessageRecorded) and event.speaker == "user":
-            return event.text
+        match event:
+            case TurnEnded() if not cut:
+                return None
+            case TurnInterrupted():
+                cut = True
+            case TurnStarted():
+                begun = True
+            case ToolReturned() if event.status == "interrupted" and not begun:
+                interrupted.add(event.call)
+            case ToolCalled() if event.call in interrupted and not begun:
+                calls.append(event.tool)
+            case MessageRecorded() if event.speaker == "user":
+                return CutOff(event.text, tuple(reversed(calls))) if cut else None
     return None
 
 
@@ -34,7 +68,7 @@ async def was_heard(log: Log, conversation: str, turn: str) -> bool:
     async for event in _events(log, conversation):
         if isinstance(event, TurnStarted) and event.turn == turn:
             return False
-        if isinstance(event, ToolCalled) or (isinstance(event, MessageRecorded) and event.speaker != "user"):
+        if isinstance(event, ToolCalled) or (isinstance(event, MessageRecorded) and event.speaker in _AGENT):
             return True
     return False
 
@@ -66,9 +100,10 @@ def _said(newest_first: list[MessageRecorded]) -> Entry:
 
 
 def _shown(result: ToolReturned) -> str:
-    shown = bytes(result.output if result.output != b"null" else result.content).decode(errors="replace")
-    if shown == "null":
+    told = [raw for raw in (bytes(result.output), bytes(result.content)) if raw != _NULL]
+    if not told:
         return result.status
+    shown = told[0].decode(errors="replace")
     return shown if result.status == "completed" else f"({result.status}) {shown}"
 
 

@@ -10,6 +10,7 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.screen import columns, moment, paint, plain
 from holdfast.engine.agents import Listed, list_agents, probe_agent
 from holdfast.engine.places import default_home
+from holdfast.engine.probing import Row
 from holdfast.leaf.errors import OK
 
 _EXAMPLES = """\
@@ -35,7 +36,7 @@ def run(arguments: list[str]) -> int:
     if options.name is None:
         parser.error("probe which agent? `holdfast agents ls` lists them")
     row = asyncio.run(probe_agent(home, options.name, _tell))
-    print(json.dumps(msgspec.to_builtins(row), ensure_ascii=False) if options.json else _measured(row.load, row.resume))
+    print(json.dumps(msgspec.to_builtins(row), ensure_ascii=False) if options.json else _measured(row))
     return OK
 
 
@@ -53,7 +54,7 @@ def _ls(agents: list[Listed], *, as_json: bool) -> None:
             agent.name,
             agent.title,
             "installed" if agent.installed else "-",
-            _measured(agent.row.load, agent.row.resume) if agent.row is not None else "not probed",
+            _measured(agent.row) if agent.row is not None else "not probed",
             moment(agent.row.when)[:10] if agent.row is not None else "",
         )
         for agent in agents
@@ -67,6 +68,8 @@ def _ls(agents: list[Listed], *, as_json: bool) -> None:
             print(paint(f"    {plain(agent.install)}", "dim"))
 
 
-def _measured(load: bool | None, resume: bool | None) -> str:  # noqa: FBT001 - two cells of a row
+def _measured(row: Row) -> str:
+    if not row.turn:
+        return "no turn worked"
     told = {True: "works", False: "fails", None: "not offered"}
-    return f"resume {told[resume]}, load {told[load]}"
+    return f"resume {told[row.resume]}, load {told[row.load]}"

@@ -35,7 +35,10 @@ def server_for(who: Reporter) -> Server[Any, Any]:
 
 async def serve(who: Reporter) -> None:
     server = server_for(who)
-    with open(os.dup(0), encoding="utf-8") as stdin, open(os.dup(1), "w", encoding="utf-8") as stdout:  # it closes them
+    with (  # it closes them; what is no UTF-8 is no call either, and the next one may be
+        open(os.dup(0), encoding="utf-8", errors="replace") as stdin,
+        open(os.dup(1), "w", encoding="utf-8") as stdout,
+    ):
         async with stdio_server(wrap_file(stdin), wrap_file(stdout)) as (read, write):
             await server.run(read, write, server.create_initialization_options())
 
