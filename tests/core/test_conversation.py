@@ -69,7 +69,7 @@ NOBODY = Seen(running=False, recently=False, started=False)
         ("waiting_for_input", None, NOBODY, Need(False, "not_started")),
         ("created", None, NOBODY, Need(False, "not_started")),
         ("created", "t", NOBODY, Need(False, "not_started")),
-        *((phase.value, "t", Seen(False, False, True), Need(False, f"conversation_{phase}")) for phase in OVER),
+        *((phase.value, "t", Seen(False, False, True), Need(False, f"conversation_{phase}")) for phase in sorted(OVER)),
     ],
 )
 def test_whether_it_must_be_resumed(phase: str, token: str | None, seen: Seen, need: Need) -> None:
