@@ -5,7 +5,8 @@ from holdfast.engine.places import default_home
 from holdfast.leaf.errors import OK
 
 _EXAMPLES = """\
-  holdfast mcp --run auth-system-k3x9p2 --role worker      (agents start it themselves; nobody types this)"""
+  holdfast mcp --run auth-system-k3x9p2 --role worker      (agents start it themselves; nobody types this)
+  holdfast mcp --run auth-system --role reviewer:logic --conversation 3f9a2b --home ~/.local/share/holdfast"""
 
 
 def run(arguments: list[str]) -> int:
