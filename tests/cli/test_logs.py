@@ -31,7 +31,7 @@ def test_events_are_told_one_a_line(holdfast: Program, log: Path) -> None:
         "2026-02-14 10:00:00  task.completed             taskId=1",
         "2026-02-14 10:00:00  task.started               taskId=2",
         "2026-02-14 10:00:00  task.completed             taskId=2",
-        "2026-02-14 10:00:00  message.recorded           conversation=c, speaker=agent, text=Grüße",
+        "2026-02-14 10:00:00  message.recorded           conversation=c, speaker=agent, text=Grüße, more=false",
         "2026-02-14 10:00:00  session.end                reason=all_done",
     ]
 

@@ -573,7 +573,7 @@ async def test_an_answer_that_the_protocol_does_not_know_ends_the_turn(place: Pl
         name = await talks.open(AGENT)
         turn = await talks.say(name, "odd", place.cwd)
         assert turn.reason == "refused"
-        assert "its answer is none that the protocol knows" in (turn.detail or "")
+        assert "its answer is not as the protocol has it" in (turn.detail or "")
         assert talks.state(name).state == "waiting_for_input"
 
 

@@ -44,9 +44,11 @@ async def test_a_hanging_agent_answers_nothing_but_lives(stage: Stagehand) -> No
     agent = await stage.play("turns: [[say: on my way, hang: agent]]")
     asking = agent.asking()
     await agent.until(lambda agent: agent.text == "on my way")
-    await agent.cancel()
     listing = asyncio.create_task(agent.connection.list_sessions())
-    await asyncio.wait({asking, listing}, timeout=0.2)
+    while (await asyncio.wait({listing}, timeout=0.2))[0]:  # it has not come to the hanging yet
+        listing = asyncio.create_task(agent.connection.list_sessions())
+    await agent.cancel()
+    await asyncio.wait({asking}, timeout=0.2)
     assert not asking.done()
     assert not listing.done()
     agent.process.terminate()
