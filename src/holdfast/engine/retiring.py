@@ -4,6 +4,7 @@
 """
 
 import os
+from datetime import datetime
 from typing import NamedTuple
 
 from holdfast.core.events.session import RunArchived
@@ -13,6 +14,7 @@ from holdfast.engine.reconciling import observe
 from holdfast.engine.service import view_run
 from holdfast.engine.workspace import Workspace, opened, repository_of
 from holdfast.git.effects import DeleteBranch, DropRefs, RemoveWorktree
+from holdfast.git.repository import RefFact
 from holdfast.leaf.errors import Denied, NothingToDo, Owned
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
@@ -107,11 +109,22 @@ async def _clear(workspace: Workspace) -> list[str]:
 
 
 async def _last_snapshots(workspace: Workspace) -> list[str]:
-    """The newest snapshot of each worktree that somebody deleted: it may be the only copy of what stood there."""
+    """The newest snapshot of each worktree that somebody deleted: it may be the only copy of what stood there.
+
+    Not where the branch has a later commit, or is done and gone: then the work was committed, or saved, after it.
+    """
     found = []
     for branch in workspace.hands.run.state.branches.values():
         place = workspace.place(branch.task)
-        if branch.status is BranchStatus.IN_PROGRESS and not os.path.exists(workspace.worktree(branch.task).path):
-            taken = await workspace.repository.described(f"{place.snapshots}/")
-            found += [max(taken, key=lambda ref: ref.when).commit] if taken else []
+        if os.path.exists(workspace.worktree(branch.task).path):
+            continue
+        taken = await workspace.repository.described(f"{place.snapshots}/")
+        tips = await workspace.repository.described(f"refs/heads/{place.branch}")
+        newest = max(taken, key=_moment, default=None)
+        later = _moment(newest) > _moment(tips[0]) if newest and tips else branch.status is BranchStatus.IN_PROGRESS
+        found += [newest.commit] if newest is not None and later else []
     return found
+
+
+def _moment(ref: RefFact) -> datetime:
+    return datetime.fromisoformat(ref.when)
