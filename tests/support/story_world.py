@@ -194,8 +194,7 @@ class World:
 
 def _tokens_in_files(folder: str) -> Iterable[bytes]:
     for inside, folders, names in os.walk(folder):
-        if ".git" in folders:
-            folders.remove(".git")
+        folders[:] = [name for name in folders if name != ".git" and not name.endswith(".ignored")]
         for name in (*names, *folders):
             full = os.path.join(inside, name)
             if os.path.islink(full):
