@@ -1,5 +1,6 @@
 """`holdfast reset`: everything of a run goes, what would be lost is saved, and the user's own is as it was."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.engine.workspace import opened
 from tests.cli.owner import owner_of
 from tests.cli.program import Program, finished
 from tests.cli.runs import log_of, make_run
@@ -197,6 +199,42 @@ def test_killed_at_any_step_it_is_finished_by_calling_it_again(
         run_id = unmerged_run(holdfast, project)
     assert codes == [*[-signal.SIGKILL] * (len(codes) - 1), 0]
     assert len(codes) * stride > 8, git.calls
+
+
+def test_killed_at_any_step_the_only_copy_of_a_deleted_worktree_is_saved(
+    holdfast: Program, project: Project, tmp_path: Path
+) -> None:
+    """Its folder is gone, its branch lacks it: only the snapshot has it, until `reset` has saved that."""
+    git = DeadlyGit(tmp_path / "deadly")
+    codes: list[int] = []
+    for number in range(1, 40):
+        run_id = run_with_a_deleted_worktree(holdfast, project)
+        with holdfast.start("reset", run_id, "-y", env=git.environment(number, "after")) as process:
+            process.communicate()
+        codes.append(process.returncode)
+        if process.returncode == -signal.SIGKILL:
+            holdfast("reset", run_id, "-y")
+        assert "only-here.txt" in saved_files(project)
+        for ref in project.salvage():
+            project.git("update-ref", "-d", ref)
+        if process.returncode != -signal.SIGKILL:
+            break
+    assert codes == [*[-signal.SIGKILL] * (len(codes) - 1), 0]
+    assert len(codes) > 4, git.calls
+
+
+def run_with_a_deleted_worktree(holdfast: Program, project: Project) -> str:
+    run_id = new_run(holdfast.home, project)
+
+    async def work() -> None:
+        async with opened(holdfast.home, run_id, "run") as workspace:
+            task = (await workspace.open("T-1")).path
+            Path(task, "only-here.txt").write_text("only here\n", encoding="utf-8")
+            await workspace.snapshot("T-1", "turn 1")
+            shutil.rmtree(task)
+
+    asyncio.run(work())
+    return run_id
 
 
 def test_killed_while_its_folder_is_deleted_no_half_run_is_left(holdfast: Program, project: Project) -> None:

@@ -13,7 +13,7 @@ from holdfast.core.workspace import SALVAGE, SNAPSHOTS, place_of
 from holdfast.engine.reconciling import observe
 from holdfast.engine.service import view_run
 from holdfast.engine.workspace import Workspace, opened, repository_of
-from holdfast.git.effects import DeleteBranch, DropRefs, RemoveWorktree
+from holdfast.git.effects import TRASH, DeleteBranch, DropRefs, RemoveWorktree
 from holdfast.git.repository import RefFact
 from holdfast.leaf.errors import Denied, NothingToDo, Owned
 from holdfast.store.files import FileStore
@@ -71,8 +71,9 @@ def _nothing_may_be_left(folder: str) -> None:
     """What stands where worktrees were, and is none, is not ours to delete."""
     tasks = os.path.join(folder, "tasks")
     left = [os.path.join(tasks, name) for name in (os.listdir(tasks) if os.path.isdir(tasks) else ())]
-    left += [path for path in (os.path.join(folder, "workspace"),) if os.path.lexists(path)]
-    if any(not os.path.basename(path).startswith(".") for path in left):
+    left += [os.path.join(folder, name) for name in os.listdir(folder) if name == "workspace" or name.startswith(TRASH)]
+    left = [path for path in left if not os.path.basename(path).startswith(".")]
+    if left:
         raise Denied(f"{', '.join(left)} would be deleted with the run; move it away, and reset again")
 
 
@@ -100,18 +101,20 @@ async def _clear(workspace: Workspace) -> list[str]:
     lost = await _last_snapshots(workspace)
     for folder in observed.worktrees:
         await hands.perform(RemoveWorktree(folder=folder))
+    # Before the branches: cut off in between, the next attempt can still tell which snapshot is the only copy.
+    await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/", keep=tuple(lost)))
     for name, seen in sorted(observed.branches.items(), key=lambda branch: branch[0] == main):  # the run's own last
         into = main if name != main and main in observed.branches else None
         effect = DeleteBranch(branch=name, commit=seen.commit, merged_into=into)
         await hands.perform(effect)
-    await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/", keep=tuple(lost)))
     return sorted(await workspace.repository.refs(f"{SALVAGE}{run_id}/"))
 
 
 async def _last_snapshots(workspace: Workspace) -> list[str]:
     """The newest snapshot of each worktree that somebody deleted: it may be the only copy of what stood there.
 
-    Not where the branch has a later commit, or is done and gone: then the work was committed, or saved, after it.
+    Not where the branch has a later commit, or is done and gone: then the work was committed, or saved, after it. Git's
+    time has whole seconds: of the same second, it is kept.
     """
     found = []
     for branch in workspace.hands.run.state.branches.values():
@@ -121,7 +124,7 @@ async def _last_snapshots(workspace: Workspace) -> list[str]:
         taken = await workspace.repository.described(f"{place.snapshots}/")
         tips = await workspace.repository.described(f"refs/heads/{place.branch}")
         newest = max(taken, key=_moment, default=None)
-        later = _moment(newest) > _moment(tips[0]) if newest and tips else branch.status is BranchStatus.IN_PROGRESS
+        later = _moment(newest) >= _moment(tips[0]) if newest and tips else branch.status is BranchStatus.IN_PROGRESS
         found += [newest.commit] if newest is not None and later else []
     return found
 

@@ -28,7 +28,7 @@ from holdfast.git.commit import (
 )
 from holdfast.git.locks import clear_lock, clear_packed_refs_locks, clear_ref_locks, clear_shared_locks, folders_of
 from holdfast.git.merge import bring_conflicts, forget_concluded_merge, merge_into, merge_task
-from holdfast.git.process import Git, GitFailed
+from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.remote import Request, fetch, find_pull_request, folder_of, open_pull_request, push, pushed
 from holdfast.git.repository import ABSENT, Repository
 from holdfast.git.snapshot import (
@@ -189,10 +189,14 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
         worktree = self.worktree(site)
         if not is_half_made(worktree) or not os.path.isdir(worktree.path):
             return None
-        with suppress(NotOurWorktree, GitFailed):  # git cannot tell: then it was never whole
+        try:
             worktree.must_be_ours()
             if any("D" not in change.status for change in (await status_of(worktree)).changes):
                 return await save(worktree, f"{self.place(site).salvage}/{site.effect}", "What was half made")
+        except GitKilled:
+            raise
+        except (NotOurWorktree, GitFailed):
+            pass  # git cannot tell: then it was never whole
         return None
 
 
@@ -236,9 +240,13 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
         if os.path.isdir(moved):
             saved = (await _salvaged(site, place.salvage)).get("salvaged")
             worktree = Worktree(site.repository, moved, place.branch, moved_from=self.worktree(site).path)
-            with suppress(GitFailed):  # it was saved as it stood; git cannot tell more, as where there are submodules
+            try:
                 if saved is None or not await is_restored(worktree, saved):
                     await self._save(site, worktree)
+            except GitKilled:
+                raise
+            except GitFailed:
+                pass  # it was saved as it stood; of what was moved git cannot tell, as where there are submodules
         forget_worktree(self.worktree(site))
         shutil.rmtree(moved, ignore_errors=True)
 
@@ -287,7 +295,7 @@ class DeleteBranch(GitEffect, frozen=True, kw_only=True):
             else await repository.keep(f"{self._salvage}/{site.effect}", at)
         )
         await repository.delete_ref(ref, at)
-        return {"salvaged": kept} if kept is not None else {}
+        return _saved(kept)
 
     async def probe(self, site: Site) -> Probe:
         at = await site.repository.commit_of(f"refs/heads/{self.branch}")
@@ -520,7 +528,7 @@ class RestoreSnapshot(InWorktree, frozen=True, kw_only=True):
         place = self.place(site)
         saved = await save(worktree, f"{place.salvage}/{site.effect}", f"What stood in {place.folder} before a restore")
         await restore_snapshot(worktree, self.commit)
-        return {"salvaged": saved} if saved is not None else {}
+        return _saved(saved)
 
     async def probe(self, site: Site) -> Probe:
         done = await is_restored(self.worktree(site), self.commit)

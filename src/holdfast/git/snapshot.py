@@ -139,22 +139,17 @@ async def save(worktree: Worktree, ref: str, message: str) -> str | None:
 
     What was saved under that ref before is not overwritten. `Denied` when something in it cannot be saved.
     """
-    must_be_savable(worktree, await status_of(worktree))
     snapshot = await capture(worktree, message)
+    if snapshot.left_out:
+        raise Denied(
+            f"{worktree.path} holds repositories of its own with work in them ({', '.join(snapshot.left_out)}), "
+            "which cannot be saved with it; move them away, or commit and push them, and try again"
+        )
     repository = worktree.repository
     on_branch = await repository.commit_of(f"refs/heads/{worktree.branch}")
     if snapshot.clean and on_branch is not None and await repository.is_ancestor(snapshot.oid, on_branch):
         return None
     return await repository.keep(ref, snapshot.oid)
-
-
-def must_be_savable(worktree: Worktree, status: Status) -> None:
-    """`Denied` when a snapshot would leave something out."""
-    if status.foreign:
-        raise Denied(
-            f"{worktree.path} holds repositories of its own with work in them ({', '.join(status.foreign)}), "
-            "which cannot be saved with it; move them away, or commit and push them, and try again"
-        )
 
 
 async def save_autostash(worktree: Worktree, ref: str) -> str | None:
