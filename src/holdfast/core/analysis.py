@@ -23,6 +23,9 @@ _TO_BE_CONTINUED = frozenset(
         "evaluator_cap",
         "error",
         "parked",
+        "waiting",
+        "failed",
+        "no_case",
         "planned",
     }
 )

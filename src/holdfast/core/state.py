@@ -61,6 +61,37 @@ class RunInfo(msgspec.Struct):
     archived: bool = False
 
 
+class Stage(StrEnum):
+    """What comes next for a task that is in progress."""
+
+    WORK = "work"
+    VALIDATE = "validate"
+    EVALUATE = "evaluate"
+    COMMIT = "commit"
+    MERGE = "merge"
+    COMPLETE = "complete"
+
+
+class Check(msgspec.Struct):
+    """How a validator found the work, the last time that it looked."""
+
+    name: str
+    passed: bool
+    output: str = ""
+    problem: str | None = None
+    flaky: bool = False
+
+
+class Verdict(msgspec.Struct):
+    iteration: int
+    accept: bool
+    category: str | None = None
+    concern: str | None = None
+    evidence: str | None = None
+    next_step: str | None = None
+    synthetic: bool = False
+
+
 class Task(msgspec.Struct):
     status: TaskStatus = TaskStatus.PENDING
     summary: str | None = None
@@ -70,6 +101,22 @@ class Task(msgspec.Struct):
     error: str | None = None
     attempts: int | None = None
     reason: str | None = None
+    description: str = ""
+    acceptance_criteria: list[str] = []
+    key: str | None = None  # of what it is made from
+    done_key: str | None = None  # of what it was made from when it was completed
+    stage: Stage = Stage.WORK
+    iteration: int = 0
+    evaluations: int = 0
+    conflicts: list[str] = []
+    conflicted: int = 0  # how often its merge met conflicts
+    since: int = 0  # turns of its worker before this iteration
+    worker: str | None = None
+    evaluator: str | None = None
+    case: str | None = None  # as JSON
+    checks: list[Check] = []
+    verdicts: list[Verdict] = []
+    commit: str | None = None
 
 
 class Wave(msgspec.Struct):
@@ -84,6 +131,8 @@ class Plan(msgspec.Struct):
     order: list[str] = []
     waves: dict[int, Wave] = {}
     blocked_by: dict[str, list[str]] = {}
+    overview: str = ""
+    source: str | None = None
 
 
 class Agent(msgspec.Struct):
@@ -116,6 +165,8 @@ class Conversation(msgspec.Struct):
     start_time: int | None = None
     boot_id: str | None = None
     mode: str | None = None
+    last: str | None = None  # how its last turn went: the agent's reason to stop, or `interrupted`
+    cuts: int = 0  # turns interrupted in a row, since the run was resumed
     blank: bool = False  # its token is of a session that was told the history, and has not ended a turn since
 
 
@@ -169,6 +220,7 @@ class OpenMessage(msgspec.Struct):
     kind: str
     sender: str | None = None
     body: str = "null"  # as JSON
+    task: str | None = None  # whom it is for, when it says so
 
 
 class Branch(msgspec.Struct):
@@ -215,6 +267,8 @@ class RunState(msgspec.Struct):
     messages: dict[str, OpenMessage] = {}
     permissions: dict[str, Permission] = {}
     granted: dict[str, str] = {}  # answers by fingerprint, given while the agent was away
+    settings: dict[str, Any] = {}
+    instructions: list[str] = []  # a person's own words on how to go on, from every resume
     repairs: list[str] = []
     malformed: list[Note] = []
     duplicates: list[Note] = []

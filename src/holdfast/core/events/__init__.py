@@ -13,6 +13,7 @@ from holdfast.core.events import (
     plan,
     session,
     task,
+    work,
 )
 from holdfast.core.events.base import Draft, Envelope, Event
 
@@ -22,6 +23,7 @@ _FAMILIES: tuple[tuple[type[Event], ...], ...] = (
     session.FAMILY,
     plan.FAMILY,
     task.FAMILY,
+    work.FAMILY,
     agent.FAMILY,
     branch.FAMILY,
     conversation.FAMILY,

@@ -1,6 +1,6 @@
 """A run, and the sittings of the orchestrator on it."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from holdfast.core.events.base import Event
 
@@ -40,6 +40,32 @@ class RunCreated(Event, frozen=True, kw_only=True):
     branch: str | None = None
 
 
+class RunResumed(Event, frozen=True, kw_only=True):
+    """What a resume found, and what was decided: the parallel of `run.created` for every later sitting.
+
+    `instructions` are a person's own words on how to go on.
+    """
+
+    type: ClassVar[str] = "run.resumed"
+    summary: str
+    last_stop: str | None = None
+    decision: str | None = None
+    retried: list[str] = []
+    skipped: list[str] = []
+    pending: list[str] = []
+    unwound: list[str] = []
+    settled: list[str] = []
+    reconciled: list[str] = []
+    instructions: str | None = None
+
+
+class SettingsChosen(Event, frozen=True, kw_only=True):
+    """With what the run works from here on: who does it, and within which bounds. Later sittings go on with it."""
+
+    type: ClassVar[str] = "settings.chosen"
+    settings: dict[str, Any] = {}
+
+
 class RunMoved(Event, frozen=True, kw_only=True):
     """The repository was found at another place than before."""
 
@@ -54,4 +80,4 @@ class RunArchived(Event, frozen=True, kw_only=True):
     salvaged: list[str] = []
 
 
-FAMILY = (SessionStart, SessionEnd, RunCreated, RunMoved, RunArchived)
+FAMILY = (SessionStart, SessionEnd, RunCreated, RunResumed, SettingsChosen, RunMoved, RunArchived)

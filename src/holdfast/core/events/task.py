@@ -20,6 +20,7 @@ class TaskCompleted(Event, frozen=True, kw_only=True):
     task_id: str | int = msgspec.field(name="taskId")
     summary: str | None = None
     files_changed: list[str] | None = None
+    key: str | None = None
 
 
 class TaskFailed(Event, frozen=True, kw_only=True):

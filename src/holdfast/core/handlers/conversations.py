@@ -1,0 +1,132 @@
+"""Dialogues with agents: where each stands, and what it waits for."""
+
+from holdfast.core.codec import Line
+from holdfast.core.conversation import Rung
+from holdfast.core.events.conversation import (
+    ConversationAttached,
+    ConversationDetached,
+    ConversationOpened,
+    ConversationStateChanged,
+    ConversationTokenStored,
+    ModeChanged,
+    PermissionAnswered,
+    PermissionRequested,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+    TurnInterrupted,
+    TurnStarted,
+)
+from holdfast.core.handlers.base import name_of, on
+from holdfast.core.state import Conversation, Permission, RunState, Turn
+
+
+@on(ConversationOpened)
+def _conversation_opened(state: RunState, _: Line, event: ConversationOpened) -> None:
+    conversation = _conversation(state, event.conversation)
+    conversation.agent, conversation.role, conversation.task = event.agent, event.role, name_of(event.task)
+    task = state.tasks.get(conversation.task) if conversation.task is not None else None
+    if task is not None and event.role == "worker":
+        task.worker, task.since = event.conversation, 0
+    elif task is not None and event.role == "evaluator":
+        task.evaluator = event.conversation
+
+
+@on(ConversationStateChanged)
+def _conversation_state_changed(state: RunState, _: Line, event: ConversationStateChanged) -> None:
+    _conversation(state, event.conversation).state = event.state
+
+
+@on(ConversationTokenStored)
+def _conversation_token_stored(state: RunState, _: Line, event: ConversationTokenStored) -> None:
+    _conversation(state, event.conversation).token = event.token
+
+
+@on(ConversationAttached)
+def _conversation_attached(state: RunState, _: Line, event: ConversationAttached) -> None:
+    conversation = _conversation(state, event.conversation)
+    conversation.started = True
+    if event.rung == Rung.INJECT:
+        conversation.blank = True
+    conversation.pid, conversation.start_time, conversation.boot_id = event.pid, event.start_time, event.boot_id
+
+
+@on(ConversationDetached)
+def _conversation_detached(state: RunState, _: Line, event: ConversationDetached) -> None:
+    conversation = _conversation(state, event.conversation)
+    conversation.pid = conversation.start_time = conversation.boot_id = None
+
+
+@on(ModeChanged)
+def _mode_changed(state: RunState, _: Line, event: ModeChanged) -> None:
+    _conversation(state, event.conversation).mode = event.mode
+
+
+@on(PermissionRequested)
+def _permission_requested(state: RunState, _: Line, event: PermissionRequested) -> None:
+    turn = _conversation(state, event.conversation).turn
+    state.permissions[event.request] = Permission(
+        event.conversation,
+        event.title,
+        event.kind,
+        event.paths,
+        bytes(event.options).decode(),
+        event.fingerprint,
+        turn.turn if turn is not None else None,
+    )
+    if event.fingerprint is not None:
+        state.granted.pop(event.fingerprint, None)
+
+
+@on(PermissionAnswered)
+def _permission_answered(state: RunState, _: Line, event: PermissionAnswered) -> None:
+    """An answer for a turn that is over is kept: the agent will ask again when it is back."""
+    asked = state.permissions.pop(event.request, None)
+    if asked is None or asked.fingerprint is None or event.option is None:
+        return
+    turn = _conversation(state, asked.conversation).turn
+    if turn is None or turn.turn != asked.turn:
+        state.granted[asked.fingerprint] = event.option
+
+
+@on(TurnStarted)
+def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
+    conversation = _conversation(state, event.conversation)
+    conversation.turns += 1
+    conversation.turn = Turn(event.turn, started=line.ts, messages=event.messages)
+
+
+@on(TurnEnded)
+def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
+    conversation = _conversation(state, event.conversation)
+    conversation.turn, conversation.blank = None, False
+    conversation.last, conversation.cuts = event.stop_reason, 0
+
+
+@on(TurnInterrupted)
+def _turn_interrupted(state: RunState, _: Line, event: TurnInterrupted) -> None:
+    conversation = _conversation(state, event.conversation)
+    conversation.interrupted_turns += 1
+    conversation.cuts += 1
+    conversation.turn, conversation.last = None, "interrupted"
+
+
+@on(ToolCalled)
+def _tool_called(state: RunState, _: Line, event: ToolCalled) -> None:
+    turn = _conversation(state, event.conversation).turn
+    if turn is not None:
+        turn.calls[event.call] = event.tool
+
+
+@on(ToolReturned)
+def _tool_returned(state: RunState, _: Line, event: ToolReturned) -> None:
+    turn = _conversation(state, event.conversation).turn
+    if turn is not None:
+        turn.calls.pop(event.call, None)
+
+
+def _conversation(state: RunState, name: str) -> Conversation:
+    found = state.conversations.get(name)
+    if found is None:
+        found = state.conversations[name] = Conversation()
+    return found

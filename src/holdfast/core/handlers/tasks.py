@@ -1,0 +1,189 @@
+"""The plan, and each task on its way through its stages."""
+
+from holdfast.core.codec import Line
+from holdfast.core.events.plan import PlanCreated
+from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted, WaveCompleted, WaveStarted
+from holdfast.core.events.work import (
+    CaseSubmitted,
+    IterationEnded,
+    MergeConflicted,
+    TaskCommitted,
+    TaskReopened,
+    ValidationFinished,
+    ValidatorFinished,
+    VerdictGiven,
+)
+from holdfast.core.handlers.base import on
+from holdfast.core.handlers.keeping import issue_of, keep
+from holdfast.core.state import Check, Plan, RunState, Stage, Task, TaskStatus, Verdict, Wave
+
+_VERDICTS = 50  # the newest of a task
+
+
+@on(PlanCreated)
+def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
+    blocked_by: dict[str, list[str]] = {}
+    for dependency in event.dependencies:
+        blocked_by.setdefault(str(dependency.task_id), []).append(str(dependency.blocked_by))
+    state.plan = Plan(
+        order=[str(task.id) for task in event.tasks],
+        waves={wave.wave: Wave([str(task) for task in wave.task_ids]) for wave in event.waves},
+        blocked_by=blocked_by,
+        overview=event.overview,
+        source=event.source,
+    )
+    known = set(state.plan.order)
+    state.tasks = {n: t for n, t in state.tasks.items() if n in known or t.status is not TaskStatus.PENDING}
+    for planned in event.tasks:
+        task = state.tasks.setdefault(str(planned.id), Task())
+        task.summary, task.agent = planned.summary or task.summary, planned.agent or task.agent
+        task.description, task.acceptance_criteria = planned.description, planned.acceptance_criteria
+        task.files, task.key = planned.files or task.files, planned.key
+        if task.status is TaskStatus.COMPLETE and task.done_key != task.key:
+            _begun_anew(task)
+
+
+@on(TaskStarted)
+def _task_started(state: RunState, _: Line, event: TaskStarted) -> None:
+    task = _moved(state, event.task_id, TaskStatus.IN_PROGRESS)
+    task.summary = event.summary or task.summary
+    task.agent, task.files = event.agent or task.agent, event.files or task.files
+    _next_iteration(state, task)
+
+
+@on(TaskCompleted)
+def _task_completed(state: RunState, _: Line, event: TaskCompleted) -> None:
+    task = _moved(state, event.task_id, TaskStatus.COMPLETE)
+    task.summary = event.summary or task.summary
+    task.files_changed, task.done_key = event.files_changed, event.key
+
+
+@on(TaskSkipped)
+def _task_skipped(state: RunState, _: Line, event: TaskSkipped) -> None:
+    _moved(state, event.task_id, TaskStatus.SKIPPED).reason = event.reason
+
+
+@on(TaskFailed)
+def _task_failed(state: RunState, line: Line, event: TaskFailed) -> None:
+    task = _moved(state, event.task_id, TaskStatus.FAILED)
+    task.error, task.attempts = event.error, event.attempts
+    keep(state, state.issues, line, issue_of(state, line, event, task=str(event.task_id)))
+
+
+@on(TaskReopened)
+def _task_reopened(state: RunState, _: Line, event: TaskReopened) -> None:
+    task = _moved(state, event.task_id, TaskStatus.PENDING)
+    _begun_anew(task)
+    task.reason = event.reason
+
+
+def _begun_anew(task: Task) -> None:
+    """To be done, and none of its caps used up; what was said of it before still counts."""
+    task.status, task.stage = TaskStatus.PENDING, Stage.WORK
+    task.iteration = task.evaluations = task.conflicted = 0
+    task.case = task.commit = task.done_key = None
+    task.conflicts, task.checks = [], []
+
+
+def _next_iteration(state: RunState, task: Task) -> None:
+    """The worker is to be told something: what, follows from what is known of the task."""
+    task.stage, task.case = Stage.WORK, None
+    task.iteration += 1
+    worker = state.conversations.get(task.worker) if task.worker is not None else None
+    task.since = worker.turns if worker is not None else 0
+
+
+@on(CaseSubmitted)
+def _case_submitted(state: RunState, _: Line, event: CaseSubmitted) -> None:
+    task = _task(state, event.task_id)
+    task.stage, task.case = Stage.VALIDATE, bytes(event.case).decode()
+
+
+@on(ValidatorFinished)
+def _validator_finished(state: RunState, _: Line, event: ValidatorFinished) -> None:
+    checks = _task(state, event.task_id).checks
+    checks[:] = [check for check in checks if check.name != event.name]
+    checks.append(Check(event.name, event.passed, event.output, event.problem, event.flaky))
+
+
+@on(ValidationFinished)
+def _validation_finished(state: RunState, _: Line, event: ValidationFinished) -> None:
+    task = _task(state, event.task_id)
+    if event.passed:
+        task.stage = Stage.EVALUATE
+    else:
+        _next_iteration(state, task)
+
+
+@on(VerdictGiven)
+def _verdict_given(state: RunState, _: Line, event: VerdictGiven) -> None:
+    task = _task(state, event.task_id)
+    task.evaluations += 1
+    task.verdicts.append(
+        Verdict(
+            event.iteration,
+            event.accept,
+            event.category,
+            event.concern,
+            event.evidence,
+            event.next_step,
+            event.synthetic,
+        )
+    )
+    del task.verdicts[:-_VERDICTS]
+    if event.accept:
+        task.stage = Stage.COMMIT
+    else:
+        _next_iteration(state, task)
+
+
+@on(IterationEnded)
+def _iteration_ended(state: RunState, _: Line, event: IterationEnded) -> None:
+    task = _task(state, event.task_id)
+    task.reason = event.reason
+    _next_iteration(state, task)
+
+
+@on(TaskCommitted)
+def _task_committed(state: RunState, _: Line, event: TaskCommitted) -> None:
+    task = _task(state, event.task_id)
+    task.commit = event.commit
+    task.conflicts = []
+    task.stage = Stage.MERGE if event.commit is not None else Stage.COMPLETE
+
+
+@on(MergeConflicted)
+def _merge_conflicted(state: RunState, _: Line, event: MergeConflicted) -> None:
+    task = _task(state, event.task_id)
+    task.conflicts = event.files
+    task.conflicted += 1
+    _next_iteration(state, task)
+
+
+def _task(state: RunState, name: str | int) -> Task:
+    return state.tasks.setdefault(str(name), Task())
+
+
+def _moved(state: RunState, task_id: str | int, status: TaskStatus) -> Task:
+    """The task in its new status. An earlier failure of it no longer stands: the task went on since."""
+    name = str(task_id)
+    state.issues = [i for i in state.issues if not (i.type == TaskFailed.type and i.task == name)]
+    task = state.tasks.setdefault(name, Task())
+    task.status, task.error, task.attempts, task.reason = status, None, None, None
+    return task
+
+
+@on(WaveStarted)
+def _wave_started(state: RunState, _: Line, event: WaveStarted) -> None:
+    _wave(state, event.wave).started = True
+
+
+@on(WaveCompleted)
+def _wave_completed(state: RunState, _: Line, event: WaveCompleted) -> None:
+    _wave(state, event.wave).completed = True
+
+
+def _wave(state: RunState, number: int) -> Wave:
+    if state.plan is None:
+        state.plan = Plan()
+    return state.plan.waves.setdefault(number, Wave())
