@@ -42,6 +42,7 @@ class SubmitCase(Signal, frozen=True, kw_only=True):
     criteria: list[Criterion]
     workarounds: list[Words] = []
     uncertainties: list[Words] = []
+    learnings: list[Words] = []
 
     def check(self) -> None:
         if not self.criteria:

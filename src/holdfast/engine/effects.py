@@ -16,10 +16,12 @@ import msgspec
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
+from holdfast.core.events.work import TaskCommitted
 from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState
 from holdfast.core.workspace import place_of, refs_of
 from holdfast.git.effects import (
     EFFECTS,
+    CommitTask,
     DeleteBranch,
     GitEffect,
     Happened,
@@ -209,6 +211,8 @@ def _consequences(state: RunState, run_id: str, effect: GitEffect | None, probe:
         case MakeWorktree() if known.get(place_of(run_id, effect.task).branch) is not BranchStatus.IN_PROGRESS:
             base = probe.result.get("base", effect.base)
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=base, task=effect.task)]
+        case CommitTask() if effect.task is not None:
+            return [TaskCommitted(task_id=effect.task, commit=probe.result.get("commit"))]
         case RestoreBranch():
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]
         case MergeTask() if known.get(place_of(run_id, effect.task).branch) is BranchStatus.IN_PROGRESS:

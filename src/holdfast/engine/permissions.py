@@ -47,6 +47,13 @@ class Desk:
     def for_agent(self, conversation: str, cwd: str) -> "Counsel":
         return Counsel(self, conversation, cwd)
 
+    def option_for(self, request: str, *, allow: bool) -> str | None:
+        """The first answer that allows, or that refuses; None when there is no such."""
+        asked = self._run.state.permissions.get(request)
+        offered = msgspec.json.decode(asked.options) if asked is not None else []
+        kinds = _ALLOWING if allow else _REFUSING
+        return next((one["id"] for kind in kinds for one in offered if one["kind"] == kind), None)
+
     async def answer(self, request: str, option: str | None, by: str) -> None:
         """A person's answer. Durable before the agent is told; kept for later when the agent is not there."""
         asked = self._run.state.permissions.get(request)

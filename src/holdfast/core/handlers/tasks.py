@@ -119,6 +119,7 @@ def _validation_finished(state: RunState, _: Line, event: ValidationFinished) ->
 def _verdict_given(state: RunState, _: Line, event: VerdictGiven) -> None:
     task = _task(state, event.task_id)
     task.evaluations += 1
+    task.evaluator = None  # the next case is for one who has not seen this
     task.verdicts.append(
         Verdict(
             event.iteration,

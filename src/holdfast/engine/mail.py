@@ -1,0 +1,59 @@
+"""What people tell a run: durable in its inbox before they are told that it was taken, whoever owns the run or nobody."""
+
+import getpass
+import secrets
+from typing import Any
+
+import msgspec
+
+from holdfast.core.deciding import USER_MESSAGE
+from holdfast.store.base import Message
+from holdfast.store.files import FileStore
+
+ANSWER, STOP = "answer", "stop"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """To a question of an agent. Without an option, the first that allows, or that refuses, is taken."""
+
+    request: str
+    allow: bool
+    option: str | None = None
+
+
+class StopRequest(msgspec.Struct, frozen=True):
+    reason: str = "stopped"
+
+
+class Words(msgspec.Struct, frozen=True):
+    """For the agent at work on a task; for whichever is told something next, when none is named."""
+
+    text: str
+    task: str | None = None
+
+
+async def send(home: str, run_id: str, words: Words) -> str:
+    return await _put(home, run_id, USER_MESSAGE, words)
+
+
+async def answer(home: str, run_id: str, given: Answer) -> str:
+    return await _put(home, run_id, ANSWER, given)
+
+
+async def ask_to_stop(home: str, run_id: str, request: StopRequest) -> str:
+    return await _put(home, run_id, STOP, request)
+
+
+async def _put(home: str, run_id: str, kind: str, body: Any) -> str:
+    message = Message(
+        id=secrets.token_hex(12), kind=kind, sender=_who(), body=msgspec.Raw(msgspec.json.encode(body))
+    )
+    await FileStore(home).inbox(run_id).put(message)
+    return message.id
+
+
+def _who() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "user"

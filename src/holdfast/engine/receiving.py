@@ -1,0 +1,113 @@
+"""Acting on what came into the inbox: each message becomes what it means, in the same commit that calls it handled.
+
+Words for an agent are not acted on here: they stay with the run until a prompt takes them along.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from holdfast.core.deciding import USER_MESSAGE
+from holdfast.core.events import Event
+from holdfast.core.events.inbox import InboxHandled
+from holdfast.core.events.issue import BlockerReported, WarningLogged
+from holdfast.core.events.work import CaseSubmitted, LearningsProposed, ProgressReported, VerdictGiven
+from holdfast.core.signals import (
+    ReportBlocker,
+    ReportProgress,
+    Signal,
+    SubmitCase,
+    SubmitDone,
+    SubmitVerdict,
+    read_signal,
+)
+from holdfast.core.state import OpenMessage, RunState, Stage, TaskStatus
+from holdfast.engine.mail import ANSWER, STOP, Answer, StopRequest
+from holdfast.engine.permissions import Desk
+from holdfast.engine.reporting import SIGNAL
+from holdfast.leaf.errors import BadInput
+from holdfast.store.run import OwnedRun
+
+
+class _Report(msgspec.Struct):
+    role: str
+    signal: dict[str, object]
+    conversation: str | None = None
+
+
+class Receiver:
+    """`stop` is called when somebody asks the run to stop."""
+
+    def __init__(self, run: OwnedRun, desk: Desk, stop: Callable[[str], None]) -> None:
+        self._run = run
+        self._desk = desk
+        self._stop = stop
+
+    async def receive(self) -> None:
+        """Take in what came, and act on all that was taken in and not acted on yet."""
+        await self._run.take_in()
+        for key, message in list(self._run.state.messages.items()):
+            if message.kind != USER_MESSAGE:
+                await self._act(key, message)
+
+    async def _act(self, key: str, message: OpenMessage) -> None:
+        try:
+            events = await self._meaning(message)
+        except (msgspec.MsgspecError, BadInput) as error:
+            events = [WarningLogged(message=f"a message of kind {message.kind} was passed over: {error}")]
+        await self._run.append(*events, InboxHandled(message=key))
+
+    async def _meaning(self, message: OpenMessage) -> list[Event]:
+        if message.kind == ANSWER:
+            given = msgspec.json.decode(message.body, type=Answer)
+            option = given.option or self._desk.option_for(given.request, allow=given.allow)
+            await self._desk.answer(given.request, option, message.sender or "user")
+            return []
+        if message.kind == STOP:
+            self._stop(msgspec.json.decode(message.body, type=StopRequest).reason)
+            return []
+        if message.kind.startswith(SIGNAL):
+            report = msgspec.json.decode(message.body, type=_Report)
+            signal = read_signal(report.role, message.kind.removeprefix(SIGNAL), report.signal)
+            return _reported(self._run.state, report.conversation, signal)
+        raise BadInput("nobody here knows what it means")
+
+
+def _reported(state: RunState, conversation: str | None, signal: Signal) -> list[Event]:
+    """What an agent's report means for its task; a remark when it comes too late, or from somebody else."""
+    told = state.conversations.get(conversation or "")
+    name = told.task if told is not None else None
+    task = state.tasks.get(name or "")
+    if name is None or task is None:
+        return [WarningLogged(message=f"{signal.tool} came from a conversation that works on no task")]
+    if isinstance(signal, ReportProgress):
+        return [ProgressReported(task_id=name, text=signal.text)]
+    if task.status is not TaskStatus.IN_PROGRESS:
+        return [WarningLogged(message=f"{signal.tool} came for {name}, which is {task.status}")]
+    match signal:
+        case ReportBlocker():
+            needed = f" (needed: {signal.needed})" if signal.needed else ""
+            return [BlockerReported(description=f"{signal.reason}{needed}", task_id=name)]
+        case SubmitCase() | SubmitDone() if conversation == task.worker and task.stage in (Stage.WORK, Stage.VALIDATE):
+            case = CaseSubmitted(task_id=name, iteration=task.iteration, case=_raw(signal))
+            learnt = signal.learnings if isinstance(signal, SubmitCase) else []
+            return [case, *([LearningsProposed(task_id=name, learnings=learnt)] if learnt else [])]
+        case SubmitVerdict() if conversation == task.evaluator and task.stage is Stage.EVALUATE:
+            return [_verdict(name, task.iteration, signal)]
+    return [WarningLogged(message=f"{signal.tool} came for {name} when nobody waited for it")]
+
+
+def _verdict(task: str, iteration: int, signal: SubmitVerdict) -> VerdictGiven:
+    return VerdictGiven(
+        task_id=task,
+        iteration=iteration,
+        accept=signal.accept,
+        category=signal.category,
+        concern=signal.concern,
+        evidence=signal.evidence,
+        next_step=signal.next_step,
+    )
+
+
+def _raw(signal: Signal) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(signal))
