@@ -12,8 +12,9 @@ import jsonschema
 import pytest
 
 from holdfast.agents.playbook.format import Step, schema
-from holdfast.agents.playbook.reading import _document, parse_playbook
+from holdfast.agents.playbook.reading import parse_playbook
 from holdfast.leaf.errors import BadInput
+from holdfast.leaf.yaml_reading import read_yaml
 from tests.agents.playbook.driver import Stagehand, allow
 
 _DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "playbook.md")
@@ -96,7 +97,7 @@ _BEYOND_THE_SCHEMA = (
 
 
 def _schema_accepts(text: str) -> bool:
-    found, _ = _document(text, "p")
+    found = read_yaml(text, "p").value
     return bool(jsonschema.Draft202012Validator(schema()).is_valid(found))
 
 

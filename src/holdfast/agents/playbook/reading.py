@@ -2,19 +2,16 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
-import yaml
 from msgspec import inspect
 
 from holdfast.agents.playbook.format import Choice, Choices, ConfigOption, OneOf, Playbook, Step, Turn
 from holdfast.agents.playbook.variables import names_in, wrong_name
 from holdfast.leaf.errors import BadInput
+from holdfast.leaf.yaml_reading import Document, Path, read_yaml, spelled
 
-_Path = tuple[str | int, ...]
-
-_MOST_NODES = 200_000  # with every alias counted as often as it is used
 _WHERE = re.compile(r"^(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?$", re.DOTALL)
 _PATH = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$")
@@ -45,129 +42,32 @@ def read_playbook(file: str) -> Playbook:
 
 def parse_playbook(text: str, file: str) -> Playbook:
     """`file` is for the messages only."""
-    document, root = _document(text, file)
-    if root is None:
+    document = read_yaml(text, file)
+    if document.root is None:
         raise BadInput(f"{file}:1: empty; a playbook has {_listed(Playbook.__struct_fields__)}")
     try:
-        playbook = msgspec.convert(document, Playbook)
+        playbook = msgspec.convert(document.value, Playbook)
     except msgspec.ValidationError as error:
-        _reject(file, root, *_explained(str(error)))
+        _reject(file, document, *_explained(str(error)))
     for path, what in _mistakes(playbook, ()):
-        _reject(file, root, path, what)
+        _reject(file, document, path, what)
     for path, what in _out_of_place(playbook):
-        _reject(file, root, path, what)
+        _reject(file, document, path, what)
     return playbook
 
 
-def _reject(file: str, root: yaml.Node, path: _Path, what: str) -> NoReturn:
-    place = _spelled(path)
-    raise BadInput(f"{file}:{_line(root, path)}: {f'{place}: ' if place else ''}{what}")
-
-
-# --- YAML --------------------------------------------------------------------------------------------
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML as version 1.2 has it: `no`, `on`, dates and 12:30 are text, as anyone who writes `say: no` means."""
-
-    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
-
-
-for _tag, _pattern, _first in (
-    ("merge", r"<<", "<"),
-    ("null", r"~|null|", "~n"),
-    ("bool", r"true|false", "tf"),
-    ("int", r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
-    ("float", r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+", "-+.0123456789"),
-):
-    _Loader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), [*_first, *([""] if _tag == "null" else [])]
-    )
-
-
-def _document(text: str, file: str) -> tuple[Any, yaml.Node | None]:
-    loader = _Loader(text)
-    try:
-        root = loader.get_single_node()
-        if root is None:
-            return None, None
-        _examine(root, file)
-        return loader.construct_document(root), root
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise BadInput(f"{file}:{mark.line + 1 if mark else 1}: not YAML: {error.problem or error.context}") from None
-    except yaml.YAMLError as error:
-        raise BadInput(f"{file}:1: not YAML: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise BadInput(f"{file}:1: nested too deeply; a playbook needs a dozen levels at most") from None
-    finally:
-        loader.dispose()
-
-
-def _examine(root: yaml.Node, file: str) -> None:
-    """No key twice (YAML would let the last one win), no loops, and no aliases that multiply beyond measure."""
-    sizes: dict[int, int] = {}
-
-    def size(node: yaml.Node, above: frozenset[int]) -> int:
-        if id(node) in above:
-            raise BadInput(f"{file}:{node.start_mark.line + 1}: an alias that contains itself")
-        if id(node) not in sizes:
-            if isinstance(node, yaml.MappingNode):
-                _no_key_twice(node, file)
-            sizes[id(node)] = 1 + sum(size(child, above | {id(node)}) for child in _children(node))
-        return sizes[id(node)]
-
-    if size(root, frozenset()) > _MOST_NODES:
-        raise BadInput(f"{file}:1: larger than {_MOST_NODES} values, with its aliases; use repeat")
-
-
-def _children(node: yaml.Node) -> Iterator[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield key
-            yield value
-    elif isinstance(node, yaml.SequenceNode):
-        yield from node.value
-
-
-def _no_key_twice(node: yaml.MappingNode, file: str) -> None:
-    seen: set[str] = set()
-    for key, _ in node.value:
-        if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-            if key.value in seen:
-                raise BadInput(f"{file}:{key.start_mark.line + 1}: the key {key.value!r} is there twice")
-            seen.add(key.value)
-
-
-def _line(root: yaml.Node, path: _Path) -> int:
-    """The line of the deepest part of the path that is written in the file."""
-    node, line = root, root.start_mark.line
-    for part in path:
-        found = _child(node, part)
-        if found is None:
-            break
-        line, node = found
-    return int(line) + 1
-
-
-def _child(node: yaml.Node, part: str | int) -> tuple[int, yaml.Node] | None:
-    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-        child: yaml.Node = node.value[part]
-        return child.start_mark.line, child
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value == part:
-                return key.start_mark.line, value
-    return None
+def _reject(file: str, document: Document, path: Path, what: str) -> NoReturn:
+    place = spelled(path)
+    raise BadInput(f"{file}:{document.line(path)}: {f'{place}: ' if place else ''}{what}")
 
 
 # --- what msgspec says, in the words of the format ----------------------------------------------------
 
 
-def _explained(message: str) -> tuple[_Path, str]:
+def _explained(message: str) -> tuple[Path, str]:
     match = _WHERE.match(message)
     assert match is not None
-    path: _Path = tuple(name or int(index) for name, index in _PATH.findall(match["path"] or ""))
+    path: Path = tuple(name or int(index) for name, index in _PATH.findall(match["path"] or ""))
     what = match["what"]
     kinds = list(_kinds_at(inspect.type_info(Playbook), path))
     if match["key"]:
@@ -188,7 +88,7 @@ def _explained(message: str) -> tuple[_Path, str]:
     return path, what[0].lower() + what[1:]
 
 
-def _kinds_at(kind: inspect.Type, path: _Path) -> Iterator[inspect.Type]:
+def _kinds_at(kind: inspect.Type, path: Path) -> Iterator[inspect.Type]:
     if isinstance(kind, inspect.UnionType):
         for one in kind.types:
             yield from _kinds_at(one, path)
@@ -205,7 +105,7 @@ def _kinds_at(kind: inspect.Type, path: _Path) -> Iterator[inspect.Type]:
 # --- what the types cannot say ------------------------------------------------------------------------
 
 
-def _mistakes(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
+def _mistakes(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     if isinstance(value, str):
         for name in names_in(value):
             if said := wrong_name(name):
@@ -219,7 +119,7 @@ def _mistakes(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
             yield from _mistakes(one, (*path, key))
 
 
-def _mistakes_of(value: msgspec.Struct, path: _Path) -> Iterator[tuple[_Path, str]]:
+def _mistakes_of(value: msgspec.Struct, path: Path) -> Iterator[tuple[Path, str]]:
     if isinstance(value, OneOf) and len(value.keys()) != 1:
         keys = value.keys()
         kind = "step" if isinstance(value, Step) else "piece of content"
@@ -239,13 +139,13 @@ def _mistakes_of(value: msgspec.Struct, path: _Path) -> Iterator[tuple[_Path, st
             yield (*path, "current"), "without `available` the option is a switch: true or false"
 
 
-def _not_among(current: str | bool, available: list[Choice | str], path: _Path) -> Iterator[tuple[_Path, str]]:  # noqa: FBT001
+def _not_among(current: str | bool, available: list[Choice | str], path: Path) -> Iterator[tuple[Path, str]]:  # noqa: FBT001
     ids = [one if isinstance(one, str) else one.id for one in available]
     if current not in ids:
         yield (*path, "current"), f"{current!r} is not among the available; allowed: {_listed(ids)}"
 
 
-def _out_of_place(playbook: Playbook) -> Iterator[tuple[_Path, str]]:
+def _out_of_place(playbook: Playbook) -> Iterator[tuple[Path, str]]:
     for index, step in enumerate(playbook.start):
         if step.key not in Step.AT_START:
             allowed = _listed(sorted(Step.AT_START))
@@ -254,7 +154,3 @@ def _out_of_place(playbook: Playbook) -> Iterator[tuple[_Path, str]]:
 
 def _listed(names: Any) -> str:
     return ", ".join(names) or "nothing"
-
-
-def _spelled(path: _Path) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
