@@ -202,6 +202,12 @@ class Conversations:
         must_go(name, self.state(name).state, phase)
         await self._run.append(ConversationStateChanged(conversation=name, state=phase, reason=reason))
 
+    async def rest(self, name: str | None, reason: str) -> None:
+        """Send the agent away; whoever speaks to it next brings it back."""
+        if name is not None:
+            async with self._speaking[name], self._starting[name]:
+                await self._detach(name, reason)
+
     async def ready(self, name: str, cwd: str) -> _Live:
         """An agent that listens: the one that is there, or one brought back by the ladder. One at a time."""
         async with self._starting[name]:

@@ -1,0 +1,129 @@
+"""What the agents of a task are told, put together from the run's state and its repository."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core.deciding import How
+from holdfast.core.events.work import MemoryLoaded
+from holdfast.core.signals import SubmitCase
+from holdfast.core.state import RunState, Task
+from holdfast.core.tasks import TaskSpec
+from holdfast.engine.mail import Words
+from holdfast.engine.memory import Loaded, load
+from holdfast.engine.terms import EVALUATOR, WORKER, Terms
+from holdfast.engine.workspace import Workspace
+from holdfast.git.snapshot import capture, diff
+from holdfast.git.worktree import Worktree
+from holdfast.workflows import prompts
+from holdfast.workflows.prompts import Brief, Channel, Check, Verdict
+
+DIFF = 200_000  # characters of a diff that an evaluator is shown
+
+
+class Briefing:
+    def __init__(self, workspace: Workspace, terms: Terms) -> None:
+        self._workspace = workspace
+        self._terms = terms
+
+    @property
+    def _state(self) -> RunState:
+        return self._workspace.hands.run.state
+
+    async def for_worker(self, name: str, how: How, messages: Sequence[str]) -> tuple[str, MemoryLoaded]:
+        brief, loaded = self._brief(name, WORKER, messages)
+        match how:
+            case How.NUDGE:
+                words = prompts.nudge(brief)
+            case How.RESOLVE:
+                words = prompts.resolve_conflicts(brief, self._state.tasks[name].conflicts)
+            case How.AGAIN:
+                words = prompts.work_again(brief)
+            case How.MESSAGE:
+                words = "\n\n".join(brief.messages)
+            case How.BEGIN | How.GO_ON:
+                words = prompts.begin_work(brief)
+        return words, loaded
+
+    async def for_evaluator(self, name: str, how: How, tree: Worktree) -> tuple[str, MemoryLoaded]:
+        brief, loaded = self._brief(name, EVALUATOR, ())
+        if how is How.NUDGE:
+            return prompts.evaluate_again(), loaded
+        changes, cut = await self._changes(name, tree)
+        return prompts.evaluate(brief, _case(self._state.tasks[name]), changes, cut), loaded
+
+    async def _changes(self, name: str, tree: Worktree) -> tuple[str, str | None]:
+        """All that the task changed so far, and what is missing of it here."""
+        base = self._state.branches[self._workspace.place(name).branch].base
+        now = (await capture(tree, "What is to be judged")).oid
+        whole = (await diff(self._workspace.repository, base or now, now)).decode(errors="replace")
+        if len(whole) <= DIFF:
+            return whole, None
+        return whole[:DIFF], f"{len(whole) - DIFF:,} of {len(whole):,} characters; `git diff {base}` shows all of it"
+
+    def summary(self, name: str) -> str:
+        """What the task came to, in a line: the worker's own words, or the task's title."""
+        task = self._state.tasks[name]
+        case = _case(task)
+        return case.summary if case is not None else task.summary or name
+
+    def commit_message(self, name: str) -> str:
+        task = self._state.tasks[name]
+        title = task.summary or name
+        case = _case(task)
+        return f"{title}\n\n{case.summary}\n" if case is not None else f"{title}\n"
+
+    def _brief(self, name: str, role: str, messages: Sequence[str]) -> tuple[Brief, MemoryLoaded]:
+        task, plan = self._state.tasks[name], self._state.plan
+        tree = self._workspace.worktree(name)
+        memory = load(tree.path, self._terms.settings.memory, self._progress(name))
+        brief = Brief(
+            goal=self._workspace.info.goal,
+            task=_spec(name, task, plan.blocked_by.get(name, []) if plan is not None else []),
+            branch=tree.branch,
+            overview=plan.overview if plan is not None else "",
+            memory=[Channel(one.name, one.text, one.cut) for one in memory],
+            ledger=[Verdict(*_fields(one, Verdict._fields)) for one in task.verdicts],
+            checks=[Check(*_fields(one, Check._fields)) for one in task.checks],
+            instructions=self._state.instructions,
+            messages=[self._words(key) for key in messages],
+            must_submit=self._terms.workflow.case,
+        )
+        return brief, MemoryLoaded(task_id=name, role=role, channels=_recorded(memory))
+
+    def _progress(self, name: str) -> str:
+        """What the other tasks came to, so far."""
+        tasks = self._state.tasks.items()
+        return "\n".join(f"- {key} ({task.status}): {task.summary or ''}" for key, task in tasks if key != name)
+
+    def _words(self, key: str) -> str:
+        return msgspec.json.decode(self._state.messages[key].body, type=Words).text
+
+
+def _spec(name: str, task: Task, needed: Sequence[str]) -> TaskSpec:
+    return TaskSpec(
+        id=name,
+        title=task.summary or name,
+        description=task.description,
+        acceptance_criteria=tuple(task.acceptance_criteria),
+        depends_on=tuple(needed),
+        files=tuple(task.files or ()),
+    )
+
+
+def _case(task: Task) -> SubmitCase | None:
+    try:
+        return msgspec.json.decode(task.case, type=SubmitCase) if task.case is not None else None
+    except msgspec.MsgspecError:
+        return None  # an agent that had none to argue
+
+
+def _fields(one: object, names: Sequence[str]) -> list[object]:
+    return [getattr(one, name) for name in names]
+
+
+def _recorded(memory: Sequence[Loaded]) -> msgspec.Raw:
+    rows = [
+        {"name": one.name, "characters": one.characters, "cut": one.cut, "sha256": one.sha256} for one in memory
+    ]
+    return msgspec.Raw(msgspec.json.encode(rows))

@@ -1,0 +1,33 @@
+"""Readable files beside the log: the plan, the ledger of verdicts, what agents propose. Made from the log, never read."""
+
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core.state import RunState, Verdict
+from holdfast.core.workspace import place_of
+from holdfast.store.disk import make_directories, replace
+
+
+def write_ledger(folder: str, task: str, verdicts: Sequence[Verdict]) -> None:
+    ledger = os.path.join(folder, "ledger")
+    make_directories(ledger)
+    lines = b"".join(msgspec.json.encode(verdict) + b"\n" for verdict in verdicts)
+    replace(os.path.join(ledger, f"{place_of('', task).leaf}.jsonl"), lines)
+
+
+def write_plan(folder: str, state: RunState) -> None:
+    if state.plan is None:
+        return
+    tasks = {name: state.tasks[name] for name in state.plan.order if name in state.tasks}
+    page = {"plan": state.plan, "tasks": {name: {"status": task.status, "title": task.summary} for name, task in tasks.items()}}
+    replace(os.path.join(folder, "plan.json"), msgspec.json.format(msgspec.json.encode(page)) + b"\n")
+
+
+def write_projections(folder: str, state: RunState) -> None:
+    """All of them, as they should be: what a crash left out is made up for."""
+    write_plan(folder, state)
+    for name, task in state.tasks.items():
+        if task.verdicts:
+            write_ledger(folder, name, task.verdicts)

@@ -1,0 +1,254 @@
+"""The steps of a task: what each action does. Each may be cut off anywhere, and is chosen again if it was."""
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from holdfast.core.conversation import OVER, Phase
+from holdfast.core.deciding import Action, Do, How, messages_for
+from holdfast.core.events import Event
+from holdfast.core.events.checkpoint import Checkpoint
+from holdfast.core.events.issue import WarningLogged
+from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted, WaveCompleted, WaveStarted
+from holdfast.core.events.work import (
+    CaseSubmitted,
+    IterationEnded,
+    MergeConflicted,
+    TaskReopened,
+    ValidationFinished,
+    ValidatorFinished,
+    VerdictGiven,
+)
+from holdfast.core.signals import Category
+from holdfast.core.state import BranchStatus, RunState, Task
+from holdfast.engine.briefing import Briefing
+from holdfast.engine.conversations import Conversations
+from holdfast.engine.hooking import Hooks
+from holdfast.engine.projecting import write_ledger
+from holdfast.engine.terms import EVALUATOR, WORKER, Terms
+from holdfast.engine.validating import Outcome, validators_for, run_validators
+from holdfast.engine.workspace import Workspace
+from holdfast.git.commit import Unresolved
+from holdfast.git.effects import DeleteBranch
+from holdfast.git.snapshot import changed_files
+from holdfast.git.worktree import Worktree
+from holdfast.leaf.errors import Denied
+
+Step = Callable[[str, Action], Awaitable[None]]
+
+
+class Steps:
+    """What the runner does with a task. The log is told what came of each step before the next is chosen."""
+
+    def __init__(self, workspace: Workspace, conversations: Conversations, terms: Terms, hooks: Hooks) -> None:
+        self._workspace = workspace
+        self._conversations = conversations
+        self._terms = terms
+        self._hooks = hooks
+        self._briefing = Briefing(workspace, terms)
+        self._steps: dict[Do, Step] = {
+            Do.START: self._start,
+            Do.WORK: self._work,
+            Do.TAKE_AS_DONE: self._take_as_done,
+            Do.END_ITERATION: self._end_iteration,
+            Do.VALIDATE: self._validate,
+            Do.EVALUATE: self._evaluate,
+            Do.JUDGE: self._judge,
+            Do.COMMIT: self._commit,
+            Do.MERGE: self._merge,
+            Do.COMPLETE: self._complete,
+            Do.FAIL: self._fail,
+            Do.REOPEN: self._reopen,
+        }
+
+    async def take(self, action: Action) -> None:
+        if action.task is None:
+            assert action.wave is not None, "an action is about a task or a wave"
+            await self.close_wave(action.wave)
+        else:
+            await self._steps[action.do](action.task, action)
+
+    @property
+    def _state(self) -> RunState:
+        return self._workspace.hands.run.state
+
+    def _task(self, name: str) -> Task:
+        return self._state.tasks[name]
+
+    async def _tell(self, *events: Event) -> None:
+        await self._workspace.hands.run.append(*events)
+
+    # From the start to the case
+
+    async def _start(self, name: str, _: Action) -> None:
+        task, plan = self._task(name), self._state.plan
+        waves = plan.waves.items() if plan is not None else ()
+        begun = [WaveStarted(wave=number) for number, wave in waves if name in wave.task_ids and not wave.started]
+        agent = self._terms.agent_for(WORKER, task.agent)
+        await self._tell(*begun, TaskStarted(task_id=name, summary=task.summary, agent=agent))
+
+    async def _work(self, name: str, action: Action) -> None:
+        tree = await self._tree(name)
+        worker = self._task(name).worker
+        if worker is None or self._conversations.state(worker).state in OVER:
+            agent = self._terms.agent_for(WORKER, self._task(name).agent)
+            worker = await self._conversations.open(agent, role=WORKER, task=name)
+        if action.how is not How.GO_ON or await self._went_on(worker, tree) is None:
+            messages = messages_for(self._state.messages, name)
+            words, loaded = await self._briefing.for_worker(name, action.how or How.BEGIN, messages)
+            await self._tell(loaded)
+            await self._conversations.say(worker, words, tree.path, messages=messages)
+        await self._workspace.snapshot(name, f"turn-{self._conversations.state(worker).turns}")
+
+    async def _went_on(self, name: str, tree: Worktree) -> object | None:
+        return await self._conversations.go_on(name, tree.path, self._terms.settings.after_interruption)
+
+    async def _take_as_done(self, name: str, _: Action) -> None:
+        await self._tell(CaseSubmitted(task_id=name, iteration=self._task(name).iteration))
+
+    async def _end_iteration(self, name: str, action: Action) -> None:
+        reason = action.reason or "nothing came of it"
+        await self._tell(IterationEnded(task_id=name, iteration=self._task(name).iteration, reason=reason))
+
+    # From the case to the verdict
+
+    async def _validate(self, name: str, _: Action) -> None:
+        tree = await self._tree(name)
+        if not self._terms.workflow.validate:
+            return await self._tell(ValidationFinished(task_id=name, passed=True))
+        commands = validators_for(tree.path, self._terms.settings.validators)
+
+        async def done(outcome: Outcome) -> None:
+            await self._tell(_finished(name, outcome))
+
+        outcomes = await run_validators(commands, tree.path, self._workspace.run_id, done)
+        failed = [outcome.name for outcome in outcomes if not outcome.passed]
+        await self._tell(ValidationFinished(task_id=name, passed=not failed, failed=failed))
+
+    async def _evaluate(self, name: str, action: Action) -> None:
+        tree = await self._tree(name)
+        evaluator = self._task(name).evaluator
+        if evaluator is None or self._conversations.state(evaluator).state in OVER:
+            evaluator = await self._conversations.open(self._terms.agent_for(EVALUATOR), role=EVALUATOR, task=name)
+        if action.how is not How.GO_ON or await self._went_on(evaluator, tree) is None:
+            words, loaded = await self._briefing.for_evaluator(name, action.how or How.BEGIN, tree)
+            await self._tell(loaded)
+            await self._conversations.say(evaluator, words, tree.path)
+        if self._task(name).evaluator != evaluator:  # its verdict is in
+            await self._judged(name, evaluator)
+
+    async def _judge(self, name: str, _: Action) -> None:
+        """A verdict in the place of one that did not come: the case was not accepted."""
+        task, evaluator = self._task(name), self._task(name).evaluator
+        await self._tell(
+            VerdictGiven(
+                task_id=name,
+                iteration=task.iteration,
+                accept=False,
+                category=Category.ACCEPTANCE_GAP,
+                concern="The evaluator gave no verdict that could be read.",
+                evidence="It was asked several times, and its turns ended without submit_verdict.",
+                next_step="Look at every acceptance criterion again, and submit your case anew.",
+                synthetic=True,
+            )
+        )
+        if evaluator is not None:
+            await self._judged(name, evaluator)
+
+    async def _judged(self, name: str, evaluator: str) -> None:
+        write_ledger(self._workspace.hands.folder, name, self._task(name).verdicts)
+        await self._conversations.close(evaluator, Phase.COMPLETED, "it gave its verdict")
+
+    # From the verdict to the end
+
+    async def _commit(self, name: str, _: Action) -> None:
+        try:
+            await self._workspace.commit(name, self._briefing.commit_message(name))
+        except Unresolved as error:
+            await self._tell(MergeConflicted(task_id=name, files=list(error.paths)))
+
+    async def _merge(self, name: str, _: Action) -> None:
+        (merged,) = await self._workspace.merge([name])
+        if merged.commit is None and merged.conflicts:
+            await self._tell(MergeConflicted(task_id=name, files=list(merged.conflicts)))
+        elif merged.commit is None:  # somebody resolved them all: that is to be committed
+            await self._commit(name, Action(Do.COMMIT, name))
+
+    async def _complete(self, name: str, _: Action) -> None:
+        """The task is done first; what it worked in is taken away afterwards, here or when the run is resumed."""
+        task = self._task(name)
+        files = await self._changed(name, task)
+        summary = self._briefing.summary(name)
+        await self._tell(TaskCompleted(task_id=name, summary=summary, files_changed=files, key=task.key))
+        await self._hooks.run("task_done", task=name, summary=summary)
+        await self._conversations.rest(task.worker, "its task is done")
+        await self._take_away(name)
+
+    async def _changed(self, name: str, task: Task) -> list[str]:
+        base = self._state.branches[self._workspace.place(name).branch].base
+        if task.commit is None or base is None:
+            return []
+        return await changed_files(self._workspace.repository, base, task.commit)
+
+    async def _take_away(self, name: str) -> None:
+        place = self._workspace.place(name)
+        try:
+            await self._workspace.remove(name)
+            tip = await self._workspace.repository.commit_of(f"refs/heads/{place.branch}")
+            if tip is not None and self._state.branches[place.branch].status is not BranchStatus.DELETED:
+                into = self._workspace.place().branch
+                effect = DeleteBranch(branch=place.branch, commit=tip, merged_into=into)
+                await self._workspace.hands.perform(effect, task=name)
+        except Denied as error:
+            await self._tell(WarningLogged(message=f"the worktree of {name} was left where it is: {error}"))
+
+    async def _fail(self, name: str, action: Action) -> None:
+        """Its work so far is kept on its branch, whatever becomes of the task."""
+        await self._tree(name)
+        reason = action.reason or "failed"
+        try:
+            await self._workspace.keep_failed(name, reason)
+        except Unresolved:
+            await self._workspace.snapshot(name, "failed")  # in the middle of a merge there is no committing
+        await self._tell(TaskFailed(task_id=name, error=reason, attempts=self._task(name).iteration))
+        await self._conversations.rest(self._task(name).worker, "its task failed")
+        await self._hooks.run("task_failed", task=name, reason=reason)
+
+    async def _reopen(self, name: str, action: Action) -> None:
+        await self._tell(TaskReopened(task_id=name, reason=action.reason))
+
+    async def close_wave(self, number: int) -> None:
+        """Everything of it is merged: a point to go on from."""
+        plan = self._state.plan
+        last = plan is None or number >= max(plan.waves)
+        checkpoint = Checkpoint(
+            label=f"wave-{number}-complete",
+            branch=self._workspace.place().branch,
+            commit=await self._workspace.tip(),
+            plan_step="complete" if last else f"wave-{number + 1}-start",
+        )
+        await self._tell(WaveCompleted(wave=number), checkpoint)
+
+    # What they need
+
+    async def _tree(self, name: str) -> Worktree:
+        """The task's worktree, made when it is not there."""
+        tree = self._workspace.worktree(name)
+        known = self._state.branches.get(tree.branch)
+        if known is None or known.status is not BranchStatus.IN_PROGRESS or not os.path.isdir(tree.path):
+            return await self._workspace.open(name)
+        return tree
+
+
+def _finished(name: str, outcome: Outcome) -> ValidatorFinished:
+    return ValidatorFinished(
+        task_id=name,
+        name=outcome.name,
+        passed=outcome.passed,
+        seconds=round(outcome.seconds, 3),
+        exit_code=outcome.exit_code,
+        output=outcome.output,
+        problem=outcome.problem,
+        flaky=outcome.flaky,
+    )

@@ -1,0 +1,47 @@
+"""On what terms a run works: the settings, read for those who act."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from holdfast.agents.registry import Entry
+from holdfast.core.settings import Settings
+from holdfast.core.workflow import Bounds, Workflow
+from holdfast.core.conversation import AfterInterruption
+from holdfast.engine.permissions import Consent
+from holdfast.workflows.builtin import find_workflow
+
+WORKER, EVALUATOR = "worker", "evaluator"
+
+
+class Terms(NamedTuple):
+    workflow: Workflow
+    settings: Settings
+    agents: Mapping[str, Entry] = {}
+
+    @property
+    def bounds(self) -> Bounds:
+        caps = self.settings.caps
+        return Bounds(
+            iterations=caps.iterations,
+            evaluator_calls=caps.evaluator_calls,
+            conflict_attempts=caps.conflict_attempts,
+            ask_when_cut_off=self.settings.after_interruption is AfterInterruption.ASK,
+            parallel=self.settings.parallel,
+            wall_clock=caps.wall_clock,
+            tokens=caps.tokens,
+            dollars=caps.dollars,
+        )
+
+    @property
+    def consent(self) -> Consent:
+        asked = self.settings.permissions
+        return Consent(asked.policy, asked.rules, self.settings.hooks.pre_tool)
+
+    def agent_for(self, role: str, wanted: str | None = None) -> str:
+        """Who plays a role: the one that the task names, the role's, or the run's."""
+        chosen = self.settings.roles.get(role)
+        return wanted or (chosen.agent if chosen is not None else None) or self.settings.agent
+
+
+def terms_of(settings: Settings, agents: Mapping[str, Entry]) -> Terms:
+    return Terms(find_workflow(settings.workflow), settings, agents)
