@@ -61,6 +61,7 @@ check: setup ## format, lint, types, import rules, generated docs, lock file
 	@said=$$(.venv/bin/lint-imports --no-logo 2>&1) || { echo "$$said" >&2; exit 1; }
 	@echo "check: reference"
 	@.venv/bin/python scripts/reference.py --check
+	@.venv/bin/python scripts/configuration.py --check
 	@echo "check: lock"
 	@$(UV_LOCK) --check --python .venv/bin/python || { echo "check: uv.lock is not up to date; make lock" >&2; exit 1; }
 

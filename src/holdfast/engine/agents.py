@@ -1,9 +1,12 @@
 """The agents there are: those we know, those of the user, and what each was measured to do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from holdfast.agents.registry import listed
+import msgspec
+
+from holdfast.agents.registry import BUILT_IN, Entry, listed
+from holdfast.core.settings import AgentEntry, Settings
 from holdfast.engine.probing import Row, keep, matrix, probe
 
 
@@ -16,15 +19,28 @@ class Listed(NamedTuple):
     row: Row | None
 
 
-def list_agents(home: str) -> list[Listed]:
+def own_agents(settings: Settings) -> dict[str, Entry]:
+    """The user's own. One by the name of an agent that we know is that agent, with what the user says of it."""
+    return {name: _entry(entry, BUILT_IN.get(name)) for name, entry in settings.agents.items()}
+
+
+def _entry(own: AgentEntry, known: Entry | None) -> Entry:
+    said = {name: getattr(own, name) for name in ("command", "title", "install", "secrets", "login")}
+    told = {name: value for name, value in said.items() if value is not None}
+    if known is None:
+        return Entry(**told, environment=own.environment)
+    return msgspec.structs.replace(known, **told, environment={**known.environment, **own.environment})
+
+
+def list_agents(home: str, own: Mapping[str, Entry] | None = None) -> list[Listed]:
     rows = matrix(home)
     return [
         Listed(name, entry.title, entry.command, entry.found(), entry.install, rows.get(name))
-        for name, entry in listed()
+        for name, entry in listed(own)
     ]
 
 
-async def probe_agent(home: str, name: str, say: Callable[[str], None]) -> Row:
-    row = await probe(name, {}, say)
+async def probe_agent(home: str, name: str, say: Callable[[str], None], own: Mapping[str, Entry] | None = None) -> Row:
+    row = await probe(name, own or {}, say)
     keep(home, row)
     return row

@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-import sys
 
 import msgspec
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.cli.screen import columns, moment, paint, plain
-from holdfast.engine.agents import Listed, list_agents, probe_agent
+from holdfast.app.cli.screen import columns, moment, paint, plain, warn
+from holdfast.engine.agents import Listed, list_agents, own_agents, probe_agent
+from holdfast.engine.config import load_here
 from holdfast.engine.places import default_home
 from holdfast.engine.probing import Row
 from holdfast.leaf.errors import OK
@@ -30,18 +30,21 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("name", nargs="?", metavar="NAME", help="probe: which one")
     options = parser.parse_args(arguments)
     home = default_home()
+    config = load_here(home)
+    warn(config.warnings)
+    own = own_agents(config.settings)
     if options.action == "ls":
-        _ls(list_agents(home), as_json=options.json)
+        _ls(list_agents(home, own), as_json=options.json)
         return OK
     if options.name is None:
         parser.error("probe which agent? `holdfast agents ls` lists them")
-    row = asyncio.run(probe_agent(home, options.name, _tell))
+    row = asyncio.run(probe_agent(home, options.name, _tell, own))
     print(json.dumps(msgspec.to_builtins(row), ensure_ascii=False) if options.json else _measured(row))
     return OK
 
 
 def _tell(text: str) -> None:
-    sys.stderr.write(f"{plain(text)}\n")
+    warn([text])
 
 
 def _ls(agents: list[Listed], *, as_json: bool) -> None:

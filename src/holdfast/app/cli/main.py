@@ -24,6 +24,7 @@ COMMANDS = {
     "salvage": "what was saved before something forceful: ls, show, restore",
     "doctor": "what a crash left behind, explained; --fix repairs it",
     "agents": "the agents we know, and what each was seen to do",
+    "config": "what is set, and where each value came from: init, path, trust, schema",
     "mcp": "the tools by which an agent reports to its run",
     "agent": "an agent that comes with Holdfast, as a program: builtin, playbook",
     "demo": "see a log survive a kill -9, on your own disk",

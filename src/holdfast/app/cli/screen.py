@@ -7,7 +7,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _WIDTH = 120  # where a terminal does not tell
 
@@ -86,3 +86,9 @@ def counted(number: int, thing: str) -> str:
 def columns(rows: Sequence[Sequence[str]]) -> list[int]:
     """How wide each column has to be."""
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def warn(lines: Iterable[str]) -> None:
+    """What a user should know, and what no program reads."""
+    for line in lines:
+        sys.stderr.write(f"{plain(line)}\n")

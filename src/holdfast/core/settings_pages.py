@@ -1,0 +1,146 @@
+"""The settings told to others: to editors as a JSON schema, to people as a list of keys and as an example."""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from holdfast.core.durations import spelled
+from holdfast.core.permission import Rule
+from holdfast.core.settings import COMMAND, SPAN, Settings
+from holdfast.core.shapes import choices, shape_of
+
+NAME = "NAME"  # stands for a key that the user chooses
+
+_KINDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
+
+
+class Key(NamedTuple):
+    """A setting. `default` and `example` are TOML; `default` is None where nothing is set, or where it is required."""
+
+    name: str
+    kind: str
+    default: str | None
+    example: str
+    about: str
+
+
+class Table(NamedTuple):
+    name: str
+    about: str
+    keys: list[Key]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a config file."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Settings of Holdfast",
+        **msgspec.json.schema(Settings),
+    }
+
+
+def tables(kind: type[msgspec.Struct] = Settings, name: str = "") -> Iterator[Table]:
+    """Every table with its keys, in the order in which a file would have them."""
+    hints = get_type_hints(kind, include_extras=True)
+    within = [(field, found) for field in hints if (found := _table_in(hints[field]))]
+    inner = {field for field, _ in within}
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    keys = [_key(field, hints[field.name]) for field in fields.values() if field.name not in inner]
+    yield Table(name, " ".join((kind.__doc__ or "").split()), keys)
+    for field, (below, named) in within:
+        yield from tables(below, ".".join(filter(None, (name, field, NAME if named else ""))))
+
+
+def page() -> str:
+    """A table in Markdown for each of them."""
+    return "\n".join(line for table in tables() for line in _markdown(table))
+
+
+def example() -> str:
+    """A file in which everything stands and nothing holds: each setting is behind a `#`."""
+    return "\n".join(
+        (
+            "# Settings of Holdfast. docs/configuration.md explains them; `holdfast config` shows what holds.",
+            *(line for table in tables() for line in _commented(table)),
+            "",
+        )
+    )
+
+
+def _table_in(annotation: Any) -> tuple[type[msgspec.Struct], bool] | None:
+    """The table that a key holds, and whether its keys are names that the user chooses. Not one that may be absent."""
+    kind, _, optional = shape_of(annotation)
+    named = get_origin(kind) is dict
+    held = get_args(kind)[1] if named else kind
+    return (held, named) if isinstance(held, type) and issubclass(held, msgspec.Struct) and not optional else None
+
+
+def _key(field: Any, annotation: Any) -> Key:
+    metas = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    examples = [one for meta in metas for one in meta.examples or ()]
+    span = shape_of(annotation).written == SPAN["written"]
+    default = None if field.required or field.default is None else _toml(_default(field), span=span)
+    return Key(
+        name=field.name,
+        kind=_kind(annotation),
+        default=default,
+        example=_toml(examples[0]) if examples else str(default),
+        about=" ".join(meta.description for meta in metas if meta.description),
+    )
+
+
+def _default(field: Any) -> Any:
+    made = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+    return msgspec.to_builtins(made)
+
+
+def _kind(annotation: Any) -> str:
+    kind, written, _ = shape_of(annotation)
+    if written == SPAN["written"]:
+        return "a span of time"
+    if written == COMMAND["written"]:
+        return "a command"
+    if few := choices(kind):
+        return ", ".join(f"`{one}`" for one in few)
+    if get_origin(kind) is dict:
+        return "a table of text"
+    if get_origin(kind) is tuple:
+        item = get_args(kind)[0]
+        return "a list of tables" if item is Rule else f"a list of {_kind(item).removeprefix('a ').removesuffix('s')}s"
+    return _KINDS.get(kind, "a table as `runtime`")
+
+
+def _toml(value: Any, *, span: bool = False) -> str:
+    if span:
+        return json.dumps(spelled(value))
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _markdown(table: Table) -> Iterator[str]:
+    yield f"### `[{table.name}]`" if table.name else "### Above all tables"
+    yield ""
+    yield table.about
+    yield ""
+    if table.keys:
+        yield "| key | what | | without it |"
+        yield "|---|---|---|---|"
+    for key in table.keys:
+        default = f"`{key.default}`" if key.default is not None else ""
+        yield f"| `{key.name}` | {key.kind} | {key.about} | {default} |"
+    yield ""
+
+
+def _commented(table: Table) -> Iterator[str]:
+    yield ""
+    if table.name:
+        yield f"## {table.about}"
+        yield f"# [{table.name.replace(NAME, 'example')}]"
+    for key in table.keys:
+        yield f"## {key.about}"
+        yield f"# {key.name} = {key.example}"

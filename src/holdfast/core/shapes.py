@@ -1,0 +1,154 @@
+"""What was written, against the types that it should have: the first mistake is named by its path.
+
+Beside the types themselves it knows the two things that TOML may write in two ways: a span of time, and a command.
+"""
+
+import math
+import re
+import shlex
+from difflib import get_close_matches
+from enum import StrEnum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from holdfast.core.durations import seconds
+from holdfast.core.positions import Path
+from holdfast.core.settings import COMMAND, SPAN
+
+_T = TypeVar("_T")
+
+_QUOTED = re.compile(r"`([a-z |]+)`")
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "a table",
+    "array": "a list",
+    "datetime": "a date",
+    "date": "a date",
+    "time": "a time of day",
+}
+_TYPES = {str: "text", bool: "true or false", int: "a whole number", float: "a number", dict: "a table", list: "a list"}
+
+
+class Misshapen(ValueError):
+    """`path` is where, `what` is what is wrong there."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(what)
+        self.path = path
+        self.what = what
+
+
+class Shape(NamedTuple):
+    """A type without its wrappings: what it is, how it may be written, and whether there may be nothing."""
+
+    kind: Any
+    written: str | None
+    optional: bool
+
+
+def shape_of(annotation: Any) -> Shape:
+    if get_origin(annotation) is Annotated:
+        inner, *more = get_args(annotation)
+        found = shape_of(inner)
+        written = next((meta.extra["written"] for meta in more if getattr(meta, "extra", None)), found.written)
+        return found._replace(written=written)
+    if get_origin(annotation) in (Union, UnionType):
+        (only,) = (one for one in get_args(annotation) if one is not NoneType)
+        return shape_of(only)._replace(optional=True)
+    return Shape(annotation, None, optional=False)
+
+
+def shaped(value: Any, annotation: Any, path: Path = (), *, whole: bool) -> Any:
+    """The value as the types want it, for `msgspec.convert`. What is required must be there when it is the `whole`."""
+    kind, written, optional = shape_of(annotation)
+    if value is None and optional:
+        return None
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return _struct(value, kind, path, whole=whole)
+    match get_origin(kind):
+        case origin if origin is dict:
+            of = get_args(kind)[1]
+            return {key: shaped(one, of, (*path, key), whole=whole) for key, one in _must_be(dict, value, path).items()}
+        case origin if origin is tuple:
+            return _list(value, kind, written, path)
+    return _scalar(value, annotation, path)
+
+
+def _struct(value: Any, kind: type[msgspec.Struct], path: Path, *, whole: bool) -> dict[str, Any]:
+    hints = get_type_hints(kind, include_extras=True)
+    table = _must_be(dict, value, path)
+    for key in table:
+        if key not in hints:
+            raise Misshapen((*path, key), f"there is no such key; {instead_of(key, hints)}")
+    if whole:
+        for field in msgspec.structs.fields(kind):
+            if field.required and field.name not in table:
+                raise Misshapen(path, f"the key {field.name!r} is missing")
+    return {key: shaped(one, hints[key], (*path, key), whole=whole) for key, one in table.items()}
+
+
+def _list(value: Any, kind: Any, written: str | None, path: Path) -> list[Any]:
+    if written == COMMAND["written"] and isinstance(value, str):
+        try:
+            value = shlex.split(value)
+        except ValueError as error:
+            raise Misshapen(path, f"no command: {str(error).lower()}") from None
+    found = _must_be(list, value, path)
+    if written == COMMAND["written"] and not found:
+        raise Misshapen(path, "a command has at least the name of its program")
+    of = get_args(kind)[0]
+    return [shaped(one, of, (*path, number), whole=True) for number, one in enumerate(found)]
+
+
+def _scalar(value: Any, annotation: Any, path: Path) -> Any:
+    shape = shape_of(annotation)
+    if shape.written == SPAN["written"] and isinstance(value, str):
+        try:
+            return seconds(value)
+        except ValueError as error:
+            raise Misshapen(path, str(error)) from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Misshapen(path, f"{value} is no number to work with")
+    try:
+        msgspec.convert(value, annotation)
+    except msgspec.ValidationError as error:
+        raise Misshapen(path, _worded(str(error), value, shape)) from None
+    return value
+
+
+def _worded(message: str, value: Any, shape: Shape) -> str:
+    """What msgspec says, in the words of people."""
+    if allowed := choices(shape.kind):
+        return f"{value!r} is not allowed; {instead_of(str(value), allowed)}"
+    if shape.written == SPAN["written"] and not isinstance(value, float | int):
+        return f"expected a span of time, as 90m or a number of seconds, got {_named(value)}"
+    expected = message.replace(" | null", "")
+    return _QUOTED.sub(lambda match: " or ".join(_WORDS.get(word, word) for word in match[1].split(" | ")), expected)
+
+
+def choices(kind: Any) -> list[str]:
+    """The only values of a type that has few."""
+    if get_origin(kind) is Literal:
+        return [*get_args(kind)]
+    return [*kind] if isinstance(kind, type) and issubclass(kind, StrEnum) else []
+
+
+def instead_of(word: str, allowed: Any) -> str:
+    """What was probably meant, else all that there is."""
+    near = get_close_matches(word, allowed, n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(allowed)}"
+
+
+def _must_be(kind: type[_T], value: Any, path: Path) -> _T:
+    if not isinstance(value, kind):
+        raise Misshapen(path, f"expected {_TYPES[kind]}, got {_named(value)}")
+    return value
+
+
+def _named(value: Any) -> str:
+    return _TYPES.get(type(value)) or ("nothing" if value is None else "a date or time")

@@ -1,0 +1,216 @@
+"""The settings that hold, and where each came from: built-in, then the user's file, the project's file, and flags.
+
+Tables are merged key by key; whatever else a later layer says replaces what an earlier one said.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.agents.registry import BUILT_IN
+from holdfast.core.positions import Path, path_of, spelled
+from holdfast.core.settings import Settings
+from holdfast.core.shapes import Misshapen, shaped
+from holdfast.core.trust import split
+from holdfast.engine import config_files
+from holdfast.engine.config_files import Document
+from holdfast.leaf.errors import BadInput, NothingToDo
+from holdfast.store.layout import default_home
+
+
+class Origin(NamedTuple):
+    """Where a value came from. Built-in ones and flags have no file."""
+
+    layer: str
+    file: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.layer if self.file is None else f"{self.file}:{self.line}"
+
+
+class Ignored(NamedTuple):
+    """What a project file says and what does not hold, because nobody trusted that file."""
+
+    key: str
+    value: Any
+    origin: Origin
+
+
+class Files(NamedTuple):
+    """Where settings are looked for. `project` is None outside of a repository."""
+
+    user: str
+    project: str | None
+    trusted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`origins` has an entry for each value, by its dotted name."""
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+    values: Mapping[str, Any]
+    ignored: tuple[Ignored, ...]
+    files: Files
+
+    @property
+    def warnings(self) -> list[str]:
+        """One line for what a user should know before anything starts."""
+        if not self.ignored:
+            return []
+        keys = ", ".join(one.key for one in self.ignored)
+        return [
+            f"{self.files.project}: ignored until you trust this file: {keys}; read it, then: holdfast config trust"
+        ]
+
+
+class _Layer(NamedTuple):
+    name: str
+    table: dict[str, Any]
+    file: str | None = None
+    lines: Mapping[Path, int] = {}
+
+    def has(self, path: Path) -> bool:
+        part: Any = self.table
+        for key in path:
+            try:
+                part = part[key]
+            except (LookupError, TypeError):
+                return False
+        return True
+
+    def origin(self, path: Path) -> Origin:
+        """The line of the deepest part of the path that is written down."""
+        if self.file is None:
+            return Origin(self.name)
+        written = (path[:length] for length in range(len(path), 0, -1))
+        return Origin(self.name, self.file, next((self.lines[one] for one in written if one in self.lines), 1))
+
+
+def load(folder: str | None = None, *, home: str | None = None, flags: Mapping[str, Any] | None = None) -> Config:
+    """For the repository that a folder belongs to; without one, no project has a say. Flags are dotted names."""
+    user, project = config_files.user_file(), None if folder is None else config_files.project_file(folder)
+    layers = [_of_file("user", _named(user))]
+    document = None if project is None else config_files.read(project)
+    trusted = document is not None and config_files.is_trusted(home or default_home(), document)
+    ignored: tuple[Ignored, ...] = ()
+    if document is not None:
+        layer = _of_file("project", document)
+        if not trusted:
+            free, guarded = split(layer.table, _settled(layers))
+            ignored = tuple(Ignored(spelled(path), value, layer.origin(path)) for path, value in guarded.items())
+            layer = layer._replace(table=free)
+        layers.append(layer)
+    layers.append(_of_flags(flags or {}))
+    settings = _settled(layers)
+    values = {spelled(path): (path, value) for path, value in _leaves(msgspec.to_builtins(settings))}
+    return Config(
+        settings=settings,
+        origins={name: _origin(layers, path) for name, (path, _) in values.items()},
+        values={name: value for name, (_, value) in values.items()},
+        ignored=ignored,
+        files=Files(user, project, trusted),
+    )
+
+
+def load_here(home: str | None = None) -> Config:
+    """For the folder that we are in, if it is still there."""
+    try:
+        return load(os.getcwd(), home=home)
+    except FileNotFoundError:
+        return load(home=home)
+
+
+def trust(folder: str, home: str | None = None) -> tuple[str, dict[str, Any]]:
+    """Let all of a project file hold, as it is now. Returns which file, and what had been waiting for this."""
+    file = config_files.project_file(folder)
+    document = None if file is None else config_files.read(file)
+    if document is None:
+        raise NothingToDo(f"nothing to trust: there is no {file or f'repository at {folder}'}")
+    below = _settled([_of_file("user", _named(config_files.user_file()))])
+    guarded = split(_of_file("project", document).table, below).guarded
+    config_files.trust(home or default_home(), document)
+    return document.file, {spelled(path): value for path, value in guarded.items()}
+
+
+def _named(file: str) -> Document | None:
+    """The user's file. One that was asked for by name must be there."""
+    document = config_files.read(file)
+    if document is None and os.environ.get("HOLDFAST_CONFIG"):
+        raise BadInput(f"HOLDFAST_CONFIG: there is no file {file}; `holdfast config init` writes one")
+    return document
+
+
+def _of_file(name: str, document: Document | None) -> _Layer:
+    if document is None:
+        return _Layer(name, {})
+    layer = _Layer(name, document.table, document.file, document.lines)
+    try:
+        return layer._replace(table=shaped(document.table, Settings, whole=False))
+    except Misshapen as error:
+        raise BadInput(_complaint(layer.origin(error.path), error)) from None
+
+
+def _of_flags(flags: Mapping[str, Any]) -> _Layer:
+    table: dict[str, Any] = {}
+    for name, value in flags.items():
+        try:
+            *above, last = path_of(name)
+            inner: dict[str, Any] = {last: value}
+            for part in reversed(above):
+                inner = {part: inner}
+            table = _merged(table, shaped(inner, Settings, whole=False))
+        except Misshapen as error:
+            raise BadInput(_complaint(Origin("flag"), error)) from None
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+    return _Layer("flag", table)
+
+
+def _settled(layers: list[_Layer]) -> Settings:
+    table: dict[str, Any] = {}
+    for layer in layers:
+        table = _merged(table, layer.table)
+    try:
+        settings = msgspec.convert(shaped(table, Settings, whole=True), Settings)
+        _know_their_commands(settings)
+    except Misshapen as error:
+        raise BadInput(_complaint(_origin(layers, error.path), error)) from None
+    return settings
+
+
+def _know_their_commands(settings: Settings) -> None:
+    for name, entry in settings.agents.items():
+        if entry.command is None and name not in BUILT_IN:
+            raise Misshapen(("agents", name), "the key 'command' is missing; we know no agent by this name")
+
+
+def _complaint(origin: Origin, error: Misshapen) -> str:
+    where = f"{spelled(error.path)}: " if error.path else ""
+    return f"{origin}: {where}{error.what}"
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    both = {**below}
+    for key, value in above.items():
+        held = both.get(key)
+        both[key] = _merged(held, value) if isinstance(held, dict) and isinstance(value, dict) else value
+    return both
+
+
+def _origin(layers: list[_Layer], path: Path) -> Origin:
+    """Of the last layer that says something there."""
+    return next((layer.origin(path) for layer in reversed(layers) if layer.has(path)), Origin("built-in"))
+
+
+def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict) and value:
+        for key, one in value.items():
+            yield from _leaves(one, (*path, key))
+    else:
+        yield path, value

@@ -1,0 +1,127 @@
+"""The files that settings come from, and which of them the user trusts."""
+
+import hashlib
+import os
+import re
+import tomllib
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from holdfast.core.positions import Path, lines_of
+from holdfast.leaf.errors import BadInput, NothingToDo
+from holdfast.store.disk import REAL, make_directories, sync_directory, write_all
+
+PROJECT_FILE = ".holdfast.toml"
+
+_LARGEST = 256 * 1024  # bytes; a repository's file may be a link to anything
+_LINE = re.compile(r"\(at line (\d+), column \d+\)$|\(at end of document\)$")
+
+
+class Document(NamedTuple):
+    """What a file says, with the line of each key. `digest` tells one content at one place from any other."""
+
+    file: str
+    table: dict[str, Any]
+    lines: dict[Path, int]
+    digest: str
+
+
+def user_file() -> str:
+    """`$HOLDFAST_CONFIG`, else `holdfast/config.toml` in the XDG config directory."""
+    if named := os.environ.get("HOLDFAST_CONFIG"):
+        return os.path.abspath(named)
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(folder, "holdfast", "config.toml")
+
+
+def project_file(folder: str) -> str | None:
+    """Where the file of the repository is that a folder belongs to, if it has one; None outside of any."""
+    here = os.path.realpath(folder)
+    if not os.path.isdir(here):
+        raise BadInput(f"{folder} is not a folder; name a git repository")
+    while not os.path.lexists(os.path.join(here, ".git")):
+        here, below = os.path.dirname(here), here
+        if here == below:
+            return None
+    return os.path.join(here, PROJECT_FILE)
+
+
+def read(file: str) -> Document | None:
+    """None when there is no such file. `BadInput` names the line of what is no TOML."""
+    try:
+        content = _bytes_of(file)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}; a config is a TOML file that you can read") from None
+    text = _text_of(file, content)
+    try:
+        table = tomllib.loads(text)
+        lines = lines_of(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(_not_toml(file, text, str(error))) from None
+    except RecursionError:
+        raise BadInput(f"{file}:1: nested too deeply; a config needs five levels at most") from None
+    return Document(file, table, lines, hashlib.sha256(os.fsencode(file) + b"\0" + content).hexdigest())
+
+
+def _text_of(file: str, content: bytes) -> str:
+    try:
+        return content.decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BadInput(f"{file}:{line}: not UTF-8; a config is TOML in UTF-8") from None
+
+
+def _bytes_of(file: str) -> bytes:
+    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as source:  # a pipe is not waited for
+        content = source.read(_LARGEST + 1) or b""
+    if len(content) > _LARGEST:
+        raise BadInput(f"{file}: larger than {_LARGEST} bytes; a config is a small TOML file")
+    return content
+
+
+def _not_toml(file: str, text: str, said: str) -> str:
+    match = _LINE.search(said)
+    line = int(match[1]) if match and match[1] else len(text.rstrip("\n").split("\n"))
+    what = _LINE.sub("", said).strip()
+    return f"{file}:{line}: not TOML: {what[:1].lower()}{what[1:]}"
+
+
+def write_first(file: str, text: str) -> None:
+    """A config where there was none; what is there already is never written over."""
+    folder = os.path.dirname(file)
+    make_directories(folder)
+    temporary = f"{file}.{os.getpid()}.tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        write_all(REAL, fd, text.encode())
+        REAL.sync(fd)
+        os.link(temporary, file)  # unlike a rename, this takes nothing away
+    except FileExistsError:
+        raise NothingToDo(f"{file} is there already; nothing was written") from None
+    finally:
+        os.close(fd)
+        os.unlink(temporary)
+    sync_directory(folder)
+
+
+# --- trust: a file named after what is trusted --------------------------------------------------------
+
+
+def is_trusted(home: str, document: Document) -> bool:
+    return os.path.exists(os.path.join(home, "trusted", document.digest))
+
+
+def trust(home: str, document: Document) -> None:
+    """From now on, until its content changes. Inside the mark stands, for people, what it is about."""
+    folder = os.path.join(home, "trusted")
+    make_directories(folder)
+    with suppress(FileExistsError):
+        fd = os.open(os.path.join(folder, document.digest), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(REAL, fd, os.fsencode(f"{document.file}\n"))
+            REAL.sync(fd)
+        finally:
+            os.close(fd)
+    sync_directory(folder)
