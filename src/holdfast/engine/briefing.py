@@ -123,7 +123,5 @@ def _fields(one: object, names: Sequence[str]) -> list[object]:
 
 
 def _recorded(memory: Sequence[Loaded]) -> msgspec.Raw:
-    rows = [
-        {"name": one.name, "characters": one.characters, "cut": one.cut, "sha256": one.sha256} for one in memory
-    ]
+    rows = [{"name": one.name, "characters": one.characters, "cut": one.cut, "sha256": one.sha256} for one in memory]
     return msgspec.Raw(msgspec.json.encode(rows))

@@ -26,9 +26,7 @@ class Hooks:
         told = msgspec.json.encode({"hook": hook, "run": self._run_id, "folder": self._folder, **about})
         for command in getattr(self._commands, hook):
             code, problem = await _called(command, self._folder, told)
-            await self._run.append(
-                HookRan(hook=hook, command=shlex.join(command), exit_code=code, problem=problem)
-            )
+            await self._run.append(HookRan(hook=hook, command=shlex.join(command), exit_code=code, problem=problem))
 
 
 async def _called(command: tuple[str, ...], cwd: str, told: bytes) -> tuple[int | None, str | None]:

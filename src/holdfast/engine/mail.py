@@ -45,9 +45,7 @@ async def ask_to_stop(home: str, run_id: str, request: StopRequest) -> str:
 
 
 async def _put(home: str, run_id: str, kind: str, body: Any) -> str:
-    message = Message(
-        id=secrets.token_hex(12), kind=kind, sender=_who(), body=msgspec.Raw(msgspec.json.encode(body))
-    )
+    message = Message(id=secrets.token_hex(12), kind=kind, sender=_who(), body=msgspec.Raw(msgspec.json.encode(body)))
     await FileStore(home).inbox(run_id).put(message)
     return message.id
 

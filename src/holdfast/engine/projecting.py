@@ -21,7 +21,10 @@ def write_plan(folder: str, state: RunState) -> None:
     if state.plan is None:
         return
     tasks = {name: state.tasks[name] for name in state.plan.order if name in state.tasks}
-    page = {"plan": state.plan, "tasks": {name: {"status": task.status, "title": task.summary} for name, task in tasks.items()}}
+    page = {
+        "plan": state.plan,
+        "tasks": {name: {"status": task.status, "title": task.summary} for name, task in tasks.items()},
+    }
     replace(os.path.join(folder, "plan.json"), msgspec.json.format(msgspec.json.encode(page)) + b"\n")
 
 

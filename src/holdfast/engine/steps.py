@@ -1,9 +1,7 @@
 """The steps of a task: what each action does. Each may be cut off anywhere, and is chosen again if it was."""
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
-
-import msgspec
+from collections.abc import Awaitable, Callable
 
 from holdfast.core.conversation import OVER, Phase
 from holdfast.core.deciding import Action, Do, How, messages_for
@@ -27,7 +25,7 @@ from holdfast.engine.conversations import Conversations
 from holdfast.engine.hooking import Hooks
 from holdfast.engine.projecting import write_ledger
 from holdfast.engine.terms import EVALUATOR, WORKER, Terms
-from holdfast.engine.validating import Outcome, validators_for, run_validators
+from holdfast.engine.validating import Outcome, run_validators, validators_for
 from holdfast.engine.workspace import Workspace
 from holdfast.git.commit import Unresolved
 from holdfast.git.effects import DeleteBranch

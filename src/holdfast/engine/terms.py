@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from holdfast.agents.registry import Entry
+from holdfast.core.conversation import AfterInterruption
 from holdfast.core.settings import Settings
 from holdfast.core.workflow import Bounds, Workflow
-from holdfast.core.conversation import AfterInterruption
 from holdfast.engine.permissions import Consent
 from holdfast.workflows.builtin import find_workflow
 

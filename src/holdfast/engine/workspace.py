@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from holdfast.core.events import Event
+from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.state import BranchStatus, RunInfo
 from holdfast.core.workspace import Place, place_of
@@ -172,8 +174,8 @@ class Workspace:
         return commit
 
 
-async def create_run(home: str, new: NewRun) -> str:
-    """A run with its branch and its worktree, at rest. Returns its id."""
+async def create_run(home: str, new: NewRun, *also: Event) -> str:
+    """A run with its branch and its worktree, at rest; `also` is known of it from the beginning. Returns its id."""
     repository = await find_repository(new.repo)
     if not _is_text(repository.common_dir):
         raise BadInput(f"the path {repository.common_dir!r} is not UTF-8, and a run's log is; move the repository")
@@ -190,7 +192,8 @@ async def create_run(home: str, new: NewRun) -> str:
             base=name,
             branch=place_of(run_id).branch,
         )
-        await run.begin(SessionStart(command="plan", pid=os.getpid()), created)
+        start = Checkpoint(label="run-start", branch=created.branch, commit=base, plan_step="wave-1-start")
+        await run.begin(SessionStart(command="plan", pid=os.getpid()), created, *also, start)
         folder = run_folder(store.home, run_id)
         marked = _marked(repository.common_dir, run_id, folder)
         await Workspace(Hands(run, run_id, marked, folder)).open(base=base)

@@ -203,6 +203,12 @@ async def diff(repository: Repository, old: str, new: str, *options: str) -> byt
     return answer.out
 
 
+async def changed_files(repository: Repository, old: str, new: str) -> list[str]:
+    """The paths that differ between two commits."""
+    names = await diff(repository, old, new, "--name-only", "--no-renames", "-z")
+    return [os.fsdecode(name) for name in names.split(b"\0") if name]
+
+
 @contextmanager
 def _copy_of_index(git_dir: str) -> Iterator[str]:
     """A copy beside the index, of the same age: git takes a file that is older than its index for unchanged."""

@@ -49,6 +49,12 @@ class OwnedRun:
         """Open the session in the log: its start, then what was repaired, then whatever else opens it."""
         return await self.append(start, *self._unspoken, *also)
 
+    async def has_mail(self) -> bool:
+        """Whether something came in that was not taken in yet. Changes nothing."""
+        async for _ in self._inbox.read(self.state.inbox_cursor):
+            return True
+        return False
+
     async def take_in(self) -> list[Message]:
         """Consume what came into the inbox: each message becomes one event, and so comes once."""
         async with self._taking_in:  # two at once would read from the same cursor

@@ -1,0 +1,84 @@
+"""From what a user wants to a run that can start: its plan, its settings, its branch and worktree."""
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from holdfast.core.events.plan import PlanCreated
+from holdfast.core.events.session import SettingsChosen
+from holdfast.core.state import RunState
+from holdfast.core.tasks import TaskList, TaskSpec
+from holdfast.core.workflow import lay_out
+from holdfast.engine.agents import own_agents
+from holdfast.engine.config import load
+from holdfast.engine.terms import Terms, terms_of
+from holdfast.engine.workspace import NewRun, create_run
+from holdfast.leaf.errors import BadInput
+from holdfast.workflows.builtin import find_workflow
+from holdfast.workflows.tasklists import read_tasks
+
+GOAL = "T-1"  # the id of a task that is the goal itself
+
+
+class Wanted(NamedTuple):
+    """What a user asks for. `goal` is words, or the path of a task list; `flags` are settings by dotted names."""
+
+    goal: str
+    repo: str
+    slug: str | None = None
+    base: str | None = None
+    flags: Mapping[str, Any] = {}
+
+
+async def prepare(home: str, wanted: Wanted) -> str:
+    """A run at rest, with everything decided that its start needs. Returns its id."""
+    config = load(wanted.repo, home=home, flags=wanted.flags)
+    workflow = find_workflow(config.settings.workflow)
+    source = os.path.abspath(wanted.goal) if os.path.exists(wanted.goal) else None
+    tasks = read_tasks(source) if source is not None else _one(wanted.goal)
+    plan = lay_out(tasks, workflow.shape, source)
+    goal = wanted.goal if source is None else _goal_of(tasks, source)
+    chosen = SettingsChosen(settings={"flags": _lasting(wanted.flags), "folder": os.path.abspath(wanted.repo)})
+    new = NewRun(goal, wanted.repo, workflow.name, wanted.slug, wanted.base)
+    return await create_run(home, new, chosen, plan)
+
+
+def plan_again(state: RunState) -> PlanCreated | None:
+    """The plan from its source as that is now, when it is another one. A source that is gone has nothing to say."""
+    if state.plan is None or state.plan.source is None or not os.path.exists(state.plan.source):
+        return None
+    workflow = find_workflow(state.run.workflow if state.run is not None else "solo")
+    plan = lay_out(read_tasks(state.plan.source), workflow.shape, state.plan.source)
+    known = {name: state.tasks[name].key for name in state.plan.order if name in state.tasks}
+    return plan if {str(task.id): task.key for task in plan.tasks} != known else None
+
+
+def terms_for(home: str, state: RunState, flags: Mapping[str, Any] | None = None) -> Terms:
+    """What holds for a run now: the config as it is, what was asked for when the run was made, and what is asked now."""
+    folder = state.settings.get("folder")
+    asked = {**state.settings.get("flags", {}), **(flags or {})}
+    here = folder if isinstance(folder, str) and os.path.isdir(folder) else None
+    settings = load(here, home=home, flags=asked).settings
+    return terms_of(settings, own_agents(settings))
+
+
+def _lasting(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """As they are to be understood from anywhere: a playbook is named by its whole path."""
+    return {name: _absolute(value) if isinstance(value, str) else value for name, value in flags.items()}
+
+
+def _absolute(agent: str) -> str:
+    kind, colon, file = agent.partition(":")
+    return f"{kind}:{os.path.abspath(file)}" if kind == "playbook" and colon else agent
+
+
+def _one(goal: str) -> TaskList:
+    if not goal.strip():
+        raise BadInput("the goal is empty; say what is to be done, or name a task list")
+    title = goal.strip().splitlines()[0]
+    return TaskList(tasks=(TaskSpec(id=GOAL, title=title[:200], description=goal if goal.strip() != title else ""),))
+
+
+def _goal_of(tasks: TaskList, source: str) -> str:
+    overview = tasks.overview.strip().splitlines()
+    return overview[0].lstrip("# ") if overview else f"the tasks of {os.path.basename(source)}"

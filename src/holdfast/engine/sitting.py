@@ -1,0 +1,205 @@
+"""One sitting on a run, from its start or resume to its end: own → repair → fold → settle → decide → the loop.
+
+There is one way for both. What a resume finds and what was decided is one event; after it, the loop is the ordinary one.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from holdfast.core.analysis import Analysis, analyze
+from holdfast.core.decision import Case, Choice
+from holdfast.core.events import Event
+from holdfast.core.events.session import RunResumed, SessionEnd, SessionStart
+from holdfast.core.events.task import TaskSkipped
+from holdfast.core.events.work import TaskReopened
+from holdfast.core.reconciliation import Remedy
+from holdfast.core.state import Conversation, RunState, TaskStatus
+from holdfast.engine.conversations import Conversations, Ground
+from holdfast.engine.effects import Hands
+from holdfast.engine.hooking import Hooks
+from holdfast.engine.permissions import Desk
+from holdfast.engine.planning import plan_again, terms_for
+from holdfast.engine.probing import proven
+from holdfast.engine.projecting import write_projections
+from holdfast.engine.receiving import Receiver
+from holdfast.engine.reconciling import reconciled
+from holdfast.engine.runner import Runner
+from holdfast.engine.steps import Steps
+from holdfast.engine.terms import Terms
+from holdfast.engine.workspace import Workspace, repository_of
+from holdfast.git.effects import Happened
+from holdfast.leaf.errors import DecisionNeeded, HoldfastError, NothingToDo
+from holdfast.store.files import FileStore
+from holdfast.store.layout import run_folder
+from holdfast.store.run import OwnedRun, open_run
+
+Hint = Callable[[str, str, str], None]
+
+
+class Way(NamedTuple):
+    """How to go on past what stood in the way: the choice, and a person's own words with it."""
+
+    choice: Choice
+    words: str | None = None
+
+
+Chooser = Callable[[Analysis], Way | None]  # None when nobody is there to choose
+
+
+class Ended(NamedTuple):
+    reason: str
+    detail: str | None = None
+
+
+class Handle:
+    """By which a sitting is stopped from outside, as a signal does."""
+
+    def __init__(self) -> None:
+        self._runner: Runner | None = None
+        self._reason: str | None = None
+
+    def stop(self, reason: str) -> None:
+        self._reason = reason
+        if self._runner is not None:
+            self._runner.stop(reason)
+
+    def attach(self, runner: Runner) -> None:
+        self._runner = runner
+        if self._reason is not None:
+            runner.stop(self._reason)
+
+
+async def sit(
+    home: str,
+    run_id: str,
+    choose: Chooser,
+    *,
+    handle: Handle | None = None,
+    flags: dict[str, object] | None = None,
+    hint: Hint | None = None,
+) -> Ended:
+    """Move a run until it is done, stuck, or stopped."""
+    store = FileStore(home)
+    async with open_run(store, run_id) as run:
+        analysis = analyze(run.state)
+        resumed = not _is_prepared(run.state)
+        way = await _way(run, analysis, choose) if resumed else None
+        folder = run_folder(store.home, run_id)
+        repository = repository_of(run.state.run, run_id, folder)
+        terms = terms_for(home, run.state, flags)
+        start = SessionStart(
+            command="resume" if resumed else "run",
+            branch=run.state.run.branch if run.state.run else None,
+            pid=os.getpid(),
+        )
+        await run.begin(start)
+        hands = Hands(run, run_id, repository, folder)
+        workspace = Workspace(hands, await hands.settle())
+        try:
+            if resumed:
+                await _resumed(workspace, analysis, way)
+            return await _moved(store, workspace, terms, handle or Handle(), hint)
+        except HoldfastError as error:
+            await run.append(SessionEnd(reason="error", summary=str(error)))
+            raise
+
+
+def _is_prepared(state: RunState) -> bool:
+    """Made, and never worked on."""
+    newest = state.newest_sitting()
+    return newest is not None and newest.command == "plan" and newest.ended
+
+
+async def _way(run: OwnedRun, analysis: Analysis, choose: Chooser) -> Way | None:
+    """How to go on; nothing is touched before that is known."""
+    case = analysis.decision.case
+    if case is Case.COMPLETE and not run.state.messages and not await run.has_mail():
+        raise NothingToDo("this run is done; there is nothing to resume. `holdfast send` gives its agent more to do")
+    if case in (Case.AUTO, Case.COMPLETE):
+        return None
+    way = choose(analysis)
+    if way is None:
+        options = "; ".join(f"{option.key}: {option.label}" for option in analysis.decision.options)
+        raise DecisionNeeded(f"it is for you to say how to go on ({options}); use --on-issue fix, skip, or your words")
+    return way
+
+
+async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) -> None:
+    """Bring git in line with the log, act on the decision, and write down all of it as one."""
+    run = workspace.hands.run
+    findings = await reconciled(workspace)
+    failed = [name for name, task in run.state.tasks.items() if task.status is TaskStatus.FAILED]
+    skipping = way is not None and way.choice is Choice.SKIP
+    unwound = [] if skipping else [await workspace.unwind_failed(name) for name in failed]
+    changes: list[Event] = (
+        [TaskSkipped(task_id=name, reason="chosen when the run was resumed") for name in failed]
+        if skipping
+        else [TaskReopened(task_id=name, reason="tried again when the run was resumed") for name in failed]
+    )
+    plan = plan_again(run.state)
+    last = run.state.sessions.get(analysis.sid or "")
+    found = RunResumed(
+        summary=_summary(run.state, failed, skipping=skipping, changed=plan is not None),
+        last_stop=(last.end_reason or "ended") if last is not None and last.ended else "interrupted",
+        decision=way.choice if way is not None else None,
+        retried=[] if skipping else failed,
+        skipped=failed if skipping else [],
+        pending=[name for name, task in run.state.tasks.items() if task.status is TaskStatus.PENDING],
+        unwound=[commit for commit in unwound if commit is not None],
+        settled=[f"{one.kind} {one.task or ''}: {_told(one.probe.happened)}" for one in workspace.settled],
+        reconciled=[one.told for one in findings if one.remedy is not Remedy.NONE],
+        instructions=way.words if way is not None else None,
+    )
+    await run.append(found, *changes, *([plan] if plan is not None else []))
+
+
+def _told(happened: Happened) -> str:
+    return {Happened.YES: "it had happened", Happened.NO: "it had not happened", Happened.UNKNOWN: "unknown"}[happened]
+
+
+def _summary(state: RunState, failed: Sequence[str], *, skipping: bool, changed: bool) -> str:
+    done = sum(task.status in (TaskStatus.COMPLETE, TaskStatus.SKIPPED) for task in state.tasks.values())
+    going_on = [name for name, task in state.tasks.items() if task.status is TaskStatus.IN_PROGRESS]
+    parts = [
+        f"{done} of {len(state.tasks)} tasks are done",
+        f"{', '.join(going_on)} go on where they stood" if going_on else "",
+        f"{', '.join(failed)} {'are skipped' if skipping else 'are tried again'}" if failed else "",
+        "the plan was changed meanwhile" if changed else "",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: Handle, hint: Hint | None) -> Ended:
+    """The loop, with all that it needs around it."""
+    hands = workspace.hands
+    run, run_id = hands.run, hands.run_id
+    desk = Desk(run, terms.consent)
+    hooks = Hooks(run, run_id, hands.folder, terms.settings.hooks)
+    ground = Ground(
+        run_id,
+        hands.folder,
+        store.log(run_id),
+        terms.agents,
+        proven(store.home),
+        tools=lambda name, talk: _tools(store.home, run_id, name, talk),
+    )
+    write_projections(hands.folder, run.state)
+    await hooks.run("session_start")
+    async with Conversations(run, ground, desk, hint) as conversations:
+        steps = Steps(workspace, conversations, terms, hooks)
+        runner = Runner(run, store.inbox(run_id), steps, conversations, terms)
+        handle.attach(runner)
+        reason = await runner.run(Receiver(run, desk, runner.stop))
+        stuck = "; ".join(f"{name}: {why}" for name, why in runner.stuck.items()) or None
+    await run.append(SessionEnd(reason=reason, summary=stuck))
+    write_projections(hands.folder, run.state)
+    await hooks.run("session_end", reason=reason)
+    await hooks.run("notify", reason=reason)
+    return Ended(reason, stuck)
+
+
+def _tools(home: str, run_id: str, name: str, talk: Conversation) -> list[str]:
+    about = ("--home", os.path.abspath(home), "--run", run_id, "--role", talk.role or "agent", "--conversation", name)
+    return [sys.executable, "-m", "holdfast", "mcp", *about]
