@@ -106,9 +106,16 @@ def _moves(state: RunState, workflow: Workflow, bounds: Bounds, facts: Facts) ->
             yield Action(Do.CLOSE_WAVE, wave=number)
             return
         moves = list(_wave(state, wave.task_ids, workflow, bounds, facts))
-        yield from moves
+        yield from moves if wave.started else _first_of_wave(moves, number)
         if moves or facts.busy.intersection(wave.task_ids):
             return
+
+
+def _first_of_wave(moves: list[Action], number: int) -> Iterator[Action]:
+    """The first start of a wave starts the wave too."""
+    for move in moves:
+        yield move._replace(wave=number) if move.do is Do.START and number else move
+        number = 0 if move.do is Do.START else number
 
 
 def _wave(state: RunState, names: list[str], workflow: Workflow, bounds: Bounds, facts: Facts) -> Iterator[Action]:

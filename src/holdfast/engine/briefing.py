@@ -16,7 +16,7 @@ from holdfast.engine.workspace import Workspace
 from holdfast.git.snapshot import capture, diff
 from holdfast.git.worktree import Worktree
 from holdfast.workflows import prompts
-from holdfast.workflows.prompts import Brief, Channel, Check, Verdict
+from holdfast.workflows.prompts import Brief, Channel
 
 DIFF = 200_000  # characters of a diff that an evaluator is shown
 
@@ -34,16 +34,15 @@ class Briefing:
         brief, loaded = self._brief(name, WORKER, messages)
         match how:
             case How.NUDGE:
-                words = prompts.nudge(brief)
+                return prompts.nudge(brief), loaded
             case How.RESOLVE:
-                words = prompts.resolve_conflicts(brief, self._state.tasks[name].conflicts)
+                return prompts.resolve_conflicts(brief, self._state.tasks[name].conflicts), loaded
             case How.AGAIN:
-                words = prompts.work_again(brief)
+                return prompts.work_again(brief), loaded
             case How.MESSAGE:
-                words = "\n\n".join(brief.messages)
+                return "\n\n".join(brief.messages), loaded
             case How.BEGIN | How.GO_ON:
-                words = prompts.begin_work(brief)
-        return words, loaded
+                return prompts.begin_work(brief), loaded
 
     async def for_evaluator(self, name: str, how: How, tree: Worktree) -> tuple[str, MemoryLoaded]:
         brief, loaded = self._brief(name, EVALUATOR, ())
@@ -83,8 +82,8 @@ class Briefing:
             branch=tree.branch,
             overview=plan.overview if plan is not None else "",
             memory=[Channel(one.name, one.text, one.cut) for one in memory],
-            ledger=[Verdict(*_fields(one, Verdict._fields)) for one in task.verdicts],
-            checks=[Check(*_fields(one, Check._fields)) for one in task.checks],
+            ledger=task.verdicts,
+            checks=task.checks,
             instructions=self._state.instructions,
             messages=[self._words(key) for key in messages],
             must_submit=self._terms.workflow.case,
@@ -116,10 +115,6 @@ def _case(task: Task) -> SubmitCase | None:
         return msgspec.json.decode(task.case, type=SubmitCase) if task.case is not None else None
     except msgspec.MsgspecError:
         return None  # an agent that had none to argue
-
-
-def _fields(one: object, names: Sequence[str]) -> list[object]:
-    return [getattr(one, name) for name in names]
 
 
 def _recorded(memory: Sequence[Loaded]) -> msgspec.Raw:

@@ -207,8 +207,12 @@ def _writable(value: Any) -> Any:
 def _consequences(state: RunState, run_id: str, effect: GitEffect | None, probe: Probe) -> list[Event]:
     """What an effect that happened means for the run."""
     known = {name: branch.status for name, branch in state.branches.items()}
+    begun = {name for name, branch in state.branches.items() if branch.base is not None}
     match effect:
-        case MakeWorktree() if known.get(place_of(run_id, effect.task).branch) is not BranchStatus.IN_PROGRESS:
+        case MakeWorktree() if (
+            known.get(place_of(run_id, effect.task).branch) is not BranchStatus.IN_PROGRESS
+            or place_of(run_id, effect.task).branch not in begun
+        ):
             base = probe.result.get("base", effect.base)
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=base, task=effect.task)]
         case CommitTask() if effect.task is not None:

@@ -28,6 +28,7 @@ class Wanted(NamedTuple):
     slug: str | None = None
     base: str | None = None
     flags: Mapping[str, Any] = {}
+    seeds: tuple[str, ...] = ()
 
 
 async def prepare(home: str, wanted: Wanted) -> str:
@@ -40,7 +41,12 @@ async def prepare(home: str, wanted: Wanted) -> str:
     goal = wanted.goal if source is None else _goal_of(tasks, source)
     chosen = SettingsChosen(settings={"flags": _lasting(wanted.flags), "folder": os.path.abspath(wanted.repo)})
     new = NewRun(goal, wanted.repo, workflow.name, wanted.slug, wanted.base)
-    return await create_run(home, new, chosen, plan)
+    return await create_run(home, new, chosen, plan, seeds=[os.path.abspath(seed) for seed in wanted.seeds])
+
+
+def on_issue_of(home: str, state: RunState) -> str:
+    """What the config says of how to go on past an issue."""
+    return terms_for(home, state).settings.resume.on_issue
 
 
 def plan_again(state: RunState) -> PlanCreated | None:

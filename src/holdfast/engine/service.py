@@ -86,6 +86,13 @@ async def follow_log(
                 yield line
 
 
+async def end_of_log(home: str, run_id: str) -> Position:
+    """Where the log ends now: what comes after it is new."""
+    async for batch in FileStore(home).log(run_id).read_back():
+        return batch.end
+    return START
+
+
 async def verify_run(home: str, run_id: str) -> Verdict:
     """Strict: a run's own log must be chained, and must hold at least what its snapshot saw."""
     store = FileStore(home)

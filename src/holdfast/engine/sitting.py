@@ -26,7 +26,7 @@ from holdfast.engine.projecting import write_projections
 from holdfast.engine.receiving import Receiver
 from holdfast.engine.reconciling import reconciled
 from holdfast.engine.runner import Runner
-from holdfast.engine.steps import Steps
+from holdfast.engine.steps import Steps, at_work
 from holdfast.engine.terms import Terms
 from holdfast.engine.workspace import Workspace, repository_of
 from holdfast.git.effects import Happened
@@ -152,7 +152,9 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
         reconciled=[one.told for one in findings if one.remedy is not Remedy.NONE],
         instructions=way.words if way is not None else None,
     )
-    await run.append(found, *changes, *([plan] if plan is not None else []))
+    going_on = [name for name, task in run.state.tasks.items() if task.status is TaskStatus.IN_PROGRESS]
+    roster = [at_work(name, workspace.place(name).branch) for name in going_on]
+    await run.append(found, *changes, *([plan] if plan is not None else []), *roster)
 
 
 def _told(happened: Happened) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from holdfast.core.conversation import OVER, Phase
 from holdfast.core.deciding import Action, Do, How, messages_for
 from holdfast.core.events import Event
+from holdfast.core.events.agent import AgentCompleted, AgentSpawned
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted, WaveCompleted, WaveStarted
@@ -25,13 +26,14 @@ from holdfast.engine.conversations import Conversations
 from holdfast.engine.hooking import Hooks
 from holdfast.engine.projecting import write_ledger
 from holdfast.engine.terms import EVALUATOR, WORKER, Terms
-from holdfast.engine.validating import Outcome, run_validators, validators_for
+from holdfast.engine.validating import Outcome, run_validators, validators_of
 from holdfast.engine.workspace import Workspace
 from holdfast.git.commit import Unresolved
 from holdfast.git.effects import DeleteBranch
 from holdfast.git.snapshot import changed_files
 from holdfast.git.worktree import Worktree
 from holdfast.leaf.errors import Denied
+from holdfast.leaf.process import RUN_MARK
 
 Step = Callable[[str, Action], Awaitable[None]]
 
@@ -79,12 +81,12 @@ class Steps:
 
     # From the start to the case
 
-    async def _start(self, name: str, _: Action) -> None:
-        task, plan = self._task(name), self._state.plan
-        waves = plan.waves.items() if plan is not None else ()
-        begun = [WaveStarted(wave=number) for number, wave in waves if name in wave.task_ids and not wave.started]
+    async def _start(self, name: str, action: Action) -> None:
+        task = self._task(name)
+        begun = [WaveStarted(wave=action.wave)] if action.wave is not None else []
         agent = self._terms.agent_for(WORKER, task.agent)
-        await self._tell(*begun, TaskStarted(task_id=name, summary=task.summary, agent=agent))
+        started = TaskStarted(task_id=name, summary=task.summary, agent=agent)
+        await self._tell(*begun, started, at_work(name, self._workspace.place(name).branch))
 
     async def _work(self, name: str, action: Action) -> None:
         tree = await self._tree(name)
@@ -115,12 +117,12 @@ class Steps:
         tree = await self._tree(name)
         if not self._terms.workflow.validate:
             return await self._tell(ValidationFinished(task_id=name, passed=True))
-        commands = validators_for(tree.path, self._terms.settings.validators)
+        commands = validators_of(tree.path, self._terms.settings.validators)
 
         async def done(outcome: Outcome) -> None:
             await self._tell(_finished(name, outcome))
 
-        outcomes = await run_validators(commands, tree.path, self._workspace.run_id, done)
+        outcomes = await run_validators(commands, tree.path, {RUN_MARK: self._workspace.run_id}, done)
         failed = [outcome.name for outcome in outcomes if not outcome.passed]
         await self._tell(ValidationFinished(task_id=name, passed=not failed, failed=failed))
 
@@ -178,7 +180,8 @@ class Steps:
         task = self._task(name)
         files = await self._changed(name, task)
         summary = self._briefing.summary(name)
-        await self._tell(TaskCompleted(task_id=name, summary=summary, files_changed=files, key=task.key))
+        done = TaskCompleted(task_id=name, summary=summary, files_changed=files, key=task.key)
+        await self._tell(done, AgentCompleted(name=_worker(name), result="completed"))
         await self._hooks.run("task_done", task=name, summary=summary)
         await self._conversations.rest(task.worker, "its task is done")
         await self._take_away(name)
@@ -209,7 +212,8 @@ class Steps:
             await self._workspace.keep_failed(name, reason)
         except Unresolved:
             await self._workspace.snapshot(name, "failed")  # in the middle of a merge there is no committing
-        await self._tell(TaskFailed(task_id=name, error=reason, attempts=self._task(name).iteration))
+        failed = TaskFailed(task_id=name, error=reason, attempts=self._task(name).iteration)
+        await self._tell(failed, AgentCompleted(name=_worker(name), result="failed"))
         await self._conversations.rest(self._task(name).worker, "its task failed")
         await self._hooks.run("task_failed", task=name, reason=reason)
 
@@ -237,6 +241,15 @@ class Steps:
         if known is None or known.status is not BranchStatus.IN_PROGRESS or not os.path.isdir(tree.path):
             return await self._workspace.open(name)
         return tree
+
+
+def at_work(task: str, branch: str) -> AgentSpawned:
+    """The roster: who is at which task, on which branch."""
+    return AgentSpawned(name=_worker(task), role=WORKER, task=task, branch=branch)
+
+
+def _worker(task: str) -> str:
+    return f"{WORKER} of {task}"
 
 
 def _finished(name: str, outcome: Outcome) -> ValidatorFinished:

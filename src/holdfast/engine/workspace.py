@@ -1,6 +1,7 @@
 """A run's work in its repository: its worktrees and branches, from the first to the last merge."""
 
 import os
+import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from holdfast.git.effects import (
     UnwindFailed,
 )
 from holdfast.git.merge import Conflicts
-from holdfast.git.repository import Repository, find_repository
+from holdfast.git.repository import Repository, find_repository, top_of
 from holdfast.git.worktree import Worktree
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo
 from holdfast.leaf.ids import new_run_id, slug_of
@@ -174,8 +175,11 @@ class Workspace:
         return commit
 
 
-async def create_run(home: str, new: NewRun, *also: Event) -> str:
-    """A run with its branch and its worktree, at rest; `also` is known of it from the beginning. Returns its id."""
+async def create_run(home: str, new: NewRun, *also: Event, seeds: Sequence[str] = ()) -> str:
+    """A run with its branch and its worktree, at rest; `also` is known of it from the beginning. Returns its id.
+
+    `seeds` are files and folders of the repository's work tree: they are committed to the run's branch as one commit.
+    """
     repository = await find_repository(new.repo)
     if not _is_text(repository.common_dir):
         raise BadInput(f"the path {repository.common_dir!r} is not UTF-8, and a run's log is; move the repository")
@@ -196,9 +200,28 @@ async def create_run(home: str, new: NewRun, *also: Event) -> str:
         await run.begin(SessionStart(command="plan", pid=os.getpid()), created, *also, start)
         folder = run_folder(store.home, run_id)
         marked = _marked(repository.common_dir, run_id, folder)
-        await Workspace(Hands(run, run_id, marked, folder)).open(base=base)
+        workspace = Workspace(Hands(run, run_id, marked, folder))
+        await workspace.open(base=base)
+        if seeds:
+            _copy_seeds(seeds, await top_of(new.repo), workspace.worktree().path)
+            await workspace.commit(None, "Seed files")
         await run.append(SessionEnd(reason="planned"))
     return run_id
+
+
+def _copy_seeds(seeds: Sequence[str], top: str, into: str) -> None:
+    for seed in map(os.path.realpath, seeds):
+        place = os.path.relpath(seed, top)
+        if place.startswith(os.pardir):
+            raise BadInput(f"{seed} is not in the repository at {top}; seeds are files of it, committed or not")
+        if not os.path.exists(seed):
+            raise BadInput(f"there is no {seed} to begin with")
+        target = os.path.join(into, place)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if os.path.isdir(seed):
+            shutil.copytree(seed, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git"))
+        else:
+            shutil.copy2(seed, target, follow_symlinks=False)
 
 
 def _is_text(path: str) -> bool:

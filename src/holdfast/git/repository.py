@@ -163,6 +163,14 @@ async def find_repository(path: str, *, mark: Mapping[str, str] | None = None) -
     return Repository(os.path.realpath(answer.text), mark=mark)
 
 
+async def top_of(path: str) -> str:
+    """The top of the work tree that a folder belongs to."""
+    answer = await Git(path).run("rev-parse", "--path-format=absolute", "--show-toplevel")
+    if answer.code:
+        raise BadInput(f"{path} is in no work tree ({' '.join(answer.said.split())})")
+    return os.path.realpath(answer.text)
+
+
 async def _commit_of(git: Git, name: str) -> str | None:
     answer = await git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if answer.code and "fatal:" in answer.said:  # not that there is none, but that it cannot tell

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from holdfast.core.history import cut
 from holdfast.core.signals import Category, SubmitCase
+from holdfast.core.state import Check, Verdict
 from holdfast.core.tasks import TaskSpec
 from holdfast.workflows.quoting import fenced, inline, middle_out, of_diff, of_terminal
 
@@ -36,26 +37,6 @@ class Channel(NamedTuple):
     name: str
     text: str
     cut: bool = False
-
-
-class Verdict(NamedTuple):
-    """What an evaluator said of an earlier iteration."""
-
-    iteration: int
-    accept: bool
-    category: str | None = None
-    concern: str | None = None
-    evidence: str | None = None
-    next_step: str | None = None
-
-
-class Check(NamedTuple):
-    """How a validator ended. `problem` is what there is to say beside passed or failed."""
-
-    name: str
-    passed: bool
-    output: str = ""
-    problem: str | None = None
 
 
 class Brief(NamedTuple):

@@ -10,6 +10,14 @@ from holdfast import __version__
 from holdfast.leaf.errors import INTERRUPTED, OK, BadInput, HoldfastError
 
 COMMANDS = {
+    "run": "agents at work on a repository",
+    "resume": "go on with a run from where it stood",
+    "plan": "make a run ready, and do not begin it",
+    "send": "words for an agent of a run",
+    "approve": "let an agent do what it asks to do",
+    "deny": "refuse what an agent asks to do",
+    "stop": "ask a run to stop cleanly",
+    "wait": "until a run is no longer at work",
     "ls": "the runs there are, and how each stands",
     "show": "one run: its tasks, sessions, checkpoint, and how it would go on",
     "logs": "a run's events, as they were or as they come (-f)",

@@ -1,0 +1,12 @@
+"""`holdfast deny`: refuse what an agent asks to do."""
+
+from holdfast.app.cli.answering import answered
+
+_EXAMPLES = """\
+  holdfast deny auth-system
+  holdfast deny auth-system --all"""
+
+
+def run(arguments: list[str]) -> int:
+    about = "Refuse what an agent asks to do. The answer is on the disk when this returns."
+    return answered(arguments, "deny", about, _EXAMPLES, allow=False)

@@ -1,0 +1,155 @@
+"""What `run` and `resume` share: move a run, show it, and turn signals and outcomes into what people expect."""
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.live import Style, style_of, watch
+from holdfast.app.cli.screen import paint, plain
+from holdfast.core.permission import Policy
+from holdfast.engine.detaching import start_detached
+from holdfast.engine.service import end_of_log
+from holdfast.engine.sitting import Chooser, Ended, Handle, sit
+from holdfast.leaf.errors import INTERRUPTED, OK, BadInput, DecisionNeeded, HoldfastError, TimedOut
+
+_CODES = {
+    "all_done": OK,
+    "done": OK,
+    "planned": OK,
+    "archived": OK,
+    "interrupted": INTERRUPTED,
+    "stopped": OK,
+    "wall_clock": TimedOut.exit_code,
+    "waiting": DecisionNeeded.exit_code,
+}
+
+
+def add_options(parser: Parser) -> None:
+    parser.add_argument("--agent", metavar="NAME", help="who works: claude, codex, gemini, builtin, playbook:FILE, …")
+    parser.add_argument("--parallel", type=int, metavar="N", help="agents at work at once")
+    parser.add_argument(
+        "--allow", choices=[policy.value for policy in Policy], help="what agents may do without asking you"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="any setting of the config, as caps.iterations=3",
+    )
+    parser.add_argument("--detach", action="store_true", help="work on without this terminal")
+    parser.add_argument("--quiet", action="store_true", help="say only how it ended")
+
+
+def flags_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Settings by their dotted names, as the config has them."""
+    named = {"agent": options.agent, "parallel": options.parallel, "permissions.policy": options.allow}
+    flags: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    for pair in options.set:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise BadInput(f"--set {pair!r} is no KEY=VALUE; `holdfast config` lists the keys")
+        flags[key] = _value(value)
+    return flags
+
+
+def _value(text: str) -> Any:
+    """A number, a truth, a list, or the words themselves."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def move(home: str, run_id: str, choose: Chooser, flags: Mapping[str, Any], options: argparse.Namespace) -> int:
+    if options.detach:
+        pid = asyncio.run(start_detached(home, run_id, *_passed_on(options)))
+        _tell(options, {"run": run_id, "pid": pid}, f"{run_id} is at work (pid {pid}): holdfast attach {run_id}")
+        return OK
+    ended = asyncio.run(_moved(home, run_id, choose, dict(flags), style_of(options)))
+    _tell(options, {"run": run_id, "ended": ended.reason, "detail": ended.detail}, _words(run_id, ended))
+    return code_of(ended.reason)
+
+
+def code_of(reason: str) -> int:
+    """The exit code for how a sitting ended, or a run stands."""
+    return _CODES.get(reason, HoldfastError.exit_code)
+
+
+def _passed_on(options: argparse.Namespace) -> list[str]:
+    said = [part for pair in options.set for part in ("--set", pair)]
+    if options.agent is not None:
+        said += ["--agent", options.agent]
+    if options.parallel is not None:
+        said += ["--parallel", str(options.parallel)]
+    if options.allow is not None:
+        said += ["--allow", options.allow]
+    on_issue = getattr(options, "on_issue", None)
+    return [*said, *(["--on-issue", on_issue] if on_issue is not None else [])]
+
+
+async def _moved(home: str, run_id: str, choose: Chooser, flags: dict[str, Any], style: Style) -> Ended:
+    handle = Handle()
+    sitting = asyncio.ensure_future(sit(home, run_id, choose, handle=handle, flags=flags))
+    _heed_signals(handle, sitting)
+    view = asyncio.ensure_future(watch(home, run_id, style=style, after=await end_of_log(home, run_id)))
+    try:
+        ended = await sitting
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(view), 1)  # it has the end still to show
+        return ended
+    except asyncio.CancelledError:
+        return Ended("interrupted")
+    finally:
+        view.cancel()
+        with suppress(asyncio.CancelledError):
+            await view
+
+
+def _heed_signals(handle: Handle, sitting: "asyncio.Future[Ended]") -> None:
+    """The first asks to stop cleanly, the second stops at once. A terminal that goes does not end the run."""
+    asked = False
+
+    def interrupt() -> None:
+        nonlocal asked
+        if asked:
+            sitting.cancel()
+            return
+        asked = True
+        with suppress(OSError):
+            sys.stderr.write("\nstopping cleanly; again to stop at once\n")
+            sys.stderr.flush()
+        handle.stop("interrupted")
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)
+
+
+def _words(run_id: str, ended: Ended) -> str:
+    detail = f": {plain(ended.detail)}" if ended.detail else ""
+    match ended.reason:
+        case "all_done":
+            return f"{paint('done', 'green')}: holdfast diff {run_id} shows the work, holdfast merge {run_id} takes it"
+        case "interrupted" | "stopped":
+            return f"stopped; nothing is lost: holdfast resume {run_id}"
+        case "waiting":
+            return f"it waits for you: holdfast show {run_id}, then holdfast send {run_id} WORDS"
+        case reason:
+            return f"it ended ({reason}){detail}; its work is kept: holdfast show {run_id}, holdfast resume {run_id}"
+
+
+def _tell(options: argparse.Namespace, data: Mapping[str, Any], words: str) -> None:
+    with suppress(OSError):
+        if options.json:
+            print(json.dumps(data), flush=True)
+        else:
+            sys.stderr.write(f"{words}\n")
+            sys.stderr.flush()

@@ -1,0 +1,47 @@
+"""`holdfast plan`: a run made ready and not begun."""
+
+import asyncio
+import json
+
+from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.moving import flags_of
+from holdfast.core.permission import Policy
+from holdfast.engine.places import default_home
+from holdfast.engine.planning import Wanted, prepare
+from holdfast.leaf.errors import OK
+
+_EXAMPLES = """\
+  holdfast plan --workflow loop tasks/ --seed tests/acceptance
+  holdfast run                                    starts it"""
+
+
+def run(arguments: list[str]) -> int:
+    parser = Parser(
+        "plan",
+        "Make a run ready: its plan is checked, its branch and worktree exist, and nothing has begun. Seed files are\n"
+        "committed to its branch as one commit, for every task to stand on.",
+        _EXAMPLES,
+    )
+    parser.add_argument("goal", metavar="GOAL|PATH", help="what is to be done, or a task list")
+    parser.add_argument("--repo", default=".", metavar="DIR", help="the repository (default: here)")
+    parser.add_argument("--workflow", metavar="NAME", help="solo, loop or waves")
+    parser.add_argument("--name", metavar="SLUG", help="what the run is called")
+    parser.add_argument("--base", metavar="BRANCH", help="where it begins (default: what is checked out)")
+    parser.add_argument(
+        "--seed", action="append", default=[], metavar="PATH", help="files of the repository to begin with"
+    )
+    parser.add_argument("--agent", metavar="NAME", help="who will work")
+    parser.add_argument("--parallel", type=int, metavar="N", help="agents at work at once")
+    parser.add_argument(
+        "--allow", choices=[policy.value for policy in Policy], help="what agents may do without asking"
+    )
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting of the config")
+    options = parser.parse_args(arguments)
+    flags = flags_of(options)
+    if options.workflow is not None:
+        flags["workflow"] = options.workflow
+    home = default_home()
+    wanted = Wanted(options.goal, options.repo, options.name, options.base, flags, tuple(options.seed))
+    run_id = asyncio.run(prepare(home, wanted))
+    print(json.dumps({"run": run_id}) if options.json else run_id)
+    return OK

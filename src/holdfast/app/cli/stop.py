@@ -1,0 +1,39 @@
+"""`holdfast stop`: ask a run to end its sitting, and wait until it has."""
+
+import asyncio
+import json
+
+from holdfast.app.cli.arguments import Parser
+from holdfast.engine.mail import StopRequest, ask_to_stop
+from holdfast.engine.naming import find_run
+from holdfast.engine.places import default_home, is_owned
+from holdfast.engine.waiting import until_free
+from holdfast.leaf.errors import OK, NothingToDo, TimedOut
+
+_EXAMPLES = """\
+  holdfast stop auth-system
+  holdfast stop auth-system --timeout 10"""
+
+
+def run(arguments: list[str]) -> int:
+    parser = Parser("stop", "Ask a run to stop cleanly, and wait until it has. `holdfast resume` goes on.", _EXAMPLES)
+    parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")
+    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="how long to wait (60)")
+    options = parser.parse_args(arguments)
+    home = default_home()
+    run_id = find_run(home, options.run)
+    if not is_owned(home, run_id):
+        raise NothingToDo(f"run {run_id} is not at work")
+    asyncio.run(_stopped(home, run_id, options.timeout))
+    print(
+        json.dumps({"run": run_id, "stopped": True}) if options.json else f"stopped: holdfast resume {run_id} goes on"
+    )
+    return OK
+
+
+async def _stopped(home: str, run_id: str, patience: float) -> None:
+    await ask_to_stop(home, run_id, StopRequest())
+    try:
+        await asyncio.wait_for(until_free(home, run_id), patience)
+    except TimeoutError:
+        raise TimedOut(f"run {run_id} was asked to stop and has not within {patience:g} s; it still will") from None

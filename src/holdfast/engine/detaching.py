@@ -1,0 +1,55 @@
+"""A runner of its own, that no terminal holds: started, and seen to have begun, before this says so."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+from holdfast.core.codec import CODEC, Line, parse
+from holdfast.core.events.session import SessionStart
+from holdfast.engine.service import end_of_log
+from holdfast.leaf.errors import HoldfastError
+from holdfast.store.base import Position
+from holdfast.store.files import FileStore
+from holdfast.store.layout import run_folder
+
+LOG = "runner.log"  # in the run's folder: what a runner without a terminal has to say
+
+
+async def start_detached(home: str, run_id: str, *options: str) -> int:
+    """Returns the pid of a runner whose sitting has begun. Raises when it ends before that, with its own words."""
+    end = await end_of_log(home, run_id)
+    path = os.path.join(run_folder(home, run_id), LOG)
+    with open(path, "ab") as said:
+        begun = said.tell()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast", "resume", run_id, "--quiet", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            cwd="/",
+            start_new_session=True,
+            env={**os.environ, "HOLDFAST_HOME": os.path.abspath(home)},
+        )
+    started = asyncio.ensure_future(_started(FileStore(home), run_id, end, process.pid))
+    gone = asyncio.ensure_future(asyncio.to_thread(process.wait))
+    await asyncio.wait({started, gone}, return_when=asyncio.FIRST_COMPLETED)
+    if started.done():
+        return process.pid
+    started.cancel()
+    with open(path, "rb") as said:
+        said.seek(begun)
+        words = " ".join(said.read().decode(errors="replace").split()).removeprefix("holdfast: ")
+    error = HoldfastError(words or f"the runner ended with code {process.returncode} before it began; see {path}")
+    error.exit_code = process.returncode or HoldfastError.exit_code
+    raise error
+
+
+async def _started(store: FileStore, run_id: str, after: Position, pid: int) -> None:
+    async for batch in store.log(run_id).follow(after):
+        for raw in batch.data.split(b"\n"):
+            line = parse(raw)
+            if isinstance(line, Line) and line.type == SessionStart.type:
+                event = CODEC.event(line)
+                if isinstance(event, SessionStart) and event.pid == pid:
+                    return
