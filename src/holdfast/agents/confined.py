@@ -33,6 +33,12 @@ def read_text(root: str, path: str, line: int | None = None, limit: int | None =
         return "".join(islice(file, first, None if limit is None else first + max(limit, 0)))
 
 
+def read_start(root: str, path: str, most: int) -> tuple[bytes, int]:
+    """The first bytes of a file, and how many it has."""
+    with open(_opened(root, path, os.O_RDONLY), "rb") as file:
+        return file.read(most), os.fstat(file.fileno()).st_size
+
+
 def write_text(root: str, path: str, content: str) -> None:
     os.makedirs(os.path.dirname(inside(root, path)), exist_ok=True)
     with open(_opened(root, path, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8", newline="") as file:

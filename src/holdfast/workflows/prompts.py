@@ -186,8 +186,8 @@ def evaluate(brief: Brief, case: SubmitCase | None, diff: str, diff_cut: str | N
 def evaluate_again() -> str:
     return (
         "Your turn ended without a verdict that could be read. Call `submit_verdict` (MCP server `holdfast`) now: "
-        "`accept` true; or false, with `category`, `concern`, `evidence` and `next_step`. Words in a message alone are not a "
-        "verdict.\n"
+        "`accept` true; or false, with `category`, `concern`, `evidence` and `next_step`. Words in a message "
+        "alone are not a verdict.\n"
     )
 
 

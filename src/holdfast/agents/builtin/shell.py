@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from holdfast.leaf.process import end, marked
+from holdfast.leaf.tail import Tail
 
 SESSION_MARK = "HOLDFAST_BUILTIN_SESSION"
 _CALL_MARK = "HOLDFAST_BUILTIN_CALL"
@@ -28,31 +29,6 @@ class Ran:
     output: str
     code: int | None  # None: the time was up
     cut: int = 0  # bytes left out of the middle
-
-
-class Tail:
-    """The first and the last bytes of a stream, in bounded memory."""
-
-    def __init__(self, cap: int) -> None:
-        self._half = cap // 2
-        self._head = bytearray()
-        self._tail = bytearray()
-        self.dropped = 0
-
-    def add(self, data: bytes) -> None:
-        room = self._half - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
-        self._tail += data
-        excess = len(self._tail) - self._half
-        if excess > 0:
-            del self._tail[:excess]
-            self.dropped += excess
-
-    def text(self) -> str:
-        head, tail = (bytes(part).decode("utf-8", "replace") for part in (self._head, self._tail))
-        return f"{head}\n[… {self.dropped} bytes left out …]\n{tail}" if self.dropped else head + tail
 
 
 @dataclass(frozen=True, slots=True)

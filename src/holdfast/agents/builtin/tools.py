@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.agents.builtin.confinement import Refused, Worktree
-from holdfast.agents.builtin.shell import Shell, Tail
+from holdfast.agents.builtin.shell import Shell
+from holdfast.leaf.tail import Tail
 
 Kind = Literal["read", "edit", "search", "execute", "think", "other"]
 

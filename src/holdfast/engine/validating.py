@@ -1,0 +1,167 @@
+"""Validators at work: real processes in a task's worktree, one after the other, of whom nothing is left.
+
+Each has a time limit, no secrets, and an output of which the beginning and the end are kept. One that fails is run
+once more; should it pass then, it is flaky, which is no failure of the work, and is told.
+"""
+
+import asyncio
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from holdfast.agents.confined import inside, read_start
+from holdfast.agents.tree import Launch, Tree, grown, plain_environment, without_secrets
+from holdfast.leaf.errors import BadInput, Denied
+from holdfast.leaf.process import RUN_MARK
+from holdfast.leaf.tail import Tail
+from holdfast.workflows.validators import READ, Command, Facts, detect, programs_of_interest
+
+OUTPUT = 64 * 1024  # bytes of output that are kept
+_TEXT = 1024 * 1024  # bytes of a file that may speak of a validator
+_NAMES = 10_000
+_OWN_PROGRAMS = (".venv/bin", "venv/bin", "node_modules/.bin")  # of the project, below the worktree
+_PLAIN = {
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+    "PYTHONUNBUFFERED": "1",  # what one that hangs has said is not lost
+    "PYTHONDONTWRITEBYTECODE": "1",  # nor committed, where the project ignores nothing
+}
+_PATIENCE = 5.0  # seconds for the end of an output that nobody of the tree can write to any more
+_NOT_FOUND = 127  # a shell's code for that
+
+
+class Outcome(NamedTuple):
+    """How a validator ended. `problem` is what there is to say of it: why it failed, or that it is flaky."""
+
+    name: str
+    passed: bool
+    exit_code: int | None  # a signal's number, negative; None: it never began, or had to be ended
+    seconds: float
+    output: str = ""
+    problem: str | None = None
+    flaky: bool = False
+
+
+def find_validators(worktree: str) -> tuple[Command, ...]:
+    """Those that the files of a worktree speak of, and whose program is here."""
+    path = _search_path(worktree, os.environ.get("PATH", os.defpath))
+    programs = frozenset(name for name in programs_of_interest() if shutil.which(name, path=path))
+    names = set(_names_in(worktree, ""))
+    for folder in ("tests", "test"):
+        if folder in names:
+            names |= {f"{folder}/{name}" for name in _names_in(worktree, folder)}
+    texts = {name: text for name in READ if name in names and (text := _text(worktree, name)) is not None}
+    return detect(Facts(frozenset(names), texts, programs))
+
+
+async def run_validators(
+    commands: Sequence[Command],
+    cwd: str,
+    environment: Mapping[str, str],
+    on_done: Callable[[Outcome], Awaitable[None]],
+) -> list[Outcome]:
+    """In order, each alone. `environment` holds the run's mark; `on_done` hears of each as soon as it has ended."""
+    if not os.path.isdir(cwd):
+        raise BadInput(f"{cwd} is not there, so nothing can be validated in it; `holdfast doctor` looks what is wrong")
+    outcomes = []
+    for command in commands:
+        outcome = await _run(command, cwd, environment)
+        if not outcome.passed and outcome.exit_code is not None:
+            again = await _run(command, cwd, environment)
+            if again.passed:
+                outcome = _flaky(outcome, again)
+        outcomes.append(outcome)
+        await on_done(outcome)
+    return outcomes
+
+
+def _flaky(first: Outcome, again: Outcome) -> Outcome:
+    """It passes; what it said when it did not is kept."""
+    return first._replace(
+        passed=True,
+        exit_code=again.exit_code,
+        seconds=first.seconds + again.seconds,
+        problem=f"flaky: {first.problem}, and passed when it was run again",
+        flaky=True,
+    )
+
+
+async def _run(command: Command, cwd: str, environment: Mapping[str, str]) -> Outcome:
+    given = _environment(command, cwd, environment)
+    program = shutil.which(command.words[0], path=given["PATH"])
+    if program is None:
+        missing = f"{command.words[0]} is not there; install it, or set PATH so that it is found"
+        return Outcome(command.name, False, None, 0.0, problem=missing)
+    launch = Launch((program, *command.words[1:]), cwd, given, f"{given.get(RUN_MARK, '')}/{secrets.token_hex(6)}")
+    output = Tail(OUTPUT)
+    began = time.monotonic()
+    try:
+        async with grown(launch) as tree:
+            said = await _death(tree, output, command.limit)
+    except BadInput as error:
+        return Outcome(command.name, False, None, 0.0, problem=str(error))
+    code = None if said is None else tree.code
+    passed = code == 0 or code in command.fine
+    return Outcome(command.name, passed, code, time.monotonic() - began, output.text(), _problem(command, code, said))
+
+
+def _problem(command: Command, code: int | None, said: str | None) -> str | None:
+    if said is None:
+        return f"it took longer than {command.limit:g} s and was ended"
+    if code == _NOT_FOUND:
+        return "it exited with code 127: a command in it was not found"
+    return None if code == 0 else command.fine.get(code or 0, said)
+
+
+async def _death(tree: Tree, output: Tail, limit: float) -> str | None:
+    """How its root ended; None when we had to end it. What it left running is dead before its output is taken."""
+    with suppress(OSError):
+        tree.stdin.close()
+    reading = asyncio.ensure_future(_read(tree.stdout, output))
+    try:
+        try:
+            async with asyncio.timeout(limit):
+                said: str | None = await tree.death()
+        except TimeoutError:
+            said = None
+        await tree.kill()
+        await asyncio.wait({reading}, timeout=_PATIENCE)
+        return said
+    finally:
+        reading.cancel()
+
+
+async def _read(stream: asyncio.StreamReader, output: Tail) -> None:
+    while piece := await stream.read(64 * 1024):
+        output.add(piece)
+
+
+def _environment(command: Command, cwd: str, environment: Mapping[str, str]) -> dict[str, str]:
+    plain = plain_environment()
+    given = {**plain, **_PLAIN, **without_secrets(environment), **command.environment}
+    given["PATH"] = _search_path(cwd, given.get("PATH", os.defpath))
+    if command.imports:
+        folders = [os.path.normpath(os.path.join(cwd, folder)) for folder in command.imports]
+        given["PYTHONPATH"] = os.pathsep.join(filter(None, [*folders, given.get("PYTHONPATH")]))
+    return given
+
+
+def _search_path(worktree: str, path: str) -> str:
+    own = (os.path.join(worktree, folder) for folder in _OWN_PROGRAMS)
+    return os.pathsep.join([*(folder for folder in own if os.path.isdir(folder)), path])
+
+
+def _names_in(worktree: str, folder: str) -> list[str]:
+    with suppress(OSError, Denied):
+        return sorted(os.listdir(inside(worktree, folder)))[:_NAMES]
+    return []
+
+
+def _text(worktree: str, name: str) -> str | None:
+    with suppress(OSError, Denied):
+        return read_start(worktree, name, _TEXT)[0].decode("utf-8", "replace")
+    return None
