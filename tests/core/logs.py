@@ -1,6 +1,6 @@
 """Logs made by hand: a short word for a line, and the folds that a store makes of many."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,6 +26,20 @@ def foreign(kind: str, seq: int = 0, sid: str = "s1", **rest: Any) -> bytes:
 def sitting(*events: Event, sid: str = "s1", first: int = 0, **head: Any) -> bytes:
     """Events of one session, numbered without a gap."""
     return b"".join(entry(event, seq, sid, **head) for seq, event in enumerate(events, start=first))
+
+
+class Row(NamedTuple):
+    """A line of a table: what some events make of one field of the state."""
+
+    fact: str
+    events: tuple[Event, ...]
+    field: str
+    expected: Any
+
+
+def row(fact: str, *events: Event, **expected: Any) -> Row:
+    ((field, value),) = expected.items()
+    return Row(fact, events, field, value)
 
 
 def fold_once(data: bytes, state: RunState | None = None, **how: Any) -> Fold:

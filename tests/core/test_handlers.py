@@ -1,11 +1,9 @@
 """What each event does to the state: one table, a row or more for every handler."""
 
-from typing import Any, NamedTuple
-
 import pytest
 from msgspec import Raw
 
-from holdfast.core.events import TYPES, Event
+from holdfast.core.events import TYPES
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
 from holdfast.core.events.budget import BudgetSet, UsageRecorded
@@ -35,7 +33,15 @@ from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejecte
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
-from holdfast.core.events.session import RunArchived, RunCreated, RunMoved, SessionEnd, SessionStart
+from holdfast.core.events.session import (
+    RunArchived,
+    RunCreated,
+    RunMoved,
+    RunResumed,
+    SessionEnd,
+    SessionStart,
+    SettingsChosen,
+)
 from holdfast.core.events.task import (
     TaskCompleted,
     TaskFailed,
@@ -44,6 +50,7 @@ from holdfast.core.events.task import (
     WaveCompleted,
     WaveStarted,
 )
+from holdfast.core.events.work import HookRan, LearningsProposed, MemoryLoaded, ProgressReported
 from holdfast.core.handlers import HANDLERS
 from holdfast.core.state import (
     Agent,
@@ -65,20 +72,8 @@ from holdfast.core.state import (
     Turn,
     Wave,
 )
-from tests.core.logs import TS, fold_once, sitting
-
-
-class Row(NamedTuple):
-    fact: str
-    events: tuple[Event, ...]
-    field: str
-    expected: Any
-
-
-def row(fact: str, *events: Event, **expected: Any) -> Row:
-    ((field, value),) = expected.items()
-    return Row(fact, events, field, value)
-
+from tests.core.logs import TS, Row, fold_once, row, sitting
+from tests.core.test_task_events import TABLE as STEPS
 
 PLAN = PlanCreated(
     tasks=[PlannedTask(id="1", summary="Design", agent="designer"), PlannedTask(id=2)],
@@ -145,7 +140,7 @@ TABLE = (
     row(
         "a task started",
         TaskStarted(task_id=2, summary="Build", agent="eng", files=["a.py"]),
-        tasks={"2": Task(TaskStatus.IN_PROGRESS, summary="Build", agent="eng", files=["a.py"])},
+        tasks={"2": Task(TaskStatus.IN_PROGRESS, summary="Build", agent="eng", files=["a.py"], iteration=1)},
     ),
     row(
         "a task completed",
@@ -170,7 +165,7 @@ TABLE = (
         "a task that is tried again has no error",
         TaskFailed(task_id="2", error="QA", attempts=3),
         TaskStarted(task_id="2"),
-        tasks={"2": Task(TaskStatus.IN_PROGRESS)},
+        tasks={"2": Task(TaskStatus.IN_PROGRESS, iteration=1)},
     ),
     row("a failure that was tried again is no issue", TaskFailed(task_id=2), TaskStarted(task_id="2"), issues=[]),
     row("a failure that was skipped is no issue", TaskFailed(task_id=2), TaskSkipped(task_id="2"), issues=[]),
@@ -245,7 +240,36 @@ TABLE = (
         TURN,
         CALL,
         TurnInterrupted(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=1, interrupted_turns=1)},
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
+    ),
+    row(
+        "a turn that was cancelled did not come to its end either",
+        TURN,
+        TurnEnded(conversation="c", turn="t1", stop_reason="cancelled"),
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="cancelled", cuts=1)},
+    ),
+    row(
+        "a turn that came to its end is the end of a row of those that did not",
+        TURN,
+        TurnInterrupted(conversation="c", turn="t1"),
+        TURN,
+        TurnEnded(conversation="c", turn="t1", stop_reason="end_turn"),
+        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="end_turn")},
+    ),
+    row(
+        "a run that is resumed begins to count anew",
+        TURN,
+        TurnInterrupted(conversation="c", turn="t1"),
+        RunResumed(summary="on"),
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted")},
+    ),
+    row("what a resume was told", RunResumed(summary="on", instructions="use SQLite"), instructions=["use SQLite"]),
+    row("a decision leaves what stood in the way behind", ERROR, RunResumed(summary="on", decision="fix"), issues=[]),
+    row(
+        "settings replace settings",
+        SettingsChosen(settings={"a": 1}),
+        SettingsChosen(settings={"b": 2}),
+        settings={"b": 2},
     ),
     row(
         "an agent that is there",
@@ -431,13 +455,15 @@ def test_fact(case: Row) -> None:
 
 
 def test_the_table_has_a_row_for_every_event_type_that_is_handled() -> None:
-    shown = {event.type for case in TABLE for event in case.events} | {SessionStart.type, SessionEnd.type}
+    rows = (event for case in (*TABLE, *STEPS) for event in case.events)
+    shown = {event.type for event in rows} | {SessionStart.type, SessionEnd.type}
     assert shown >= HANDLERS.keys()
 
 
-def test_only_talk_has_no_handler() -> None:
-    talk = {kind.type for kind in (MessageRecorded, AgentPlanned, AgentMisbehaved, RungFailed, ToolBlocked)}
-    assert TYPES.keys() - HANDLERS.keys() == talk
+def test_only_talk_and_remarks_have_no_handler() -> None:
+    talk = (MessageRecorded, AgentPlanned, AgentMisbehaved, RungFailed, ToolBlocked)
+    remarks = (MemoryLoaded, ProgressReported, LearningsProposed, HookRan)
+    assert TYPES.keys() - HANDLERS.keys() == {kind.type for kind in (*talk, *remarks)}
 
 
 def test_a_session_has_its_command_its_times_and_its_end() -> None:

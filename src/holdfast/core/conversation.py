@@ -22,6 +22,9 @@ class Phase(StrEnum):
 ACTIVE = frozenset({Phase.STARTING, Phase.RUNNING, Phase.WAITING})
 OVER = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED})
 
+INTERRUPTED, CANCELLED = "interrupted", "cancelled"
+CUT_OFF = frozenset({INTERRUPTED, CANCELLED})  # how a turn went that did not come to its end
+
 _NEXT: dict[Phase, frozenset[Phase]] = {
     Phase.CREATED: frozenset({Phase.STARTING, Phase.FAILED, Phase.CANCELLED}),
     Phase.STARTING: frozenset({Phase.STARTING, Phase.RUNNING, Phase.WAITING, Phase.FAILED, Phase.CANCELLED}),

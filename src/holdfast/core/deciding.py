@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from holdfast.core.conversation import CUT_OFF, OVER
 from holdfast.core.events.issue import BlockerReported
 from holdfast.core.state import Conversation, OpenMessage, RunState, Stage, Task, TaskStatus
 from holdfast.core.workflow import Bounds, Workflow
@@ -17,7 +18,6 @@ USER_MESSAGE = "user"  # the kind of a message that is words for an agent
 ASKED_FOR_VERDICT = 3  # times, before it is made up
 
 _SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
-_CUT_OFF = ("interrupted", "cancelled")
 _CAPS = ("iter_cap", "evaluator_cap", "no_case")
 _SPOKE = ("end_turn", "max_tokens", "max_turn_requests")
 
@@ -57,9 +57,14 @@ class Action(NamedTuple):
     reason: str | None = None
     wave: int | None = None
 
+    @property
+    def key(self) -> str:
+        """What is acted on: at most one action at a time is under way for it."""
+        return self.task if self.task is not None else f"wave {self.wave}"
+
 
 class Facts(NamedTuple):
-    """What the log does not tell: the tasks that are being acted on, those that cannot be, the sitting's seconds."""
+    """What the log does not tell: the keys of what is being acted on and of what cannot be, the sitting's seconds."""
 
     busy: frozenset[str] = frozenset()
     stuck: frozenset[str] = frozenset()
@@ -69,23 +74,33 @@ class Facts(NamedTuple):
 AT_REST = Facts()
 
 
+class _View(NamedTuple):
+    """All that a decision is made from."""
+
+    state: RunState
+    workflow: Workflow
+    bounds: Bounds
+    facts: Facts
+
+
 def decide(state: RunState, workflow: Workflow, bounds: Bounds, facts: Facts = AT_REST) -> list[Action]:
     """Everything that can be done now. Nothing, while all there is to do is under way."""
-    spent = _spent(state, bounds, facts)
-    if spent is not None:
+    view = _View(state, workflow, bounds, facts)
+    spent = _spent(view)
+    if spent is not None and not _is_done(state):
         return [Action(Do.STOP, reason=spent)]
-    actions = list(_moves(state, workflow, bounds, facts))
+    actions = list(_moves(view))
     if actions or facts.busy:
         return actions
-    wanting = _asked_for_more(state)
+    wanting = _asked_for_more(view)
     if wanting is not None:
         return [Action(Do.REOPEN, wanting, reason="there is a message for it")]
-    return [Action(Do.STOP, reason=_outcome(state))]
+    return [Action(Do.STOP, reason=_outcome(view))]
 
 
-def _spent(state: RunState, bounds: Bounds, facts: Facts) -> str | None:
-    budget = state.budget
-    if bounds.wall_clock is not None and facts.elapsed >= bounds.wall_clock:
+def _spent(view: _View) -> str | None:
+    bounds, budget = view.bounds, view.state.budget
+    if bounds.wall_clock is not None and view.facts.elapsed >= bounds.wall_clock:
         return "wall_clock"
     if bounds.tokens is not None and budget.input_tokens + budget.output_tokens >= bounds.tokens:
         return "token_cap"
@@ -94,21 +109,33 @@ def _spent(state: RunState, bounds: Bounds, facts: Facts) -> str | None:
     return None
 
 
-def _moves(state: RunState, workflow: Workflow, bounds: Bounds, facts: Facts) -> Iterator[Action]:
-    """The moves of the first wave in which there are any. One that is stuck does not hold up those after it."""
-    plan = state.plan
-    if plan is None:
-        return
-    for number, wave in sorted(plan.waves.items()):
-        if wave.completed and all(_status(state, name) in _SETTLED for name in wave.task_ids):
-            continue
+def _moves(view: _View) -> Iterator[Action]:
+    """The moves of the first wave in which there are any, and of what was begun in those after it.
+
+    One that is stuck does not hold up those after it. Merges come one at a time, and take nobody's place.
+    """
+    state, facts = view.state, view.facts
+    at_work = [task.stage for name in facts.busy if (task := state.tasks.get(name)) is not None]
+    merging = Stage.MERGE in at_work
+    places = view.bounds.parallel - len(at_work) + at_work.count(Stage.MERGE)
+    moving = False
+    for number, wave in sorted(state.plan.waves.items() if state.plan is not None else ()):
         if all(_status(state, name) in _SETTLED for name in wave.task_ids):
-            yield Action(Do.CLOSE_WAVE, wave=number)
+            closing = Action(Do.CLOSE_WAVE, wave=number)
+            if wave.completed or moving or closing.key in facts.stuck:
+                continue
+            if closing.key not in facts.busy:
+                yield closing
             return
-        moves = list(_wave(state, wave.task_ids, workflow, bounds, facts))
-        yield from moves if wave.started else _first_of_wave(moves, number)
-        if moves or facts.busy.intersection(wave.task_ids):
-            return
+        moves = [move for move in _wave(view, wave.task_ids) if not (moving and move.do is Do.START)]
+        for move in moves if wave.started else _first_of_wave(moves, number):
+            if move.do is Do.MERGE and not merging:
+                merging = True
+                yield move
+            elif move.do is not Do.MERGE and places > 0:
+                places -= 1
+                yield move
+        moving = moving or bool(moves) or not facts.busy.isdisjoint(wave.task_ids)
 
 
 def _first_of_wave(moves: list[Action], number: int) -> Iterator[Action]:
@@ -118,23 +145,28 @@ def _first_of_wave(moves: list[Action], number: int) -> Iterator[Action]:
         number = 0 if move.do is Do.START else number
 
 
-def _wave(state: RunState, names: list[str], workflow: Workflow, bounds: Bounds, facts: Facts) -> Iterator[Action]:
-    open_slots = bounds.parallel - sum(_takes_a_slot(state.tasks.get(name)) for name in names)
-    in_order = True  # every task before this one has merged, or never will
-    for name in names:
-        task = state.tasks.get(name) or Task()
-        if task.status is TaskStatus.IN_PROGRESS and name not in facts.busy | facts.stuck:
-            move = _next(state, name, task, workflow, bounds)
-            if move is not None and (move.do is not Do.MERGE or in_order):
-                yield move
-        elif task.status is TaskStatus.PENDING and open_slots > 0 and _can_start(state, name):
-            open_slots -= 1
-            yield Action(Do.START, name)
-        in_order = in_order and not _may_still_merge(state, name, task)
+def _wave(view: _View, names: list[str]) -> Iterator[Action]:
+    """What each task of a wave would do next, those that have begun first. The first that may merge is the one to."""
+    state = view.state
+    moves = {name: _move(view, name) for name in names}
+    moving = [name for name in names if moves[name] is not None or name in view.facts.busy]
+    first = next((name for name in moving if _is_unmerged(state.tasks.get(name))), None)
+    for name in sorted(names, key=lambda name: _status(state, name) is TaskStatus.PENDING):
+        move = moves[name]
+        if move is not None and (move.do is not Do.MERGE or name == first):
+            yield move
 
 
-def _takes_a_slot(task: Task | None) -> bool:
-    return task is not None and task.status is TaskStatus.IN_PROGRESS and task.stage is not Stage.MERGE
+def _move(view: _View, name: str) -> Action | None:
+    """What would be done for a task, if there were a place for it; None when that is nothing, or not for us to say."""
+    task = view.state.tasks.get(name) or Task()
+    if name in view.facts.busy or name in view.facts.stuck:
+        return None
+    if task.status is TaskStatus.IN_PROGRESS:
+        return _next(view, name, task)
+    if task.status is TaskStatus.PENDING and _can_start(view.state, name):
+        return Action(Do.START, name)
+    return None
 
 
 def _can_start(state: RunState, name: str) -> bool:
@@ -142,21 +174,21 @@ def _can_start(state: RunState, name: str) -> bool:
     return all(_status(state, other) in _SETTLED for other in needed)
 
 
-def _may_still_merge(state: RunState, name: str, task: Task) -> bool:
-    if task.status is TaskStatus.PENDING:
-        return _can_start(state, name)
+def _is_unmerged(task: Task | None) -> bool:
+    if task is None or task.status is TaskStatus.PENDING:
+        return True
     return task.status is TaskStatus.IN_PROGRESS and task.stage is not Stage.COMPLETE
 
 
-def _next(state: RunState, name: str, task: Task, workflow: Workflow, bounds: Bounds) -> Action | None:
+def _next(view: _View, name: str, task: Task) -> Action | None:
     """The next step of a task that nobody is at."""
     match task.stage:
         case Stage.WORK:
-            return _work(state, name, task, workflow, bounds)
+            return _work(view, name, task)
         case Stage.VALIDATE:
             return Action(Do.VALIDATE, name)
-        case Stage.EVALUATE if workflow.evaluate and not task.conflicts:
-            return _evaluate(state, name, task, bounds)
+        case Stage.EVALUATE if view.workflow.evaluate and not task.conflicts:
+            return _evaluate(view, name, task)
         case Stage.EVALUATE | Stage.COMMIT:
             return Action(Do.COMMIT, name)
         case Stage.MERGE:
@@ -165,20 +197,27 @@ def _next(state: RunState, name: str, task: Task, workflow: Workflow, bounds: Bo
             return Action(Do.COMPLETE, name)
 
 
-def _work(state: RunState, name: str, task: Task, workflow: Workflow, bounds: Bounds) -> Action | None:
-    hopeless = _hopeless(state, name, task, bounds)
+def _work(view: _View, name: str, task: Task) -> Action | None:
+    hopeless = _hopeless(view.state, name, task, view.bounds)
     if hopeless is not None:
         return Action(Do.FAIL, name, reason=hopeless)
-    worker = state.conversations.get(task.worker or "")
+    worker = view.state.conversations.get(task.worker or "")
     if worker is None or worker.turns == 0:
-        return Action(Do.WORK, name, How.BEGIN)
+        return Action(Do.WORK, name, How.RESOLVE if task.conflicts else How.BEGIN)
     if worker.turns <= task.since:
         return Action(Do.WORK, name, _next_words(task))
-    if worker.last in _CUT_OFF and not bounds.ask_when_cut_off:
-        return Action(Do.WORK, name, How.GO_ON) if worker.cuts < bounds.agent_deaths else None
-    if messages_for(state.messages, name):
+    if _was_cut_off(worker) and not view.bounds.ask_when_cut_off:
+        return Action(Do.WORK, name, How.GO_ON) if worker.cuts < view.bounds.agent_deaths else None
+    if _is_to_be_told(view, name):
         return Action(Do.WORK, name, How.MESSAGE)
-    return _after_turn(name, task, worker, workflow)
+    if _was_cut_off(worker):
+        return None  # a person is to say how to go on
+    return _after_turn(name, task, worker, view.workflow)
+
+
+def _was_cut_off(conversation: Conversation) -> bool:
+    """Its last turn was; so is one that never ended, when nobody is at it any more."""
+    return conversation.turn is not None or conversation.last in CUT_OFF
 
 
 def _hopeless(state: RunState, name: str, task: Task, bounds: Bounds) -> str | None:
@@ -187,15 +226,13 @@ def _hopeless(state: RunState, name: str, task: Task, bounds: Bounds) -> str | N
         return "blocked"
     if task.conflicted > bounds.conflict_attempts:
         return "conflicts"
-    if task.iteration > bounds.iterations:
+    if task.iteration - task.conflicted > bounds.iterations:
         return "no_case" if task.reason == "no_case" else "iter_cap"
     return None
 
 
-def _after_turn(name: str, task: Task, worker: Conversation, workflow: Workflow) -> Action | None:
+def _after_turn(name: str, task: Task, worker: Conversation, workflow: Workflow) -> Action:
     """The worker has said what it had to say."""
-    if worker.last in _CUT_OFF:
-        return None  # a person is to say how to go on
     if worker.last not in _SPOKE:
         return Action(Do.END_ITERATION, name, reason=worker.last or "unknown")
     if workflow.case and not task.conflicts:
@@ -209,14 +246,14 @@ def _next_words(task: Task) -> How:
     return How.NUDGE if task.reason == "no_case" else How.AGAIN
 
 
-def _evaluate(state: RunState, name: str, task: Task, bounds: Bounds) -> Action | None:
-    if task.evaluations >= bounds.evaluator_calls:
+def _evaluate(view: _View, name: str, task: Task) -> Action | None:
+    if task.evaluations >= view.bounds.evaluator_calls:
         return Action(Do.FAIL, name, reason="evaluator_cap")
-    evaluator = state.conversations.get(task.evaluator or "")
-    if evaluator is None or evaluator.state == "completed" or evaluator.turns == 0:
+    evaluator = view.state.conversations.get(task.evaluator or "")
+    if evaluator is None or evaluator.state in OVER or evaluator.turns == 0:
         return Action(Do.EVALUATE, name, How.BEGIN)
-    if evaluator.last in _CUT_OFF:
-        return Action(Do.EVALUATE, name, How.GO_ON) if evaluator.cuts < bounds.agent_deaths else None
+    if _was_cut_off(evaluator):
+        return Action(Do.EVALUATE, name, How.GO_ON) if evaluator.cuts < view.bounds.agent_deaths else None
     if _heard_out(evaluator) >= ASKED_FOR_VERDICT:
         return Action(Do.JUDGE, name)
     return Action(Do.EVALUATE, name, How.NUDGE)
@@ -227,10 +264,11 @@ def _heard_out(conversation: Conversation) -> int:
     return conversation.turns - conversation.interrupted_turns
 
 
-def _asked_for_more(state: RunState) -> str | None:
+def _asked_for_more(view: _View) -> str | None:
     """A task that was finished, and that a person now has more to say to."""
-    names = state.plan.order if state.plan is not None else []
-    done = [name for name in names if _status(state, name) is TaskStatus.COMPLETE]
+    state = view.state
+    names = _planned(state)
+    done = [n for n in names if _status(state, n) is TaskStatus.COMPLETE and n not in view.facts.stuck]
     named = {message.task for message in state.messages.values() if message.kind == USER_MESSAGE}
     wanted = [name for name in done if name in named]
     if wanted or None not in named:
@@ -243,22 +281,54 @@ def messages_for(messages: Mapping[str, OpenMessage], task: str) -> list[str]:
     return [key for key, message in messages.items() if message.kind == USER_MESSAGE and message.task in (None, task)]
 
 
+def _is_to_be_told(view: _View, name: str) -> bool:
+    """There are words for its worker. Those for anyone are for the first at work, so that they are said once."""
+    messages = view.state.messages
+    words = {messages[key].task for key in messages_for(messages, name)}
+    return name in words or (None in words and _listener(view) == name)
+
+
+def _listener(view: _View) -> str | None:
+    tasks = view.state.tasks
+    return next((name for name in _planned(view.state) if name in tasks and _hears(view, name, tasks[name])), None)
+
+
+def _hears(view: _View, name: str, task: Task) -> bool:
+    if task.status is not TaskStatus.IN_PROGRESS or task.stage is not Stage.WORK or name in view.facts.stuck:
+        return False
+    worker = view.state.conversations.get(task.worker or "")
+    return worker is None or view.bounds.ask_when_cut_off or worker.cuts < view.bounds.agent_deaths
+
+
+def _planned(state: RunState) -> list[str]:
+    return state.plan.order if state.plan is not None else []
+
+
 def _status(state: RunState, name: str) -> TaskStatus:
     task = state.tasks.get(name)
     return task.status if task is not None else TaskStatus.PENDING
 
 
-def _outcome(state: RunState) -> str:
+def _is_done(state: RunState) -> bool:
+    return state.plan is not None and all(_status(state, name) in _SETTLED for name in state.plan.order)
+
+
+def _outcome(view: _View) -> str:
     """How a sitting ends in which nothing more can be done."""
-    tasks = [state.tasks.get(name) or Task() for name in (state.plan.order if state.plan is not None else [])]
-    if all(task.status in _SETTLED for task in tasks):
+    state = view.state
+    if state.plan is None:
+        return "no_plan"
+    if _is_done(state) and not view.facts.stuck:
         return "all_done"
-    if any(task.status is TaskStatus.IN_PROGRESS for task in tasks):
-        return "waiting" if _waits_for_a_person(state, tasks) else "parked"
-    failed = [task.error for task in tasks if task.status is TaskStatus.FAILED]
+    begun = [state.tasks[name] for name in _planned(state) if _status(state, name) is TaskStatus.IN_PROGRESS]
+    if begun or view.facts.stuck:
+        return "waiting" if any(_waits_for_a_person(view, task) for task in begun) else "parked"
+    failed = [task.error for name in _planned(state) if (task := state.tasks.get(name)) is not None]
     return next((error for error in failed if error in _CAPS), "failed")
 
 
-def _waits_for_a_person(state: RunState, tasks: list[Task]) -> bool:
-    workers = [state.conversations.get(task.worker or "") for task in tasks if task.status is TaskStatus.IN_PROGRESS]
-    return any(worker is not None and worker.last in _CUT_OFF and not worker.cuts for worker in workers)
+def _waits_for_a_person(view: _View, task: Task) -> bool:
+    worker = view.state.conversations.get(task.worker or "")
+    if worker is None or task.stage is not Stage.WORK:
+        return False
+    return view.bounds.ask_when_cut_off and _was_cut_off(worker)

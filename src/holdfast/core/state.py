@@ -158,7 +158,7 @@ class Conversation(msgspec.Struct):
     state: str = "created"
     token: str | None = None
     turns: int = 0
-    interrupted_turns: int = 0
+    interrupted_turns: int = 0  # and cancelled ones: those that did not come to their end
     turn: Turn | None = None
     started: bool = False  # an agent was there for it
     pid: int | None = None
@@ -166,7 +166,7 @@ class Conversation(msgspec.Struct):
     boot_id: str | None = None
     mode: str | None = None
     last: str | None = None  # how its last turn went: the agent's reason to stop, or `interrupted`
-    cuts: int = 0  # turns interrupted in a row, since the run was resumed
+    cuts: int = 0  # such turns in a row, since the run was resumed
     blank: bool = False  # its token is of a session that was told the history, and has not ended a turn since
 
 

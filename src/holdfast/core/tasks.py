@@ -31,14 +31,14 @@ class TaskList(msgspec.Struct, frozen=True, kw_only=True):
 def input_keys(tasks: Iterable[TaskSpec]) -> dict[str, str]:
     """A hash of what each task is made from: its own words, and the keys of what it builds on.
 
-    Where it stands in the list does not matter: unchanged work keeps its key, whatever was put before it.
+    Neither its name nor where it stands in the list matters: unchanged work keeps its key, whatever is put before it.
     """
     specs = {task.id: task for task in tasks}
     checked = graph(list(specs), {name: task.depends_on for name, task in specs.items()})
     keys: dict[str, str] = {}
     for wave in checked.waves:
         for name in wave:
-            words = msgspec.structs.replace(specs[name], depends_on=(), agent=None)
+            words = msgspec.structs.replace(specs[name], id="", depends_on=(), agent=None)
             inputs = [msgspec.to_builtins(words), sorted(keys[needed] for needed in specs[name].depends_on)]
             keys[name] = hashlib.sha256(msgspec.json.encode(inputs, order="deterministic")).hexdigest()[:16]
     return keys

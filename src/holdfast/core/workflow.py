@@ -43,10 +43,13 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lay_out(tasks: TaskList, shape: Shape, source: str | None = None) -> PlanCreated:
-    """The plan of a task list; raises `PlanRejected` when its dependencies make no order."""
+    """The plan of a task list; raises `PlanRejected` when its dependencies make no order.
+
+    In a sequence each task waits for the one before it, but what it builds on is only what it names itself.
+    """
+    keys = input_keys(tasks.tasks)
     specs = _in_sequence(tasks.tasks) if shape is Shape.SEQUENCE else tasks.tasks
     checked = graph([task.id for task in specs], {task.id: task.depends_on for task in specs})
-    keys = input_keys(specs)
     return PlanCreated(
         tasks=[
             PlannedTask(
@@ -72,7 +75,8 @@ def _in_sequence(tasks: Sequence[TaskSpec]) -> list[TaskSpec]:
     checked = graph([task.id for task in tasks], {task.id: task.depends_on for task in tasks})
     specs = {task.id: task for task in tasks}
     order = [name for wave in checked.waves for name in wave]
-    if all(checked.tasks.index(needed) < index for index, task in enumerate(tasks) for needed in task.depends_on):
+    place = {task.id: index for index, task in enumerate(tasks)}
+    if all(place[needed] < place[task.id] for task in tasks for needed in task.depends_on):
         order = list(checked.tasks)  # the list's own order serves
     before = [None, *order]
     return [

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from holdfast.agents.confined import inside, read_start
 from holdfast.agents.tree import Launch, Tree, grown, plain_environment, without_secrets
+from holdfast.core.settings import Validators
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process import RUN_MARK
 from holdfast.leaf.tail import Tail
@@ -56,6 +57,16 @@ def find_validators(worktree: str) -> tuple[Command, ...]:
             names |= {f"{folder}/{name}" for name in _names_in(worktree, folder)}
     texts = {name: text for name in READ if name in names and (text := _text(worktree, name)) is not None}
     return detect(Facts(frozenset(names), texts, programs))
+
+
+def validators_of(worktree: str, wanted: Validators) -> list[Command]:
+    """The user's own, and those that are found; one of the user's takes the place of a found one by its name."""
+    found = {command.name: command._replace(limit=wanted.timeout) for command in find_validators(worktree)}
+    own = {
+        name: Command(name, validator.command, limit=validator.timeout or wanted.timeout)
+        for name, validator in wanted.commands.items()
+    }
+    return list(({**found, **own} if wanted.detect else own).values())
 
 
 async def run_validators(

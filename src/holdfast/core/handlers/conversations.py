@@ -1,7 +1,7 @@
 """Dialogues with agents: where each stands, and what it waits for."""
 
 from holdfast.core.codec import Line
-from holdfast.core.conversation import Rung
+from holdfast.core.conversation import CUT_OFF, INTERRUPTED, Rung
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationDetached,
@@ -99,16 +99,22 @@ def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
 @on(TurnEnded)
 def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
     conversation = _conversation(state, event.conversation)
-    conversation.turn, conversation.blank = None, False
-    conversation.last, conversation.cuts = event.stop_reason, 0
+    conversation.blank = False
+    _turn_is_over(conversation, event.stop_reason)
 
 
 @on(TurnInterrupted)
 def _turn_interrupted(state: RunState, _: Line, event: TurnInterrupted) -> None:
-    conversation = _conversation(state, event.conversation)
-    conversation.interrupted_turns += 1
-    conversation.cuts += 1
-    conversation.turn, conversation.last = None, "interrupted"
+    _turn_is_over(_conversation(state, event.conversation), INTERRUPTED)
+
+
+def _turn_is_over(conversation: Conversation, last: str | None) -> None:
+    conversation.turn, conversation.last = None, last
+    if last in CUT_OFF:
+        conversation.interrupted_turns += 1
+        conversation.cuts += 1
+    else:
+        conversation.cuts = 0
 
 
 @on(ToolCalled)

@@ -1,7 +1,10 @@
 """The plan, and each task on its way through its stages."""
 
+import msgspec
+
 from holdfast.core.codec import Line
-from holdfast.core.events.plan import PlanCreated
+from holdfast.core.events.issue import BlockerReported
+from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted, WaveCompleted, WaveStarted
 from holdfast.core.events.work import (
     CaseSubmitted,
@@ -22,6 +25,7 @@ _VERDICTS = 50  # the newest of a task
 
 @on(PlanCreated)
 def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
+    closed = _closed(state.plan)
     blocked_by: dict[str, list[str]] = {}
     for dependency in event.dependencies:
         blocked_by.setdefault(str(dependency.task_id), []).append(str(dependency.blocked_by))
@@ -33,14 +37,48 @@ def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
         source=event.source,
     )
     known = set(state.plan.order)
+    state.tasks = _under_new_names(state.tasks, event.tasks)
     state.tasks = {n: t for n, t in state.tasks.items() if n in known or t.status is not TaskStatus.PENDING}
     for planned in event.tasks:
         task = state.tasks.setdefault(str(planned.id), Task())
+        made_from = task.done_key or task.key
         task.summary, task.agent = planned.summary or task.summary, planned.agent or task.agent
         task.description, task.acceptance_criteria = planned.description, planned.acceptance_criteria
         task.files, task.key = planned.files or task.files, planned.key
-        if task.status is TaskStatus.COMPLETE and task.done_key != task.key:
+        if None in (made_from, task.key):
+            continue  # nobody can tell whether it changed
+        if task.status in (TaskStatus.COMPLETE, TaskStatus.IN_PROGRESS) and made_from != task.key:
             _begun_anew(task)
+        elif task.status is TaskStatus.PENDING and task.done_key == task.key:
+            task.status = TaskStatus.COMPLETE  # it was changed, and changed back before anybody began
+    for wave in state.plan.waves.values():
+        still = (name in closed and state.tasks[name].status is not TaskStatus.PENDING for name in wave.task_ids)
+        wave.started = wave.completed = bool(wave.task_ids) and all(still)
+
+
+def _closed(plan: Plan | None) -> set[str]:
+    """The tasks of waves that were closed."""
+    waves = plan.waves.values() if plan is not None else ()
+    return {name for wave in waves if wave.completed for name in wave.task_ids}
+
+
+def _under_new_names(tasks: dict[str, Task], planned: list[PlannedTask]) -> dict[str, Task]:
+    """Finished work is known by its key: it goes to whichever name the plan has for it now."""
+    keys = {str(task.id): task.key for task in planned}
+    spare: dict[str | None, list[str]] = {}
+    for name, task in tasks.items():
+        if task.done_key is not None and task.done_key != keys.get(name):
+            spare.setdefault(task.done_key, []).append(name)
+    lacking = [name for name, key in keys.items() if name not in tasks or tasks[name].done_key != key]
+    renamed = {name: spare[keys[name]].pop(0) for name in lacking if spare.get(keys[name])}
+    gone = {*renamed, *renamed.values()}
+    kept = {name: task for name, task in tasks.items() if name not in gone}
+    return kept | {new: _without_talk(tasks[old]) for new, old in renamed.items()}
+
+
+def _without_talk(task: Task) -> Task:
+    """Its agents know it by its old name: whoever is to do more for it begins afresh."""
+    return msgspec.structs.replace(task, worker=None, evaluator=None)
 
 
 @on(TaskStarted)
@@ -48,6 +86,7 @@ def _task_started(state: RunState, _: Line, event: TaskStarted) -> None:
     task = _moved(state, event.task_id, TaskStatus.IN_PROGRESS)
     task.summary = event.summary or task.summary
     task.agent, task.files = event.agent or task.agent, event.files or task.files
+    task.done_key = None
     _next_iteration(state, task)
 
 
@@ -55,7 +94,7 @@ def _task_started(state: RunState, _: Line, event: TaskStarted) -> None:
 def _task_completed(state: RunState, _: Line, event: TaskCompleted) -> None:
     task = _moved(state, event.task_id, TaskStatus.COMPLETE)
     task.summary = event.summary or task.summary
-    task.files_changed, task.done_key = event.files_changed, event.key
+    task.files_changed, task.done_key = event.files_changed, event.key or task.key
 
 
 @on(TaskSkipped)
@@ -72,22 +111,26 @@ def _task_failed(state: RunState, line: Line, event: TaskFailed) -> None:
 
 @on(TaskReopened)
 def _task_reopened(state: RunState, _: Line, event: TaskReopened) -> None:
-    task = _moved(state, event.task_id, TaskStatus.PENDING)
+    name = str(event.task_id)
+    task = _moved(state, name, TaskStatus.PENDING)
     _begun_anew(task)
-    task.reason = event.reason
+    task.reason, task.done_key = event.reason, None
+    state.issues = [i for i in state.issues if not (i.type == BlockerReported.type and i.task == name)]
+    for wave in state.plan.waves.values() if state.plan is not None else ():
+        wave.completed = wave.completed and name not in wave.task_ids
 
 
 def _begun_anew(task: Task) -> None:
     """To be done, and none of its caps used up; what was said of it before still counts."""
     task.status, task.stage = TaskStatus.PENDING, Stage.WORK
     task.iteration = task.evaluations = task.conflicted = 0
-    task.case = task.commit = task.done_key = None
+    task.case = task.commit = task.evaluator = None
     task.conflicts, task.checks = [], []
 
 
-def _next_iteration(state: RunState, task: Task) -> None:
+def _next_iteration(state: RunState, task: Task, reason: str | None = None) -> None:
     """The worker is to be told something: what, follows from what is known of the task."""
-    task.stage, task.case = Stage.WORK, None
+    task.stage, task.case, task.reason = Stage.WORK, None, reason
     task.iteration += 1
     worker = state.conversations.get(task.worker) if task.worker is not None else None
     task.since = worker.turns if worker is not None else 0
@@ -141,8 +184,7 @@ def _verdict_given(state: RunState, _: Line, event: VerdictGiven) -> None:
 @on(IterationEnded)
 def _iteration_ended(state: RunState, _: Line, event: IterationEnded) -> None:
     task = _task(state, event.task_id)
-    task.reason = event.reason
-    _next_iteration(state, task)
+    _next_iteration(state, task, event.reason)
 
 
 @on(TaskCommitted)

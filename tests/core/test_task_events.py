@@ -1,0 +1,321 @@
+"""What the events within a task do to it: one table, a row or more for every handler."""
+
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from holdfast.core.events import Event
+from holdfast.core.events.branch import BranchCreated, BranchMerged
+from holdfast.core.events.conversation import ConversationOpened, TurnEnded, TurnStarted
+from holdfast.core.events.inbox import InboxConsumed
+from holdfast.core.events.issue import BlockerReported
+from holdfast.core.events.plan import PlanCreated, PlannedTask, PlannedWave
+from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted, WaveCompleted
+from holdfast.core.events.work import (
+    CaseSubmitted,
+    IterationEnded,
+    MergeConflicted,
+    TaskCommitted,
+    TaskReopened,
+    ValidationFinished,
+    ValidatorFinished,
+    VerdictGiven,
+)
+from holdfast.core.state import Check, OpenMessage, Plan, Stage, Task, TaskStatus, Verdict, Wave
+from tests.core.logs import Row, fold_once, row, sitting
+
+STARTED = TaskStarted(task_id="1")
+WORKER = ConversationOpened(conversation="w", agent="claude", role="worker", task="1")
+EVALUATOR = ConversationOpened(conversation="e", agent="claude", role="evaluator", task="1")
+TURN = (TurnStarted(conversation="w", turn="t"), TurnEnded(conversation="w", turn="t", stop_reason="end_turn"))
+CASE = CaseSubmitted(task_id="1", iteration=1, case=Raw(b'{"summary":"done"}'))
+VALID = ValidationFinished(task_id="1", passed=True)
+ACCEPTED = VerdictGiven(task_id="1", iteration=1, accept=True)
+REJECTED = VerdictGiven(task_id="1", iteration=1, accept=False, category="weak_test", concern="c", next_step="n")
+COMMITTED = TaskCommitted(task_id="1", commit="abc")
+CONFLICT = MergeConflicted(task_id="1", files=["a.py"])
+
+
+def planned(*keys: str | None) -> PlanCreated:
+    """Tasks 1, 2, …: each in a wave of its own."""
+    names = [str(number) for number, _ in enumerate(keys, start=1)]
+    return PlanCreated(
+        tasks=[PlannedTask(id=name, key=key) for name, key in zip(names, keys, strict=True)],
+        waves=[PlannedWave(wave=int(name), task_ids=[name]) for name in names],
+    )
+
+
+def at(stage: Stage, **more: Any) -> dict[str, Task]:
+    return {"1": Task(**{"status": TaskStatus.IN_PROGRESS, "stage": stage, "iteration": 1, **more})}
+
+
+TABLE = (
+    row("a worker is its task's", STARTED, WORKER, tasks=at(Stage.WORK, worker="w")),
+    row("so is an evaluator", STARTED, EVALUATOR, tasks=at(Stage.WORK, evaluator="e")),
+    row(
+        "somebody else is not",
+        STARTED,
+        ConversationOpened(conversation="x", agent="claude", role="coder", task="1"),
+        tasks=at(Stage.WORK),
+    ),
+    row("a case", STARTED, CASE, tasks=at(Stage.VALIDATE, case='{"summary":"done"}')),
+    row(
+        "a later case takes its place",
+        STARTED,
+        CASE,
+        CaseSubmitted(task_id="1", iteration=1),
+        tasks=at(Stage.VALIDATE, case="null"),
+    ),
+    row(
+        "what a validator found, the last time",
+        STARTED,
+        ValidatorFinished(task_id="1", name="pytest", passed=False, output="1 failed"),
+        ValidatorFinished(task_id="1", name="ruff", passed=False, problem="not there"),
+        ValidatorFinished(task_id="1", name="pytest", passed=True, flaky=True),
+        tasks=at(
+            Stage.WORK,
+            checks=[Check("ruff", passed=False, problem="not there"), Check("pytest", passed=True, flaky=True)],
+        ),
+    ),
+    row("valid work is evaluated", STARTED, CASE, VALID, tasks=at(Stage.EVALUATE, case='{"summary":"done"}')),
+    row(
+        "what is not valid goes back to the worker",
+        STARTED,
+        WORKER,
+        *TURN,
+        CASE,
+        ValidationFinished(task_id="1", passed=False, failed=["pytest"]),
+        tasks=at(Stage.WORK, worker="w", iteration=2, since=1),
+    ),
+    row(
+        "accepted work is committed, and the next case is for another evaluator",
+        STARTED,
+        EVALUATOR,
+        CASE,
+        VALID,
+        ACCEPTED,
+        tasks=at(Stage.COMMIT, case='{"summary":"done"}', evaluations=1, verdicts=[Verdict(1, accept=True)]),
+    ),
+    row(
+        "rejected work goes back to the worker",
+        STARTED,
+        CASE,
+        VALID,
+        REJECTED,
+        tasks=at(
+            Stage.WORK,
+            iteration=2,
+            evaluations=1,
+            verdicts=[Verdict(1, accept=False, category="weak_test", concern="c", next_step="n")],
+        ),
+    ),
+    row(
+        "nothing came of an iteration",
+        STARTED,
+        IterationEnded(task_id="1", iteration=1, reason="no_case"),
+        tasks=at(Stage.WORK, iteration=2, reason="no_case"),
+    ),
+    row(
+        "once something came of the next one, that is past",
+        STARTED,
+        IterationEnded(task_id="1", iteration=1, reason="no_case"),
+        CASE,
+        ValidationFinished(task_id="1", passed=False),
+        tasks=at(Stage.WORK, iteration=3),
+    ),
+    row("a commit is to be merged", STARTED, COMMITTED, tasks=at(Stage.MERGE, commit="abc")),
+    row("nothing to commit is nothing to merge", STARTED, TaskCommitted(task_id="1"), tasks=at(Stage.COMPLETE)),
+    row(
+        "a merged branch is its task's last step but one",
+        BranchCreated(name="b", task="1"),
+        STARTED,
+        COMMITTED,
+        BranchMerged(name="b", target="main"),
+        tasks=at(Stage.COMPLETE, commit="abc"),
+    ),
+    row(
+        "a branch that is merged by others does not end the work",
+        BranchCreated(name="b", task="1"),
+        STARTED,
+        BranchMerged(name="b", target="main"),
+        tasks=at(Stage.WORK),
+    ),
+    row(
+        "a conflict goes back to the worker",
+        STARTED,
+        COMMITTED,
+        CONFLICT,
+        tasks=at(Stage.WORK, iteration=2, commit="abc", conflicts=["a.py"], conflicted=1),
+    ),
+    row(
+        "a conflict is over with the next commit",
+        STARTED,
+        COMMITTED,
+        CONFLICT,
+        TaskCommitted(task_id="1", commit="def"),
+        tasks=at(Stage.MERGE, iteration=2, commit="def", conflicted=1),
+    ),
+    row(
+        "a task that is opened again has all its caps, its worker and its verdicts",
+        STARTED,
+        WORKER,
+        EVALUATOR,
+        *TURN,
+        CASE,
+        VALID,
+        REJECTED,
+        COMMITTED,
+        CONFLICT,
+        TaskFailed(task_id="1", error="iter_cap"),
+        TaskReopened(task_id="1", reason="tried again"),
+        tasks={
+            "1": Task(
+                reason="tried again",
+                worker="w",
+                since=1,
+                verdicts=[Verdict(1, accept=False, category="weak_test", concern="c", next_step="n")],
+            )
+        },
+    ),
+    row("a failure that is tried again is no issue", TaskFailed(task_id=1), TaskReopened(task_id="1"), issues=[]),
+    row(
+        "nor is what blocked it",
+        BlockerReported(task_id=1, description="no key"),
+        TaskReopened(task_id="1"),
+        issues=[],
+    ),
+    row(
+        "a wave is open again with its task",
+        planned("a", "b"),
+        WaveCompleted(wave=1),
+        WaveCompleted(wave=2),
+        TaskReopened(task_id="1"),
+        plan=Plan(["1", "2"], {1: Wave(["1"]), 2: Wave(["2"], completed=True)}),
+    ),
+    # a plan that is made anew
+    row(
+        "finished work knows what it was made from",
+        planned("a"),
+        TaskCompleted(task_id="1", key="a"),
+        tasks={"1": Task(TaskStatus.COMPLETE, key="a", done_key="a")},
+    ),
+    row(
+        "so does work whose end did not say",
+        planned("a"),
+        TaskCompleted(task_id="1"),
+        tasks={"1": Task(TaskStatus.COMPLETE, key="a", done_key="a")},
+    ),
+    row(
+        "changed work is to be done, unchanged is done",
+        planned("a", "b"),
+        TaskCompleted(task_id="1"),
+        TaskCompleted(task_id="2"),
+        planned("a", "changed"),
+        tasks={"1": Task(TaskStatus.COMPLETE, key="a", done_key="a"), "2": Task(key="changed", done_key="b")},
+    ),
+    row(
+        "what was changed back before anybody began is done",
+        planned("a"),
+        TaskCompleted(task_id="1"),
+        planned("changed"),
+        planned("a"),
+        tasks={"1": Task(TaskStatus.COMPLETE, key="a", done_key="a")},
+    ),
+    row(
+        "what was changed back after that is not",
+        planned("a"),
+        TaskCompleted(task_id="1"),
+        planned("changed"),
+        STARTED,
+        planned("a"),
+        tasks={"1": Task(key="a")},
+    ),
+    row(
+        "work that had begun is told of the change, by the same worker",
+        planned("a"),
+        STARTED,
+        WORKER,
+        *TURN,
+        CASE,
+        planned("changed"),
+        tasks={"1": Task(key="changed", worker="w")},
+    ),
+    row(
+        "finished work of which nobody knows what it was made from is left as it is",
+        planned(None),
+        TaskCompleted(task_id="1"),
+        planned("a"),
+        tasks={"1": Task(TaskStatus.COMPLETE, key="a")},
+    ),
+    row(
+        "finished work goes with its name",
+        planned("a", "b"),
+        WORKER,
+        TaskCompleted(task_id="1"),
+        TaskCompleted(task_id="2"),
+        planned("new", "a", "b"),
+        tasks={
+            "1": Task(key="new"),
+            "2": Task(TaskStatus.COMPLETE, key="a", done_key="a"),
+            "3": Task(TaskStatus.COMPLETE, key="b", done_key="b"),
+        },
+    ),
+    row(
+        "finished work stands for one task only",
+        planned("a"),
+        TaskCompleted(task_id="1"),
+        planned("a", "a"),
+        tasks={"1": Task(TaskStatus.COMPLETE, key="a", done_key="a"), "2": Task(key="a")},
+    ),
+    row(
+        "what was skipped or has failed stays so",
+        planned("a", "b"),
+        TaskSkipped(task_id="1", reason="chosen"),
+        TaskFailed(task_id="2", error="QA"),
+        planned("c", "d"),
+        tasks={
+            "1": Task(TaskStatus.SKIPPED, key="c", reason="chosen"),
+            "2": Task(TaskStatus.FAILED, key="d", error="QA"),
+        },
+    ),
+    row(
+        "a wave that was closed stays so while nothing in it is to be done",
+        planned("a", "b"),
+        TaskCompleted(task_id="1"),
+        WaveCompleted(wave=1),
+        TaskCompleted(task_id="2"),
+        WaveCompleted(wave=2),
+        planned("a", "changed"),
+        plan=Plan(["1", "2"], {1: Wave(["1"], started=True, completed=True), 2: Wave(["2"])}),
+    ),
+    # messages
+    row(
+        "a message says whom it is for",
+        InboxConsumed(cursor=7, message="m", kind="user", body=Raw(b'{"text":"go","task":"1"}')),
+        messages={"m": OpenMessage("user", body='{"text":"go","task":"1"}', task="1")},
+    ),
+    row(
+        "or is for anyone",
+        InboxConsumed(cursor=7, message="m", kind="user", body=Raw(b'{"text":"go","task":7}')),
+        messages={"m": OpenMessage("user", body='{"text":"go","task":7}')},
+    ),
+)
+
+
+@pytest.mark.parametrize("case", TABLE, ids=[case.fact for case in TABLE])
+def test_fact(case: Row) -> None:
+    assert getattr(fold_once(sitting(*case.events)).state, case.field) == case.expected
+
+
+def test_the_newest_verdicts_of_a_task_are_kept() -> None:
+    verdicts: list[Event] = [VerdictGiven(task_id="1", iteration=number, accept=False) for number in range(60)]
+    task = fold_once(sitting(STARTED, *verdicts)).state.tasks["1"]
+    assert [verdict.iteration for verdict in task.verdicts] == list(range(10, 60))
+    assert task.evaluations == 60
+
+
+def test_what_blocks_others_still_does_when_a_task_is_opened_again() -> None:
+    blockers = [BlockerReported(task_id=number, description="no key") for number in (1, 2)]
+    state = fold_once(sitting(*blockers, TaskReopened(task_id=1))).state
+    assert [issue.task for issue in state.issues] == ["2"]
