@@ -1,0 +1,29 @@
+"""Waiting until nobody is at work on a run."""
+
+import asyncio
+import fcntl
+import os
+from contextlib import suppress
+from threading import Thread
+
+from holdfast.store.layout import LOCK, run_folder
+
+
+async def until_free(home: str, run_id: str) -> None:
+    """By the kernel: the lock is free when its holder ends it, or dies. Nobody waits for the thread that waits."""
+    try:
+        fd = os.open(os.path.join(run_folder(home, run_id), LOCK), os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    loop, free = asyncio.get_running_loop(), asyncio.Event()
+
+    def wait() -> None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH)
+        finally:
+            os.close(fd)
+            with suppress(RuntimeError):  # whoever asked is gone
+                loop.call_soon_threadsafe(free.set)
+
+    Thread(target=wait, daemon=True).start()
+    await free.wait()
