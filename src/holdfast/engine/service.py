@@ -54,6 +54,9 @@ class Filter(NamedTuple):
         return isinstance(line, Line) and any(fnmatchcase(line.type, pattern) for pattern in self.types)
 
 
+EVERYTHING = Filter()
+
+
 # A run in the home
 
 
@@ -70,7 +73,7 @@ async def read_log(home: str, run_id: str, wanted: Filter, *, last: int | None =
     log = FileStore(home).log(run_id)
     after = START if last is None else await _nth_from_end(log, wanted, last)
     async for batch in log.read(after):
-        for line in _lines(batch, wanted):
+        for line in lines_of(batch, wanted):
             yield line
 
 
@@ -82,7 +85,7 @@ async def follow_log(
     after = START if last is None else await _nth_from_end(log, wanted, last)
     async with _closing(log.follow(after)) as batches:
         async for batch in batches:
-            for line in _lines(batch, wanted):
+            for line in lines_of(batch, wanted):
                 yield line
 
 
@@ -200,7 +203,7 @@ async def _nth_from_end(log: Log, wanted: Filter, count: int) -> Position:
             return batch.end
         return START
     async for batch in log.read_back():
-        for line in reversed(list(_lines(batch, wanted))):
+        for line in reversed(list(lines_of(batch, wanted))):
             count -= 1
             if count == 0:
                 return line.cursor - len(line.raw) - 1
@@ -217,7 +220,8 @@ async def _closing(batches: AsyncIterator[Batch]) -> AsyncIterator[AsyncIterator
             await batches.aclose()
 
 
-def _lines(batch: Batch, wanted: Filter) -> list[LogLine]:
+def lines_of(batch: Batch, wanted: Filter = EVERYTHING) -> list[LogLine]:
+    """What stands in a part of a log, blank lines left out."""
     found: list[LogLine] = []
     cursor = batch.start
     for raw in batch.data.split(b"\n")[:-1]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 120  # where a terminal does not tell
 
-_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STATUS = {
     "running": "cyan",
     "interrupted": "yellow",
@@ -33,7 +33,7 @@ def colourful() -> bool:
 def paint(text: str, colour: str | None) -> str:
     if colour is None or not colourful():
         return text
-    return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
+    return f"\x1b[{CODES[colour]}m{text}\x1b[0m"
 
 
 def paint_status(status: str, width: int = 0) -> str:
@@ -56,6 +56,11 @@ def shortened(text: str, width: int) -> str:
     if taken[-1] <= width:
         return text
     return text[: bisect_right(taken, width - 1)] + "…"
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
 def _columns_of(character: str) -> int:

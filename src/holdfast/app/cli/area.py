@@ -1,0 +1,143 @@
+"""The part of the screen that shows a run at work: who is at what, and what it cost so far. Pure: state in, lines out."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from holdfast.app.cli.screen import columns_of, counted, plain, shortened
+from holdfast.core.conversation import Phase
+from holdfast.core.state import Conversation, RunState, Stage, Task, TaskStatus
+
+_SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
+_WAITS = {Stage.VALIDATE: "running the checks", Stage.COMMIT: "committing", Stage.MERGE: "waiting for its turn to merge"}
+_TOO_NARROW = 40
+
+
+class Span(NamedTuple):
+    """Words in a colour."""
+
+    text: str
+    colour: str | None = None
+
+
+Row = Sequence[Span]
+
+
+def area(state: RunState, run_id: str, now: str, width: int, height: int) -> list[Row]:
+    """No row is wider than the terminal, and there are never more than it has room for."""
+    room = max(1, height - 2)
+    rows = [_head(state, run_id, now, width), *_tasks(state, now, width), *_questions(state, run_id, width)]
+    if len(rows) <= room:
+        return rows
+    more = len(rows) - room + 1
+    return [*rows[: room - 1], [Span(f"  … and {more} more", "dim")]][:room]
+
+
+def _head(state: RunState, run_id: str, now: str, width: int) -> Row:
+    sitting = state.newest_sitting()
+    began = elapsed(sitting.started if sitting is not None else None, now)
+    left = [part for part in (_workflow(state), _wave(state), _progress(state), began) if part]
+    spent = _spent(state)
+    told = f"{plain(run_id)} · {' · '.join(left)}"
+    room = width - 5 - (columns_of(spent) + 2 if spent else 0)
+    if spent and columns_of(told) > room:
+        spent, room = "", width - 5
+    told = shortened(told, room)
+    rule = "─" * max(1, width - 5 - columns_of(told) - (columns_of(spent) + 2 if spent else 0))
+    tail = [Span(f" {spent} ")] if spent else []
+    return [Span("── ", "dim"), Span(told, "bold"), Span(f" {rule}", "dim"), *tail]
+
+
+def _workflow(state: RunState) -> str:
+    return plain(state.run.workflow) if state.run is not None else ""
+
+
+def _wave(state: RunState) -> str:
+    waves = sorted(state.plan.waves.items()) if state.plan is not None else []
+    if len(waves) < 2:  # noqa: PLR2004 - a single one is not worth a word
+        return ""
+    place = next((at for at, (_, wave) in enumerate(waves, 1) if not wave.completed), len(waves))
+    return f"wave {place} of {len(waves)}"
+
+
+def _progress(state: RunState) -> str:
+    done = sum(task.status in _SETTLED for task in state.tasks.values())
+    return f"{done} of {counted(len(state.tasks), 'task')}" if state.tasks else ""
+
+
+def _spent(state: RunState) -> str:
+    spent = state.budget
+    tokens = spent.input_tokens + spent.output_tokens
+    cap = f" of ${spent.cap_dollars:.2f}" if spent.cap_dollars is not None else ""
+    parts = [f"{tokens:,} tokens" if tokens else "", f"${spent.dollars:.2f}{cap}" if spent.dollars or cap else ""]
+    return " · ".join(part for part in parts if part)
+
+
+def _tasks(state: RunState, now: str, width: int) -> Iterator[Row]:
+    names = {name: task for name, task in state.tasks.items() if task.status is TaskStatus.IN_PROGRESS}
+    wide = min(max(map(len, names), default=0), max(8, width // 5))
+    for name, task in names.items():
+        talk = _talk(state, task)
+        stage, colour = _stage(task, talk)
+        since = talk.turn.started if talk is not None and talk.turn is not None else None
+        time = elapsed(since, now)
+        head = f"  {shortened(plain(name), wide):{wide}}  "
+        try_ = f"iteration {task.iteration}  " if task.iteration > 1 and width > _TOO_NARROW else ""
+        room = max(0, width - 1 - len(head) - 10 - len(try_) - (len(time) + 2 if time else 0))
+        what = shortened(plain(_doing(task, talk)), room)
+        gap = " " * max(0, room - columns_of(what) + 2)
+        yield [
+            Span(head),
+            Span(f"{stage:10}", colour),
+            Span(try_, "dim"),
+            Span(what),
+            *([Span(gap + time, "dim")] if time else []),
+        ]
+
+
+def _talk(state: RunState, task: Task) -> Conversation | None:
+    """The conversation that the task is in now."""
+    who = task.evaluator if task.stage is Stage.EVALUATE else task.worker
+    return state.conversations.get(who) if who is not None else None
+
+
+def _stage(task: Task, talk: Conversation | None) -> tuple[str, str]:
+    if talk is not None and talk.state == Phase.STARTING and talk.turn is None:
+        return "starting", "dim"
+    return task.stage, "yellow" if task.stage is Stage.WORK else "cyan"
+
+
+def _doing(task: Task, talk: Conversation | None) -> str:
+    if task.stage in _WAITS:
+        return _WAITS[task.stage]
+    if talk is not None and talk.turn is not None:
+        if talk.turn.calls:
+            return next(reversed(talk.turn.calls.values()))
+        return f"{talk.agent or 'the agent'} is thinking"
+    return task.summary or ""
+
+
+def _questions(state: RunState, run_id: str, width: int) -> Iterator[Row]:
+    for request, asked in state.permissions.items():
+        talk = state.conversations.get(asked.conversation)
+        who = f"{talk.task} " if talk is not None and talk.task else ""
+        command = f"holdfast approve {run_id} {request}"
+        if width > len(command) + _TOO_NARROW:
+            words = shortened(plain(f"{who}asks: {asked.title}"), width - 7 - len(command))
+            yield [Span("  ? ", "yellow"), Span(words, "yellow"), Span(f"  {command}", "dim")]
+        else:
+            yield [Span("  ? ", "yellow"), Span(shortened(plain(f"{who}asks: {asked.title}"), width - 5), "yellow")]
+            yield [Span(shortened(f"    {command}", width - 1), "dim")]
+
+
+def elapsed(since: str | None, now: str) -> str:
+    """`45 s`, `2 m 05 s`, `1 h 02 m`; nothing when it is not known."""
+    try:
+        seconds = int((datetime.fromisoformat(now) - datetime.fromisoformat(since or "")).total_seconds())
+    except (ValueError, TypeError):
+        return ""
+    minutes, seconds = divmod(max(0, seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02} m"
+    return f"{minutes} m {seconds:02} s" if minutes else f"{seconds} s"
