@@ -23,6 +23,7 @@ from holdfast.core.events.conversation import (
 )
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.conversations import Conversations, Ground
+from holdfast.engine.effects import TETHER, fence
 from holdfast.engine.permissions import Consent, Desk
 from holdfast.engine.service import verify_run
 from holdfast.leaf.process import RUN_MARK, ProcessIdentity, marked
@@ -90,11 +91,16 @@ class Place(NamedTuple):
         """Own the run and hold its conversations; afterwards none of its agents lives, and its log is whole."""
         async with open_run(FileStore(self.home), self.run_id) as run:
             await run.begin(SessionStart(command="run"))
+            await asyncio.to_thread(fence, self.run_id, self.tether)
             desk = Desk(run, consent)
             async with Conversations(run, self.ground(deadlines, proven), desk, hint) as talks:
                 yield Sitting(run, desk, talks)
         assert self.processes() == []
         assert (await verify_run(self.home, self.run_id)).whole
+
+    @property
+    def tether(self) -> str:
+        return os.path.join(run_folder(self.home, self.run_id), TETHER)
 
     def processes(self) -> list[ProcessIdentity]:
         """What lives of this run's agents."""
