@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.probing import Row, keep, proven
+from holdfast.engine.matrix import Row, keep, proven
 from tests.cli.program import Program
 
 REMEMBERS: list[dict[str, Any]] = [{"when": "Which word", "steps": [{"echo_memory": True}]}]

@@ -19,6 +19,7 @@ TURNS: list[dict[str, Any]] = [
     {"when": "^die$", "steps": [{"tool": {"id": "t-1", "title": "Saw"}}, {"crash": {"how": "kill", "once": True}}]},
     {"when": "^stop$", "steps": [{"tool": {"id": "t-2", "title": "Wait"}}, {"hang": {"how": "deaf", "once": True}}]},
     {"when": "^mute$", "steps": [{"crash": {"how": "kill", "once": True}}, {"say": "at last"}]},
+    {"when": "^still$", "steps": [{"hang": {"how": "deaf", "once": True}}]},
     {"when": "^never$", "steps": [{"crash": "kill"}]},
     {
         "when": "kelp",

@@ -106,6 +106,11 @@ class Place(NamedTuple):
         """What lives of this run's agents."""
         return marked(RUN_MARK, self.run_id)
 
+    def harmed(self) -> int:
+        """How often an agent did what its script wants done once."""
+        marks = os.path.join(self.home, "memory", "once")
+        return len(os.listdir(marks)) if os.path.isdir(marks) else 0
+
     async def events(self, kind: type[E]) -> list[E]:
         data = b"".join([batch.data async for batch in FileStore(self.home).log(self.run_id).read()])
         return [event for event in events_in(data) if isinstance(event, kind)]
@@ -147,6 +152,20 @@ def say_until_killed(report: Report, place: Place, prompts: list[str]) -> None:
             report(name)
             for prompt in prompts:
                 report((await talks.say(name, prompt, place.cwd)).reason)
+            await asyncio.Event().wait()
+
+    asyncio.run(talk())
+
+
+def ready_until_killed(
+    report: Report, place: Place, name: str, deadlines: Deadlines, proven: Mapping[str, bool]
+) -> None:
+    """Bring a conversation back, and wait to be killed, then or before."""
+
+    async def talk() -> None:
+        async with place.sitting(deadlines=deadlines, proven=proven) as (_, _, talks):
+            await talks.ready(name, place.cwd)
+            report("ready")
             await asyncio.Event().wait()
 
     asyncio.run(talk())

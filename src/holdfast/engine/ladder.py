@@ -25,7 +25,7 @@ from holdfast.agents.driver import (
 from holdfast.agents.frames import Scribe
 from holdfast.agents.registry import Entry, environment_for, find_agent, missing
 from holdfast.agents.tree import Launch
-from holdfast.core.conversation import Ability, Phase, Rung, ladder, must_go
+from holdfast.core.conversation import NATIVE, Ability, Phase, Rung, is_rejection, ladder, must_go, next_rung
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import (
     ConversationAttached,
@@ -34,6 +34,7 @@ from holdfast.core.events.conversation import (
     RungFailed,
 )
 from holdfast.core.state import Conversation
+from holdfast.engine.effects import TETHER
 from holdfast.engine.permissions import Desk
 from holdfast.engine.transcript import history_of
 from holdfast.leaf.errors import BadInput, HoldfastError
@@ -42,6 +43,8 @@ from holdfast.store.base import Log
 from holdfast.store.run import OwnedRun
 
 Failed = (AgentDied, AgentSilent, AgentRefused)
+_START = "start"  # no rung: before it can be asked anything, an agent has to be there
+
 Hint = Callable[[str, str, str], None]
 
 _NOTICES = {
@@ -92,24 +95,9 @@ class Ladder:
         entry = find_agent(state.agent or "", self._ground.agents)
         must_go(name, state.state, Phase.STARTING)
         await self._run.append(ConversationStateChanged(conversation=name, state=Phase.STARTING))
-        history = bool(await history_of(self._ground.log, name))
-        tried: set[Rung] = set()
         stack = AsyncExitStack()
         try:
-            agent, greeting = await self._started(name, entry, cwd, stack)
-            while True:
-                rung = self._next_rung(name, greeting, tried, history=history)
-                tried.add(rung)
-                try:
-                    opened = await self._try(name, agent, greeting, rung, history=history)
-                    return await self._attached(name, agent, opened, greeting, rung, stack)
-                except Failed as error:
-                    await self._run.append(RungFailed(conversation=name, rung=rung, reason=str(error)))
-                    if rung is Rung.FRESH:
-                        raise
-                    if not isinstance(error, AgentRefused):  # it may be dead or stuck: the next rung gets a new one
-                        await stack.aclose()
-                        agent, greeting = await self._started(name, entry, cwd, stack)
+            return await self._climbed(name, entry, cwd, stack)
         except Failed as error:
             await self._given_up(name, stack, str(error))
             raise AgentUnavailable(f"{state.agent} cannot be spoken to: {error}") from error
@@ -123,9 +111,50 @@ class Ladder:
             await stack.aclose()
             raise
 
+    async def _climbed(self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack) -> Live:
+        history = bool(await history_of(self._ground.log, name))
+        tried: list[Rung] = []
+        rejected = False
+        agent, greeting = await self._started_somehow(name, entry, cwd, stack)
+        while True:
+            rung = self._next_rung(name, greeting, tried, history=history)
+            assert rung is not None, "the last one's failure is raised"
+            try:
+                opened = await self._try(name, agent, greeting, rung, history=history)
+                return await self._attached(name, agent, opened, greeting, rung, stack)
+            except Failed as error:
+                tried.append(rung)
+                code = error.code if isinstance(error, AgentRefused) else None
+                rejected = rejected or is_rejection(rung, code)
+                after = self._next_rung(name, greeting, tried, history=history)
+                await self._fallen(name, rung, error, lost=rejected and after not in NATIVE)
+                if after is None:
+                    raise
+                if code is None or after in tried:  # it may be dead or stuck: the next rung gets a new one
+                    await stack.aclose()
+                    agent, greeting = await self._started_somehow(name, entry, cwd, stack)
+
+    async def _fallen(self, name: str, rung: Rung, error: Exception, *, lost: bool) -> None:
+        """`lost` when the agent's own session is: nobody asks for it again."""
+        events: list[Event] = [RungFailed(conversation=name, rung=rung, reason=str(error))]
+        if lost and self._state(name).token is not None:
+            events.append(ConversationTokenStored(conversation=name, token=None))
+        await self._run.append(*events)
+
     async def _given_up(self, name: str, stack: AsyncExitStack, reason: str) -> None:
         await stack.aclose()
         await self._run.append(ConversationStateChanged(conversation=name, state=Phase.WAITING, reason=reason))
+
+    async def _started_somehow(
+        self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack
+    ) -> tuple[Agent, Greeting]:
+        """An agent that does not come up is started once more."""
+        try:
+            return await self._started(name, entry, cwd, stack)
+        except (AgentDied, AgentSilent) as error:
+            await self._run.append(RungFailed(conversation=name, rung=_START, reason=str(error)))
+            await stack.aclose()
+            return await self._started(name, entry, cwd, stack)
 
     async def _started(self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack) -> tuple[Agent, Greeting]:
         if not entry.found():
@@ -142,6 +171,7 @@ class Ladder:
             },
             mark=f"{self._ground.run_id}/{name}",
             stderr=os.path.join(folder, f"{name}.stderr"),
+            tether=os.path.join(self._ground.folder, TETHER),
         )
         scribe = Scribe(name, self._stored, lambda speaker, text: self._hint(name, speaker, text))
         host = self._desk.for_agent(name, cwd)
@@ -151,7 +181,7 @@ class Ladder:
             await agent.log_in(entry.login)
         return agent, greeting
 
-    def _next_rung(self, name: str, greeting: Greeting, tried: set[Rung], *, history: bool) -> Rung:
+    def _next_rung(self, name: str, greeting: Greeting, tried: Sequence[Rung], *, history: bool) -> Rung | None:
         state = self._state(name)
         proven = self._ground.proven.get(state.agent or "", {})
         rungs = ladder(
@@ -161,7 +191,7 @@ class Ladder:
             alive=False,
             history=history,
         )
-        return next(rung for rung in rungs if rung not in tried)
+        return next_rung(rungs, tried)
 
     async def _try(self, name: str, agent: Agent, greeting: Greeting, rung: Rung, *, history: bool) -> Opened:
         state, servers = self._state(name), self._servers(name)

@@ -21,6 +21,9 @@ from holdfast.core.handlers.base import name_of, on
 from holdfast.core.state import Conversation, Permission, RunState, Turn
 
 
+_UNHEARD = ("refused", "refusal")  # ends of a turn after which the agent goes on as if the prompt had not been said
+
+
 @on(ConversationOpened)
 def _conversation_opened(state: RunState, _: Line, event: ConversationOpened) -> None:
     conversation = _conversation(state, event.conversation)
@@ -76,17 +79,19 @@ def _permission_requested(state: RunState, _: Line, event: PermissionRequested) 
     )
     if event.fingerprint is not None:
         state.granted.pop(event.fingerprint, None)
+        if turn is not None:
+            turn.answers.pop(event.fingerprint, None)
 
 
 @on(PermissionAnswered)
 def _permission_answered(state: RunState, _: Line, event: PermissionAnswered) -> None:
-    """An answer for a turn that is over is kept: the agent will ask again when it is back."""
+    """An answer is kept until the agent shows that it goes on: cut off before that, it will ask again."""
     asked = state.permissions.pop(event.request, None)
     if asked is None or asked.fingerprint is None or event.option is None:
         return
     turn = _conversation(state, asked.conversation).turn
-    if turn is None or turn.turn != asked.turn:
-        state.granted[asked.fingerprint] = event.option
+    kept = turn.answers if turn is not None and turn.turn == asked.turn else state.granted
+    kept[asked.fingerprint] = event.option
 
 
 @on(TurnStarted)
@@ -99,8 +104,10 @@ def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
 @on(TurnEnded)
 def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
     conversation = _conversation(state, event.conversation)
-    conversation.turn, conversation.blank = None, False
+    conversation.turn = None
     conversation.last, conversation.cuts = event.stop_reason, 0
+    if event.stop_reason not in _UNHEARD:
+        conversation.blank = False
 
 
 @on(TurnInterrupted)
@@ -108,6 +115,8 @@ def _turn_interrupted(state: RunState, _: Line, event: TurnInterrupted) -> None:
     conversation = _conversation(state, event.conversation)
     conversation.interrupted_turns += 1
     conversation.cuts += 1
+    if conversation.turn is not None:
+        state.granted.update(conversation.turn.answers)
     conversation.turn, conversation.last = None, "interrupted"
 
 
@@ -116,6 +125,7 @@ def _tool_called(state: RunState, _: Line, event: ToolCalled) -> None:
     turn = _conversation(state, event.conversation).turn
     if turn is not None:
         turn.calls[event.call] = event.tool
+        turn.answers.clear()
 
 
 @on(ToolReturned)
@@ -123,6 +133,8 @@ def _tool_returned(state: RunState, _: Line, event: ToolReturned) -> None:
     turn = _conversation(state, event.conversation).turn
     if turn is not None:
         turn.calls.pop(event.call, None)
+        if event.status != "interrupted":
+            turn.answers.clear()
 
 
 def _conversation(state: RunState, name: str) -> Conversation:
