@@ -1,16 +1,23 @@
 """The way back into a conversation, with real agents that die and lie: it always ends where one can speak again."""
 
+import asyncio
+import os
+from typing import Any
+
 import pytest
 
 from holdfast.agents.driver import Deadlines
 from holdfast.core.events.conversation import (
+    ConversationAttached,
     ConversationTokenStored,
     ToolCalled,
 )
-from holdfast.engine.conversations import AgentUnavailable
+from holdfast.engine.conversations import AgentUnavailable, Conversations
 from holdfast.leaf.errors import BadInput
+from holdfast.leaf.process import RUN_MARK, identify
 from tests.support.players import KNOW, TOLD, book, kill_idle
-from tests.support.talks import AGENT, Place
+from tests.support.processes import child
+from tests.support.talks import AGENT, Place, say_until_killed
 
 HASTY = Deadlines(session=1, silence=1)
 
@@ -131,3 +138,54 @@ async def test_without_a_token_the_resume_is_a_fresh_start(place: Place) -> None
         assert talks.need(name) == (True, "agent_not_running_fresh_start")
         await talks.say(name, KNOW, place.cwd)
     assert await place.rungs() == ["fresh", "history injection"]
+
+
+@pytest.mark.parametrize("no", [{"error": {"code": -32000, "message": "usage limit"}}, {"end": "refusal"}])
+async def test_a_history_that_was_refused_is_told_with_the_next_message(place: Place, no: dict[str, Any]) -> None:
+    """An agent that refuses a prompt goes on as if it had not been said."""
+    refusing = {"resume_context": True, "once": True, "steps": [no]}
+    made = book()
+    place.play({**made, "turns": [refusing, *made["turns"]]})
+    async with place.sitting() as sitting:
+        talks = sitting.talks
+        name = await talks.open(AGENT)
+        await talks.say(name, TOLD, place.cwd)
+        await kill_idle(sitting, name)
+        assert (await talks.say(name, "hello", place.cwd)).reason in ("refused", "refusal")
+        assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
+    assert TOLD in (await place.said())[-1]
+
+
+async def test_an_agent_that_sheds_its_environment_does_not_outlive_its_runner(place: Place) -> None:
+    """It holds the run's tether all the same."""
+    memory = f"HOLDFAST_PLAYBOOK_STATE={place.home}/memory"
+    place = place._replace(wrapper=("env", "-i", memory))
+    place.play(book(load="works", ignores=["eof"]))
+    with child(say_until_killed, place, [TOLD]) as runner:
+        name = runner.hear()
+        assert name is not None
+        assert runner.hear_some(2) == ["noted", "end_turn"]
+        (attached,) = await place.events(ConversationAttached)
+        assert attached.pid is not None
+        runner.kill()
+    assert place.processes() == [], "nobody has the mark"
+    assert identify(attached.pid) is not None
+    async with place.sitting() as (_, _, talks):
+        assert identify(attached.pid) is None
+        await talks.say(name, KNOW, place.cwd)
+    assert TOLD in (await place.said())[-1]
+
+
+async def test_what_works_for_the_run_beside_them_is_spared_when_conversations_begin(place: Place) -> None:
+    place.play(book())
+    async with place.sitting() as (run, desk, _):
+        environment = {**os.environ, RUN_MARK: place.run_id}
+        git = await asyncio.create_subprocess_exec("sleep", "600", env=environment, start_new_session=True)
+        try:
+            async with Conversations(run, place.ground(), desk) as talks:
+                name = await talks.open(AGENT)
+                await talks.say(name, TOLD, place.cwd)
+            assert git.returncode is None
+        finally:
+            git.kill()
+            await git.wait()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import secrets
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -53,6 +54,7 @@ class Place(NamedTuple):
     home: str
     run_id: str
     cwd: str
+    wrapper: tuple[str, ...] = ()  # the program by which agents are started, with its arguments
 
     @classmethod
     async def make(cls, folder: str) -> "Place":
@@ -67,9 +69,10 @@ class Place(NamedTuple):
             json.dump(book, file)  # which is YAML too
 
     def ground(self, deadlines: Deadlines = DEADLINES, proven: Mapping[str, bool] | None = None) -> Ground:
+        play = (*self.wrapper, sys.executable, "-m", "holdfast", "agent", "playbook")
         own = {
             name.removesuffix(".yaml"): Entry(
-                command=(sys.executable, "-m", "holdfast", "agent", "playbook", os.path.join(self.home, name)),
+                command=(*play, os.path.join(self.home, name)),
                 environment={"HOLDFAST_PLAYBOOK_STATE": os.path.join(self.home, "memory")},
             )
             for name in os.listdir(self.home)
@@ -167,6 +170,24 @@ def ready_until_killed(
             await talks.ready(name, place.cwd)
             report("ready")
             await asyncio.Event().wait()
+
+    asyncio.run(talk())
+
+
+def answer_until_killed(report: Report, place: Place, prompt: str, option: str) -> None:
+    """Answer an agent that cannot hear it any more; report the conversation when the answer is in the log."""
+
+    async def talk() -> None:
+        async with place.sitting() as (run, desk, talks):
+            name = await talks.open(AGENT)
+            turn = asyncio.ensure_future(talks.say(name, prompt, place.cwd))
+            await until(lambda: bool(run.state.permissions))
+            pid = talks.state(name).pid
+            assert pid is not None
+            os.kill(pid, signal.SIGSTOP)
+            await desk.answer(next(iter(run.state.permissions)), option, by="Ada")
+            report(name)
+            await turn
 
     asyncio.run(talk())
 
