@@ -19,7 +19,6 @@ from tests.support.players import KNOW, TOLD, book, kill_idle
 from tests.support.processes import child
 from tests.support.talks import AGENT, Place, say_until_killed
 
-HASTY = Deadlines(session=1, silence=1)
 
 
 async def test_the_runner_dies_again_and_again_and_the_history_is_told_to_each_new_session_once(place: Place) -> None:
