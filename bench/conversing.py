@@ -35,7 +35,7 @@ Ask = Callable[[], Awaitable[None]]
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    rounds = 10 if quick else 60
+    rounds = 10 if quick else 100
     with scratch() as folder:
         script = os.path.join(folder, "agent.yaml")
         with open(script, "w", encoding="utf-8") as file:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.driver import Deadlines
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationTokenStored,
@@ -18,7 +17,6 @@ from holdfast.leaf.process import RUN_MARK, identify
 from tests.support.players import KNOW, TOLD, book, kill_idle
 from tests.support.processes import child
 from tests.support.talks import AGENT, Place, say_until_killed
-
 
 
 async def test_the_runner_dies_again_and_again_and_the_history_is_told_to_each_new_session_once(place: Place) -> None:
