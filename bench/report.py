@@ -30,6 +30,11 @@ machine's, on this day, under the load named above.
   spawned as directly as can be, its output to `/dev/null`.
 - **Worktrees**: a run is opened (lock, repair, fold, fence, settle), its branches and worktrees are compared with
   its log, and its sitting is ended; git processes are counted by git's own trace.
+- **Conversing**: each side has a playbook agent of its own, a real process with the same script: it thinks aloud,
+  uses a tool, and answers, in 50 updates. Through Holdfast a turn is a durable record of all that, synced before the
+  prompt is sent, at each step of the tool, and at the end; the bare client throws away what it hears.
+- **A runner at rest** is a process that owns a run and has had one turn with an agent that now waits: `Rss` and `Pss`
+  of `/proc/PID/smaps_rollup`, with the engine's modules for work on a repository loaded too.
 - **Following**: both processes read the same monotonic clock; the follower looks at it when its line is flushed.
 """
 

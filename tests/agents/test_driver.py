@@ -112,6 +112,22 @@ async def test_the_silence_while_a_person_thinks_is_not_the_agents(company: Comp
     assert company.person.asked[0].title == "Delete"
 
 
+async def test_the_silence_while_a_command_of_ours_works_is_not_the_agents(company: Company) -> None:
+    os.mkfifo(company.path("gate"))
+    script = "turns: [[run: {command: 'touch begun; read word < gate; echo $word', via: client}, say: '{{result}}']]"
+    async with company.playing(script, QUICK._replace(silence=0.3)) as (agent, opened):
+        turn = asyncio.ensure_future(agent.prompt(opened.session, text()))
+        await until(lambda: os.path.exists(company.path("begun")))
+        done, _ = await asyncio.wait({turn}, timeout=1)  # three times its deadline
+        assert not done
+        gate = os.open(company.path("gate"), os.O_WRONLY | os.O_NONBLOCK)
+        os.write(gate, b"open\n")
+        os.close(gate)
+        assert (await turn).reason == "end_turn"
+        await agent.scribe.flush()
+    assert "open" in company.book.said()
+
+
 # Deaths and refusals
 
 

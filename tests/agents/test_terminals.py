@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from holdfast.agents.terminals import Terminals
+from holdfast.agents.tree import Launch
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process import RUN_MARK
 from tests.agents.company import is_alive
@@ -20,7 +21,9 @@ def cwd(tmp_path: os.PathLike[str]) -> str:
 
 @pytest.fixture
 async def terminals(cwd: str) -> AsyncIterator[Terminals]:
-    open_ones = Terminals(cwd, "test/terminals", {RUN_MARK: "the run", "MODEL_API_KEY": "secret", "PLAIN": "plain"})
+    open_ones = Terminals(
+        Launch((), cwd, {RUN_MARK: "the run", "MODEL_API_KEY": "secret", "PLAIN": "plain"}, "test/terminals")
+    )
     yield open_ones
     await open_ones.close()
 

@@ -2,12 +2,14 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.engine.probing import Row, keep, proven
+from holdfast.engine.matrix import Row, keep, proven
 from tests.cli.program import Program
 
 REMEMBERS: list[dict[str, Any]] = [{"when": "Which word", "steps": [{"echo_memory": True}]}]
@@ -132,3 +134,9 @@ def test_a_matrix_that_cannot_be_read_is_as_none(holdfast: Program) -> None:
     os.makedirs(holdfast.home)
     (Path(holdfast.home) / "agents.json").write_text("{torn")
     assert "not probed" in holdfast("agents", "ls").out
+
+
+def test_a_list_loads_nothing_that_speaks_the_protocol() -> None:
+    """The protocol's library takes half a second."""
+    script = "import sys; from holdfast.app.cli.agents import run; run(['ls']); sys.exit('acp' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)

@@ -13,9 +13,11 @@ from holdfast.core.conversation import (
     Rung,
     Seen,
     WrongTransition,
+    is_rejection,
     ladder,
     must_go,
     needs_resume,
+    next_rung,
     prompt_after_interruption,
 )
 
@@ -84,13 +86,13 @@ DISPROVED = Ability(True, False)
     ("token", "resume", "load", "alive", "history", "rungs"),
     [
         (None, YES, YES, False, False, "fresh"),
-        (None, YES, YES, False, True, "history injection, fresh"),
-        ("t", YES, YES, False, True, "session/resume, session/load, history injection, fresh"),
-        ("t", UNPROVEN, NO, False, True, "session/resume, history injection, fresh"),
-        ("t", DISPROVED, YES, False, True, "session/load, history injection, fresh"),
-        ("t", DISPROVED, DISPROVED, False, True, "history injection, fresh"),
+        (None, YES, YES, False, True, "history injection"),
+        ("t", YES, YES, False, True, "session/resume, session/load, history injection"),
+        ("t", UNPROVEN, NO, False, True, "session/resume, history injection"),
+        ("t", DISPROVED, YES, False, True, "session/load, history injection"),
+        ("t", DISPROVED, DISPROVED, False, True, "history injection"),
         ("t", NO, NO, False, False, "fresh"),
-        ("t", YES, YES, True, True, "reattach, session/resume, session/load, history injection, fresh"),
+        ("t", YES, YES, True, True, "reattach, session/resume, session/load, history injection"),
         ("t", Ability(False, True), NO, False, False, "fresh"),
     ],
 )
@@ -99,7 +101,32 @@ def test_the_ladder_has_the_rungs_that_can_be_trusted(
 ) -> None:
     found = ladder(token, resume=resume, load=load, alive=alive, history=history)
     assert ", ".join(found) == rungs
-    assert found[-1] is Rung.FRESH
+    assert found[-1] is (Rung.INJECT if history else Rung.FRESH), "what was said is told, when there is something"
+
+
+def test_each_rung_is_tried_once_and_the_last_twice() -> None:
+    rungs = [Rung.RESUME, Rung.LOAD, Rung.INJECT]
+    tried: list[Rung] = []
+    while (rung := next_rung(rungs, tried)) is not None:
+        tried.append(rung)
+    assert tried == [*rungs, Rung.INJECT]
+
+
+@pytest.mark.parametrize(
+    ("rung", "code", "rejected"),
+    [
+        (Rung.LOAD, -32002, True),
+        (Rung.RESUME, -32602, True),
+        (Rung.RESUME, -32603, True),
+        (Rung.LOAD, 0, True),
+        (Rung.LOAD, -32601, False),  # it cannot load at all: the session may be as it was
+        (Rung.LOAD, -32000, False),  # it wants a login first
+        (Rung.LOAD, None, False),
+        (Rung.INJECT, -32603, False),
+    ],
+)
+def test_a_session_is_rejected_when_the_agent_says_so(rung: Rung, code: int | None, rejected: bool) -> None:
+    assert is_rejection(rung, code) is rejected
 
 
 def test_to_continue_restates_the_request_and_names_what_was_cut_off() -> None:

@@ -3,8 +3,14 @@ import os
 import pytest
 
 from tests.support.projects import Project
+from tests.support.talks import Place
 
 
 @pytest.fixture
 def project(tmp_path: os.PathLike[str]) -> Project:
     return Project.make(os.fspath(tmp_path))
+
+
+@pytest.fixture
+async def place(tmp_path: os.PathLike[str]) -> Place:
+    return await Place.make(os.fspath(tmp_path))

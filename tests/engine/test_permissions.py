@@ -12,7 +12,7 @@ from holdfast.core.permission import Policy, Rule, Verdict
 from holdfast.engine.permissions import Consent
 from holdfast.leaf.errors import BadInput
 from tests.support.processes import child
-from tests.support.talks import AGENT, Place, Sitting, ask_until_killed
+from tests.support.talks import AGENT, Place, Sitting, answer_until_killed, ask_until_killed
 from tests.support.waiting import until
 
 QUESTION = {
@@ -260,3 +260,61 @@ async def test_an_agent_that_dies_while_it_waits_for_a_person_leaves_its_questio
         await sitting.desk.answer(request, "yes", by="Ada")
         assert (await sitting.talks.say(name, "go", place.cwd)).reason == "end_turn"
     assert await place.said() == ["deleted"]
+
+
+@pytest.mark.parametrize(("option", "said"), [("yes", "deleted"), ("no", "kept")])
+async def test_an_answer_that_did_not_reach_the_agent_before_all_were_killed_is_used_once(
+    place: Place, option: str, said: str
+) -> None:
+    with child(answer_until_killed, place, "go", option) as runner:
+        name = runner.hear()
+        assert name is not None
+        runner.kill()
+    async with place.sitting() as sitting:
+        assert sitting.run.state.permissions == {}
+        assert (await sitting.talks.say(name, "go", place.cwd)).reason == "end_turn"
+        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        await sitting.desk.answer(await request_of(sitting), "no", by="Bob")
+        await turn
+    assert await place.said() == [said, "kept"]
+    assert await answers(place) == [(option, "Ada"), (option, "the answer given before"), ("no", "Bob")]
+
+
+async def test_an_answer_that_was_used_before_the_agent_died_is_asked_for_again(place: Place) -> None:
+    done = [{"tool": {"id": "t-1", "title": "Delete"}}, {"tool_done": {"id": "t-1"}}, {"crash": "kill"}]
+    place.play({**book(), "turns": [{"when": "crash", "steps": [{"permission": {**QUESTION, "allowed": done}}]}]})
+    async with place.sitting() as sitting:
+        name = await sitting.talks.open(AGENT)
+        turn = asyncio.ensure_future(sitting.talks.say(name, "crash", place.cwd))
+        await sitting.desk.answer(await request_of(sitting), "yes", by="Ada")
+        assert (await turn).reason == "interrupted"
+        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        await sitting.desk.answer(await request_of(sitting), "no", by="Ada")
+        await turn
+    assert await place.said() == ["kept"]
+    assert await answers(place) == [("yes", "Ada"), ("no", "Ada")]
+
+
+async def test_a_question_asked_again_by_an_agent_that_is_back_is_still_one_question(place: Place) -> None:
+    with child(ask_until_killed, place, "go") as runner:
+        name, request = runner.hear_some(2)
+        runner.kill()
+    async with place.sitting() as sitting:
+        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        earlier = sitting.run.state.permissions[request].turn
+        await until(lambda: sitting.run.state.permissions[request].turn != earlier)
+        await sitting.desk.answer(request, "yes", by="Ada")
+        assert (await turn).reason == "end_turn"
+        assert sitting.run.state.permissions == {}
+    assert await place.said() == ["deleted"]
+    assert await answers(place) == [("yes", "Ada")]
+
+
+async def test_a_rule_that_came_since_is_stronger_than_an_earlier_answer(place: Place) -> None:
+    with child(answer_until_killed, place, "go", "no") as runner:
+        name = runner.hear()
+        assert name is not None
+        runner.kill()
+    async with place.sitting(consent=Consent(Policy.ALLOW_ALL)) as (_, _, talks):
+        await talks.say(name, "go", place.cwd)
+    assert await answers(place) == [("no", "Ada"), ("yes", "policy allow-all")]

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import secrets
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ from holdfast.core.events.conversation import (
 )
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.conversations import Conversations, Ground
+from holdfast.engine.effects import TETHER, fence
 from holdfast.engine.permissions import Consent, Desk
 from holdfast.engine.service import verify_run
 from holdfast.leaf.process import RUN_MARK, ProcessIdentity, marked
@@ -52,6 +54,7 @@ class Place(NamedTuple):
     home: str
     run_id: str
     cwd: str
+    wrapper: tuple[str, ...] = ()  # the program by which agents are started, with its arguments
 
     @classmethod
     async def make(cls, folder: str) -> "Place":
@@ -66,9 +69,10 @@ class Place(NamedTuple):
             json.dump(book, file)  # which is YAML too
 
     def ground(self, deadlines: Deadlines = DEADLINES, proven: Mapping[str, bool] | None = None) -> Ground:
+        play = (*self.wrapper, sys.executable, "-m", "holdfast", "agent", "playbook")
         own = {
             name.removesuffix(".yaml"): Entry(
-                command=(sys.executable, "-m", "holdfast", "agent", "playbook", os.path.join(self.home, name)),
+                command=(*play, os.path.join(self.home, name)),
                 environment={"HOLDFAST_PLAYBOOK_STATE": os.path.join(self.home, "memory")},
             )
             for name in os.listdir(self.home)
@@ -90,15 +94,25 @@ class Place(NamedTuple):
         """Own the run and hold its conversations; afterwards none of its agents lives, and its log is whole."""
         async with open_run(FileStore(self.home), self.run_id) as run:
             await run.begin(SessionStart(command="run"))
+            await asyncio.to_thread(fence, self.run_id, self.tether)
             desk = Desk(run, consent)
             async with Conversations(run, self.ground(deadlines, proven), desk, hint) as talks:
                 yield Sitting(run, desk, talks)
         assert self.processes() == []
         assert (await verify_run(self.home, self.run_id)).whole
 
+    @property
+    def tether(self) -> str:
+        return os.path.join(run_folder(self.home, self.run_id), TETHER)
+
     def processes(self) -> list[ProcessIdentity]:
         """What lives of this run's agents."""
         return marked(RUN_MARK, self.run_id)
+
+    def harmed(self) -> int:
+        """How often an agent did what its script wants done once."""
+        marks = os.path.join(self.home, "memory", "once")
+        return len(os.listdir(marks)) if os.path.isdir(marks) else 0
 
     async def events(self, kind: type[E]) -> list[E]:
         data = b"".join([batch.data async for batch in FileStore(self.home).log(self.run_id).read()])
@@ -142,6 +156,38 @@ def say_until_killed(report: Report, place: Place, prompts: list[str]) -> None:
             for prompt in prompts:
                 report((await talks.say(name, prompt, place.cwd)).reason)
             await asyncio.Event().wait()
+
+    asyncio.run(talk())
+
+
+def ready_until_killed(
+    report: Report, place: Place, name: str, deadlines: Deadlines, proven: Mapping[str, bool]
+) -> None:
+    """Bring a conversation back, and wait to be killed, then or before."""
+
+    async def talk() -> None:
+        async with place.sitting(deadlines=deadlines, proven=proven) as (_, _, talks):
+            await talks.ready(name, place.cwd)
+            report("ready")
+            await asyncio.Event().wait()
+
+    asyncio.run(talk())
+
+
+def answer_until_killed(report: Report, place: Place, prompt: str, option: str) -> None:
+    """Answer an agent that cannot hear it any more; report the conversation when the answer is in the log."""
+
+    async def talk() -> None:
+        async with place.sitting() as (run, desk, talks):
+            name = await talks.open(AGENT)
+            turn = asyncio.ensure_future(talks.say(name, prompt, place.cwd))
+            await until(lambda: bool(run.state.permissions))
+            pid = talks.state(name).pid
+            assert pid is not None
+            os.kill(pid, signal.SIGSTOP)
+            await desk.answer(next(iter(run.state.permissions)), option, by="Ada")
+            report(name)
+            await turn
 
     asyncio.run(talk())
 

@@ -56,7 +56,6 @@ class ClientSide:
         self._cwd = cwd
         self._host = host
         self._terminals = terminals
-        self.waiting = 0  # requests that a person has to answer
 
     async def request_permission(
         self, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
@@ -69,11 +68,7 @@ class ClientSide:
             options=tuple((option.option_id, option.name, str(option.kind)) for option in options),
             input=tool_call.raw_input,
         )
-        self.waiting += 1
-        try:
-            chosen = await self._host.permit(asked)
-        finally:
-            self.waiting -= 1
+        chosen = await self._host.permit(asked)
         if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))

@@ -105,7 +105,7 @@ class Agent:
         self._deadlines = deadlines
         self._replayed: int | None = None
         self._transport = Transport(tree, self._told, scribe.odd)
-        self.terminals = Terminals(launch.cwd, launch.mark, launch.environment)
+        self.terminals = Terminals(launch)
         self._client = ClientSide(launch.cwd, host, self.terminals)
         speaker: Any = self._client
         self._connection = ClientSideConnection(speaker, self._transport)
@@ -218,7 +218,7 @@ class Agent:
         loop = asyncio.get_running_loop()
         since = loop.time()
         while True:
-            if self._client.waiting:  # for a person's answer: the silence is ours
+            if self._transport.owing:  # it waits for an answer of ours: the silence is not its own
                 since = loop.time()
             left = max(since, self._transport.last) + self._deadlines.silence - loop.time()
             if left <= 0:

@@ -66,10 +66,10 @@ class Terminal:
 class Terminals:
     """Those of one agent. A context: nothing of them outlives it."""
 
-    def __init__(self, root: str, mark: str, environment: Mapping[str, str]) -> None:
-        self._root = root
-        self._mark = mark
-        self._environment = without_secrets(environment)  # they are the agent's; a command can print all it has
+    def __init__(self, launch: Launch) -> None:
+        """As that agent was started, but without its secrets: a command can print all it has."""
+        self._launch = launch
+        self._environment = without_secrets(launch.environment)
         self._open: dict[str, tuple[Terminal, AsyncExitStack]] = {}
 
     async def create(
@@ -77,11 +77,17 @@ class Terminals:
     ) -> str:
         name = secrets.token_hex(6)
         line = (command, *arguments) if arguments else ("/bin/sh", "-c", command)
-        folder = inside(self._root, cwd or ".")
+        folder = inside(self._launch.cwd, cwd or ".")
         if not os.path.isdir(folder):
             raise BadInput(f"{cwd} is not a folder")
         marks = {RUN_MARK: self._environment[RUN_MARK]} if RUN_MARK in self._environment else {}
-        launch = Launch(line, folder, {**self._environment, **environment, **marks}, f"{self._mark}/{name}")
+        launch = self._launch._replace(
+            command=line,
+            cwd=folder,
+            environment={**self._environment, **environment, **marks},
+            mark=f"{self._launch.mark}/{name}",
+            stderr=None,
+        )
         stack = AsyncExitStack()
         tree = await stack.enter_async_context(grown(launch))
         tree.stdin.close()

@@ -33,6 +33,7 @@ class Transport:
         self._tell = tell
         self._odd = odd
         self._asked: set[int] = set()
+        self._owed = 0  # questions of the agent's that have no answer yet
         self.seen = 0
         self.last = 0.0  # when it last said something, or got an answer of ours: by the loop's clock
         self.failure: Exception | None = None  # of ours, in hearing it
@@ -40,6 +41,7 @@ class Transport:
     async def send(self, message: dict[str, Any]) -> None:
         if "method" not in message:
             self.last = asyncio.get_running_loop().time()
+            self._owed -= 1
         elif "id" in message:
             self._asked.add(message["id"])
         try:
@@ -69,12 +71,18 @@ class Transport:
             elif not isinstance(message["method"], str):
                 await self._odd("a message whose method is no name", _piece(message))
             elif "id" in message:
+                self._owed += 1
                 return message
             elif message["method"] == "session/update":
                 await self._update(message)
             elif not message["method"].startswith("_"):  # those are the vendor's own
                 await self._odd("an unknown notification", _piece(message))
         return None
+
+    @property
+    def owing(self) -> bool:
+        """True while the agent waits for an answer of ours."""
+        return self._owed > 0
 
     async def close(self) -> None:
         self._tree.stdin.close()

@@ -26,6 +26,7 @@ from holdfast.leaf.process import (
     is_our_own,
     marked,
     orphaned_zombies,
+    tethered,
     works_in,
 )
 
@@ -48,6 +49,7 @@ class Launch(NamedTuple):
     environment: Mapping[str, str]
     mark: str
     stderr: str | None = None  # the file that gets its complaints; without one they are part of its output
+    tether: str | None = None  # a file that it holds open, by which it is found though it shed its environment
 
 
 class Tree:
@@ -144,16 +146,18 @@ async def grown(launch: Launch) -> AsyncIterator[Tree]:
     """Start an agent, and leave nothing of it behind."""
     become_reaper()
     try:
-        process = await asyncio.create_subprocess_exec(
-            *launch.command,
-            cwd=launch.cwd,
-            env={**plain_environment(), **launch.environment, CONVERSATION_MARK: launch.mark},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT if launch.stderr is None else asyncio.subprocess.PIPE,
-            start_new_session=True,
-            limit=_LIMIT,
-        )
+        with tethered(launch.tether) as held:
+            process = await asyncio.create_subprocess_exec(
+                *launch.command,
+                cwd=launch.cwd,
+                env={**plain_environment(), **launch.environment, CONVERSATION_MARK: launch.mark},
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT if launch.stderr is None else asyncio.subprocess.PIPE,
+                start_new_session=True,
+                pass_fds=held,
+                limit=_LIMIT,
+            )
     except FileNotFoundError:
         missing = launch.command[0] if os.path.isdir(launch.cwd) else launch.cwd
         raise BadInput(f"{missing} is not there; `holdfast agents ls` tells how to install an agent") from None

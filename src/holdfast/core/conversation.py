@@ -1,6 +1,6 @@
 """A conversation's states, whether it must be resumed, and by which way: all of it chosen here, without doing any."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -99,15 +99,33 @@ class Ability(NamedTuple):
 
 
 def ladder(token: str | None, *, resume: Ability, load: Ability, alive: bool, history: bool) -> list[Rung]:
-    """The rungs to try, in this order. The last always holds."""
-    tried = {
+    """The rungs to try, in this order. The last is a new session, which is told the history when there is one."""
+    possible = {
         Rung.REATTACH: alive,
         Rung.RESUME: token is not None and resume.trusted,
         Rung.LOAD: token is not None and load.trusted,
         Rung.INJECT: history,
-        Rung.FRESH: True,
+        Rung.FRESH: not history,
     }
-    return [rung for rung, possible in tried.items() if possible]
+    return [rung for rung, is_possible in possible.items() if is_possible]
+
+
+def next_rung(rungs: Sequence[Rung], tried: Sequence[Rung]) -> Rung | None:
+    """The best that is left; None when none is. The last is tried twice: its failure may have been the process's."""
+    left = [rung for rung in rungs if rung not in tried]
+    if left:
+        return left[0]
+    return rungs[-1] if tried.count(rungs[-1]) == 1 else None
+
+
+NATIVE = frozenset({Rung.RESUME, Rung.LOAD})
+
+_NO_SUCH_METHOD, _LOG_IN_FIRST = -32601, -32000
+
+
+def is_rejection(rung: Rung, code: int | None) -> bool:
+    """True when an agent that refused with this code does not know the session. None: it did not refuse."""
+    return rung in NATIVE and code is not None and code not in (_NO_SUCH_METHOD, _LOG_IN_FIRST)
 
 
 class AfterInterruption(StrEnum):

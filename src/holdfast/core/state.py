@@ -149,6 +149,7 @@ class Turn(msgspec.Struct):
     started: str | None = None
     calls: dict[str, str] = {}
     messages: list[str] = []
+    answers: dict[str, str] = {}  # by fingerprint: since they were given, the agent has shown nothing of a call
 
 
 class Conversation(msgspec.Struct):
@@ -167,7 +168,7 @@ class Conversation(msgspec.Struct):
     mode: str | None = None
     last: str | None = None  # how its last turn went: the agent's reason to stop, or `interrupted`
     cuts: int = 0  # such turns in a row, since the run was resumed
-    blank: bool = False  # its token is of a session that was told the history, and has not ended a turn since
+    blank: bool = False  # its token is of a new session that is to be told the history, and has not yet heard it
 
 
 class Permission(msgspec.Struct):
@@ -266,7 +267,7 @@ class RunState(msgspec.Struct):
     inbox_consumed: int = 0
     messages: dict[str, OpenMessage] = {}
     permissions: dict[str, Permission] = {}
-    granted: dict[str, str] = {}  # answers by fingerprint, given while the agent was away
+    granted: dict[str, str] = {}  # answers by fingerprint that may not have reached the agent that asked
     settings: dict[str, Any] = {}
     instructions: list[str] = []  # a person's own words on how to go on, from every resume
     repairs: list[str] = []

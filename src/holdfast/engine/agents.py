@@ -1,13 +1,13 @@
 """The agents there are: those we know, those of the user, and what each was measured to do."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from holdfast.agents.registry import BUILT_IN, Entry, listed
 from holdfast.core.settings import AgentEntry, Settings
-from holdfast.engine.probing import Row, keep, matrix, probe
+from holdfast.engine.matrix import Row, matrix
 
 
 class Listed(NamedTuple):
@@ -38,9 +38,3 @@ def list_agents(home: str, own: Mapping[str, Entry] | None = None) -> list[Liste
         Listed(name, entry.title, entry.command, entry.found(), entry.install, rows.get(name))
         for name, entry in listed(own)
     ]
-
-
-async def probe_agent(home: str, name: str, say: Callable[[str], None], own: Mapping[str, Entry] | None = None) -> Row:
-    row = await probe(name, own or {}, say)
-    keep(home, row)
-    return row

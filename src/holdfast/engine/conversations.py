@@ -1,42 +1,25 @@
 """Conversations of a run: opened, spoken to, and brought back from the dead, one way for all of it.
 
 Every prompt is an effect: `turn.started` is durable before it is sent, and the turn's end, or that it was cut off, is
-written after. An agent is started when somebody speaks to it, and not before. The ladder back into a conversation is
-climbed by one function; each rung that does not hold is recorded, the next is tried once, and whoever looks is told.
+written after. An agent is started when somebody speaks to it, and not before; how is the ladder's.
 """
 
 import asyncio
-import os
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple, Self
 
-from acp.schema import EnvVariable, McpServerStdio, TextContentBlock
+from acp.schema import TextContentBlock
 from msgspec import structs
 
-from holdfast.agents.driver import (
-    Agent,
-    AgentDied,
-    AgentRefused,
-    AgentSilent,
-    Deadlines,
-    Ended,
-    Greeting,
-    Opened,
-    speaking,
-)
-from holdfast.agents.frames import Scribe
-from holdfast.agents.registry import Entry, environment_for, find_agent, missing
-from holdfast.agents.tree import Launch
+from holdfast.agents.driver import AgentDied, AgentRefused, AgentSilent, Ended
+from holdfast.agents.registry import find_agent
 from holdfast.core.conversation import (
     OVER,
-    Ability,
     AfterInterruption,
     Phase,
-    Rung,
     Seen,
-    ladder,
     must_go,
     needs_resume,
     prompt_after_interruption,
@@ -44,65 +27,28 @@ from holdfast.core.conversation import (
 from holdfast.core.events import Event
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
-    ConversationAttached,
     ConversationDetached,
     ConversationOpened,
     ConversationStateChanged,
-    ConversationTokenStored,
     MessageRecorded,
-    RungFailed,
     ToolReturned,
     TurnEnded,
     TurnInterrupted,
     TurnStarted,
 )
 from holdfast.core.events.inbox import InboxHandled
-from holdfast.core.history import History
 from holdfast.core.state import Conversation
-from holdfast.engine.effects import fence
+from holdfast.engine.ladder import AgentUnavailable, Failed, Ground, Hint, Ladder, Live
 from holdfast.engine.permissions import Desk
 from holdfast.engine.transcript import cut_off_turn, history_of, was_heard
-from holdfast.leaf.errors import BadInput, Denied, HoldfastError
+from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.ids import new_sid
-from holdfast.leaf.process import RUN_MARK, ProcessIdentity
-from holdfast.store.base import Log
+from holdfast.leaf.process import ProcessIdentity
 from holdfast.store.run import OwnedRun
 
-Failed = (AgentDied, AgentSilent, AgentRefused)
-
-_NOTICES = {
-    Rung.REATTACH: None,
-    Rung.RESUME: "The agent went on with its own session.",
-    Rung.LOAD: "The agent loaded its own session again.",
-    Rung.INJECT: "The agent's session is lost: a digest of the conversation goes with the next message.",
-    Rung.FRESH: "A new agent session, without what was said before.",
-}
-
+__all__ = ["AgentUnavailable", "Conversations", "Ground", "Turn"]
 
 _HEARD = {True: "the agent had begun to answer", False: "the agent had answered nothing"}
-
-
-class AgentUnavailable(HoldfastError):
-    """No rung held, not even a fresh start. The conversation waits; nothing of it is lost."""
-
-
-class Ground(NamedTuple):
-    """What conversations stand on: the run's folder, its log, and how agents are started and asked."""
-
-    run_id: str
-    folder: str
-    log: Log
-    agents: Mapping[str, Entry] = {}
-    proven: Mapping[str, Mapping[str, bool]] = {}
-    deadlines: Deadlines = Deadlines()
-    environment: Mapping[str, str] = {}
-    tools: Callable[[str, Conversation], Sequence[str]] | None = None
-
-
-class _Live(NamedTuple):
-    agent: Agent
-    session: str
-    stack: AsyncExitStack
 
 
 class Turn(NamedTuple):
@@ -114,26 +60,25 @@ class Turn(NamedTuple):
 
 
 class Conversations:
-    """Those of one run, in the hands of its owner. A context: no agent outlives it."""
+    """Those of one run, in the hands of its owner. A context: no agent outlives it.
 
-    def __init__(
-        self, run: OwnedRun, ground: Ground, desk: Desk, hint: Callable[[str, str, str], None] | None = None
-    ) -> None:
+    Whoever opened the run has fenced it: of an earlier sitting nothing is alive.
+    """
+
+    def __init__(self, run: OwnedRun, ground: Ground, desk: Desk, hint: Hint | None = None) -> None:
         """`hint` gets text as it is streamed: the conversation, who speaks, and the piece."""
         self._run = run
         self._ground = ground
         self._desk = desk
-        self._hint = hint or (lambda *_: None)
-        self._live: dict[str, _Live] = {}
+        self._ladder = Ladder(run, ground, desk, hint or (lambda *_: None))
+        self._live: dict[str, Live] = {}
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._speaking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._turns: dict[str, asyncio.Event] = {}  # set when the turn is over
         self._cancelled: set[str] = set()
         self._closing: set[str] = set()
-        self._inject: set[str] = set()
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(fence, self._ground.run_id)
         await self._bury_turns()
         return self
 
@@ -208,7 +153,7 @@ class Conversations:
             async with self._speaking[name], self._starting[name]:
                 await self._detach(name, reason)
 
-    async def ready(self, name: str, cwd: str) -> _Live:
+    async def ready(self, name: str, cwd: str) -> Live:
         """An agent that listens: the one that is there, or one brought back by the ladder. One at a time."""
         async with self._starting[name]:
             self._must_be_open(name)
@@ -217,7 +162,8 @@ class Conversations:
                 return live
             if live is not None:
                 await self._detach(name, "the agent was found dead")
-            return await self._climb(name, cwd)
+            live = self._live[name] = await self._ladder.climb(name, cwd)
+            return live
 
     # Turns
 
@@ -232,7 +178,7 @@ class Conversations:
     async def _turn(self, name: str, said: MessageRecorded, cwd: str, messages: Sequence[str]) -> Turn:
         live = await self.ready(name, cwd)
         turn = new_sid()
-        prompt = (await self._history(name)).before(said.text) if name in self._inject else said.text
+        prompt = await self._with_history(name, said.text) if self.state(name).blank else said.text
         self._must_be_open(name)
         must_go(name, self.state(name).state, Phase.RUNNING)
         await self._run.append(
@@ -241,7 +187,6 @@ class Conversations:
             *(InboxHandled(message=message) for message in messages),
             ConversationStateChanged(conversation=name, state=Phase.RUNNING),
         )
-        self._inject.discard(name)
         heard = live.agent.frames
         live.agent.scribe.turn = turn
         over = self._turns[name] = asyncio.Event()
@@ -265,7 +210,10 @@ class Conversations:
         await self._end_turn(name, live, TurnEnded(conversation=name, turn=turn, stop_reason=ended.reason), ended)
         return Turn(turn, ended.reason)
 
-    async def _end_turn(self, name: str, live: _Live, over: TurnEnded, ended: Ended | None = None) -> None:
+    async def _with_history(self, name: str, text: str) -> str:
+        return (await history_of(self._ground.log, name)).before(text)
+
+    async def _end_turn(self, name: str, live: Live, over: TurnEnded, ended: Ended | None = None) -> None:
         spent: list[Event] = []
         if ended is not None and (ended.input_tokens or ended.output_tokens):
             spent.append(
@@ -275,7 +223,7 @@ class Conversations:
         await live.agent.scribe.flush(*live.agent.scribe.cut_off(), *spent, over, waiting)
         live.agent.scribe.turn = None
 
-    async def _cut_off(self, name: str, live: _Live, turn: str, reason: str) -> None:
+    async def _cut_off(self, name: str, live: Live, turn: str, reason: str) -> None:
         """The agent is gone in the middle. Nothing of it may be alive before anything is built on that."""
         attached = self._live.pop(name, None) is not None
         await live.stack.aclose()
@@ -308,128 +256,7 @@ class Conversations:
             if events:
                 await self._run.append(*events)
 
-    # The ladder
-
-    async def _climb(self, name: str, cwd: str) -> _Live:
-        state = self.state(name)
-        entry = find_agent(state.agent or "", self._ground.agents)
-        must_go(name, state.state, Phase.STARTING)
-        await self._run.append(ConversationStateChanged(conversation=name, state=Phase.STARTING))
-        history = bool(await self._history(name))
-        tried: set[Rung] = set()
-        stack = AsyncExitStack()
-        try:
-            agent, greeting = await self._started(name, entry, cwd, stack)
-            while True:
-                rung = self._next_rung(name, greeting, tried, history=history)
-                tried.add(rung)
-                try:
-                    opened = await self._try(name, agent, greeting, rung, history=history)
-                    return await self._attached(name, agent, opened, greeting, rung, stack)
-                except Failed as error:
-                    await self._run.append(RungFailed(conversation=name, rung=rung, reason=str(error)))
-                    if rung is Rung.FRESH:
-                        raise
-                    if not isinstance(error, AgentRefused):  # it may be dead or stuck: the next rung gets a new one
-                        await stack.aclose()
-                        agent, greeting = await self._started(name, entry, cwd, stack)
-        except Failed as error:
-            await self._given_up(name, stack, str(error))
-            raise AgentUnavailable(f"{state.agent} cannot be spoken to: {error}") from error
-        except HoldfastError as error:
-            await self._given_up(name, stack, str(error))
-            raise
-        except asyncio.CancelledError:
-            await asyncio.shield(self._given_up(name, stack, "the sitting let go of it"))
-            raise
-        except BaseException:
-            await stack.aclose()
-            raise
-
-    async def _given_up(self, name: str, stack: AsyncExitStack, reason: str) -> None:
-        await stack.aclose()
-        await self._run.append(ConversationStateChanged(conversation=name, state=Phase.WAITING, reason=reason))
-
-    async def _started(self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack) -> tuple[Agent, Greeting]:
-        if not entry.found():
-            raise BadInput(missing(entry))
-        folder = os.path.join(self._ground.folder, "agents")
-        os.makedirs(folder, exist_ok=True)
-        launch = Launch(
-            command=entry.command,
-            cwd=cwd,
-            environment={
-                **self._ground.environment,
-                **environment_for(entry),
-                RUN_MARK: self._ground.run_id,
-            },
-            mark=f"{self._ground.run_id}/{name}",
-            stderr=os.path.join(folder, f"{name}.stderr"),
-        )
-        scribe = Scribe(name, self._stored, lambda speaker, text: self._hint(name, speaker, text))
-        host = self._desk.for_agent(name, cwd)
-        agent = await stack.enter_async_context(speaking(launch, scribe, host, self._ground.deadlines))
-        greeting = await agent.greet()
-        if entry.login is not None and entry.login in greeting.logins:
-            await agent.log_in(entry.login)
-        return agent, greeting
-
-    def _next_rung(self, name: str, greeting: Greeting, tried: set[Rung], *, history: bool) -> Rung:
-        state = self.state(name)
-        proven = self._ground.proven.get(state.agent or "", {})
-        rungs = ladder(
-            None if state.blank else state.token,
-            resume=Ability(greeting.resume, proven.get("resume")),
-            load=Ability(greeting.load, proven.get("load")),
-            alive=False,
-            history=history,
-        )
-        return next(rung for rung in rungs if rung not in tried)
-
-    async def _try(self, name: str, agent: Agent, greeting: Greeting, rung: Rung, *, history: bool) -> Opened:
-        state, servers = self.state(name), self._servers(name)
-        token = state.token or ""
-        match rung:
-            case Rung.RESUME:
-                opened = await agent.resume(token, servers)
-                if greeting.sessions and not await _may_know(agent, token):
-                    raise AgentRefused("session/resume", 0, "it answered, but does not know the session", None)
-                return opened
-            case Rung.LOAD:
-                opened = await agent.load(token, servers)
-                if history and not opened.replayed:
-                    raise AgentRefused("session/load", 0, "it answered, but told nothing of what was said", None)
-                return opened
-            case _:
-                return await agent.new(servers)
-
-    async def _attached(
-        self, name: str, agent: Agent, opened: Opened, greeting: Greeting, rung: Rung, stack: AsyncExitStack
-    ) -> _Live:
-        state = self.state(name)
-        first = not state.started
-        if rung is Rung.INJECT:
-            self._inject.add(name)
-        events: list[Event] = []
-        if opened.session != state.token:
-            events.append(ConversationTokenStored(conversation=name, token=opened.session))
-        identity = agent.tree.identity
-        events.append(
-            ConversationAttached(
-                conversation=name,
-                rung=rung,
-                notice=None if first else _NOTICES[rung],
-                pid=identity.pid,
-                start_time=identity.start_time,
-                boot_id=identity.boot_id,
-                program=greeting.program,
-                version=greeting.version,
-            )
-        )
-        events.append(ConversationStateChanged(conversation=name, state=Phase.WAITING))
-        await self._run.append(*events)
-        live = self._live[name] = _Live(agent, opened.session, stack)
-        return live
+    # The end
 
     async def _detach(self, name: str, reason: str) -> None:
         live = self._live.pop(name, None)
@@ -450,29 +277,6 @@ class Conversations:
             raise Denied(f"conversation {name} is {phase}; open a new one")
         if name in self._closing:
             raise Denied(f"conversation {name} is being closed; say it when the run is resumed, or in a new one")
-
-    # What it needs
-
-    async def _stored(self, *events: Event) -> None:
-        await self._run.append(*events)
-
-    async def _history(self, name: str) -> History:
-        return await history_of(self._ground.log, name)
-
-    def _servers(self, name: str) -> list[McpServerStdio]:
-        if self._ground.tools is None:
-            return []
-        command, *arguments = self._ground.tools(name, self.state(name))
-        environment = [EnvVariable(name=RUN_MARK, value=self._ground.run_id)]
-        return [McpServerStdio(name="holdfast", command=command, args=arguments, env=environment)]
-
-
-async def _may_know(agent: Agent, token: str) -> bool:
-    """False when its own list lacks the session; one that refuses to list says nothing of it."""
-    try:
-        return await agent.knows(token)
-    except AgentRefused:
-        return True
 
 
 def _identity(state: Conversation) -> ProcessIdentity | None:

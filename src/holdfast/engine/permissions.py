@@ -74,7 +74,8 @@ class Desk:
                 await self.answer(request, None, "the turn was cancelled")
 
     async def ask(self, conversation: str, cwd: str, asked: Asked) -> str | None:
-        request, mark = secrets.token_hex(6), _fingerprint(conversation, asked)
+        mark = _fingerprint(conversation, asked)
+        request = self._left_open(mark) or secrets.token_hex(6)
         requested = PermissionRequested(
             conversation=conversation,
             request=request,
@@ -85,9 +86,10 @@ class Desk:
             options=msgspec.Raw(msgspec.json.encode([dict(zip(_OPTION, one, strict=True)) for one in asked.options])),
             fingerprint=mark,
         )
+        chosen, by = self._by_rule(cwd, asked)
         earlier = self._run.state.granted.get(mark)
-        still_offered = earlier in [one[0] for one in asked.options]
-        chosen, by = (earlier, "the answer given before") if still_offered else self._by_rule(cwd, asked)
+        if by is None and earlier in [one[0] for one in asked.options]:
+            chosen, by = earlier, "the answer given before"
         if by is not None:
             await self._run.append(requested, PermissionAnswered(request=request, option=chosen, by=by))
             return chosen
@@ -106,6 +108,11 @@ class Desk:
         if why is not None:
             await self._run.append(ToolBlocked(conversation=conversation, tool=wish.title, reason=why))
         return why
+
+    def _left_open(self, mark: str) -> str | None:
+        """The same question, of an agent that is gone: it is one question still, and one answer is enough."""
+        left = self._run.state.permissions.items()
+        return next((one for one, asked in left if asked.fingerprint == mark and one not in self._open), None)
 
     def _by_rule(self, cwd: str, asked: Asked) -> tuple[str | None, str | None]:
         """What the rules choose, and which; nothing when a person has to."""

@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import msgspec
 from acp.schema import TextContentBlock
 
 from holdfast.agents.client import Asked
@@ -18,55 +17,13 @@ from holdfast.agents.registry import Entry, environment_for, find_agent, missing
 from holdfast.agents.tree import Launch
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import MessageRecorded
+from holdfast.engine.matrix import Row, keep
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import BadInput
-from holdfast.store.disk import make_directories, replace
 
-_FILE = "agents.json"
 _DEADLINES = Deadlines(start=60, session=60, silence=180)
 
 Say = Callable[[str], None]
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured. `load` and `resume`: None when the agent does not offer it."""
-
-    agent: str
-    when: str
-    program: str | None = None
-    version: str | None = None
-    start_ms: int | None = None
-    turn: bool = False
-    load: bool | None = None
-    resume: bool | None = None
-    fork: bool = False
-    sessions: bool = False
-    replayed: int | None = None
-    unknown_session: str | None = None
-    notes: list[str] = []
-
-
-def matrix(home: str) -> dict[str, Row]:
-    """The rows there are, by agent."""
-    try:
-        with open(os.path.join(home, _FILE), "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Row])
-    except (FileNotFoundError, msgspec.DecodeError):
-        return {}
-
-
-def proven(home: str) -> dict[str, Mapping[str, bool]]:
-    """What the ladder wants to know."""
-    return {
-        name: {what: showed for what, showed in (("load", row.load), ("resume", row.resume)) if showed is not None}
-        for name, row in matrix(home).items()
-    }
-
-
-def keep(home: str, row: Row) -> None:
-    make_directories(home)
-    rows = {**matrix(home), row.agent: row}
-    replace(os.path.join(home, _FILE), msgspec.json.format(msgspec.json.encode(rows)))
 
 
 async def probe(name: str, own: Mapping[str, Entry], say: Say) -> Row:
@@ -193,3 +150,10 @@ class _Willing:
 
     async def veto(self, *_: object) -> str | None:
         return None
+
+
+async def probe_agent(home: str, name: str, say: Say, own: Mapping[str, Entry] | None = None) -> Row:
+    """Probe it, and keep what was measured."""
+    row = await probe(name, own or {}, say)
+    keep(home, row)
+    return row

@@ -21,7 +21,7 @@ from holdfast.engine.effects import Hands
 from holdfast.engine.hooking import Hooks
 from holdfast.engine.permissions import Desk
 from holdfast.engine.planning import plan_again, terms_for
-from holdfast.engine.probing import proven
+from holdfast.engine.matrix import proven
 from holdfast.engine.projecting import write_projections
 from holdfast.engine.receiving import Receiver
 from holdfast.engine.reconciling import reconciled

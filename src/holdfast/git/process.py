@@ -9,11 +9,12 @@ inherited when Holdfast itself is called from a hook), or ask a question that no
 import asyncio
 import os
 import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
+from holdfast.leaf.process import tethered
 
 QUICK = 60.0  # seconds: looking, and small changes
 LONG = 1800.0  # seconds: what may run the user's hooks, check out a large tree, or use the network
@@ -138,7 +139,7 @@ class Spot(NamedTuple):
 
 
 async def run_program(*command: str, at: Spot, limit: float = LONG, given: bytes = b"") -> Answer:
-    with _memory() as out, _memory() as said, _memory(given) as read, _held(at.tether) as held:
+    with _memory() as out, _memory() as said, _memory(given) as read, tethered(at.tether) as held:
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -179,19 +180,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             if os.getsid(pid) == process.pid:  # a shell's job has a group of its own
                 os.kill(pid, signal.SIGKILL)
     await asyncio.shield(process.wait())
-
-
-@contextmanager
-def _held(tether: str | None) -> Iterator[tuple[int, ...]]:
-    """The tether as a descriptor to be inherited."""
-    if tether is None:
-        yield ()
-        return
-    fd = os.open(tether, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600)
-    try:
-        yield (fd,)
-    finally:
-        os.close(fd)
 
 
 class _memory:  # noqa: N801 - used like a function

@@ -5,7 +5,7 @@ import select
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
@@ -138,6 +138,19 @@ def _is_gone(handle: int, patience: float) -> bool:
 def has_open(path: str) -> bool:
     """True when some process has this file open."""
     return next(_having_open(path), None) is not None
+
+
+@contextmanager
+def tethered(path: str | None) -> Iterator[tuple[int, ...]]:
+    """The file as a descriptor for a child to inherit, by which `holding` finds it; nothing when there is no file."""
+    if path is None:
+        yield ()
+        return
+    fd = os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600)
+    try:
+        yield (fd,)
+    finally:
+        os.close(fd)
 
 
 def holding(path: str) -> list[ProcessIdentity]:

@@ -42,7 +42,7 @@ WRONG = [
     ("turns:\n - - mcp: {}", "p:2: turns[0][0].mcp: the key 'tool' is missing"),
     ("turns:\n - - crash: {code: 300}", "p:2: turns[0][0].crash.code: expected a whole number <= 255"),
     ("turns:\n - - end: stop", "p:2: turns[0][0].end: 'stop' is not allowed; allowed: cancelled, end_turn"),
-    ("agent:\n  load: wrks", "p:2: agent.load: 'wrks' is not allowed; allowed: absent, gone"),
+    ("agent:\n  load: wrks", "p:2: agent.load: 'wrks' is not allowed; allowed: absent, dies, gone"),
     ("agent:\n  modes: {current: x, available: [a, b]}", "p:2: agent.modes.current: 'x' is not among the available"),
     ("agent:\n  config:\n  - {id: a, current: x}", "p:3: agent.config[0].current: without `available`"),
     ("turns:\n - when: '('\n   steps: []", "p:2: turns[0].when: not a regular expression: missing )"),

@@ -3,16 +3,17 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
-from holdfast.agents.playbook import talk
+from holdfast.agents.playbook import faults, talk
 from holdfast.agents.playbook.format import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     NOT_FOUND,
+    Crash,
     End,
     Playbook,
     Reopen,
@@ -23,6 +24,8 @@ from holdfast.agents.playbook.playing import Part, Player
 from holdfast.agents.playbook.sessions import Folder, Record, new_id
 from holdfast.agents.playbook.stage import Stage, TurnFailed
 from holdfast.agents.playbook.wire import INVALID_REQUEST, Answered, Refusal, Wire
+
+W = TypeVar("W", Reply, Reopen)
 
 AUTH_REQUIRED = -32000
 
@@ -157,11 +160,11 @@ class Face:
 
     async def _reopen(self, method: str, request: Request, given: Reopen | Any, *, replays: bool) -> Any:
         self._log_in_first()
-        way = given if isinstance(given, Reopen) else Reopen(how=given)
+        way = self._way(method, given if isinstance(given, Reopen) else Reopen(how=given))
         if way.how == "gone":
             raise _not_found(request, NOT_FOUND)
         if way.how != "starts_new":
-            await self._reply(method, way)
+            await self._do(method, way)
         record = None if way.how == "starts_new" else self._find(request.session_id)
         if record is None:
             if way.how != "starts_new" and self._book.sessions.unknown != "new":
@@ -310,7 +313,14 @@ class Face:
 
     async def _reply(self, method: str, given: Any) -> None:
         """As the script wants this method to answer; returns when it works."""
-        way = Reply(how=given) if isinstance(given, str) else given  # type: ignore[arg-type]
+        await self._do(method, self._way(method, Reply(how=given) if isinstance(given, str) else given))  # type: ignore[arg-type]
+
+    def _way(self, method: str, way: W) -> W:
+        """What happens only once, and has, is over: it works."""
+        over = way.once and not self.player.first_time(way.once, method)
+        return structs.replace(way, how="works") if over else way
+
+    async def _do(self, method: str, way: Reply | Reopen) -> None:
         await asyncio.sleep(way.after)
         match way.how:
             case "absent":
@@ -319,6 +329,8 @@ class Face:
                 raise Refusal(way.error, way.message)
             case "hangs":
                 await asyncio.Event().wait()
+            case "dies":
+                faults.crash(Crash(how="kill"))
 
     def _open(self, record: Record, request: Request) -> Live:
         live = self._live[record.id] = Live(record, request.mcp_servers or [])

@@ -41,8 +41,8 @@ class OneOf(Part, frozen=True):
 
 # --- what the agent is -------------------------------------------------------------------------------
 
-Simply = Literal["works", "absent", "refuses", "hangs"]
-Reopening = Literal["works", "absent", "refuses", "hangs", "gone", "starts_new"]
+Simply = Literal["works", "absent", "refuses", "hangs", "dies"]
+Reopening = Literal["works", "absent", "refuses", "hangs", "dies", "gone", "starts_new"]
 
 
 class Reply(Part, frozen=True):
@@ -53,6 +53,7 @@ class Reply(Part, frozen=True):
     error: int = INTERNAL_ERROR
     message: str = "the playbook refuses"
     after: Seconds = 0
+    once: bool | str = False
 
 
 class Reopen(Part, frozen=True):
@@ -63,6 +64,7 @@ class Reopen(Part, frozen=True):
     error: int = INTERNAL_ERROR
     message: str = "the playbook refuses"
     after: Seconds = 0
+    once: bool | str = False
     replay: bool | None = None
     tool_calls: Literal["same", "new_ids", "new_titles"] = "same"
     other_cwd: Literal["works", "refuses", "hangs"] = "works"

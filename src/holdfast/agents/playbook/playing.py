@@ -231,11 +231,12 @@ class Player:
             await self._play_all(stage, step.steps, f"{here}[{number}]")
             self.keep(stage.record)
 
+    def first_time(self, once: bool | str, here: str) -> bool:  # noqa: FBT001 - as it is written
+        return self._folder.first_time(once if isinstance(once, str) else f"{self._name} {here}")
+
     async def _harm(self, stage: Stage, step: Crash | Hang, here: str) -> None:
-        if step.once:
-            name = step.once if isinstance(step.once, str) else f"{self._name} {here}"
-            if not self._folder.first_time(name):
-                return
+        if step.once and not self.first_time(step.once, here):
+            return
         if isinstance(step, Crash):
             faults.crash(step)
         stage.deaf = step.how == "deaf"

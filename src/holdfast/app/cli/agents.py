@@ -7,10 +7,10 @@ import msgspec
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.screen import columns, moment, paint, plain, warn
-from holdfast.engine.agents import Listed, list_agents, own_agents, probe_agent
+from holdfast.engine.agents import Listed, list_agents, own_agents
 from holdfast.engine.config import load_here
 from holdfast.engine.places import default_home
-from holdfast.engine.probing import Row
+from holdfast.engine.matrix import Row
 from holdfast.leaf.errors import OK
 
 _EXAMPLES = """\
@@ -38,6 +38,8 @@ def run(arguments: list[str]) -> int:
         return OK
     if options.name is None:
         parser.error("probe which agent? `holdfast agents ls` lists them")
+    from holdfast.engine.probing import probe_agent  # the protocol's library takes long to load
+
     row = asyncio.run(probe_agent(home, options.name, _tell, own))
     print(json.dumps(msgspec.to_builtins(row), ensure_ascii=False) if options.json else _measured(row))
     return OK

@@ -21,6 +21,9 @@ from holdfast.core.handlers.base import name_of, on
 from holdfast.core.state import Conversation, Permission, RunState, Turn
 
 
+_UNHEARD = ("refused", "refusal")  # ends of a turn after which the agent goes on as if the prompt had not been said
+
+
 @on(ConversationOpened)
 def _conversation_opened(state: RunState, _: Line, event: ConversationOpened) -> None:
     conversation = _conversation(state, event.conversation)
@@ -76,17 +79,19 @@ def _permission_requested(state: RunState, _: Line, event: PermissionRequested) 
     )
     if event.fingerprint is not None:
         state.granted.pop(event.fingerprint, None)
+        if turn is not None:
+            turn.answers.pop(event.fingerprint, None)
 
 
 @on(PermissionAnswered)
 def _permission_answered(state: RunState, _: Line, event: PermissionAnswered) -> None:
-    """An answer for a turn that is over is kept: the agent will ask again when it is back."""
+    """An answer is kept until the agent shows that it goes on: cut off before that, it will ask again."""
     asked = state.permissions.pop(event.request, None)
     if asked is None or asked.fingerprint is None or event.option is None:
         return
     turn = _conversation(state, asked.conversation).turn
-    if turn is None or turn.turn != asked.turn:
-        state.granted[asked.fingerprint] = event.option
+    kept = turn.answers if turn is not None and turn.turn == asked.turn else state.granted
+    kept[asked.fingerprint] = event.option
 
 
 @on(TurnStarted)
@@ -99,13 +104,17 @@ def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
 @on(TurnEnded)
 def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
     conversation = _conversation(state, event.conversation)
-    conversation.blank = False
+    if event.stop_reason not in _UNHEARD:
+        conversation.blank = False
     _turn_is_over(conversation, event.stop_reason)
 
 
 @on(TurnInterrupted)
 def _turn_interrupted(state: RunState, _: Line, event: TurnInterrupted) -> None:
-    _turn_is_over(_conversation(state, event.conversation), INTERRUPTED)
+    conversation = _conversation(state, event.conversation)
+    if conversation.turn is not None:
+        state.granted.update(conversation.turn.answers)
+    _turn_is_over(conversation, INTERRUPTED)
 
 
 def _turn_is_over(conversation: Conversation, last: str | None) -> None:
@@ -122,6 +131,7 @@ def _tool_called(state: RunState, _: Line, event: ToolCalled) -> None:
     turn = _conversation(state, event.conversation).turn
     if turn is not None:
         turn.calls[event.call] = event.tool
+        turn.answers.clear()
 
 
 @on(ToolReturned)
@@ -129,6 +139,8 @@ def _tool_returned(state: RunState, _: Line, event: ToolReturned) -> None:
     turn = _conversation(state, event.conversation).turn
     if turn is not None:
         turn.calls.pop(event.call, None)
+        if event.status != "interrupted":
+            turn.answers.clear()
 
 
 def _conversation(state: RunState, name: str) -> Conversation:

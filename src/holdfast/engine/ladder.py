@@ -1,0 +1,257 @@
+"""The ladder back into a conversation: an agent is started, and its session found again by the best way that holds.
+
+Each rung has a deadline. One that does not hold is recorded, the next is tried once, and whoever looks is told by which
+the conversation came back.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import NamedTuple
+
+from acp.schema import EnvVariable, McpServerStdio
+
+from holdfast.agents.driver import (
+    Agent,
+    AgentDied,
+    AgentRefused,
+    AgentSilent,
+    Deadlines,
+    Greeting,
+    Opened,
+    speaking,
+)
+from holdfast.agents.frames import Scribe
+from holdfast.agents.registry import Entry, environment_for, find_agent, missing
+from holdfast.agents.tree import Launch
+from holdfast.core.conversation import NATIVE, Ability, Phase, Rung, is_rejection, ladder, must_go, next_rung
+from holdfast.core.events import Event
+from holdfast.core.events.conversation import (
+    ConversationAttached,
+    ConversationStateChanged,
+    ConversationTokenStored,
+    RungFailed,
+)
+from holdfast.core.state import Conversation
+from holdfast.engine.effects import TETHER
+from holdfast.engine.permissions import Desk
+from holdfast.engine.transcript import history_of
+from holdfast.leaf.errors import BadInput, HoldfastError
+from holdfast.leaf.process import RUN_MARK
+from holdfast.store.base import Log
+from holdfast.store.run import OwnedRun
+
+Failed = (AgentDied, AgentSilent, AgentRefused)
+_START = "start"  # no rung: before it can be asked anything, an agent has to be there
+
+Hint = Callable[[str, str, str], None]
+
+_NOTICES = {
+    Rung.REATTACH: None,
+    Rung.RESUME: "The agent went on with its own session.",
+    Rung.LOAD: "The agent loaded its own session again.",
+    Rung.INJECT: "The agent's session is lost: a digest of the conversation goes with the next message.",
+    Rung.FRESH: "A new agent session, without what was said before.",
+}
+
+
+class AgentUnavailable(HoldfastError):
+    """No rung held, not even a fresh start. The conversation waits; nothing of it is lost."""
+
+
+class Ground(NamedTuple):
+    """What conversations stand on: the run's folder, its log, and how agents are started and asked."""
+
+    run_id: str
+    folder: str
+    log: Log
+    agents: Mapping[str, Entry] = {}
+    proven: Mapping[str, Mapping[str, bool]] = {}
+    deadlines: Deadlines = Deadlines()
+    environment: Mapping[str, str] = {}
+    tools: Callable[[str, Conversation], Sequence[str]] | None = None
+
+
+class Live(NamedTuple):
+    """An agent that listens, and its session."""
+
+    agent: Agent
+    session: str
+    stack: AsyncExitStack
+
+
+class Ladder:
+    """The ways back into the conversations of one run."""
+
+    def __init__(self, run: OwnedRun, ground: Ground, desk: Desk, hint: Hint) -> None:
+        self._run = run
+        self._ground = ground
+        self._desk = desk
+        self._hint = hint
+
+    async def climb(self, name: str, cwd: str) -> Live:
+        state = self._state(name)
+        entry = find_agent(state.agent or "", self._ground.agents)
+        must_go(name, state.state, Phase.STARTING)
+        await self._run.append(ConversationStateChanged(conversation=name, state=Phase.STARTING))
+        stack = AsyncExitStack()
+        try:
+            return await self._climbed(name, entry, cwd, stack)
+        except Failed as error:
+            await self._given_up(name, stack, str(error))
+            raise AgentUnavailable(f"{state.agent} cannot be spoken to: {error}") from error
+        except HoldfastError as error:
+            await self._given_up(name, stack, str(error))
+            raise
+        except asyncio.CancelledError:
+            await asyncio.shield(self._given_up(name, stack, "the sitting let go of it"))
+            raise
+        except BaseException:
+            await stack.aclose()
+            raise
+
+    async def _climbed(self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack) -> Live:
+        history = bool(await history_of(self._ground.log, name))
+        tried: list[Rung] = []
+        rejected = False
+        agent, greeting = await self._started_somehow(name, entry, cwd, stack)
+        while True:
+            rung = self._next_rung(name, greeting, tried, history=history)
+            assert rung is not None, "the last one's failure is raised"
+            try:
+                opened = await self._try(name, agent, greeting, rung, history=history)
+                return await self._attached(name, agent, opened, greeting, rung, stack)
+            except Failed as error:
+                tried.append(rung)
+                code = error.code if isinstance(error, AgentRefused) else None
+                rejected = rejected or is_rejection(rung, code)
+                after = self._next_rung(name, greeting, tried, history=history)
+                await self._fallen(name, rung, error, lost=rejected and after not in NATIVE)
+                if after is None:
+                    raise
+                if code is None or after in tried:  # it may be dead or stuck: the next rung gets a new one
+                    await stack.aclose()
+                    agent, greeting = await self._started_somehow(name, entry, cwd, stack)
+
+    async def _fallen(self, name: str, rung: Rung, error: Exception, *, lost: bool) -> None:
+        """`lost` when the agent's own session is: nobody asks for it again."""
+        events: list[Event] = [RungFailed(conversation=name, rung=rung, reason=str(error))]
+        if lost and self._state(name).token is not None:
+            events.append(ConversationTokenStored(conversation=name, token=None))
+        await self._run.append(*events)
+
+    async def _given_up(self, name: str, stack: AsyncExitStack, reason: str) -> None:
+        await stack.aclose()
+        await self._run.append(ConversationStateChanged(conversation=name, state=Phase.WAITING, reason=reason))
+
+    async def _started_somehow(
+        self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack
+    ) -> tuple[Agent, Greeting]:
+        """An agent that does not come up is started once more."""
+        try:
+            return await self._started(name, entry, cwd, stack)
+        except (AgentDied, AgentSilent) as error:
+            await self._run.append(RungFailed(conversation=name, rung=_START, reason=str(error)))
+            await stack.aclose()
+            return await self._started(name, entry, cwd, stack)
+
+    async def _started(self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack) -> tuple[Agent, Greeting]:
+        if not entry.found():
+            raise BadInput(missing(entry))
+        folder = os.path.join(self._ground.folder, "agents")
+        os.makedirs(folder, exist_ok=True)
+        launch = Launch(
+            command=entry.command,
+            cwd=cwd,
+            environment={
+                **self._ground.environment,
+                **environment_for(entry),
+                RUN_MARK: self._ground.run_id,
+            },
+            mark=f"{self._ground.run_id}/{name}",
+            stderr=os.path.join(folder, f"{name}.stderr"),
+            tether=os.path.join(self._ground.folder, TETHER),
+        )
+        scribe = Scribe(name, self._stored, lambda speaker, text: self._hint(name, speaker, text))
+        host = self._desk.for_agent(name, cwd)
+        agent = await stack.enter_async_context(speaking(launch, scribe, host, self._ground.deadlines))
+        greeting = await agent.greet()
+        if entry.login is not None and entry.login in greeting.logins:
+            await agent.log_in(entry.login)
+        return agent, greeting
+
+    def _next_rung(self, name: str, greeting: Greeting, tried: Sequence[Rung], *, history: bool) -> Rung | None:
+        state = self._state(name)
+        proven = self._ground.proven.get(state.agent or "", {})
+        rungs = ladder(
+            None if state.blank else state.token,
+            resume=Ability(greeting.resume, proven.get("resume")),
+            load=Ability(greeting.load, proven.get("load")),
+            alive=False,
+            history=history,
+        )
+        return next_rung(rungs, tried)
+
+    async def _try(self, name: str, agent: Agent, greeting: Greeting, rung: Rung, *, history: bool) -> Opened:
+        state, servers = self._state(name), self._servers(name)
+        token = state.token or ""
+        match rung:
+            case Rung.RESUME:
+                opened = await agent.resume(token, servers)
+                if greeting.sessions and not await _may_know(agent, token):
+                    raise AgentRefused("session/resume", 0, "it answered, but does not know the session", None)
+                return opened
+            case Rung.LOAD:
+                opened = await agent.load(token, servers)
+                if history and not opened.replayed:
+                    raise AgentRefused("session/load", 0, "it answered, but told nothing of what was said", None)
+                return opened
+            case _:
+                return await agent.new(servers)
+
+    async def _attached(
+        self, name: str, agent: Agent, opened: Opened, greeting: Greeting, rung: Rung, stack: AsyncExitStack
+    ) -> Live:
+        state = self._state(name)
+        first = not state.started
+        events: list[Event] = []
+        if opened.session != state.token:
+            events.append(ConversationTokenStored(conversation=name, token=opened.session))
+        identity = agent.tree.identity
+        events.append(
+            ConversationAttached(
+                conversation=name,
+                rung=rung,
+                notice=None if first else _NOTICES[rung],
+                pid=identity.pid,
+                start_time=identity.start_time,
+                boot_id=identity.boot_id,
+                program=greeting.program,
+                version=greeting.version,
+            )
+        )
+        events.append(ConversationStateChanged(conversation=name, state=Phase.WAITING))
+        await self._run.append(*events)
+        return Live(agent, opened.session, stack)
+
+    def _state(self, name: str) -> Conversation:
+        return self._run.state.conversations[name]
+
+    async def _stored(self, *events: Event) -> None:
+        await self._run.append(*events)
+
+    def _servers(self, name: str) -> list[McpServerStdio]:
+        if self._ground.tools is None:
+            return []
+        command, *arguments = self._ground.tools(name, self._state(name))
+        environment = [EnvVariable(name=RUN_MARK, value=self._ground.run_id)]
+        return [McpServerStdio(name="holdfast", command=command, args=arguments, env=environment)]
+
+
+async def _may_know(agent: Agent, token: str) -> bool:
+    """False when its own list lacks the session; one that refuses to list says nothing of it."""
+    try:
+        return await agent.knows(token)
+    except AgentRefused:
+        return True

@@ -1,0 +1,188 @@
+"""The way back into a conversation, with real agents that die and lie: it always ends where one can speak again."""
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+
+from holdfast.core.events.conversation import (
+    ConversationAttached,
+    ConversationTokenStored,
+    ToolCalled,
+)
+from holdfast.engine.conversations import AgentUnavailable, Conversations
+from holdfast.leaf.errors import BadInput
+from holdfast.leaf.process import RUN_MARK, identify
+from tests.support.players import KNOW, TOLD, book, kill_idle
+from tests.support.processes import child
+from tests.support.talks import AGENT, Place, say_until_killed
+
+
+async def test_the_runner_dies_again_and_again_and_the_history_is_told_to_each_new_session_once(place: Place) -> None:
+    place.play(book(load="absent"))
+    async with place.sitting() as (_, _, talks):
+        name = await talks.open(AGENT)
+        await talks.say(name, TOLD, place.cwd)
+    for _ in range(2):  # attached, and ended before a word was said: its session knows nothing yet
+        async with place.sitting() as (_, _, talks):
+            await talks.ready(name, place.cwd)
+    async with place.sitting() as (_, _, talks):
+        await talks.say(name, KNOW, place.cwd)
+    assert await place.rungs() == ["fresh", *["history injection"] * 3]
+    assert (await place.said())[-1].count("RESUME CONTEXT FOR") == 1
+    assert TOLD in (await place.said())[-1]
+
+
+async def test_a_blank_session_is_not_loaded_though_the_agent_could(place: Place) -> None:
+    """It was to be told the history with a first message that never came."""
+    place.play(book(load="gone"))
+    async with place.sitting() as (_, _, talks):
+        name = await talks.open(AGENT)
+        await talks.say(name, TOLD, place.cwd)
+    async with place.sitting() as (_, _, talks):
+        await talks.ready(name, place.cwd)
+    place.play(book(load="works"))
+    async with place.sitting() as (_, _, talks):
+        await talks.say(name, KNOW, place.cwd)
+    assert (await place.rungs())[-1] == "history injection"
+    assert TOLD in (await place.said())[-1]
+
+
+async def test_a_session_that_was_never_saved_is_replaced(place: Place) -> None:
+    """Killed in its first turn, such an agent knows nothing of it, though it offers to load."""
+    place.play({**book(load="works", resume="works"), "sessions": {"save": "turn", "interrupted": "next"}})
+    async with place.sitting() as (_, _, talks):
+        name = await talks.open(AGENT)
+        await talks.say(name, "die", place.cwd)
+        await talks.say(name, KNOW, place.cwd)
+    assert [rung for rung, _ in await place.failed_rungs()] == ["session/resume", "session/load"]
+    assert "[TOOL CALL: Saw]\n[TOOL RESULT: Saw] interrupted" in (await place.said())[-1]
+
+
+@pytest.mark.parametrize("rung", ["session/resume", "session/load"])
+async def test_what_an_agent_replays_is_not_written_again(place: Place, rung: str) -> None:
+    replays = {"how": "works", "replay": True, "tool_calls": "new_ids"}
+    place.play(book(**({"resume": replays} if rung == "session/resume" else {"resume": "absent", "load": replays})))
+    async with place.sitting() as sitting:
+        name = await sitting.talks.open(AGENT)
+        await sitting.talks.say(name, TOLD, place.cwd)
+        await kill_idle(sitting, name)
+        await sitting.talks.ready(name, place.cwd)
+    assert await place.rungs() == ["fresh", rung]
+    assert await place.said() == ["noted"]
+    assert len(await place.events(ToolCalled)) == 1
+
+
+async def test_when_no_rung_holds_the_conversation_waits_and_can_be_tried_again(place: Place) -> None:
+    place.play(book(load="works"))
+    async with place.sitting() as sitting:
+        talks = sitting.talks
+        name = await talks.open(AGENT)
+        await talks.say(name, TOLD, place.cwd)
+        await kill_idle(sitting, name)
+        place.play(book(load="gone", new="refuses"))
+        with pytest.raises(AgentUnavailable, match="refused session/new"):
+            await talks.say(name, KNOW, place.cwd)
+        assert talks.state(name).state == "waiting_for_input"
+        assert talks.state(name).token is None, "it was rejected: nobody asks for that session again"
+        place.play(book(load="works"))
+        await talks.say(name, KNOW, place.cwd)
+    assert [rung for rung, _ in await place.failed_rungs()] == ["session/load", *["history injection"] * 2]
+    assert [event.token is None for event in await place.events(ConversationTokenStored)] == [False, True, False]
+    assert TOLD in (await place.said())[-1]
+
+
+@pytest.mark.parametrize("start", ["exit", "kill"])
+async def test_an_agent_that_dies_when_it_is_started_leaves_the_conversation_waiting(place: Place, start: str) -> None:
+    place.play({**book(), "start": [{"crash": start}]})
+    async with place.sitting() as (_, _, talks):
+        name = await talks.open(AGENT)
+        with pytest.raises(AgentUnavailable, match="died in initialize"):
+            await talks.say(name, TOLD, place.cwd)
+        assert talks.state(name).state == "waiting_for_input"
+        place.play(book())
+        assert (await talks.say(name, TOLD, place.cwd)).reason == "end_turn"
+
+
+async def test_a_folder_that_is_gone_is_one_clear_line_and_the_conversation_waits(place: Place) -> None:
+    place.play(book())
+    async with place.sitting() as (_, _, talks):
+        name = await talks.open(AGENT)
+        with pytest.raises(BadInput, match="/nowhere is not there"):
+            await talks.say(name, TOLD, "/nowhere")
+        assert talks.state(name).state == "waiting_for_input"
+
+
+async def test_an_agent_that_refuses_to_list_its_sessions_is_taken_at_its_word(place: Place) -> None:
+    place.play(book(resume="works", list={"how": "refuses", "advertised": True}))
+    async with place.sitting() as sitting:
+        name = await sitting.talks.open(AGENT)
+        await sitting.talks.say(name, TOLD, place.cwd)
+        await kill_idle(sitting, name)
+        await sitting.talks.say(name, KNOW, place.cwd)
+    assert await place.rungs() == ["fresh", "session/resume"]
+    assert TOLD in (await place.said())[-1]
+
+
+async def test_without_a_token_the_resume_is_a_fresh_start(place: Place) -> None:
+    place.play(book())
+    async with place.sitting() as (run, _, talks):
+        name = await talks.open(AGENT)
+        await talks.say(name, TOLD, place.cwd)
+        await run.append(ConversationTokenStored(conversation=name, token=None))
+    async with place.sitting() as (_, _, talks):
+        assert talks.need(name) == (True, "agent_not_running_fresh_start")
+        await talks.say(name, KNOW, place.cwd)
+    assert await place.rungs() == ["fresh", "history injection"]
+
+
+@pytest.mark.parametrize("no", [{"error": {"code": -32000, "message": "usage limit"}}, {"end": "refusal"}])
+async def test_a_history_that_was_refused_is_told_with_the_next_message(place: Place, no: dict[str, Any]) -> None:
+    """An agent that refuses a prompt goes on as if it had not been said."""
+    refusing = {"resume_context": True, "once": True, "steps": [no]}
+    made = book()
+    place.play({**made, "turns": [refusing, *made["turns"]]})
+    async with place.sitting() as sitting:
+        talks = sitting.talks
+        name = await talks.open(AGENT)
+        await talks.say(name, TOLD, place.cwd)
+        await kill_idle(sitting, name)
+        assert (await talks.say(name, "hello", place.cwd)).reason in ("refused", "refusal")
+        assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
+    assert TOLD in (await place.said())[-1]
+
+
+async def test_an_agent_that_sheds_its_environment_does_not_outlive_its_runner(place: Place) -> None:
+    """It holds the run's tether all the same."""
+    memory = f"HOLDFAST_PLAYBOOK_STATE={place.home}/memory"
+    place = place._replace(wrapper=("env", "-i", memory))
+    place.play(book(load="works", ignores=["eof"]))
+    with child(say_until_killed, place, [TOLD]) as runner:
+        name = runner.hear()
+        assert name is not None
+        assert runner.hear_some(2) == ["noted", "end_turn"]
+        (attached,) = await place.events(ConversationAttached)
+        assert attached.pid is not None
+        runner.kill()
+    assert place.processes() == [], "nobody has the mark"
+    assert identify(attached.pid) is not None
+    async with place.sitting() as (_, _, talks):
+        assert identify(attached.pid) is None
+        await talks.say(name, KNOW, place.cwd)
+    assert TOLD in (await place.said())[-1]
+
+
+async def test_what_works_for_the_run_beside_them_is_spared_when_conversations_begin(place: Place) -> None:
+    place.play(book())
+    async with place.sitting() as (run, desk, _):
+        environment = {**os.environ, RUN_MARK: place.run_id}
+        git = await asyncio.create_subprocess_exec("sleep", "600", env=environment, start_new_session=True)
+        try:
+            async with Conversations(run, place.ground(), desk) as talks:
+                name = await talks.open(AGENT)
+                await talks.say(name, TOLD, place.cwd)
+            assert git.returncode is None
+        finally:
+            git.kill()
+            await git.wait()
