@@ -27,6 +27,7 @@ from holdfast.agents.registry import Entry, environment_for, find_agent, missing
 from holdfast.agents.tree import Launch
 from holdfast.core.conversation import NATIVE, Ability, Phase, Rung, is_rejection, ladder, must_go, next_rung
 from holdfast.core.events import Event
+from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationStateChanged,
@@ -71,6 +72,7 @@ class Ground(NamedTuple):
     deadlines: Deadlines = Deadlines()
     environment: Mapping[str, str] = {}
     tools: Callable[[str, Conversation], Sequence[str]] | None = None
+    spent: Callable[[], None] = lambda: None  # called when an agent has told what it cost so far
 
 
 class Live(NamedTuple):
@@ -240,6 +242,8 @@ class Ladder:
 
     async def _stored(self, *events: Event) -> None:
         await self._run.append(*events)
+        if any(isinstance(event, UsageRecorded) for event in events):
+            self._ground.spent()
 
     def _servers(self, name: str) -> list[McpServerStdio]:
         if self._ground.tools is None:

@@ -88,12 +88,12 @@ class Runner:
         return Facts(frozenset(self._under_way), frozenset(self._stuck), elapsed)
 
     def _set_going(self, action: Action) -> None:
-        step = asyncio.create_task(self._take(action), name=f"{action.do} {action.task or action.wave}")
-        self._under_way[action.task or f"wave {action.wave}"] = step
+        step = asyncio.create_task(self._take(action), name=f"{action.do} {action.key}")
+        self._under_way[action.key] = step
         step.add_done_callback(lambda _: self.wake())
 
     async def _take(self, action: Action) -> None:
-        tried = self._failed[action.task or ""]
+        tried = self._failed[action.key]
         if tried:
             await asyncio.sleep(_PAUSE * 2 ** (tried - 1))
         await self._steps.take(action)

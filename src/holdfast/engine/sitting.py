@@ -19,9 +19,9 @@ from holdfast.core.state import Conversation, RunState, TaskStatus
 from holdfast.engine.conversations import Conversations, Ground
 from holdfast.engine.effects import Hands
 from holdfast.engine.hooking import Hooks
+from holdfast.engine.matrix import proven
 from holdfast.engine.permissions import Desk
 from holdfast.engine.planning import plan_again, terms_for
-from holdfast.engine.matrix import proven
 from holdfast.engine.projecting import write_projections
 from holdfast.engine.receiving import Receiver
 from holdfast.engine.reconciling import reconciled
@@ -186,6 +186,7 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
         terms.agents,
         proven(store.home),
         tools=lambda name, talk: _tools(store.home, run_id, name, talk),
+        spent=lambda: runner.wake(),
     )
     write_projections(hands.folder, run.state)
     await hooks.run("session_start")

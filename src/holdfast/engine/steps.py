@@ -63,11 +63,10 @@ class Steps:
         }
 
     async def take(self, action: Action) -> None:
-        if action.task is None:
-            assert action.wave is not None, "an action is about a task or a wave"
-            await self.close_wave(action.wave)
-        else:
+        if action.task is not None:
             await self._steps[action.do](action.task, action)
+        elif action.wave is not None:
+            await self._close_wave(action.wave)
 
     @property
     def _state(self) -> RunState:
@@ -220,7 +219,7 @@ class Steps:
     async def _reopen(self, name: str, action: Action) -> None:
         await self._tell(TaskReopened(task_id=name, reason=action.reason))
 
-    async def close_wave(self, number: int) -> None:
+    async def _close_wave(self, number: int) -> None:
         """Everything of it is merged: a point to go on from."""
         plan = self._state.plan
         last = plan is None or number >= max(plan.waves)

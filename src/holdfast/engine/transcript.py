@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from holdfast.core.codec import CODEC, Line, Unfit, parse
+from holdfast.core.conversation import CUT_OFF
 from holdfast.core.events import Event
 from holdfast.core.events.base import NOTHING
 from holdfast.core.events.conversation import (
@@ -48,9 +49,9 @@ async def cut_off_turn(log: Log, conversation: str) -> CutOff | None:
     cut = begun = False
     async for event in _events(log, conversation):
         match event:
-            case TurnEnded() if not cut:
+            case TurnEnded() if not cut and event.stop_reason not in CUT_OFF:
                 return None
-            case TurnInterrupted():
+            case TurnEnded() | TurnInterrupted():
                 cut = True
             case TurnStarted():
                 begun = True

@@ -9,6 +9,7 @@ from inotify_simple import INotify, flags
 from holdfast.leaf.errors import StorageFailed
 
 _CHANGES = flags.MODIFY | flags.ATTRIB | flags.DELETE_SELF | flags.MOVE_SELF
+_ENTRIES = flags.CREATE | flags.MOVED_TO  # of a folder
 
 
 class Watcher:
@@ -20,11 +21,11 @@ class Watcher:
 
     @asynccontextmanager
     async def changes(self, path: str) -> AsyncIterator[asyncio.Event]:
-        """An event that is set at every change of the file. The caller clears it."""
+        """An event that is set at every change of the file, or new entry of the folder. The caller clears it."""
         changed = asyncio.Event()
         inotify = self._opened()
         try:
-            watch = inotify.add_watch(path, _CHANGES)
+            watch = inotify.add_watch(path, _CHANGES | _ENTRIES)
         except OSError as error:
             self._close_if_idle()
             raise StorageFailed(f"cannot watch {path}: {error.strerror}") from error

@@ -9,8 +9,8 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.screen import columns, moment, paint, plain, warn
 from holdfast.engine.agents import Listed, list_agents, own_agents
 from holdfast.engine.config import load_here
-from holdfast.engine.places import default_home
 from holdfast.engine.matrix import Row
+from holdfast.engine.places import default_home
 from holdfast.leaf.errors import OK
 
 _EXAMPLES = """\

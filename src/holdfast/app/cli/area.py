@@ -9,7 +9,11 @@ from holdfast.core.conversation import Phase
 from holdfast.core.state import Conversation, RunState, Stage, Task, TaskStatus
 
 _SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
-_WAITS = {Stage.VALIDATE: "running the checks", Stage.COMMIT: "committing", Stage.MERGE: "waiting for its turn to merge"}
+_WAITS = {
+    Stage.VALIDATE: "running the checks",
+    Stage.COMMIT: "committing",
+    Stage.MERGE: "waiting for its turn to merge",
+}
 _TOO_NARROW = 40
 
 

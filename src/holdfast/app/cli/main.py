@@ -18,6 +18,7 @@ COMMANDS = {
     "deny": "refuse what an agent asks to do",
     "stop": "ask a run to stop cleanly",
     "wait": "until a run is no longer at work",
+    "watch": "bring back runs that a crash or a reboot cut off",
     "ls": "the runs there are, and how each stands",
     "show": "one run: its tasks, sessions, checkpoint, and how it would go on",
     "logs": "a run's events, as they were or as they come (-f)",

@@ -7,10 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.app.cli.screen import counted, plain
-from holdfast.core.events import Event
+from holdfast.core.events import Event, budget, checkpoint, effect, inbox, issue, log, plan, session, task, work
 from holdfast.core.events import agent as agents
 from holdfast.core.events import branch as branches
-from holdfast.core.events import budget, checkpoint, effect, inbox, issue, log, plan, session, task, work
 from holdfast.core.events import conversation as talk
 from holdfast.core.state import RunState
 

@@ -1,0 +1,140 @@
+"""Keeping unattended runs alive: those that a crash or a reboot cut off are resumed, by policy, with patience.
+
+No polling: the kernel tells when a runner dies (its lock is free), when a run is made, and when one is begun again. A
+run that keeps dying without getting any further is parked, with what is known of how.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import NamedTuple
+
+from holdfast.core.codec import Line, parse
+from holdfast.core.events.branch import BranchMerged
+from holdfast.core.events.conversation import TurnEnded
+from holdfast.core.events.session import SessionEnd, SessionStart
+from holdfast.core.events.task import TaskCompleted, TaskFailed
+from holdfast.core.events.work import CaseSubmitted, TaskCommitted, ValidationFinished, VerdictGiven
+from holdfast.core.settings import ResumePolicy
+from holdfast.engine.detaching import start_detached
+from holdfast.engine.naming import run_ids
+from holdfast.engine.planning import terms_for
+from holdfast.engine.service import end_of_log, view_run
+from holdfast.engine.waiting import until_free
+from holdfast.leaf.errors import HoldfastError, Owned
+from holdfast.store.base import Log
+from holdfast.store.files import FileStore
+from holdfast.store.layout import runs_folder
+from holdfast.store.run import open_run
+from holdfast.store.watch import Watcher
+
+Say = Callable[[str, str], None]  # of a run, and what is to be said of it
+
+_FURTHER = frozenset(
+    kind.type
+    for kind in (
+        BranchMerged,
+        CaseSubmitted,
+        SessionEnd,
+        TaskCommitted,
+        TaskCompleted,
+        TaskFailed,
+        TurnEnded,
+        ValidationFinished,
+        VerdictGiven,
+    )
+)
+
+
+class Deaths(NamedTuple):
+    """Sittings that died one after the other, none getting any further; and the last that is known of the newest."""
+
+    times: int
+    last: str
+
+
+async def keep_alive(home: str, say: Say) -> None:
+    """Mind every run there is and every one that comes, until this is cancelled."""
+    folder = runs_folder(home)
+    os.makedirs(folder, exist_ok=True)
+    minding: set[str] = set()
+    async with Watcher().changes(folder) as changed, asyncio.TaskGroup() as group:
+        while True:
+            changed.clear()
+            for run_id in set(run_ids(home)) - minding:
+                minding.add(run_id)
+                group.create_task(_mind(home, run_id, say))
+            await changed.wait()
+
+
+async def _mind(home: str, run_id: str, say: Say) -> None:
+    """One run: wait until nobody is at it, and see whether it should go on."""
+    while True:
+        try:
+            await until_free(home, run_id)
+            after = await end_of_log(home, run_id)
+            if not await _revived(home, run_id, say):
+                await _begun_again(FileStore(home).log(run_id), after)
+        except FileNotFoundError:
+            return  # it was taken away
+        except HoldfastError as error:
+            say(run_id, f"it cannot be minded: {error}")
+            return
+
+
+async def _revived(home: str, run_id: str, say: Say) -> bool:
+    """Resume a run that was cut off. False when there is nothing to revive, or it is given up."""
+    view = await view_run(home, run_id)
+    policy = terms_for(home, view.state).settings.resume
+    if view.status != "interrupted" or view.state.run is None or not policy.auto:
+        return False
+    deaths = await deaths_of(FileStore(home).log(run_id))
+    if deaths.times >= policy.deaths:
+        reason = f"it died {deaths.times} times without getting any further; the last that is known: {deaths.last}"
+        await _park(home, run_id, reason)
+        say(run_id, f"parked: {reason}")
+        return False
+    await asyncio.sleep(_pause(policy, deaths.times))
+    try:
+        pid = await start_detached(home, run_id)
+    except HoldfastError as error:
+        if error.exit_code == Owned.exit_code:
+            return True  # somebody else was quicker
+        say(run_id, f"it cannot go on by itself: {error}")
+        return False
+    say(run_id, f"resumed (pid {pid})")
+    return True
+
+
+def _pause(policy: ResumePolicy, deaths: int) -> float:
+    """None before the first try; each later one is twice as long."""
+    return 0.0 if deaths <= 1 else min(policy.back_off * 2 ** (deaths - 2), policy.longest_back_off)
+
+
+async def deaths_of(log: Log) -> Deaths:
+    """How often it died since it last got further: read from the end, and no longer than needed."""
+    count, last = 0, ""
+    async for batch in log.read_back():
+        for raw in reversed(batch.data.split(b"\n")):
+            line = parse(raw)
+            if not isinstance(line, Line):
+                continue
+            last = last or line.type
+            if line.type in _FURTHER:
+                return Deaths(max(count, 1), last)
+            count += line.type == SessionStart.type
+    return Deaths(count, last)
+
+
+async def _park(home: str, run_id: str, reason: str) -> None:
+    async with open_run(FileStore(home), run_id) as run:
+        await run.begin(SessionStart(command="watch", pid=os.getpid()), SessionEnd(reason="parked", summary=reason))
+
+
+async def _begun_again(log: Log, after: int) -> None:
+    async with aclosing(log.follow(after)) as batches:  # type: ignore[type-var]
+        async for batch in batches:
+            lines = (parse(raw) for raw in batch.data.split(b"\n"))
+            if any(isinstance(line, Line) and line.type == SessionStart.type for line in lines):
+                return
