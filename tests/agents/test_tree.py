@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.agents.tree import Launch, Tree, grown
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process import RUN_MARK
+from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK, marked
 from tests.agents.company import is_alive, shell, zombies
 from tests.support.waiting import ticks, until
 
@@ -251,3 +251,25 @@ def _state(pid: int) -> str:
 def _environment(pid: int) -> bytes:
     with open(f"/proc/{pid}/environ", "rb") as file:
         return file.read()
+
+
+async def test_whoever_is_cancelled_while_it_starts_leaves_nothing_either(cwd: str) -> None:
+    """The program can be far ahead of us: it runs before its pipes are connected."""
+    launch = shell(cwd, "(setsid sleep 600 & echo $! > pid); mv pid ready; sleep 600")
+    ready = os.path.join(cwd, "ready")
+
+    async def work() -> None:
+        async with grown(launch):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    while not marked(CONVERSATION_MARK, launch.mark):
+        await ticks(1)
+    while not os.path.exists(ready):  # our loop stands still
+        pass
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with open(ready, encoding="ascii") as file:
+        assert not is_alive(int(file.read()))
+    assert marked(CONVERSATION_MARK, launch.mark) == []

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.validating import OUTPUT, Outcome, find_validators, run_validators
+from holdfast.core.settings import Validators
+from holdfast.engine.validating import OUTPUT, Outcome, run_validators, validators_for
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.process import RUN_MARK, marked
-from holdfast.workflows.validators import Command, configured
+from holdfast.workflows.validators import Command
 from tests.agents.company import is_alive, resident
 from tests.support.waiting import until
 
@@ -20,14 +21,18 @@ def cwd(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-async def run(cwd: str, *commands: Command | str, environment: dict[str, str] | None = None) -> list[Outcome]:
+def line(text: str, limit: float = 60) -> Command:
+    return Command(text, ("/bin/sh", "-c", text), limit)
+
+
+async def run(cwd: str, *commands: Command | str) -> list[Outcome]:
     heard: list[Outcome] = []
 
     async def on_done(outcome: Outcome) -> None:
         heard.append(outcome)
 
-    wanted = [configured(command) if isinstance(command, str) else command for command in commands]
-    outcomes = await run_validators(wanted, cwd, {RUN_MARK: f"run of {cwd}", **(environment or {})}, on_done)
+    wanted = [line(command) if isinstance(command, str) else command for command in commands]
+    outcomes = await run_validators(wanted, cwd, f"run of {cwd}", on_done)
     assert heard == outcomes
     assert marked(RUN_MARK, f"run of {cwd}") == []
     return outcomes
@@ -67,7 +72,7 @@ async def test_one_that_fails_is_run_twice_and_one_that_passes_once(cwd: str) ->
 
 async def test_one_that_hangs_is_ended_with_all_that_it_started_and_is_not_run_again(cwd: str) -> None:
     script = "echo $$ >> pids; setsid sleep 1000 & echo $! >> pids; echo begun; sleep 1000"
-    (outcome,) = await run(cwd, configured(script, limit=0.5))
+    (outcome,) = await run(cwd, line(script, limit=0.5))
     assert (outcome.passed, outcome.exit_code, outcome.output) == (False, None, "begun\n")
     assert outcome.problem == "it took longer than 0.5 s and was ended"
     pids = [int(line) for line in Path(cwd, "pids").read_text().split()]
@@ -105,16 +110,14 @@ async def test_a_flood_is_bounded_in_memory_and_keeps_its_beginning_and_its_end(
 
 async def test_output_is_cut_between_characters_and_what_is_no_text_is_replaced(cwd: str) -> None:
     put(cwd, "flood.py", f"import sys; sys.stdout.buffer.write('x€'.encode() * {OUTPUT})")
-    flood, noise = await run(
-        cwd, Command("flood", (sys.executable, "flood.py")), configured("printf 'a\\377b\\000c\\303'")
-    )
+    flood, noise = await run(cwd, Command("flood", (sys.executable, "flood.py")), line("printf 'a\\377b\\000c\\303'"))
     assert "\N{REPLACEMENT CHARACTER}" not in flood.output
     assert noise.output == "a\N{REPLACEMENT CHARACTER}b\0c\N{REPLACEMENT CHARACTER}"
 
 
 async def test_what_is_not_there_or_cannot_be_started_is_told(cwd: str) -> None:
     put(cwd, "broken", "\x7fELF", 0o755)
-    absent, broken, line = await run(
+    absent, broken, script = await run(
         cwd,
         Command("x", ("no-such-program", "check")),
         Command("y", (os.path.join(cwd, "broken"),)),
@@ -125,15 +128,15 @@ async def test_what_is_not_there_or_cannot_be_started_is_told(cwd: str) -> None:
     )
     assert not broken.passed
     assert "cannot be started" in str(broken.problem)
-    assert line.problem == "it exited with code 127: a command in it was not found"
+    assert script.problem == "it exited with code 127: a command in it was not found"
     with pytest.raises(BadInput, match="nothing can be validated in it"):
         await run(os.path.join(cwd, "gone"), "true")
 
 
 async def test_no_secret_reaches_a_validator_and_it_has_no_input(cwd: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
-    given = {"MY_TOKEN": "sk-2", "PLAIN": "plain"}
-    (outcome,) = await run(cwd, "cat; env", environment=given)
+    monkeypatch.setenv("PLAIN", "plain")
+    (outcome,) = await run(cwd, "cat; env")
     assert "sk-" not in outcome.output
     assert "PLAIN=plain" in outcome.output
     assert f"{RUN_MARK}=run of {cwd}" in outcome.output
@@ -151,7 +154,7 @@ async def test_when_it_is_cancelled_nothing_stays_alive(cwd: str) -> None:
 
 
 async def test_an_exit_code_that_is_fine_is_told_and_passes(cwd: str) -> None:
-    (outcome,) = await run(cwd, configured("exit 5")._replace(fine={5: "no tests were found"}))
+    (outcome,) = await run(cwd, line("exit 5")._replace(fine={5: "no tests were found"}))
     assert (outcome.passed, outcome.exit_code, outcome.problem) == (True, 5, "no tests were found")
 
 
@@ -164,8 +167,9 @@ async def test_a_real_project_is_validated_by_its_own_code_and_programs(
     put(cwd, "tree/src/thing.py", "RIGHT = True")
     put(cwd, "tree/tests/test_thing.py", "import thing\ndef test_it(): assert thing.RIGHT\n")
     put(cwd, "tree/.venv/bin/pytest", f'#!/bin/sh\nexec {sys.executable} -m pytest "$@"\n', 0o755)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     tree = os.path.join(cwd, "tree")
-    commands = find_validators(tree)
+    commands = validators_for(tree, Validators())
     assert [command.name for command in commands] == ["pytest"]
     (outcome,) = await run(tree, *commands)
     assert outcome.passed, outcome.output
@@ -180,7 +184,8 @@ def test_finding_follows_no_link_out_of_the_worktree_and_waits_for_no_pipe(cwd: 
     (tree / "pyproject.toml").symlink_to("../outside.toml")
     os.mkfifo(tree / "package.json")
     (tree / "tests").symlink_to("/")
-    assert find_validators(str(tree)) == ()
+    assert validators_for(str(tree), Validators()) == ()
     (tree / "pyproject.toml").unlink()
     put(str(tree), "pyproject.toml", "[tool.ruff]\n")
-    assert [command.name for command in find_validators(str(tree))] == ["ruff"]
+    assert [command.name for command in validators_for(str(tree), Validators())] == ["ruff"]
+    assert validators_for(str(tree), Validators(detect=False)) == ()

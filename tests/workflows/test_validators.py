@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from holdfast.workflows.validators import Facts, configured, detect, programs_of_interest
+from holdfast.core.settings import Validator, Validators
+from holdfast.workflows.validators import Command, Facts, chosen, detect, programs_of_interest
 
 _ALL = programs_of_interest()
 
@@ -93,10 +94,17 @@ def test_the_projects_own_modules_come_before_installed_ones() -> None:
     assert command.imports == ("src", ".")
 
 
-def test_a_configured_line_is_for_a_shell_and_is_its_own_name() -> None:
-    command = configured("make lint && make test", 5)
-    assert (command.name, command.words, command.limit) == (
-        "make lint && make test",
-        ("/bin/sh", "-c", "make lint && make test"),
-        5,
+def test_the_users_own_come_after_those_that_are_found_or_in_their_place() -> None:
+    settings = Validators(
+        timeout=5,
+        commands={
+            "lint": Validator(command=("make", "lint"), timeout=1),
+            "pytest": Validator(command=("pytest", "-x")),
+            "ruff": Validator(command=("true",)),
+        },
     )
+    ruff, pytest, lint = chosen(detect(Facts(frozenset({"ruff.toml", "pytest.ini"}), {}, _ALL)), settings)
+    assert ruff == Command("ruff", ("true",), 5)
+    assert (pytest.words, pytest.limit, pytest.imports) == (("pytest", "-x"), 5, (".",))
+    assert pytest.fine
+    assert lint == Command("lint", ("make", "lint"), 1)

@@ -143,11 +143,25 @@ class Tree:
 
 @asynccontextmanager
 async def grown(launch: Launch) -> AsyncIterator[Tree]:
-    """Start an agent, and leave nothing of it behind."""
+    """Start an agent, and leave nothing of it behind: not even when we are cancelled while it starts."""
     become_reaper()
+    trees: list[Tree] = []
+
+    async def start() -> None:
+        trees.append(Tree(await _started(launch), launch))
+
+    try:
+        await seen_through(start())
+        yield trees[0]
+    finally:
+        for tree in trees:
+            await seen_through(tree.kill())
+
+
+async def _started(launch: Launch) -> asyncio.subprocess.Process:
     try:
         with tethered(launch.tether) as held:
-            process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 *launch.command,
                 cwd=launch.cwd,
                 env={**plain_environment(), **launch.environment, CONVERSATION_MARK: launch.mark},
@@ -165,11 +179,6 @@ async def grown(launch: Launch) -> AsyncIterator[Tree]:
         raise BadInput(f"{launch.command[0]} may not be run by this user") from None
     except (OSError, ValueError) as error:
         raise BadInput(f"{launch.command[0]!r} cannot be started in {launch.cwd}: {error}") from None
-    tree = Tree(process, launch)
-    try:
-        yield tree
-    finally:
-        await seen_through(tree.kill())
 
 
 async def seen_through(work: Coroutine[Any, Any, None]) -> None:

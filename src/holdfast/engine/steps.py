@@ -26,14 +26,13 @@ from holdfast.engine.conversations import Conversations
 from holdfast.engine.hooking import Hooks
 from holdfast.engine.projecting import write_ledger
 from holdfast.engine.terms import EVALUATOR, WORKER, Terms
-from holdfast.engine.validating import Outcome, run_validators, validators_of
+from holdfast.engine.validating import Outcome, run_validators, validators_for
 from holdfast.engine.workspace import Workspace
 from holdfast.git.commit import Unresolved
 from holdfast.git.effects import DeleteBranch
 from holdfast.git.snapshot import changed_files
 from holdfast.git.worktree import Worktree
 from holdfast.leaf.errors import Denied
-from holdfast.leaf.process import RUN_MARK
 
 Step = Callable[[str, Action], Awaitable[None]]
 
@@ -116,12 +115,12 @@ class Steps:
         tree = await self._tree(name)
         if not self._terms.workflow.validate:
             return await self._tell(ValidationFinished(task_id=name, passed=True))
-        commands = validators_of(tree.path, self._terms.settings.validators)
+        commands = validators_for(tree.path, self._terms.settings.validators)
 
         async def done(outcome: Outcome) -> None:
             await self._tell(_finished(name, outcome))
 
-        outcomes = await run_validators(commands, tree.path, {RUN_MARK: self._workspace.run_id}, done)
+        outcomes = await run_validators(commands, tree.path, self._workspace.run_id, done)
         failed = [outcome.name for outcome in outcomes if not outcome.passed]
         await self._tell(ValidationFinished(task_id=name, passed=not failed, failed=failed))
 

@@ -9,17 +9,17 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.agents.confined import inside, read_start
-from holdfast.agents.tree import Launch, Tree, grown, plain_environment, without_secrets
+from holdfast.agents.tree import Launch, Tree, grown, plain_environment
 from holdfast.core.settings import Validators
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process import RUN_MARK
 from holdfast.leaf.tail import Tail
-from holdfast.workflows.validators import READ, Command, Facts, detect, programs_of_interest
+from holdfast.workflows.validators import READ, Command, Facts, chosen, detect, programs_of_interest
 
 OUTPUT = 64 * 1024  # bytes of output that are kept
 _TEXT = 1024 * 1024  # bytes of a file that may speak of a validator
@@ -47,8 +47,13 @@ class Outcome(NamedTuple):
     flaky: bool = False
 
 
-def find_validators(worktree: str) -> tuple[Command, ...]:
-    """Those that the files of a worktree speak of, and whose program is here."""
+def validators_for(worktree: str, settings: Validators) -> tuple[Command, ...]:
+    """Those that are configured, and those that the files of the worktree speak of and whose program is here."""
+    found = _found(worktree) if settings.detect else ()
+    return chosen(found, settings)
+
+
+def _found(worktree: str) -> tuple[Command, ...]:
     path = _search_path(worktree, os.environ.get("PATH", os.defpath))
     programs = frozenset(name for name in programs_of_interest() if shutil.which(name, path=path))
     names = set(_names_in(worktree, ""))
@@ -59,30 +64,20 @@ def find_validators(worktree: str) -> tuple[Command, ...]:
     return detect(Facts(frozenset(names), texts, programs))
 
 
-def validators_of(worktree: str, wanted: Validators) -> list[Command]:
-    """The user's own, and those that are found; one of the user's takes the place of a found one by its name."""
-    found = {command.name: command._replace(limit=wanted.timeout) for command in find_validators(worktree)}
-    own = {
-        name: Command(name, validator.command, limit=validator.timeout or wanted.timeout)
-        for name, validator in wanted.commands.items()
-    }
-    return list(({**found, **own} if wanted.detect else own).values())
-
-
 async def run_validators(
     commands: Sequence[Command],
     cwd: str,
-    environment: Mapping[str, str],
+    run_id: str,
     on_done: Callable[[Outcome], Awaitable[None]],
 ) -> list[Outcome]:
-    """In order, each alone. `environment` holds the run's mark; `on_done` hears of each as soon as it has ended."""
+    """In order, each alone. `on_done` hears of each as soon as it has ended."""
     if not os.path.isdir(cwd):
         raise BadInput(f"{cwd} is not there, so nothing can be validated in it; `holdfast doctor` looks what is wrong")
     outcomes = []
     for command in commands:
-        outcome = await _run(command, cwd, environment)
+        outcome = await _run(command, cwd, run_id)
         if not outcome.passed and outcome.exit_code is not None:
-            again = await _run(command, cwd, environment)
+            again = await _run(command, cwd, run_id)
             if again.passed:
                 outcome = _flaky(outcome, again)
         outcomes.append(outcome)
@@ -101,13 +96,13 @@ def _flaky(first: Outcome, again: Outcome) -> Outcome:
     )
 
 
-async def _run(command: Command, cwd: str, environment: Mapping[str, str]) -> Outcome:
-    given = _environment(command, cwd, environment)
+async def _run(command: Command, cwd: str, run_id: str) -> Outcome:
+    given = _environment(command, cwd, run_id)
     program = shutil.which(command.words[0], path=given["PATH"])
     if program is None:
         missing = f"{command.words[0]} is not there; install it, or set PATH so that it is found"
         return Outcome(command.name, False, None, 0.0, problem=missing)
-    launch = Launch((program, *command.words[1:]), cwd, given, f"{given.get(RUN_MARK, '')}/{secrets.token_hex(6)}")
+    launch = Launch((program, *command.words[1:]), cwd, given, f"{run_id}/validator/{secrets.token_hex(6)}")
     output = Tail(OUTPUT)
     began = time.monotonic()
     try:
@@ -151,9 +146,8 @@ async def _read(stream: asyncio.StreamReader, output: Tail) -> None:
         output.add(piece)
 
 
-def _environment(command: Command, cwd: str, environment: Mapping[str, str]) -> dict[str, str]:
-    plain = plain_environment()
-    given = {**plain, **_PLAIN, **without_secrets(environment), **command.environment}
+def _environment(command: Command, cwd: str, run_id: str) -> dict[str, str]:
+    given = {**plain_environment(), **_PLAIN, **command.environment, RUN_MARK: run_id}
     given["PATH"] = _search_path(cwd, given.get("PATH", os.defpath))
     if command.imports:
         folders = [os.path.normpath(os.path.join(cwd, folder)) for folder in command.imports]

@@ -4,11 +4,11 @@ import configparser
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-LIMIT = 1800.0  # seconds that one may take
+from holdfast.core.settings import Validators
 
 READ = ("pyproject.toml", "setup.cfg", "tox.ini", "mypy.ini", ".mypy.ini", "package.json", "Makefile", "makefile")
 
@@ -36,7 +36,7 @@ class Command(NamedTuple):
 
     name: str
     words: tuple[str, ...]
-    limit: float = LIMIT
+    limit: float = 600.0  # seconds
     environment: Mapping[str, str] = {}
     imports: tuple[str, ...] = ()
     fine: Mapping[int, str] = {}  # exit codes that are no failure, and what they mean
@@ -50,9 +50,17 @@ class Facts(NamedTuple):
     programs: frozenset[str]
 
 
-def configured(line: str, limit: float = LIMIT) -> Command:
-    """A command line as a user wrote it, for a shell."""
-    return Command(line, ("/bin/sh", "-c", line), limit)
+def chosen(found: Sequence[Command], settings: Validators) -> tuple[Command, ...]:
+    """Those that were found, and the user's own; one that is named as a found one stands in its place."""
+    commands = {command.name: command._replace(limit=settings.timeout) for command in found}
+    for name, own in settings.commands.items():
+        known = commands.get(name)
+        limit = settings.timeout if own.timeout is None else own.timeout
+        if known is not None and known.words[0] == own.command[0]:  # the same program: what is known of it holds
+            commands[name] = known._replace(words=own.command, limit=limit)
+        else:
+            commands[name] = Command(name, own.command, limit)
+    return tuple(commands.values())
 
 
 def detect(facts: Facts) -> tuple[Command, ...]:
