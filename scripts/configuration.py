@@ -40,8 +40,8 @@ def main() -> int:
             print(f"{file} is stale: run scripts/configuration.py", file=sys.stderr)
         return 1 if stale() else 0
     for path, text in made().items():
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(path, "w", encoding="utf-8") as target:
+            target.write(text)
     return 0
 
 

@@ -10,6 +10,7 @@ from bisect import bisect_right
 Path = tuple[str | int, ...]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_NAME = re.compile(r"""(?:(?:^|\.)[ \t]*(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*)+""")
 _BLANK = re.compile(r"[ \t]*")
 _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _TEXT = re.compile(
@@ -32,12 +33,12 @@ def spelled(path: Path) -> str:
 
 def path_of(name: str) -> tuple[str, ...]:
     """The path that a dotted name stands for, as TOML reads it. `ValueError` when it is no name."""
-    if "=" in name or "\n" in name:
-        raise ValueError(f"{name!r} is no name of a setting")
     try:
-        found = tomllib.loads(f"{name} = 0")
-    except tomllib.TOMLDecodeError:
-        raise ValueError(f"{name!r} is no name of a setting") from None
+        found = tomllib.loads(f"{name} = 0" if _NAME.fullmatch(name) else "")
+    except tomllib.TOMLDecodeError:  # an escape that there is not
+        found = {}
+    if not found:
+        raise ValueError(f"{name!r} is no name of a setting")
     path: list[str] = []
     while isinstance(found, dict):
         ((key, found),) = found.items()

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.durations import spelled
 from holdfast.core.permission import Rule
 from holdfast.core.settings import COMMAND, SPAN, Settings
-from holdfast.core.shapes import choices, shape_of
+from holdfast.core.shapes import below, choices, shape_of
 
 NAME = "NAME"  # stands for a key that the user chooses
 
@@ -17,13 +17,14 @@ _KINDS = {str: "text", bool: "true or false", int: "a whole number", float: "a n
 
 
 class Key(NamedTuple):
-    """A setting. `default` and `example` are TOML; `default` is None where nothing is set, or where it is required."""
+    """A setting. `default` and `example` are TOML; `default` is None where nothing is set."""
 
     name: str
     kind: str
     default: str | None
     example: str
     about: str
+    needed: bool
 
 
 class Table(NamedTuple):
@@ -49,8 +50,8 @@ def tables(kind: type[msgspec.Struct] = Settings, name: str = "") -> Iterator[Ta
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     keys = [_key(field, hints[field.name]) for field in fields.values() if field.name not in inner]
     yield Table(name, " ".join((kind.__doc__ or "").split()), keys)
-    for field, (below, named) in within:
-        yield from tables(below, ".".join(filter(None, (name, field, NAME if named else ""))))
+    for field, (held, named) in within:
+        yield from tables(held, ".".join(filter(None, (name, field, NAME if named else ""))))
 
 
 def page() -> str:
@@ -80,14 +81,14 @@ def _table_in(annotation: Any) -> tuple[type[msgspec.Struct], bool] | None:
 def _key(field: Any, annotation: Any) -> Key:
     metas = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
     examples = [one for meta in metas for one in meta.examples or ()]
-    span = shape_of(annotation).written == SPAN["written"]
-    default = None if field.required or field.default is None else _toml(_default(field), span=span)
+    default = None if field.required or field.default is None else written(_default(field), annotation)
     return Key(
         name=field.name,
         kind=_kind(annotation),
         default=default,
-        example=_toml(examples[0]) if examples else str(default),
+        example=written(examples[0], annotation) if examples else str(default),
         about=" ".join(meta.description for meta in metas if meta.description),
+        needed=field.required,
     )
 
 
@@ -97,10 +98,10 @@ def _default(field: Any) -> Any:
 
 
 def _kind(annotation: Any) -> str:
-    kind, written, _ = shape_of(annotation)
-    if written == SPAN["written"]:
+    kind, spelling, _ = shape_of(annotation)
+    if spelling == SPAN["written"]:
         return "a span of time"
-    if written == COMMAND["written"]:
+    if spelling == COMMAND["written"]:
         return "a command"
     if few := choices(kind):
         return ", ".join(f"`{one}`" for one in few)
@@ -112,13 +113,17 @@ def _kind(annotation: Any) -> str:
     return _KINDS.get(kind, "a table as `runtime`")
 
 
-def _toml(value: Any, *, span: bool = False) -> str:
-    if span:
+def written(value: Any, annotation: Any = Any) -> str:
+    """A value of this type as TOML writes it, if it can; nothing is a dash."""
+    kind, spelling, _ = shape_of(annotation)
+    if value is None:
+        return "-"
+    if spelling == SPAN["written"] and not isinstance(value, str):
         return json.dumps(spelled(value))
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+        return "{" + ", ".join(f"{key} = {written(one, below(kind, key))}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(written(one, below(kind, number)) for number, one in enumerate(value)) + "]"
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -131,7 +136,7 @@ def _markdown(table: Table) -> Iterator[str]:
         yield "| key | what | | without it |"
         yield "|---|---|---|---|"
     for key in table.keys:
-        default = f"`{key.default}`" if key.default is not None else ""
+        default = "*needed*" if key.needed else f"`{key.default}`" if key.default is not None else ""
         yield f"| `{key.name}` | {key.kind} | {key.about} | {default} |"
     yield ""
 

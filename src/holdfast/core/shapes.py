@@ -63,6 +63,21 @@ def shape_of(annotation: Any) -> Shape:
     return Shape(annotation, None, optional=False)
 
 
+def below(kind: Any, key: str | int) -> Any:
+    """The type of what a table or a list of this kind holds by a key; `Any` when it is neither."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return get_type_hints(kind, include_extras=True)[str(key)]
+    if get_origin(kind) is dict:
+        return get_args(kind)[1]
+    return get_args(kind)[0] if get_origin(kind) is tuple else Any
+
+
+def type_at(annotation: Any, path: Path) -> Any:
+    for key in path:
+        annotation = below(shape_of(annotation).kind, key)
+    return annotation
+
+
 def shaped(value: Any, annotation: Any, path: Path = (), *, whole: bool) -> Any:
     """The value as the types want it, for `msgspec.convert`. What is required must be there when it is the `whole`."""
     kind, written, optional = shape_of(annotation)

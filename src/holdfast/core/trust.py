@@ -1,7 +1,7 @@
 """What a repository may not decide on its own: whoever clones it has not read it.
 
-A project file may choose among what the user has. What would run a command, widen what agents may do, or spend more
-than the user allowed, holds only when the user trusts the file.
+A project file may choose among what the user has, and lower a limit. What would run a command, widen what agents may
+do, or raise a limit, holds only when the user trusts the file.
 """
 
 import re
@@ -18,6 +18,7 @@ _ALWAYS = (
     ("runtime",),
     ("roles", "*", "runtime"),
 )
+_LIMITS = (("caps", "*"), ("parallel",), ("resume", "auto"), ("resume", "deaths"), ("memory", "*"))
 _NAMES = (("agent",), ("workflow",), ("roles", "*", "agent"))
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")  # no file, no playbook, no further words for a command
 
@@ -51,10 +52,17 @@ def _needs_trust(path: Path, value: Any, below: Settings) -> bool:
         return True
     if any(_fits(path, pattern) for pattern in _NAMES):
         return not _PLAIN.fullmatch(value)
-    if path[0] == "caps" and len(path) > 1:
-        cap = getattr(below.caps, str(path[1]))
-        return cap is not None and value > cap
+    if any(_fits(path, pattern) for pattern in _LIMITS):
+        limit = _held(below, path)
+        return limit is not None and bool(value > limit)
     return False
+
+
+def _held(settings: Settings, path: Path) -> Any:
+    held: Any = settings
+    for name in path:
+        held = getattr(held, str(name))
+    return held
 
 
 def _fits(path: Path, pattern: tuple[str, ...]) -> bool:

@@ -13,12 +13,15 @@ import msgspec
 from holdfast.agents.registry import BUILT_IN
 from holdfast.core.positions import Path, path_of, spelled
 from holdfast.core.settings import Settings
-from holdfast.core.shapes import Misshapen, shaped
+from holdfast.core.settings_pages import written
+from holdfast.core.shapes import Misshapen, shaped, type_at
 from holdfast.core.trust import split
 from holdfast.engine import config_files
 from holdfast.engine.config_files import Document
 from holdfast.leaf.errors import BadInput, NothingToDo
 from holdfast.store.layout import default_home
+
+_MOST_NAMED = 5  # in one line
 
 
 class Origin(NamedTuple):
@@ -32,11 +35,18 @@ class Origin(NamedTuple):
         return self.layer if self.file is None else f"{self.file}:{self.line}"
 
 
+class Value(NamedTuple):
+    """A setting as data, and as TOML writes it."""
+
+    data: Any
+    written: str
+
+
 class Ignored(NamedTuple):
     """What a project file says and what does not hold, because nobody trusted that file."""
 
     key: str
-    value: Any
+    value: Value
     origin: Origin
 
 
@@ -50,11 +60,11 @@ class Files(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`origins` has an entry for each value, by its dotted name."""
+    """`origins` and `values` have an entry for each setting, by its dotted name."""
 
     settings: Settings
     origins: Mapping[str, Origin]
-    values: Mapping[str, Any]
+    values: Mapping[str, Value]
     ignored: tuple[Ignored, ...]
     files: Files
 
@@ -63,7 +73,8 @@ class Config:
         """One line for what a user should know before anything starts."""
         if not self.ignored:
             return []
-        keys = ", ".join(one.key for one in self.ignored)
+        first, rest = [one.key for one in self.ignored[:_MOST_NAMED]], len(self.ignored[_MOST_NAMED:])
+        keys = ", ".join(first) + (f" and {rest} more" if rest else "")
         return [
             f"{self.files.project}: ignored until you trust this file: {keys}; read it, then: holdfast config trust"
         ]
@@ -103,16 +114,20 @@ def load(folder: str | None = None, *, home: str | None = None, flags: Mapping[s
         layer = _of_file("project", document)
         if not trusted:
             free, guarded = split(layer.table, _settled(layers))
-            ignored = tuple(Ignored(spelled(path), value, layer.origin(path)) for path, value in guarded.items())
+            ignored = tuple(
+                Ignored(spelled(path), _value(path, found), layer.origin(path))
+                for top, value in guarded.items()
+                for path, found in _leaves(value, top)
+            )
             layer = layer._replace(table=free)
         layers.append(layer)
     layers.append(_of_flags(flags or {}))
     settings = _settled(layers)
-    values = {spelled(path): (path, value) for path, value in _leaves(msgspec.to_builtins(settings))}
+    leaves = dict(_leaves(msgspec.to_builtins(settings)))
     return Config(
         settings=settings,
-        origins={name: _origin(layers, path) for name, (path, _) in values.items()},
-        values={name: value for name, (_, value) in values.items()},
+        origins={spelled(path): _origin(layers, path) for path in leaves},
+        values={spelled(path): _value(path, found) for path, found in leaves.items()},
         ignored=ignored,
         files=Files(user, project, trusted),
     )
@@ -126,7 +141,7 @@ def load_here(home: str | None = None) -> Config:
         return load(home=home)
 
 
-def trust(folder: str, home: str | None = None) -> tuple[str, dict[str, Any]]:
+def trust(folder: str, home: str | None = None) -> tuple[str, dict[str, Value]]:
     """Let all of a project file hold, as it is now. Returns which file, and what had been waiting for this."""
     file = config_files.project_file(folder)
     document = None if file is None else config_files.read(file)
@@ -135,7 +150,8 @@ def trust(folder: str, home: str | None = None) -> tuple[str, dict[str, Any]]:
     below = _settled([_of_file("user", _named(config_files.user_file()))])
     guarded = split(_of_file("project", document).table, below).guarded
     config_files.trust(home or default_home(), document)
-    return document.file, {spelled(path): value for path, value in guarded.items()}
+    leaves = (leaf for top, value in guarded.items() for leaf in _leaves(value, top))
+    return document.file, {spelled(path): _value(path, found) for path, found in leaves}
 
 
 def _named(file: str) -> Document | None:
@@ -206,6 +222,10 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 def _origin(layers: list[_Layer], path: Path) -> Origin:
     """Of the last layer that says something there."""
     return next((layer.origin(path) for layer in reversed(layers) if layer.has(path)), Origin("built-in"))
+
+
+def _value(path: Path, data: Any) -> Value:
+    return Value(data, written(data, type_at(Settings, path)))
 
 
 def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

@@ -9,7 +9,7 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.screen import columns, paint, plain, shortened, warn
 from holdfast.core.settings_pages import example, schema
 from holdfast.core.shapes import instead_of
-from holdfast.engine.config import Config, Files, Origin, load, trust
+from holdfast.engine.config import Config, Files, Origin, Value, load, trust
 from holdfast.engine.config_files import user_file, write_first
 from holdfast.engine.places import default_home
 from holdfast.leaf.errors import OK, BadInput
@@ -27,7 +27,7 @@ _WIDTH = 80  # of a value
 
 class _Row(NamedTuple):
     key: str
-    value: Any
+    value: Value
     origin: Origin
     trusted: bool = True
 
@@ -59,7 +59,7 @@ def _show(config: Config, asked: str | None, *, as_json: bool) -> None:
         for row in rows:
             print(json.dumps(_object(row), ensure_ascii=False))
         return
-    cells = [(plain(row.key), shortened(plain(_written(row.value)), _WIDTH), plain(str(row.origin))) for row in rows]
+    cells = [(plain(row.key), shortened(plain(row.value.written), _WIDTH), plain(str(row.origin))) for row in rows]
     widths = columns(cells)
     for row, (key, value, origin) in zip(rows, cells, strict=True):
         told = origin if row.trusted else f"{origin}  not trusted"
@@ -85,11 +85,7 @@ def _is_in(key: str, asked: str) -> bool:
 
 
 def _object(row: _Row) -> dict[str, Any]:
-    return {"key": row.key, "value": row.value, **row.origin._asdict(), "trusted": row.trusted}
-
-
-def _written(value: Any) -> str:
-    return "-" if value is None else json.dumps(value, ensure_ascii=False)
+    return {"key": row.key, "value": row.value.data, **row.origin._asdict(), "trusted": row.trusted}
 
 
 def _init(_: str, *, as_json: bool) -> None:
@@ -120,8 +116,12 @@ def _path(folder: str, *, as_json: bool) -> None:
 def _trust(folder: str, *, as_json: bool) -> None:
     file, guarded = trust(folder, default_home())
     if as_json:
-        print(json.dumps({"file": file, "trusted": guarded}, ensure_ascii=False))
+        print(
+            json.dumps(
+                {"file": file, "trusted": {key: value.data for key, value in guarded.items()}}, ensure_ascii=False
+            )
+        )
         return
     for key, value in guarded.items():
-        print(f"{plain(key)}  {plain(_written(value))}")
+        print(f"{plain(key)}  {plain(value.written)}")
     warn([f"{file} is trusted as it is now; when it changes, you are asked again"])
