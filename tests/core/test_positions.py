@@ -3,6 +3,7 @@
 import json
 import tomllib
 from collections.abc import Callable
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -168,11 +169,12 @@ def _can_have_headers(value: Any) -> bool:
     )
 
 
-@given(DOCUMENTS, st.data())
+@given(DOCUMENTS, st.lists(st.integers(0, 11), min_size=1, max_size=60))
 def test_whatever_is_written_in_whatever_way_is_found_where_it_was_written(
-    document: dict[str, Any], data: st.DataObject
+    document: dict[str, Any], chances: list[int]
 ) -> None:
-    writer = Writer(lambda ways: data.draw(st.integers(0, ways - 1)))
+    tape = cycle(chances)
+    writer = Writer(lambda ways: next(tape) % ways)
     writer.table((), document)
     assert tomllib.loads(writer.text) == document
     assert lines_of(writer.text) == writer.lines
@@ -183,7 +185,9 @@ def test_a_spelled_path_is_read_as_the_same_path(path: tuple[str, ...]) -> None:
     assert path_of(spelled(path)) == path
 
 
-@pytest.mark.parametrize("name", ["", ".", "a.", "a b", "a = 1 # ", "a\nb", '"a', "[a]", "a.b]", chr(34) + "\\x" + chr(34)])
+@pytest.mark.parametrize(
+    "name", ["", ".", "a.", "a b", "a = 1 # ", "a\nb", '"a', "[a]", "a.b]", chr(34) + "\\x" + chr(34)]
+)
 def test_what_is_no_name_is_told(name: str) -> None:
     with pytest.raises(ValueError, match="is no name of a setting"):
         path_of(name)

@@ -63,7 +63,7 @@ def example() -> str:
     """A file in which everything stands and nothing holds: each setting is behind a `#`."""
     return "\n".join(
         (
-            "# Settings of Holdfast. docs/configuration.md explains them; `holdfast config` shows what holds.",
+            "## Settings of Holdfast. docs/configuration.md explains them; `holdfast config` shows what holds.",
             *(line for table in tables() for line in _commented(table)),
             "",
         )

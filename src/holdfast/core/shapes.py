@@ -140,9 +140,9 @@ def _worded(message: str, value: Any, shape: Shape) -> str:
     """What msgspec says, in the words of people."""
     if allowed := choices(shape.kind):
         return f"{value!r} is not allowed; {instead_of(str(value), allowed)}"
-    if shape.written == SPAN["written"] and not isinstance(value, float | int):
+    if shape.written == SPAN["written"] and type(value) not in (float, int):
         return f"expected a span of time, as 90m or a number of seconds, got {_named(value)}"
-    expected = message.replace(" | null", "")
+    expected = message.replace("Expected", "expected").replace(" | null", "")
     return _QUOTED.sub(lambda match: " or ".join(_WORDS.get(word, word) for word in match[1].split(" | ")), expected)
 
 
