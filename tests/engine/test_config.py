@@ -104,9 +104,9 @@ def test_the_file_is_at_the_root_wherever_in_the_repository_one_is(place: Place,
 
 
 def test_a_worktree_has_the_file_of_its_own_root(place: Place, tmp_path: Path) -> None:
-    git = ["git", "-C", place.repo, "-c", "user.name=A", "-c", "user.email=a@example.com"]
+    git = ["git", "-C", str(place.repo), "-c", "user.name=A", "-c", "user.email=a@example.com"]
     subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "x"], check=True)
-    subprocess.run([*git, "worktree", "add", "--quiet", tmp_path / "tree"], check=True, capture_output=True)
+    subprocess.run([*git, "worktree", "add", "--quiet", str(tmp_path / "tree")], check=True, capture_output=True)
     (tmp_path / "tree" / ".holdfast.toml").write_text("parallel = 1")
     assert load(str(tmp_path / "tree"), home=place.home).settings.parallel == 1
     assert place.load().settings.parallel == 2
@@ -232,7 +232,8 @@ def test_a_project_file_that_is_a_link_to_anything_is_told_and_not_waited_for(pl
 
 def test_agents_of_the_user_are_listed_and_known_ones_are_changed_in_part(place: Place) -> None:
     place.user.write_text(
-        '[agents.mine]\ncommand = "sh -c true"\ntitle = "Mine"\n[agents.codex]\nenvironment = {A = "b"}\nsecrets = ["X"]\n'
+        '[agents.mine]\ncommand = "sh -c true"\ntitle = "Mine"\n[agents.codex]\n'
+        'environment = {A = "b"}\nsecrets = ["X"]\n'
     )
     own = own_agents(place.load().settings)
     assert own["mine"].command == ("sh", "-c", "true")
@@ -248,5 +249,5 @@ def test_agents_of_the_user_are_listed_and_known_ones_are_changed_in_part(place:
 
 def test_an_agent_that_nobody_knows_needs_a_command(place: Place) -> None:
     place.user.write_text('\n[agents."my own"]\ntitle = "x"')
-    with pytest.raises(BadInput, match=":2: agents.\"my own\": the key 'command' is missing; we know no agent"):
+    with pytest.raises(BadInput, match=r":2: agents\.\"my own\": the key 'command' is missing; we know no agent"):
         place.load()

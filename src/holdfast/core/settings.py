@@ -15,12 +15,8 @@ from holdfast.core.permission import Policy, Rule
 SPAN = {"written": "span"}
 COMMAND = {"written": "command"}
 
-Span = Annotated[
-    float, Meta(ge=0, le=LONGEST, extra=SPAN, extra_json_schema={"type": ["number", "string"], "pattern": PATTERN})
-]
-Command = Annotated[
-    tuple[str, ...], Meta(min_length=1, extra=COMMAND, extra_json_schema={"type": ["array", "string"], "minLength": 1})
-]
+Span = Annotated[float, Meta(ge=0, le=LONGEST, extra=SPAN, extra_json_schema={"pattern": PATTERN})]
+Command = Annotated[tuple[str, ...], Meta(min_length=1, extra=COMMAND, extra_json_schema={"minLength": 1})]
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Money = Annotated[float, Meta(ge=0, le=1e9)]
 

@@ -35,11 +35,15 @@ class Table(NamedTuple):
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a config file."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Settings of Holdfast",
-        **msgspec.json.schema(Settings),
-    }
+    made = json.loads(json.dumps(msgspec.json.schema(Settings)), object_hook=_also_text)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Settings of Holdfast", **made}
+
+
+def _also_text(node: dict[str, Any]) -> dict[str, Any]:
+    """A number or a list for which the schema also says how a text has to be, may be a text."""
+    if node.get("type") in ("number", "array") and node.keys() & {"pattern", "minLength"}:
+        return {**node, "type": [node["type"], "string"]}
+    return node
 
 
 def tables(kind: type[msgspec.Struct] = Settings, name: str = "") -> Iterator[Table]:
