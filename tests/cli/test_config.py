@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -161,13 +162,26 @@ def test_a_wrong_file_cannot_be_trusted(holdfast: Program, theirs: Path) -> None
 def test_path_tells_which_files_are_looked_at(holdfast: Program, user: Path, theirs: Path) -> None:
     repo = ("--repo", str(theirs.parent))
     assert holdfast("config", "path", *repo).lines == [f"user     {user}  not there", f"project  {theirs}  not there"]
-    theirs.write_text("")
-    user.write_text("")
+    theirs.write_text("neither need be good")
+    user.write_text("nor this")
     assert holdfast("config", "path", *repo).lines == [f"user     {user}", f"project  {theirs}  not trusted"]
     assert holdfast("config", "path", "--json", *repo).objects == [
         {"layer": "user", "file": str(user), "exists": True, "trusted": True},
         {"layer": "project", "file": str(theirs), "exists": True, "trusted": False},
     ]
+
+
+def test_settings_are_shown_also_in_a_folder_that_was_removed(holdfast: Program, user: Path) -> None:
+    user.write_text("parallel = 7")
+    script = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" -P -m holdfast config parallel --json'
+    done = subprocess.run(
+        ["sh", "-c", script, sys.executable],
+        cwd=holdfast.cwd,
+        env=holdfast.environment(),
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["value"] == 7
 
 
 def test_init_writes_an_example_once(holdfast: Program) -> None:

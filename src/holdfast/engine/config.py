@@ -133,6 +133,13 @@ def load(folder: str | None = None, *, home: str | None = None, flags: Mapping[s
     )
 
 
+def files_for(folder: str, home: str | None = None) -> Files:
+    """Where settings of a folder are looked for; the files need not be good."""
+    project = config_files.project_file(folder)
+    trusted = project is not None and config_files.is_trusted_now(home or default_home(), project)
+    return Files(config_files.user_file(), project, trusted)
+
+
 def load_here(home: str | None = None) -> Config:
     """For the folder that we are in, if it is still there."""
     try:

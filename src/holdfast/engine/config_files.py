@@ -62,7 +62,11 @@ def read(file: str) -> Document | None:
         raise BadInput(_not_toml(file, text, str(error))) from None
     except RecursionError:
         raise BadInput(f"{file}:1: nested too deeply; a config needs five levels at most") from None
-    return Document(file, table, lines, hashlib.sha256(os.fsencode(file) + b"\0" + content).hexdigest())
+    return Document(file, table, lines, _digest(file, content))
+
+
+def _digest(file: str, content: bytes) -> str:
+    return hashlib.sha256(os.fsencode(file) + b"\0" + content).hexdigest()
 
 
 def _text_of(file: str, content: bytes) -> str:
@@ -110,7 +114,19 @@ def write_first(file: str, text: str) -> None:
 
 
 def is_trusted(home: str, document: Document) -> bool:
-    return os.path.exists(os.path.join(home, "trusted", document.digest))
+    return _is_marked(home, document.digest)
+
+
+def is_trusted_now(home: str, file: str) -> bool:
+    """The same of a file that may be no config at all. Only for people to read: it may change at any time."""
+    try:
+        return _is_marked(home, _digest(file, _bytes_of(file)))
+    except (OSError, BadInput):
+        return False
+
+
+def _is_marked(home: str, digest: str) -> bool:
+    return os.path.exists(os.path.join(home, "trusted", digest))
 
 
 def trust(home: str, document: Document) -> None:

@@ -9,7 +9,7 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.screen import columns, paint, plain, shortened, warn
 from holdfast.core.settings_pages import example, schema
 from holdfast.core.shapes import instead_of
-from holdfast.engine.config import Config, Files, Origin, Value, load, trust
+from holdfast.engine.config import Config, Origin, Value, files_for, load, load_here, trust
 from holdfast.engine.config_files import user_file, write_first
 from holdfast.engine.places import default_home
 from holdfast.leaf.errors import OK, BadInput
@@ -41,12 +41,13 @@ def run(arguments: list[str]) -> int:
     )
     actions = {"init": _init, "path": _path, "schema": _schema, "trust": _trust}
     parser.add_argument("what", nargs="?", metavar=f"KEY|{'|'.join(actions)}", help="a setting, a table, or what to do")
-    parser.add_argument("--repo", metavar="DIR", default=".", help="the repository; else the one you are in")
+    parser.add_argument("--repo", metavar="DIR", help="the repository; else the one you are in")
     options = parser.parse_args(arguments)
     if options.what in actions:
-        actions[options.what](options.repo, as_json=options.json)
+        actions[options.what](options.repo or ".", as_json=options.json)
     else:
-        _show(load(options.repo), options.what, as_json=options.json)
+        config = load(options.repo) if options.repo is not None else load_here()
+        _show(config, options.what, as_json=options.json)
     return OK
 
 
@@ -99,7 +100,7 @@ def _schema(_: str, *, as_json: bool) -> None:
 
 
 def _path(folder: str, *, as_json: bool) -> None:
-    files: Files = load(folder).files
+    files = files_for(folder)
     for layer, file in (("user", files.user), ("project", files.project)):
         if file is None:
             continue
