@@ -11,7 +11,7 @@ import pytest
 from holdfast.core.permission import Rule, Verdict
 from holdfast.core.positions import spelled
 from holdfast.core.settings import Caps, Settings, Validator
-from holdfast.core.settings_pages import NAME, example, schema, tables
+from holdfast.core.settings_pages import NAME, example, schema, tables, written
 from holdfast.core.shapes import Misshapen, shaped
 
 
@@ -148,6 +148,13 @@ BEYOND = ("1979", "07:32", "2.0", "inf", "nan", '"y')
 @pytest.mark.parametrize("text", [text for text, _, _ in MISTAKES if not any(part in text for part in BEYOND)])
 def test_the_schema_rejects_what_we_reject(text: str) -> None:
     assert not accepts(tomllib.loads(text))
+
+
+def test_what_is_written_is_read_as_the_same() -> None:
+    value = {"roles": {"a b": {"runtime": {"writable": ["x", 'y"\n']}}}, "caps": {"wall_clock": 5400.0}}
+    text = written(value, Settings)
+    assert '"1h30m"' in text
+    assert shaped(tomllib.loads(f"all = {text}")["all"], Settings, whole=True) == value
 
 
 def test_every_key_is_explained() -> None:

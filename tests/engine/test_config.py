@@ -81,17 +81,22 @@ def test_tables_merge_and_lists_replace(place: Place) -> None:
     assert str(config.origins["roles.coder.runtime.network"]) == f"{place.project}:4"
 
 
-def test_what_one_layer_began_another_may_complete(place: Place) -> None:
-    place.user.write_text("[validators.commands.x]\ntimeout = 5\n")
-    place.project.write_text('[validators.commands.x]\ncommand = "true"\n')
-    with pytest.raises(BadInput, match=f"^{place.user}:1: validators.commands.x: the key 'command' is missing"):
-        place.load()
-    with pytest.raises(BadInput, match="the key 'command' is missing"):
-        place.trust()
+def test_what_one_layer_began_another_may_change(place: Place) -> None:
     place.user.write_text('[validators.commands.x]\ntimeout = 5\ncommand = "a"')
     place.project.write_text('[validators.commands.x]\ncommand = "b"\n')
     place.trust()
     assert place.load().settings.validators.commands == {"x": Validator(command=("b",), timeout=5.0)}
+
+
+def test_what_is_missing_in_all_layers_is_told_where_it_was_begun(place: Place) -> None:
+    place.project.write_text("\n[validators.commands.x]\ntimeout = 5\n")
+    assert place.load().ignored, "nobody runs it: it may be wrong"
+    with pytest.raises(BadInput, match=f"^{place.project}:2: validators.commands.x: the key 'command' is missing"):
+        place.trust()
+    assert not place.load().files.trusted
+    place.user.write_text(place.project.read_text())
+    with pytest.raises(BadInput, match=f"^{place.user}:2: validators.commands.x: the key 'command' is missing"):
+        place.load()
 
 
 def test_the_file_is_at_the_root_wherever_in_the_repository_one_is(place: Place, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 import msgspec
 
-from holdfast.core.durations import spelled
+from holdfast.core import durations, positions
 from holdfast.core.permission import Rule
 from holdfast.core.settings import COMMAND, SPAN, Settings
 from holdfast.core.shapes import below, choices, shape_of
@@ -123,9 +123,10 @@ def written(value: Any, annotation: Any = Any) -> str:
     if value is None:
         return "-"
     if spelling == SPAN["written"] and not isinstance(value, str):
-        return json.dumps(spelled(value))
+        return json.dumps(durations.spelled(value))
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {written(one, below(kind, key))}" for key, one in value.items()) + "}"
+        pairs = (f"{positions.spelled((key,))} = {written(one, below(kind, key))}" for key, one in value.items())
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(written(one, below(kind, number)) for number, one in enumerate(value)) + "]"
     return json.dumps(value, ensure_ascii=False)

@@ -30,6 +30,7 @@ _WORDS = {
     "datetime": "a date",
     "date": "a date",
     "time": "a time of day",
+    "null": "nothing",
 }
 _TYPES = {str: "text", bool: "true or false", int: "a whole number", float: "a number", dict: "a table", list: "a list"}
 
@@ -85,12 +86,11 @@ def shaped(value: Any, annotation: Any, path: Path = (), *, whole: bool) -> Any:
         return None
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return _struct(value, kind, path, whole=whole)
-    match get_origin(kind):
-        case origin if origin is dict:
-            of = get_args(kind)[1]
-            return {key: shaped(one, of, (*path, key), whole=whole) for key, one in _must_be(dict, value, path).items()}
-        case origin if origin is tuple:
-            return _list(value, kind, written, path)
+    if get_origin(kind) is dict:
+        of = get_args(kind)[1]
+        return {key: shaped(one, of, (*path, key), whole=whole) for key, one in _must_be(dict, value, path).items()}
+    if get_origin(kind) is tuple:
+        return _list(value, kind, written, path)
     return _scalar(value, annotation, path)
 
 

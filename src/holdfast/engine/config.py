@@ -99,8 +99,8 @@ class _Layer(NamedTuple):
         """The line of the deepest part of the path that is written down."""
         if self.file is None:
             return Origin(self.name)
-        written = (path[:length] for length in range(len(path), 0, -1))
-        return Origin(self.name, self.file, next((self.lines[one] for one in written if one in self.lines), 1))
+        parts = (path[:length] for length in range(len(path), 0, -1))
+        return Origin(self.name, self.file, next((self.lines[part] for part in parts if part in self.lines), 1))
 
 
 def load(folder: str | None = None, *, home: str | None = None, flags: Mapping[str, Any] | None = None) -> Config:
@@ -115,9 +115,7 @@ def load(folder: str | None = None, *, home: str | None = None, flags: Mapping[s
         if not trusted:
             free, guarded = split(layer.table, _settled(layers))
             ignored = tuple(
-                Ignored(spelled(path), _value(path, found), layer.origin(path))
-                for top, value in guarded.items()
-                for path, found in _leaves(value, top)
+                Ignored(spelled(path), _value(path, found), layer.origin(path)) for path, found in _all_leaves(guarded)
             )
             layer = layer._replace(table=free)
         layers.append(layer)
@@ -154,11 +152,11 @@ def trust(folder: str, home: str | None = None) -> tuple[str, dict[str, Value]]:
     document = None if file is None else config_files.read(file)
     if document is None:
         raise NothingToDo(f"nothing to trust: there is no {file or f'repository at {folder}'}")
-    below = _settled([_of_file("user", _named(config_files.user_file()))])
-    guarded = split(_of_file("project", document).table, below).guarded
+    user, project = _of_file("user", _named(config_files.user_file())), _of_file("project", document)
+    guarded = split(project.table, _settled([user])).guarded
+    _settled([user, project])  # what is wrong cannot be trusted
     config_files.trust(home or default_home(), document)
-    leaves = (leaf for top, value in guarded.items() for leaf in _leaves(value, top))
-    return document.file, {spelled(path): _value(path, found) for path, found in leaves}
+    return document.file, {spelled(path): _value(path, found) for path, found in _all_leaves(guarded)}
 
 
 def _named(file: str) -> Document | None:
@@ -233,6 +231,11 @@ def _origin(layers: list[_Layer], path: Path) -> Origin:
 
 def _value(path: Path, data: Any) -> Value:
     return Value(data, written(data, type_at(Settings, path)))
+
+
+def _all_leaves(parts: Mapping[Path, Any]) -> Iterator[tuple[Path, Any]]:
+    for path, value in parts.items():
+        yield from _leaves(value, path)
 
 
 def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

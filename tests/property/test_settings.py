@@ -1,0 +1,43 @@
+"""Whatever is written into a config, it is taken whole or one mistake is named; never anything else."""
+
+from datetime import date
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.positions import spelled
+from holdfast.core.settings import Settings
+from holdfast.core.settings_pages import tables, written
+from holdfast.core.shapes import Misshapen, shaped
+from holdfast.core.trust import split
+
+WORDS = sorted({word for table in tables() for key in table.keys for word in (*table.name.split("."), key.name)})
+KEYS = st.sampled_from(WORDS) | st.text(max_size=3)
+SCALARS = (
+    st.sampled_from(["allow", "ask", "90m", "local", "a 'b c'", "'", "", "playbook:x", date(2026, 2, 14)])
+    | st.integers()
+    | st.floats()
+    | st.booleans()
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=10
+)
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=4))
+def test_any_document_is_taken_or_one_mistake_is_named(document: dict[str, Any]) -> None:
+    try:
+        table = shaped(document, Settings, whole=True)
+    except Misshapen as mistake:
+        assert mistake.what
+        assert spelled(mistake.path)
+        return
+    msgspec.convert(table, Settings)
+    assert shaped(table, Settings, whole=True) == table, "what has its shape keeps it"
+    assert written(table, Settings)
+    free, guarded = split(table, Settings())
+    msgspec.convert(free, Settings)
+    assert split(free, Settings()) == (free, {}), "what holds at once needs no trust"
+    assert bool(guarded) == (free != table)
