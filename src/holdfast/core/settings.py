@@ -50,7 +50,7 @@ class RuntimeChoice(Part, frozen=True):
 
 
 class Role(Part, frozen=True):
-    """Who plays a role: coder, evaluator, architect, planner, designer, a reviewer, or one of your own workflow."""
+    """Who plays a role: worker, evaluator, architect, planner, designer, a reviewer, or one of your own workflow."""
 
     agent: Annotated[str | None, Meta(description="the agent, else the run's", examples=["codex"])] = None
     model: Annotated[str | None, Meta(description="the model, else the agent's own choice", examples=["opus"])] = None
