@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -147,6 +148,22 @@ In prose.
 def test_criteria_of_the_front_matter_come_first(tmp_path: Path) -> None:
     page = "---\nacceptance_criteria: one\n---\n# A\n## Acceptance criteria\n- two\n"
     assert read_tasks(put(tmp_path, "T-1.md", page)).tasks[0].acceptance_criteria == ("one",)
+
+
+def test_the_examples_of_the_documentation_mean_the_same(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs" / "tasks.md"
+    blocks = re.findall(r"^```(yaml|json|markdown)\n(.*?)^```$", docs.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    written = dict(blocks)
+    pages = {
+        "overview.md": "Users can log in.",
+        "T-1-table.md": written["markdown"],
+        "T-2-form.md": "---\ndepends_on: T-1\n---\n# Add the form",
+    }
+    found = read_tasks(put(tmp_path, "t.yaml", written["yaml"]))
+    assert len(found.tasks) == 2
+    assert found.overview
+    assert read_tasks(put(tmp_path, "t.json", written["json"])) == found
+    assert read_tasks(put_pages(tmp_path / "tasks", pages)) == found
 
 
 WRONG = [
