@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.signals import Category, tools_of
+from holdfast.core.state import Check, Verdict
 from holdfast.core.tasks import TaskSpec
 from holdfast.workflows.prompts import (
     CONTEXT,
     FILES,
     VERDICTS,
     Channel,
-    Check,
-    Verdict,
     begin_work,
     evaluate,
     resolve_conflicts,
