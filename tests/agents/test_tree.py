@@ -273,3 +273,14 @@ async def test_whoever_is_cancelled_while_it_starts_leaves_nothing_either(cwd: s
     with open(ready, encoding="ascii") as file:
         assert not is_alive(int(file.read()))
     assert marked(CONVERSATION_MARK, launch.mark) == []
+
+
+async def test_its_git_is_not_led_to_the_repository_of_a_hook_that_we_are_called_from(
+    cwd: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_DIR", "/elsewhere/.git")
+    monkeypatch.setenv("GIT_INDEX_FILE", "/elsewhere/.git/index")
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "Somebody")
+    async with grown(shell(cwd, "env")) as tree:
+        named = {line.partition(b"=")[0] for line in (await tree.stdout.read()).split(b"\n")}
+    assert named & {b"GIT_DIR", b"GIT_INDEX_FILE", b"GIT_AUTHOR_NAME"} == {b"GIT_AUTHOR_NAME"}

@@ -124,7 +124,11 @@ async def test_what_is_not_there_or_cannot_be_started_is_told(cwd: str) -> None:
         "no-such-program check",
     )
     assert absent == Outcome(
-        "x", False, None, 0.0, problem="no-such-program is not there; install it, or set PATH so that it is found"
+        "x",
+        False,
+        None,
+        0.0,
+        problem="no-such-program is not there, or is no program; install it, or set PATH so that it is found",
     )
     assert not broken.passed
     assert "cannot be started" in str(broken.problem)
@@ -153,6 +157,20 @@ async def test_when_it_is_cancelled_nothing_stays_alive(cwd: str) -> None:
     assert marked(RUN_MARK, f"run of {cwd}") == []
 
 
+async def test_a_path_is_one_in_the_worktree(cwd: str) -> None:
+    put(cwd, "scripts/check", "#!/bin/sh\necho checked\n", 0o755)
+    put(cwd, "scripts/text", "not a program")
+    found, absent, text = await run(
+        cwd,
+        Command("a", ("./scripts/check",)),
+        Command("b", ("scripts/gone",)),
+        Command("c", ("scripts/text",)),
+    )
+    assert (found.passed, found.output) == (True, "checked\n")
+    assert "scripts/gone is not there" in str(absent.problem)
+    assert "scripts/text is not there" in str(text.problem)
+
+
 async def test_an_exit_code_that_is_fine_is_told_and_passes(cwd: str) -> None:
     (outcome,) = await run(cwd, line("exit 5")._replace(fine={5: "no tests were found"}))
     assert (outcome.passed, outcome.exit_code, outcome.problem) == (True, 5, "no tests were found")
@@ -165,7 +183,8 @@ async def test_a_real_project_is_validated_by_its_own_code_and_programs(
     put(cwd, "elsewhere/thing.py", "RIGHT = False")
     monkeypatch.setenv("PYTHONPATH", os.path.join(cwd, "elsewhere"))
     put(cwd, "tree/src/thing.py", "RIGHT = True")
-    put(cwd, "tree/tests/test_thing.py", "import thing\ndef test_it(): assert thing.RIGHT\n")
+    put(cwd, "tree/setup.py", "")
+    put(cwd, "tree/tests/unit/test_thing.py", "import thing\ndef test_it(): assert thing.RIGHT\n")
     put(cwd, "tree/.venv/bin/pytest", f'#!/bin/sh\nexec {sys.executable} -m pytest "$@"\n', 0o755)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     tree = os.path.join(cwd, "tree")
@@ -174,7 +193,7 @@ async def test_a_real_project_is_validated_by_its_own_code_and_programs(
     (outcome,) = await run(tree, *commands)
     assert outcome.passed, outcome.output
     assert "1 passed" in outcome.output
-    assert "__pycache__" not in os.listdir(os.path.join(tree, "tests"))
+    assert "__pycache__" not in os.listdir(os.path.join(tree, "tests", "unit"))
 
 
 def test_finding_follows_no_link_out_of_the_worktree_and_waits_for_no_pipe(cwd: str) -> None:

@@ -3,12 +3,11 @@
 from pathlib import Path
 
 from holdfast.core.signals import Criterion, SubmitCase
+from holdfast.core.state import Check, Verdict
 from holdfast.core.tasks import TaskSpec
 from holdfast.workflows.prompts import (
     Brief,
     Channel,
-    Check,
-    Verdict,
     begin_work,
     evaluate,
     evaluate_again,

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.signals import Category, tools_of
+from holdfast.core.state import Check, Verdict
 from holdfast.core.tasks import TaskSpec
 from holdfast.workflows.prompts import (
+    CONTEXT,
     FILES,
     VERDICTS,
     Channel,
-    Check,
-    Verdict,
     begin_work,
     evaluate,
     resolve_conflicts,
@@ -121,6 +121,7 @@ def test_what_is_left_out_is_said() -> None:
     assert "### Iteration 29: rejected" in prompt
     assert "### Iteration 1: rejected" not in prompt
     assert "1000 more characters" in prompt
+    assert "5 more characters" in begin_work(BRIEF._replace(overview="x" * (CONTEXT + 5)))
     assert "and 5 more; `git diff" in resolve_conflicts(BRIEF, [f"f{n}" for n in range(FILES + 5)])
 
 

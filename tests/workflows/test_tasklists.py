@@ -2,13 +2,19 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from holdfast.core.tasks import TaskList, TaskSpec
+from holdfast.core.tasks import TaskList, TaskSpec, input_keys
 from holdfast.leaf.errors import BadInput, PlanRejected
 from holdfast.workflows.tasklists import read_tasks
 
@@ -149,12 +155,29 @@ def test_criteria_of_the_front_matter_come_first(tmp_path: Path) -> None:
     assert read_tasks(put(tmp_path, "T-1.md", page)).tasks[0].acceptance_criteria == ("one",)
 
 
+def test_the_examples_of_the_documentation_mean_the_same(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs" / "tasks.md"
+    blocks = re.findall(r"^```(yaml|json|markdown)\n(.*?)^```$", docs.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    written = dict(blocks)
+    pages = {
+        "overview.md": "Users can log in.",
+        "T-1-table.md": written["markdown"],
+        "T-2-form.md": "---\ndepends_on: T-1\n---\n# Add the form",
+    }
+    found = read_tasks(put(tmp_path, "t.yaml", written["yaml"]))
+    assert len(found.tasks) == 2
+    assert found.overview
+    assert read_tasks(put(tmp_path, "t.json", written["json"])) == found
+    assert read_tasks(put_pages(tmp_path / "tasks", pages)) == found
+
+
 WRONG = [
     ("t.yaml", "", ":1: empty; a task list is a list of tasks"),
     ("t.yaml", "[]", ": there is no task in it"),
     ("t.yaml", "tasks: []", ": there is no task in it"),
     ("t.yaml", "tasks: 3", ":1: tasks: expected a list of tasks, got text"),
     ("t.yaml", "a: 1\nb: 2", ":1: there is no list of tasks in it; it has a, b"),
+    ("t.json", '{"a\\nb": 1}', ": there is no list of tasks in it; it has a b"),
     ("t.yaml", "- x", ":1: [0]: a task is a mapping with an id and a title, and not text"),
     ("t.yaml", "- id: a\n  title: b\n- title: c", ":3: [1]: the task has no id"),
     ("t.yaml", "- title: b\n  id: a\n\n- id: c", ":4: [1]: task 'c' has no title"),
@@ -246,3 +269,46 @@ def test_two_pages_of_one_id_are_both_named(tmp_path: Path) -> None:
     pages = {"T-1-a.md": "x", "T-1-b.md": "x"}
     with pytest.raises(PlanRejected, match=r"T-1-a.md and T-1-b.md are both task 'T-1'"):
         read_tasks(put_pages(tmp_path, pages))
+
+
+def tasks_or_complaint(path: str) -> TaskList | str:
+    try:
+        return read_tasks(path)
+    except BadInput as error:
+        return str(error)
+
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(0, 20)
+    | st.sampled_from(["", "T-1", "done", "x\ny", "a, T-1", "\ud800", "\0"]),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=4,
+)
+_FIELDS = st.dictionaries(
+    st.sampled_from(
+        ["id", "key", "title", "description", "criteria", "depends_on", "dependsOn", "files", "status", "x"]
+    ),
+    _VALUES,
+    max_size=6,
+)
+
+
+@given(written=st.lists(_FIELDS, max_size=4) | st.fixed_dictionaries({"prd": _VALUES, "overview": _VALUES}))
+def test_whatever_is_written_is_tasks_or_one_clear_line(tmp_path_factory: pytest.TempPathFactory, written: Any) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    for name, text in (("t.json", json.dumps(written)), ("t.yaml", yaml.safe_dump(written, allow_unicode=False))):
+        found = tasks_or_complaint(put(folder, name, text))
+        if isinstance(found, str):
+            assert "\n" not in found
+        else:
+            input_keys(found.tasks)
+            assert msgspec.json.decode(msgspec.json.encode(found), type=TaskList) == found
+
+
+@given(text=st.text(st.sampled_from("-#: \n`~x[]&*!'\"{}|>%@\t\rAcceptance criteria1."), max_size=80))
+def test_any_page_is_a_task_or_one_clear_line(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    for whole in (text, f"---\n{text}\n---\n{text}", f"# A\n## Acceptance criteria\n{text}"):
+        found = tasks_or_complaint(put(tmp_path_factory.getbasetemp(), "T-1-x.md", whole))
+        assert "\n" not in found if isinstance(found, str) else found.tasks[0].title

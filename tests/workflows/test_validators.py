@@ -59,6 +59,11 @@ def test_other_files_are_no_tests(name: str) -> None:
     assert found(name) == []
 
 
+def test_deeper_tests_count_in_a_project_of_python() -> None:
+    assert found("tests/unit/test_x.py", "setup.py") == ["pytest -q"]
+    assert found("tests/unit/far/test_x.py", "setup.py") == []
+
+
 def test_a_test_script_of_node_counts_when_it_is_a_real_one() -> None:
     assert found(package=package("vitest run")) == ["npm test"]
     for nothing in ("", " ", 'echo "Error: no test specified" && exit 1', None, 3):

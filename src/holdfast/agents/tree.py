@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import Any, NamedTuple
 
+from holdfast.leaf.environment import MISLEADING
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process import (
     CONVERSATION_MARK,
@@ -211,8 +212,11 @@ def _private(path: str, flags: int) -> int:
 
 
 def plain_environment() -> dict[str, str]:
-    """Ours, without what looks like a secret: of those an agent gets what its entry in the registry names."""
-    return without_secrets(os.environ)
+    """Ours, without what looks like a secret: of those an agent gets what its entry in the registry names.
+
+    Nor does it get what would lead its git to another repository than the one it stands in.
+    """
+    return {name: value for name, value in without_secrets(os.environ).items() if name not in MISLEADING}
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:

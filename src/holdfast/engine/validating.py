@@ -23,7 +23,8 @@ from holdfast.workflows.validators import READ, Command, Facts, chosen, detect, 
 
 OUTPUT = 64 * 1024  # bytes of output that are kept
 _TEXT = 1024 * 1024  # bytes of a file that may speak of a validator
-_NAMES = 10_000
+_NAMES = 10_000  # of a folder
+_FOLDERS = 200
 _OWN_PROGRAMS = (".venv/bin", "venv/bin", "node_modules/.bin")  # of the project, below the worktree
 _PLAIN = {
     "NO_COLOR": "1",
@@ -59,7 +60,7 @@ def _found(worktree: str) -> tuple[Command, ...]:
     names = set(_names_in(worktree, ""))
     for folder in ("tests", "test"):
         if folder in names:
-            names |= {f"{folder}/{name}" for name in _names_in(worktree, folder)}
+            names |= _names_below(worktree, folder)
     texts = {name: text for name in READ if name in names and (text := _text(worktree, name)) is not None}
     return detect(Facts(frozenset(names), texts, programs))
 
@@ -98,9 +99,9 @@ def _flaky(first: Outcome, again: Outcome) -> Outcome:
 
 async def _run(command: Command, cwd: str, run_id: str) -> Outcome:
     given = _environment(command, cwd, run_id)
-    program = shutil.which(command.words[0], path=given["PATH"])
+    program = _program(command.words[0], cwd, given["PATH"])
     if program is None:
-        missing = f"{command.words[0]} is not there; install it, or set PATH so that it is found"
+        missing = f"{command.words[0]} is not there, or is no program; install it, or set PATH so that it is found"
         return Outcome(command.name, False, None, 0.0, problem=missing)
     launch = Launch((program, *command.words[1:]), cwd, given, f"{run_id}/validator/{secrets.token_hex(6)}")
     output = Tail(OUTPUT)
@@ -155,9 +156,22 @@ def _environment(command: Command, cwd: str, run_id: str) -> dict[str, str]:
     return given
 
 
+def _program(word: str, cwd: str, path: str) -> str | None:
+    """A path is one in the worktree, wherever we stand ourselves."""
+    return shutil.which(os.path.join(cwd, word) if os.sep in word else word, path=path)
+
+
 def _search_path(worktree: str, path: str) -> str:
     own = (os.path.join(worktree, folder) for folder in _OWN_PROGRAMS)
     return os.pathsep.join([*(folder for folder in own if os.path.isdir(folder)), path])
+
+
+def _names_below(worktree: str, folder: str) -> set[str]:
+    """Two levels of it, as tests are ordered."""
+    found = {f"{folder}/{name}" for name in _names_in(worktree, folder)}
+    for name in sorted(found)[:_FOLDERS]:
+        found |= {f"{name}/{one}" for one in _names_in(worktree, name)}
+    return found
 
 
 def _names_in(worktree: str, folder: str) -> list[str]:

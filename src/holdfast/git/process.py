@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from holdfast.leaf.environment import MISLEADING
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
 from holdfast.leaf.process import tethered
 
@@ -21,28 +22,6 @@ LONG = 1800.0  # seconds: what may run the user's hooks, check out a large tree,
 
 _DURABLE = ("-c", "core.fsync=committed", "-c", "core.fsyncMethod=fsync")
 _ALONE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")  # nothing in the background, to be cut off with us
-_MISLEADING = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
-    "GIT_CEILING_DIRECTORIES",
-    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_INTERNAL_SUPER_PREFIX",
-    "GIT_SHALLOW_FILE",
-    "GIT_GRAFT_FILE",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_QUARANTINE_PATH",
-    "GIT_LITERAL_PATHSPECS",
-    "GIT_GLOB_PATHSPECS",
-    "GIT_NOGLOB_PATHSPECS",
-    "GIT_ICASE_PATHSPECS",
-)
 _STEADY = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
@@ -103,7 +82,7 @@ class Git:
         self.place = place
         self.tether = tether
         self.environment = {
-            **{name: value for name, value in os.environ.items() if name not in _MISLEADING},
+            **{name: value for name, value in os.environ.items() if name not in MISLEADING},
             **_STEADY,
             **(mark or {}),
         }

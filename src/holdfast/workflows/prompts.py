@@ -12,6 +12,7 @@ from holdfast.core.state import Check, Verdict
 from holdfast.core.tasks import TaskSpec
 from holdfast.workflows.quoting import fenced, inline, middle_out, of_diff, of_terminal
 
+CONTEXT = 20_000  # characters of the goal, and of the overview
 CHECK = 6_000  # characters of one validator's output
 VERDICT = 4_000  # characters of one part of a verdict
 VERDICTS = 8  # the newest verdicts are told in full
@@ -224,9 +225,9 @@ def _joined(*parts: str) -> str:
 
 def _context(brief: Brief) -> Iterator[str]:
     if brief.goal:
-        yield f"## The goal of the whole run\n\n{fenced(brief.goal)}"
+        yield f"## The goal of the whole run\n\n{fenced(cut(brief.goal, CONTEXT))}"
     if brief.overview:
-        yield f"## Overview\n\n{fenced(brief.overview)}"
+        yield f"## Overview\n\n{fenced(cut(brief.overview, CONTEXT))}"
 
 
 def _task(task: TaskSpec) -> Iterator[str]:

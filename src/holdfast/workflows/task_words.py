@@ -50,7 +50,8 @@ class Words(NamedTuple):
         whole = (*self.path, *path)
         line = f":{self.document.line(whole)}" if self.document.root is not None else ""
         place = spelled(whole)
-        raise BadInput(f"{self.file}{line}: {f'{place}: ' if place else ''}{what}")
+        words = " ".join(f"{f'{place}: ' if place else ''}{what}".split())  # one line, whatever the keys are
+        raise BadInput(f"{self.file}{line}: {words}")
 
     def key(self, fields: Mapping[Any, Any], name: str) -> Any:
         """The key by which a field is written here; None when it is not."""

@@ -14,6 +14,10 @@ READ = ("pyproject.toml", "setup.cfg", "tox.ini", "mypy.ini", ".mypy.ini", "pack
 
 _NO_TESTS = {5: "no tests were found"}  # pytest's own code for that
 _PYTHON_TEST = re.compile(r"(?:(?:tests?/)?(?:test_[^/]*|[^/]*_test)|(?:tests/)?conftest)\.py")
+_DEEPER_TEST = re.compile(
+    r"tests?/[^/]+/(?:test_[^/]*|[^/]*_test)\.py"
+)  # may be another project's, in a test of this one
+_PYTHON = {"pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"}
 _PLACEHOLDER = "no test specified"  # what `npm init` writes
 _MAKE_TEST = re.compile(r"^test[ \t]*:(?!=)", re.MULTILINE)
 _BY_FILE = {  # tools whose file at the root says all
@@ -97,6 +101,7 @@ def _pytest(facts: Facts) -> list[Command]:
         or "tool:pytest" in _ini(facts, "setup.cfg")
         or "pytest" in _ini(facts, "tox.ini")
         or any(_PYTHON_TEST.fullmatch(name) for name in facts.names)
+        or (facts.names & _PYTHON and any(_DEEPER_TEST.fullmatch(name) for name in facts.names))
     )
     return [Command("pytest", ("pytest", "-q"), imports=_imports(facts), fine=_NO_TESTS)] if wanted else []
 
