@@ -1,4 +1,4 @@
-"""What people tell a run: durable in its inbox before they are told that it was taken, whoever owns the run or nobody."""
+"""What people tell a run: durable in its inbox before they hear that it was taken, whoever owns the run, or nobody."""
 
 import getpass
 import secrets

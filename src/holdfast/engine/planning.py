@@ -60,7 +60,7 @@ def plan_again(state: RunState) -> PlanCreated | None:
 
 
 def terms_for(home: str, state: RunState, flags: Mapping[str, Any] | None = None) -> Terms:
-    """What holds for a run now: the config as it is, what was asked for when the run was made, and what is asked now."""
+    """What holds for a run now: the config as it is, what was asked for when it was made, and what is asked now."""
     folder = state.settings.get("folder")
     asked = {**state.settings.get("flags", {}), **(flags or {})}
     here = folder if isinstance(folder, str) and os.path.isdir(folder) else None

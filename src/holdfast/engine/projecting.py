@@ -1,4 +1,4 @@
-"""Readable files beside the log: the plan, the ledger of verdicts, what agents propose. Made from the log, never read."""
+"""Readable files beside the log: the plan, and the ledger of verdicts. Made from the log, and never read."""
 
 import os
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """One sitting on a run, from its start or resume to its end: own → repair → fold → settle → decide → the loop.
 
-There is one way for both. What a resume finds and what was decided is one event; after it, the loop is the ordinary one.
+There is one way for both. What a resume finds and what was decided is one event; after it, the loop is as ever.
 """
 
 import os
@@ -54,7 +54,7 @@ class Ended(NamedTuple):
 
 
 class Handle:
-    """By which a sitting is stopped from outside, as a signal does."""
+    """By which a sitting is reached from outside, as by a signal."""
 
     def __init__(self) -> None:
         self._runner: Runner | None = None
@@ -64,6 +64,10 @@ class Handle:
         self._reason = reason
         if self._runner is not None:
             self._runner.stop(reason)
+
+    def wake(self) -> None:
+        if self._runner is not None:
+            self._runner.wake()
 
     def attach(self, runner: Runner) -> None:
         self._runner = runner
@@ -186,7 +190,7 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
         terms.agents,
         proven(store.home),
         tools=lambda name, talk: _tools(store.home, run_id, name, talk),
-        spent=lambda: runner.wake(),
+        spent=handle.wake,
     )
     write_projections(hands.folder, run.state)
     await hooks.run("session_start")

@@ -2,86 +2,138 @@
 
 import asyncio
 import json
-import os
-import shutil
-import sys
+from contextlib import aclosing
 
+from holdfast.app.cli import demo_log
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.cli.report import report
-from holdfast.app.cli.screen import paint
-from holdfast.engine import demonstration
-from holdfast.engine.demonstration import INTERRUPTED_LOG
+from holdfast.app.cli.screen import paint, plain, program, shortened, terminal_width
+from holdfast.app.cli.telling import subject, told
+from holdfast.core.events import Event
+from holdfast.core.events.conversation import ConversationAttached, ToolCalled
+from holdfast.core.events.inbox import InboxConsumed
+from holdfast.core.state import RunState
+from holdfast.engine import rehearsal
 from holdfast.engine.places import default_home
-from holdfast.engine.service import analyze_log, verify_run
+from holdfast.engine.rehearsal import Proof, Scene, Stage
 from holdfast.leaf.errors import OK, HoldfastError
 
 _EXAMPLES = """\
-  holdfast demo              with the story
-  holdfast demo --quiet      the verdict only, for scripts"""
+  holdfast demo              the whole: five tasks, agents in parallel, two kills, resume
+  holdfast demo --quiet      the verdict only, for scripts
+  holdfast demo log          the log alone: writers killed in mid-stream, a torn end"""
+
+_UNTOLD = (InboxConsumed,)
 
 
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "demo",
-        "Reads an interrupted log as the Resume Protocol does, then kills writers with SIGKILL in mid-stream,\n"
-        "tears the log's end, and opens it again. Leaves a run to look at. Exits 1 if anything was lost.",
+        "Make a small repository, and let scripted agents build it in parallel. One agent is killed in the middle of\n"
+        "a turn, the runner in the middle of a merge, both with SIGKILL; then the run is resumed, and the outcome is\n"
+        "proven. Needs no key and no network. Exits 1 if anything was lost or done twice.",
         _EXAMPLES,
     )
+    parser.add_argument("story", nargs="?", choices=("run", "log"), default="run", help="which one (run)")
     parser.add_argument("-q", "--quiet", action="store_true", help="only the verdict")
     options = parser.parse_args(arguments)
     home = default_home()
-    tell = _silent if options.quiet or options.json else print
-    tell(_title(1, "An interrupted session, as its log tells it"))
-    tell(report(asyncio.run(analyze_log(INTERRUPTED_LOG))))
+    if options.story == "log":
+        return demo_log.show(home, quiet=options.quiet, as_json=options.json)
+    return asyncio.run(_show(home, quiet=options.quiet, as_json=options.json))
 
-    tell(_title(2, "kill -9, in mid-stream, four times on one log"))
-    run_id = asyncio.run(demonstration.create(home))
-    acknowledged = lost = 0
-    for kill in demonstration.kill_writers(home, run_id):
-        acknowledged, lost = acknowledged + kill.acknowledged, lost + kill.lost
-        verdict = paint("none lost", "green") if not kill.lost else paint(f"{kill.lost} LOST", "red")
-        tell(f"  pid {kill.pid:<7} killed after {kill.acknowledged:>4} acknowledged events; {verdict}")
 
-    tell(_title(3, "A torn end, as a power cut leaves it"))
-    tell(f"  {demonstration.tear(home, run_id)} bytes of half a line written to the end of the log")
-    repaired = demonstration.resume(home, run_id)
-    tell(f"  resumed: the half line was set aside ({repaired.bytes} bytes, kept in {repaired.kept_as})")
-
-    tell(_title(4, "The proof"))
-    verdict_ = asyncio.run(verify_run(home, run_id))
-    whole = verdict_.whole and not lost
-    tell(f"  {verdict_.events} events in {verdict_.sessions} sessions, hash chain {verdict_.chain}")
-    if options.json:
-        print(json.dumps({"run": run_id, "acknowledged": acknowledged, "lost": lost, "whole": verdict_.whole}))
+async def _show(home: str, *, quiet: bool, as_json: bool) -> int:
+    tell = _silent if quiet or as_json else _print
+    stage = rehearsal.set_up(home)
+    tell(_title(1, "A repository, five tasks, three agents at once"))
+    tell(f"  {stage.repo}")
+    run_id = await rehearsal.prepared(home, stage)
+    deaths = 0
+    async with aclosing(rehearsal.played(home, run_id, murderous=True)) as scenes:
+        async for scene in scenes:
+            deaths += scene.killed is not None
+            tell(_scene(scene))
+    tell(_title(2, f"holdfast resume {run_id}"))
+    async with aclosing(rehearsal.played(home, run_id, murderous=False)) as scenes:
+        async for scene in scenes:
+            tell(_scene(scene))
+    tell(_title(3, "The proof"))
+    proof = await rehearsal.proven(home, run_id, stage)
+    if as_json:
+        print(
+            json.dumps(
+                {"run": run_id, "kills": deaths, "merged": proof.merged, "whole": proof.whole, "ok": proof.holds}
+            )
+        )
+    elif quiet:
+        print(f"{run_id}: {_verdict(proof, deaths)}")
     else:
-        told = f"{acknowledged} events acknowledged, {lost} lost, log {'whole' if verdict_.whole else 'DAMAGED'}"
-        print(f"  {paint(told, 'green' if whole else 'red')}" if not options.quiet else f"{run_id}: {told}")
-    tell(_next_steps(run_id))
-    return OK if whole else HoldfastError.exit_code
+        _print("\n".join(_proof(proof, deaths)))
+        _print(_next_steps(run_id, stage))
+    return OK if proof.holds and deaths == 2 else HoldfastError.exit_code  # noqa: PLR2004 - an agent and a runner
+
+
+def _scene(scene: Scene) -> str | None:
+    if scene.killed is not None:
+        where = {"agent": "in the middle of its turn", "runner": "in the middle of a merge"}[scene.killed]
+        return paint(f"  ⚡ kill -9 {scene.pid}: the {scene.killed}, {where}", "red")
+    assert scene.event is not None, "a scene is an event or a death"
+    assert scene.state is not None, "an event has happened to something"
+    return _line(scene.event, scene.state)
+
+
+def _line(event: Event, state: RunState) -> str | None:
+    words = _words(event)
+    if words is None or isinstance(event, _UNTOLD):
+        return None
+    return f"  {plain(subject(event, state)):14} {shortened(words, terminal_width() - 18)}"
+
+
+def _words(event: Event) -> str | None:
+    if isinstance(event, ConversationAttached) and event.notice is not None:
+        return paint(event.notice, "green")
+    if isinstance(event, ToolCalled) and event.tool.startswith("Write "):
+        return None
+    return told(event)
+
+
+def _proof(proof: Proof, deaths: int) -> list[str]:
+    graph = [f"  {line}" for line in proof.graph.splitlines()]
+    return [*graph, "", f"  {paint(_verdict(proof, deaths), 'green' if proof.holds else 'red')}"]
+
+
+def _verdict(proof: Proof, deaths: int) -> str:
+    twice = [task for task, times in proof.merged.items() if times > 1]
+    return (
+        f"{deaths} kills; {len(proof.merged)} tasks merged, {', '.join(twice) or 'none'} twice; "
+        f"{proof.alive} processes left over; log {'whole' if proof.whole else 'DAMAGED'}: "
+        f"{proof.events} events, {proof.sessions} sittings"
+    )
+
+
+def _next_steps(run_id: str, stage: Stage) -> str:
+    name = program()
+    return (
+        f"\nLook around:\n"
+        f"  {name} show {run_id}\n"
+        f"  {name} logs {run_id} --type 'task.*' --type 'run.*'\n"
+        f"  {name} diff {run_id}\n"
+        f"  {name} verify {run_id}\n"
+        f"\nWith a real agent, in a repository of yours:\n"
+        f"  {name} agents ls                              those there are, and how to install them\n"
+        f'  {name} run "add a --verbose flag" --agent claude\n'
+        f"  {name} run --workflow waves {stage.tasks} --repo {stage.repo} --agent codex"
+    )
 
 
 def _title(number: int, text: str) -> str:
     return paint(f"\n{number}. {text}\n", "bold")
 
 
-def _next_steps(run_id: str) -> str:
-    program = _program()
-    return (
-        f"\nLook around:\n"
-        f"  {program} ls\n"
-        f"  {program} show {run_id}\n"
-        f"  {program} logs {run_id} --type 'session.*' --type 'log.*'\n"
-        f"  {program} verify {run_id}"
-    )
+def _print(text: str | None) -> None:
+    if text is not None:
+        print(text, flush=True)
 
 
-def _program() -> str:
-    """What to type to call this program."""
-    if shutil.which("holdfast"):
-        return "holdfast"
-    called = sys.argv[0]
-    return f"{sys.executable} -m holdfast" if os.path.basename(called) == "__main__.py" else os.path.relpath(called)
-
-
-def _silent(_: str) -> None:
+def _silent(_: str | None) -> None:
     pass

@@ -36,7 +36,7 @@ COMMANDS = {
     "config": "what is set, and where each value came from: init, path, trust, schema",
     "mcp": "the tools by which an agent reports to its run",
     "agent": "an agent that comes with Holdfast, as a program: builtin, playbook",
-    "demo": "see a log survive a kill -9, on your own disk",
+    "demo": "agents killed in mid-turn, a runner in mid-merge, and nothing lost",
 }
 
 _HELP = """\

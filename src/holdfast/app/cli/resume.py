@@ -31,8 +31,8 @@ _WORDS = {"fix": (Choice.FIX, Choice.RESTART), "skip": (Choice.SKIP,)}
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "resume",
-        "Go on with a run: nothing is lost and nothing is done twice. Where something went wrong, you are asked how to\n"
-        "go on; --on-issue answers beforehand.",
+        "Go on with a run: nothing is lost and nothing is done twice. Where something went wrong, you are asked how\n"
+        "to go on; --on-issue answers beforehand.",
         _EXAMPLES,
     )
     parser.add_argument("run", nargs="?", metavar="RUN", help="id, beginning of an id, slug, or folder")

@@ -26,8 +26,8 @@ _HEADS_UP = 5  # seconds in which a person can think again
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "run",
-        "Run coding agents on a git repository, in worktrees and branches of their own. Ctrl-C stops cleanly; whatever\n"
-        "dies, `holdfast resume` goes on from where it stood.",
+        "Run coding agents on a git repository, in worktrees and branches of their own. Ctrl-C stops cleanly;\n"
+        "whatever dies, `holdfast resume` goes on from where it stood.",
         _EXAMPLES,
     )
     parser.add_argument("goal", nargs="?", metavar="GOAL|PATH", help="what is to be done, or a task list")

@@ -97,3 +97,13 @@ def warn(lines: Iterable[str]) -> None:
     """What a user should know, and what no program reads."""
     for line in lines:
         sys.stderr.write(f"{plain(line)}\n")
+
+
+def program() -> str:
+    """What to type to call this program."""
+    from shutil import which
+
+    if which("holdfast"):
+        return "holdfast"
+    called = sys.argv[0]
+    return f"{sys.executable} -m holdfast" if os.path.basename(called) == "__main__.py" else os.path.relpath(called)

@@ -20,8 +20,8 @@ _EXAMPLES = """\
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "send",
-        "Tell a run's agent something. It is on the disk when this returns, and reaches the agent with its next prompt;\n"
-        "a run that is not at work gets it when it is resumed.",
+        "Tell a run's agent something. It is on the disk when this returns, and reaches the agent with its next\n"
+        "prompt; a run that is not at work gets it when it is resumed.",
         _EXAMPLES,
     )
     parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")

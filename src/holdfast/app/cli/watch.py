@@ -19,8 +19,8 @@ _EXAMPLES = """\
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "watch",
-        "Bring back runs that were cut off, each with a back-off, as the policy of its config says. One that dies again\n"
-        "and again without getting further is parked, with its reason. A run that was stopped stays stopped.",
+        "Bring back runs that were cut off, each with a back-off, as the policy of its config says. One that dies\n"
+        "again and again without getting further is parked, with its reason. A run that was stopped stays stopped.",
         _EXAMPLES,
     )
     options = parser.parse_args(arguments)
