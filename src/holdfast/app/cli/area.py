@@ -1,4 +1,4 @@
-"""The part of the screen that shows a run at work: who is at what, and what it cost so far. Pure: state in, lines out."""
+"""The part of the screen that shows a run at work: who is at what, and what it cost so far. Of the state alone."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
