@@ -109,7 +109,7 @@ class View:
         with suppress(Gone, TimeoutError):
             async with asyncio.timeout(_LAST_WORD):
                 if self._drawn:
-                    await self._pen.write(self._erased())
+                    await self._pen.write(f"{self._back()}\x1b[J")
         self._pen.put_down()
 
     async def _show_all(self) -> None:
@@ -176,17 +176,17 @@ class View:
                     await self._pen.write("".join(f"{line}\n" for line in lines))
                 return
             size = self._size()
-            erased = self._erased()
+            back = self._back()
             self._drawn = area(self._follower.state, self._run_id, now(), size.columns, size.lines)
             drawn = [self._painted(row) for row in self._drawn]
-            await self._pen.write(erased + "".join(f"{line}\x1b[K\n" for line in (*lines, *drawn)) + "\x1b[J")
+            await self._pen.write(back + "".join(f"{line}\x1b[K\n" for line in (*lines, *drawn)) + "\x1b[J")
 
-    def _erased(self) -> str:
+    def _back(self) -> str:
         """To where the area began. In a terminal that became narrower, its rows have become more."""
         width = max(1, self._size().columns)
         rows = sum(max(1, -(-columns_of("".join(span.text for span in row)) // width)) for row in self._drawn)
         self._drawn = []
-        return f"\x1b[{rows}F\x1b[J" if rows else ""
+        return f"\x1b[{rows}F" if rows else ""
 
     def _size(self) -> os.terminal_size:
         try:
