@@ -25,7 +25,7 @@ def run(arguments: list[str]) -> int:
     parser = Parser(
         "export",
         "A run as one HTML file: its tasks and verdicts, every conversation with its tool calls and diffs, and a\n"
-        "timeline to search. It asks the network for nothing. What agents saw and said is in it: look before you share.",
+        "timeline to search. It asks the network for nothing. What agents saw is in it: look before you share.",
         _EXAMPLES,
     )
     parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")

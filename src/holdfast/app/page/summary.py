@@ -1,4 +1,4 @@
-"""The upper part of the page: what the run is, how it stands, its tasks and how they were judged. All from the state."""
+"""The upper part of the page: what the run is, how it stands, its tasks and how they were judged."""
 
 from collections.abc import Iterator
 

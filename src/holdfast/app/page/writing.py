@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from typing import BinaryIO
 
+from holdfast.app.cli.screen import counted, moment
 from holdfast.app.cli.telling import subject, told, tone
 from holdfast.app.page.spool import Spool
 from holdfast.app.page.summary import summary
@@ -51,7 +52,7 @@ def _sort(line: Line, state: RunState, spool: Spool, transcript: Transcript, kin
     if isinstance(event, TALK):
         piece = transcript.piece(event, line.ts)
         if piece is not None:
-            spool.add(event.conversation or "unnamed", piece)
+            spool.add(getattr(event, "conversation", "") or "unnamed", piece)
         return
     said = told(event) if event is not None else line.type
     if said is None:
@@ -62,7 +63,7 @@ def _sort(line: Line, state: RunState, spool: Spool, transcript: Transcript, kin
     colour = tone(event) if event is not None else None
     spool.add(
         _TIMELINE,
-        f'<div class="e line {colour or ""}" data-kind="{words(kind)}"><time>{words((line.ts or "")[:19])}</time>'
+        f'<div class="e line {colour or ""}" data-kind="{words(kind)}"><time>{words(moment(line.ts))}</time>'
         f"<b>{who}</b><span>{words(said)}</span></div>",
     )
 
@@ -76,7 +77,7 @@ def _event(line: Line) -> Event | None:
 
 def _conversation(state: RunState, name: str) -> Iterator[str]:
     talk = state.conversations.get(name)
-    about = [talk.task, talk.role, talk.agent, f"{talk.turns} turns"] if talk is not None else []
+    about = [talk.task, talk.role, talk.agent, counted(talk.turns, "turn")] if talk is not None else []
     told_of = " · ".join(words(part) for part in about if part)
     yield f"<details class=talk><summary><b>{words(name)}</b> {told_of} <i></i></summary>"
 
