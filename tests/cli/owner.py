@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
+from holdfast.core.events import TYPES, Event
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.session import SessionEnd, SessionStart
 from holdfast.store.files import FileStore
@@ -24,6 +27,11 @@ class Owner:
     def say(self, text: str) -> None:
         """Have it append a message. Durable when this returns."""
         self._ask(f"say {text}")
+
+    def append(self, *events: Event) -> None:
+        """Have it append these, whatever they are. Durable when this returns."""
+        for event in events:
+            self._ask(f"append {event.type} {msgspec.json.encode(event).decode()}")
 
     def write_raw(self, text: str) -> None:
         """Have it write bytes that are no whole line, as one sees them while a write is under way."""
@@ -68,6 +76,9 @@ async def _own(home: str, run_id: str) -> None:
             command, _, text = line.rstrip("\n").partition(" ")
             if command == "say":
                 await run.append(MessageRecorded(conversation="c", speaker="agent", text=text))
+            elif command == "append":
+                name, _, data = text.partition(" ")
+                await run.append(msgspec.json.decode(data, type=TYPES[name]))
             elif command == "raw":
                 with log_of(home, run_id).open("ab") as log:
                     log.write(text.encode())

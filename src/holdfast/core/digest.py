@@ -85,6 +85,10 @@ class Gatherer:
         return found
 
     def _count(self, event: Event) -> None:
+        self._count_work(event)
+        self._count_talk(event)
+
+    def _count_work(self, event: Event) -> None:
         found = self._found
         match event:
             case TaskCompleted():
@@ -100,6 +104,10 @@ class Gatherer:
             case VerdictGiven():
                 found.accepted += event.accept
                 found.rejected += not event.accept
+
+    def _count_talk(self, event: Event) -> None:
+        found = self._found
+        match event:
             case TurnEnded():
                 found.turns += 1
             case TurnInterrupted():

@@ -1,4 +1,4 @@
-"""The part of the screen that shows a run at work: who is at what, and what it cost so far. Pure: state in, lines out."""
+"""The part of the screen that shows a run at work: who is at what, and what it cost so far. Of the state alone."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -41,15 +41,13 @@ def _head(state: RunState, run_id: str, now: str, width: int) -> Row:
     sitting = state.newest_sitting()
     began = elapsed(sitting.started if sitting is not None else None, now)
     left = [part for part in (_workflow(state), _wave(state), _progress(state), began) if part]
-    spent = _spent(state)
     told = f"{plain(run_id)} · {' · '.join(left)}"
-    room = width - 5 - (columns_of(spent) + 2 if spent else 0)
-    if spent and columns_of(told) > room:
-        spent, room = "", width - 5
+    room = width - 6
+    spent = next((one for one in _spent(state) if columns_of(f"{told}  {one}") <= room), "")
+    tail = f" {spent} " if spent else ""
     told = shortened(told, room)
-    rule = "─" * max(1, width - 5 - columns_of(told) - (columns_of(spent) + 2 if spent else 0))
-    tail = [Span(f" {spent} ")] if spent else []
-    return [Span("── ", "dim"), Span(told, "bold"), Span(f" {rule}", "dim"), *tail]
+    rule = "─" * (room - columns_of(told) - columns_of(tail) + 1)
+    return [Span("── ", "dim"), Span(told, "bold"), Span(f" {rule}", "dim"), Span(tail)]
 
 
 def _workflow(state: RunState) -> str:
@@ -69,12 +67,14 @@ def _progress(state: RunState) -> str:
     return f"{done} of {counted(len(state.tasks), 'task')}" if state.tasks else ""
 
 
-def _spent(state: RunState) -> str:
+def _spent(state: RunState) -> list[str]:
+    """In full, and in the little that a narrow terminal has room for."""
     spent = state.budget
     tokens = spent.input_tokens + spent.output_tokens
     cap = f" of ${spent.cap_dollars:.2f}" if spent.cap_dollars is not None else ""
-    parts = [f"{tokens:,} tokens" if tokens else "", f"${spent.dollars:.2f}{cap}" if spent.dollars or cap else ""]
-    return " · ".join(part for part in parts if part)
+    dollars = f"${spent.dollars:.2f}{cap}" if spent.dollars or cap else ""
+    parts = [part for part in (f"{tokens:,} tokens" if tokens else "", dollars) if part]
+    return [" · ".join(parts), parts[-1]] if parts else []
 
 
 def _tasks(state: RunState, now: str, width: int) -> Iterator[Row]:
@@ -88,7 +88,7 @@ def _tasks(state: RunState, now: str, width: int) -> Iterator[Row]:
         head = f"  {shortened(plain(name), wide):{wide}}  "
         try_ = f"iteration {task.iteration}  " if task.iteration > 1 and width > _TOO_NARROW else ""
         room = max(0, width - 1 - len(head) - 10 - len(try_) - (len(time) + 2 if time else 0))
-        what = shortened(plain(_doing(task, talk)), room)
+        what = shortened(plain(_doing(state, task, talk)), room)
         gap = " " * max(0, room - columns_of(what) + 2)
         yield [
             Span(head),
@@ -111,7 +111,9 @@ def _stage(task: Task, talk: Conversation | None) -> tuple[str, str]:
     return task.stage, "yellow" if task.stage is Stage.WORK else "cyan"
 
 
-def _doing(task: Task, talk: Conversation | None) -> str:
+def _doing(state: RunState, task: Task, talk: Conversation | None) -> str:
+    if any(state.conversations.get(asked.conversation) is talk for asked in state.permissions.values()):
+        return "waits for your answer"
     if task.stage in _WAITS:
         return _WAITS[task.stage]
     if talk is not None and talk.turn is not None:

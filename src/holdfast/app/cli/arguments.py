@@ -6,6 +6,14 @@ from typing import NoReturn
 from holdfast.leaf.errors import BadInput
 
 
+class WrongUsage(BadInput):
+    """Arguments that a command does not take. `parser` knows which it does."""
+
+    def __init__(self, message: str, parser: argparse.ArgumentParser) -> None:
+        super().__init__(message)
+        self.parser = parser
+
+
 class Parser(argparse.ArgumentParser):
     """`examples` stand at the end of the help: they teach more than the list of options."""
 
@@ -20,4 +28,4 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--json", action="store_true", help="one JSON object a line, for scripts")
 
     def error(self, message: str) -> NoReturn:
-        raise BadInput(f"{message}; `{self.prog} --help` explains")
+        raise WrongUsage(f"{message}; `{self.prog} --help` explains", self)

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from holdfast.app.cli.area import Row, area
 from holdfast.app.cli.pen import Gone, Pen
-from holdfast.app.cli.screen import CODES, columns_of, shortened
+from holdfast.app.cli.screen import CODES, columns_of, shortened, warn
 from holdfast.app.cli.telling import is_bad, subject, told, tone
 from holdfast.core.codec import CODEC, Line, Unfit
 from holdfast.core.events import Event
@@ -22,6 +22,7 @@ from holdfast.core.state import RunState
 from holdfast.engine.following import Follower, Moved
 from holdfast.engine.service import LogLine
 from holdfast.leaf.clock import now
+from holdfast.leaf.errors import HoldfastError
 
 _TICK = 1.0  # seconds: how often the times in the area are renewed
 _LAST_WORD = 0.5  # seconds that the end of a view waits for a screen that does not move
@@ -55,12 +56,17 @@ async def watch(
     """Show what is written after a position (by default: from now on), until the sitting ends or this is cancelled.
 
     `notices` are words from elsewhere that belong among the lines: nobody else should write to the screen meanwhile.
+    What goes wrong here ends the view and nothing else.
     """
-    view = View(run_id, await Follower.of(home, run_id, after), style)
     try:
-        await view.follow(notices)
-    finally:
-        await view.leave()
+        view = View(run_id, await Follower.of(home, run_id, after), style)
+        try:
+            await view.follow(notices)
+        finally:
+            await view.leave()
+    except (HoldfastError, OSError) as error:
+        with suppress(OSError):
+            warn([f"the run goes on, but cannot be shown: {error}"])
 
 
 class View:
@@ -109,7 +115,7 @@ class View:
         with suppress(Gone, TimeoutError):
             async with asyncio.timeout(_LAST_WORD):
                 if self._drawn:
-                    await self._pen.write(self._erased())
+                    await self._pen.write(f"{self._back()}\x1b[J")
         self._pen.put_down()
 
     async def _show_all(self) -> None:
@@ -176,17 +182,17 @@ class View:
                     await self._pen.write("".join(f"{line}\n" for line in lines))
                 return
             size = self._size()
-            erased = self._erased()
+            back = self._back()
             self._drawn = area(self._follower.state, self._run_id, now(), size.columns, size.lines)
             drawn = [self._painted(row) for row in self._drawn]
-            await self._pen.write(erased + "".join(f"{line}\x1b[K\n" for line in (*lines, *drawn)) + "\x1b[J")
+            await self._pen.write(back + "".join(f"{line}\x1b[K\n" for line in (*lines, *drawn)) + "\x1b[J")
 
-    def _erased(self) -> str:
+    def _back(self) -> str:
         """To where the area began. In a terminal that became narrower, its rows have become more."""
         width = max(1, self._size().columns)
         rows = sum(max(1, -(-columns_of("".join(span.text for span in row)) // width)) for row in self._drawn)
         self._drawn = []
-        return f"\x1b[{rows}F\x1b[J" if rows else ""
+        return f"\x1b[{rows}F" if rows else ""
 
     def _size(self) -> os.terminal_size:
         try:

@@ -22,6 +22,8 @@ COMMANDS = {
     "ls": "the runs there are, and how each stands",
     "show": "one run: its tasks, sessions, checkpoint, and how it would go on",
     "logs": "a run's events, as they were or as they come (-f)",
+    "attach": "watch a run at work; Ctrl-C detaches, and the run goes on",
+    "export": "a run as one HTML file, to read and to hand on",
     "analyze": "what an interrupted log left behind, and how to resume it",
     "verify": "proof that a log is whole: chain, order, no torn or doubled line",
     "diff": "what a run, or one task of it, changed",
@@ -37,6 +39,7 @@ COMMANDS = {
     "mcp": "the tools by which an agent reports to its run",
     "agent": "an agent that comes with Holdfast, as a program: builtin, playbook",
     "demo": "agents killed in mid-turn, a runner in mid-merge, and nothing lost",
+    "completion": "a script that completes commands, options and run names in your shell",
 }
 
 _HELP = """\

@@ -9,9 +9,13 @@ import msgspec
 
 from holdfast.app.cli.analyze import as_json
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.away import told_digest, wanting
 from holdfast.app.cli.screen import counted, moment, paint, paint_status, plain
+from holdfast.app.cli.tree import MOST, task_tree
 from holdfast.core.decision import Case
+from holdfast.core.digest import Digest
 from holdfast.core.state import RunState, Session
+from holdfast.engine.digesting import digest_of
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home
 from holdfast.engine.service import RunView, view_run
@@ -21,23 +25,28 @@ _EXAMPLES = """\
   holdfast show auth-system
   holdfast show auth-system --json | jq .analysis.decision"""
 
-_MOST = 30
+_POINTS = 5  # checkpoints of one session that are shown
 
 
 def run(arguments: list[str]) -> int:
-    parser = Parser("show", "One run: what it is, how it stands, and how it would go on.", _EXAMPLES)
+    parser = Parser("show", "One run: what it is, how it stands, what it needs, and how it would go on.", _EXAMPLES)
     parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")
     options = parser.parse_args(arguments)
     home = default_home()
-    view = asyncio.run(view_run(home, find_run(home, options.run)))
+    view, digest = asyncio.run(_seen(home, find_run(home, options.run)))
     if options.json:
-        print(json.dumps(_as_json(view), ensure_ascii=False))
+        print(json.dumps(_as_json(view, digest), ensure_ascii=False))
     else:
-        print("\n".join(_told(view)))
+        print("\n".join(_told(view, digest)))
     return OK
 
 
-def _as_json(view: RunView) -> dict[str, Any]:
+async def _seen(home: str, run_id: str) -> tuple[RunView, Digest]:
+    view = await view_run(home, run_id)
+    return view, await digest_of(home, run_id, view=view)
+
+
+def _as_json(view: RunView, digest: Digest) -> dict[str, Any]:
     return {
         "id": view.run_id,
         "folder": view.folder,
@@ -45,19 +54,34 @@ def _as_json(view: RunView) -> dict[str, Any]:
         "owner": msgspec.to_builtins(view.holder),
         "analysis": as_json(view.analysis),
         "state": msgspec.to_builtins(view.state),
+        "needs": [need._asdict() for need in digest.needs],
+        "digest": {name: value for name, value in msgspec.to_builtins(digest).items() if name != "needs"},
     }
 
 
-def _told(view: RunView) -> Iterator[str]:
+def _told(view: RunView, digest: Digest) -> Iterator[str]:
     state = view.state
     yield f"{paint(plain(view.run_id), 'bold')}  {paint_status(plain(view.status))}"
     for name, value in _facts(view):
         yield f"  {name:10}  {plain(value)}"
-    yield from _tasks(state)
-    yield from _sessions(state)
-    yield from _open_ends(state)
+    yield from _section("tasks", task_tree(state))
+    yield from _section("needs you", (f"  {line}" for line in wanting(digest.needs, view.run_id)), "yellow")
+    yield from _section("the last sitting", (f"  {line}" for line in _last_sitting(digest, view.run_id)))
+    yield from _section("sessions and checkpoints", _timeline(state))
+    yield from _section("open", _open_ends(state))
     yield ""
     yield from _how_to_go_on(view)
+
+
+def _section(title: str, lines: Iterator[str], colour: str | None = None) -> Iterator[str]:
+    first = next(lines, None)
+    if first is not None:
+        yield from ("", paint(title, colour or "bold"), first, *lines)
+
+
+def _last_sitting(digest: Digest, run_id: str) -> list[str]:
+    """What it did; what the whole run needs is told before."""
+    return [line.removeprefix("  ") for line in told_digest(msgspec.structs.replace(digest, needs=[]), run_id)[1:]]
 
 
 def _facts(view: RunView) -> Iterator[tuple[str, str]]:
@@ -90,24 +114,18 @@ def _oddities(state: RunState) -> str:
     return f" ({told})" if told else ""
 
 
-def _tasks(state: RunState) -> Iterator[str]:
-    if not state.tasks:
-        return
-    yield ""
-    yield "tasks"
-    for name, task in list(state.tasks.items())[:_MOST]:
-        about = task.error or task.reason or task.summary or ""
-        yield f"  {plain(name):8}  {paint_status(task.status, 11)}  {plain(about)}"
-    if len(state.tasks) > _MOST:
-        yield f"  … and {len(state.tasks) - _MOST} more (--json has them all)"
-
-
-def _sessions(state: RunState) -> Iterator[str]:
-    yield ""
-    yield "sessions"
-    for session in list(state.sessions.values())[-_MOST:]:
+def _timeline(state: RunState) -> Iterator[str]:
+    """Each session, and under it the points that it reached."""
+    for session in list(state.sessions.values())[-MOST:]:
         command = plain(session.command or "?")
         yield f"  {plain(session.sid):12}  {command:8}  {moment(session.started)}  {_end(session)}"
+        reached = [point for point in state.checkpoints if point.sid == session.sid]
+        if len(reached) > _POINTS:
+            yield f"  {'':12}  … {counted(len(reached) - _POINTS, 'checkpoint')} before"
+        for point in reached[-_POINTS:]:
+            where = f" at {point.commit[:10]}" if point.commit else ""
+            then = f", then {point.plan_step}" if point.plan_step else ""
+            yield f"  {'':12}  {'reached':8}  {moment(point.ts)}  {plain(point.label + where + then)}"
 
 
 def _end(session: Session) -> str:
@@ -121,16 +139,13 @@ def _open_ends(state: RunState) -> Iterator[str]:
         *(f"effect {key}: {effect.kind} ({effect.status})" for key, effect in state.effects.items()),
         *(f"turn {c.turn.turn} of {key}" for key, c in state.conversations.items() if c.turn is not None),
     ]
-    if ends:
-        yield ""
-        yield "open"
-        yield from (f"  {plain(end)}" for end in ends[:_MOST])
+    yield from (f"  {plain(end)}" for end in ends[:MOST])
 
 
 def _how_to_go_on(view: RunView) -> Iterator[str]:
     decision = view.analysis.decision
     if view.status == "running":
-        yield f"It is at work: holdfast logs -f {view.run_id}"
+        yield f"It is at work: holdfast attach {view.run_id}"
     elif decision.case is Case.COMPLETE:
         yield "There is nothing to resume."
     elif decision.case is Case.AUTO:

@@ -1,0 +1,40 @@
+"use strict";
+const search = document.getElementById("search");
+const kind = document.getElementById("kind");
+const found = document.getElementById("found");
+const entries = [...document.querySelectorAll(".e")];
+const talks = [...document.querySelectorAll("details.talk")];
+const texts = new Map();
+let timer;
+
+function text(entry) {
+  if (!texts.has(entry)) texts.set(entry, entry.textContent.toLowerCase());
+  return texts.get(entry);
+}
+
+function filter() {
+  const words = search.value.trim().toLowerCase();
+  const wanted = kind.value;
+  let count = 0;
+  for (const entry of entries) {
+    const fits = (!words || text(entry).includes(words)) &&
+      (!wanted || !entry.dataset.kind || entry.dataset.kind === wanted);
+    entry.classList.toggle("hidden", !fits);
+    if (fits) count += 1;
+  }
+  for (const talk of talks) {
+    const hits = words ? talk.querySelectorAll(".e:not(.hidden)").length : 0;
+    talk.classList.toggle("hidden", Boolean(words) && !hits);
+    talk.open = hits > 0;
+    talk.querySelector("summary i").textContent = hits ? `${hits} found` : "";
+  }
+  found.textContent = words ? `${count} found` : "";
+}
+
+search.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(filter, 150); });
+kind.addEventListener("change", filter);
+document.getElementById("unfold").addEventListener("click", (event) => {
+  const open = event.target.textContent === "unfold all";
+  for (const details of document.querySelectorAll("details")) details.open = open;
+  event.target.textContent = open ? "fold all" : "unfold all";
+});
