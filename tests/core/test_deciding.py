@@ -33,17 +33,18 @@ def alone(task: Task, worker: Conversation | None = None, **more: Any) -> RunSta
 
 
 BEGIN, GO_ON, TAKE = "work 1 (begin)", "work 1 (go on)", "take as done 1"
+NO_CASE, REFUSED, UNKNOWN = (f"end iteration 1 ({reason})" for reason in ("no_case", "refusal", "unknown"))
 WAITING, PARKED = "stop (waiting)", "stop (parked)"
 
 #  how the worker's last turn went          a worker alone, one that must argue, one whose person is to be asked
 AT_WORK: dict[str, tuple[Conversation | None, str, str, str]] = {
     "there is none": (None, BEGIN, BEGIN, BEGIN),
     "it was told nothing": (Conversation(), BEGIN, BEGIN, BEGIN),
-    "end_turn": (worked("end_turn"), TAKE, "end iteration 1 (no_case)", TAKE),
-    "max_tokens": (worked("max_tokens"), TAKE, "end iteration 1 (no_case)", TAKE),
-    "max_turn_requests": (worked("max_turn_requests"), TAKE, "end iteration 1 (no_case)", TAKE),
-    "refusal": (worked("refusal"), *["end iteration 1 (refusal)"] * 3),
-    "nobody knows": (worked(None), *["end iteration 1 (unknown)"] * 3),
+    "end_turn": (worked("end_turn"), TAKE, NO_CASE, TAKE),
+    "max_tokens": (worked("max_tokens"), TAKE, NO_CASE, TAKE),
+    "max_turn_requests": (worked("max_turn_requests"), TAKE, NO_CASE, TAKE),
+    "refusal": (worked("refusal"), REFUSED, REFUSED, REFUSED),
+    "nobody knows": (worked(None), UNKNOWN, UNKNOWN, UNKNOWN),
     "cancelled": (worked("cancelled", cuts=1), GO_ON, GO_ON, WAITING),
     "interrupted": (worked("interrupted", cuts=1), GO_ON, GO_ON, WAITING),
     "interrupted, and resumed": (worked("interrupted"), GO_ON, GO_ON, WAITING),

@@ -35,8 +35,8 @@ def spoken(**last: str) -> dict[str, Conversation]:
     return {name: Conversation(turns=1, last=how, cuts=int(how == "interrupted")) for name, how in last.items()}
 
 
-def at_work(name: str, **more: object) -> Task:
-    return begun(worker=name, **more)
+def at_work(name: str, since: int = 0) -> Task:
+    return begun(worker=name, since=since)
 
 
 DIAMOND = {"b": "a", "c": "a", "d": "b c"}
