@@ -323,3 +323,13 @@ def test_the_next_prompt_takes_along_what_is_for_its_task_and_for_anyone_in_the_
     messages = {**words(m1="a", m2=None, m3="b", m4="a"), "m5": OpenMessage("answer", task="a")}
     assert messages_for(messages, "a") == ["m1", "m2", "m4"]
     assert messages_for(messages, "c") == ["m2"]
+
+
+def test_the_first_start_of_a_wave_starts_the_wave_once() -> None:
+    state = situation({"a": begun(), "b": PENDING, "c": PENDING, "d": PENDING})
+    bounds = Bounds(parallel=3)
+    assert [action.wave for action in decide(state, SOLO, bounds)] == [None, 1, None]
+    assert [action.wave for action in decide(state, SOLO, bounds, at(busy="b"))] == [None, None]
+    assert state.plan is not None
+    state.plan.waves[1].started = True
+    assert [action.wave for action in decide(state, SOLO, bounds)] == [None, None, None]
