@@ -128,7 +128,8 @@ def _moves(view: _View) -> Iterator[Action]:
                 yield closing
             return
         moves = [move for move in _wave(view, wave.task_ids) if not (moving and move.do is Do.START)]
-        for move in moves if wave.started else _first_of_wave(moves, number):
+        starting = any(_status(state, name) is TaskStatus.PENDING for name in facts.busy.intersection(wave.task_ids))
+        for move in moves if wave.started or starting else _first_of_wave(moves, number):
             if move.do is Do.MERGE and not merging:
                 merging = True
                 yield move

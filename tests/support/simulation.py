@@ -1,0 +1,300 @@
+"""A runner that does nothing but write down what might have come of each step: work without agents, git or time.
+
+It follows `decide` as the real one does, many steps at once, and holds it to what a run must never do.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from holdfast.core.conversation import CUT_OFF
+from holdfast.core.deciding import USER_MESSAGE, Action, Do, Facts, How, decide, messages_for
+from holdfast.core.events import Event
+from holdfast.core.events.branch import BranchCreated, BranchMerged
+from holdfast.core.events.budget import UsageRecorded
+from holdfast.core.events.conversation import ConversationOpened, TurnEnded, TurnInterrupted, TurnStarted
+from holdfast.core.events.inbox import InboxConsumed, InboxHandled
+from holdfast.core.events.issue import BlockerReported
+from holdfast.core.events.plan import PlanCreated
+from holdfast.core.events.session import RunCreated, RunResumed, SessionStart
+from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted, WaveCompleted
+from holdfast.core.events.work import (
+    CaseSubmitted,
+    IterationEnded,
+    MergeConflicted,
+    TaskCommitted,
+    TaskReopened,
+    ValidationFinished,
+    VerdictGiven,
+)
+from holdfast.core.fold import Fold
+from holdfast.core.state import Conversation, RunState, Stage, Task, TaskStatus
+from holdfast.core.workflow import Bounds, Workflow
+from tests.core.logs import entry, fold_all
+
+SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
+MOST_STEPS = 20_000
+
+LUCK: dict[str, tuple[str, ...]] = {
+    "turn": ("end_turn", "max_tokens", "refusal", "cancelled", "interrupted"),
+    "report": ("case", "nothing", "blocker"),
+    "validation": ("passed", "failed"),
+    "verdict": ("accept", "reject", "nothing"),
+    "commit": ("made", "nothing to commit"),
+    "merge": ("merged", "conflict"),
+    "step": ("done", "done", "done", "cannot be done"),
+}
+
+
+_WRITTEN: dict[Do, Callable[[Action], Event]] = {
+    Do.START: lambda action: TaskStarted(task_id=action.key),
+    Do.TAKE_AS_DONE: lambda action: CaseSubmitted(task_id=action.key, iteration=1),
+    Do.END_ITERATION: lambda action: IterationEnded(task_id=action.key, iteration=1, reason=action.reason or ""),
+    Do.JUDGE: lambda action: VerdictGiven(task_id=action.key, iteration=1, accept=False, synthetic=True),
+    Do.FAIL: lambda action: TaskFailed(task_id=action.key, error=action.reason),
+    Do.REOPEN: lambda action: TaskReopened(task_id=action.key, reason=action.reason),
+    Do.CLOSE_WAVE: lambda action: WaveCompleted(wave=action.wave or 0),
+}
+
+
+class World(NamedTuple):
+    """What may happen. Where `luck` leaves one possibility only, it happens every time."""
+
+    workflow: Workflow
+    bounds: Bounds
+    plans: Sequence[PlanCreated]  # the first, and what it is edited to whenever the run is resumed
+    luck: Mapping[str, Sequence[str]]
+    crashes: int
+    messages: Sequence[str | None]
+    seed: int
+
+
+class Simulation:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.log: list[bytes] = []
+        self.merged: list[str] = []  # commits
+        self._dice = Random(world.seed)
+        self._fold = Fold()
+        self._sitting = self._seq = 0
+        self._busy: dict[str, Action] = {}
+        self._stuck: set[str] = set()
+        self._numbers: Counter[str] = Counter()
+        self._said: set[str] = set()
+        self._plans = list(world.plans)
+        self._messages = list(world.messages)
+        self._crashes = world.crashes
+        first = self._plans.pop(0)
+        self._append(SessionStart(), RunCreated(run_id="r", goal="g"), first)
+
+    @property
+    def state(self) -> RunState:
+        return self._fold.state
+
+    def run(self) -> str:
+        """Until it stops, and nobody is there to resume it."""
+        for _ in range(MOST_STEPS):
+            actions = self._decide()
+            if [action.do for action in actions] == [Do.STOP]:
+                if self._crashes == 0:
+                    return actions[0].reason or ""
+                self._resume()
+                continue
+            for action in actions:
+                self._set_going(action)
+            assert self._busy, "nothing is under way, and nothing is to be done"
+            self._hold_to_places()
+            self._something_happens()
+        raise AssertionError(f"it goes on for ever: {self._decide()}")
+
+    def _decide(self) -> list[Action]:
+        world, facts = self.world, Facts(frozenset(self._busy), frozenset(self._stuck))
+        actions = decide(self.state, world.workflow, world.bounds, facts)
+        if len(self.log) % 11 == 0:
+            folded = fold_all(b"".join(self.log))
+            assert folded == self.state
+            assert decide(folded, world.workflow, world.bounds, facts) == actions
+        return actions
+
+    # What it is held to
+
+    def _set_going(self, action: Action) -> None:
+        assert action.key not in self._busy, "it is under way"
+        assert action.key not in self._stuck, "it cannot be done"
+        assert self.state.plan is not None
+        if action.do is Do.START:
+            needed = self.state.plan.blocked_by.get(action.key, [])
+            assert all(self._task(name).status in SETTLED for name in needed), "what it waits for is not settled"
+        if action.do in (Do.COMMIT, Do.MERGE):
+            assert self._task(action.key).commit not in self.merged, "it was merged before"
+        if action.do is Do.MERGE:
+            self._hold_to_order(action.key)
+        self._busy[action.key] = action
+
+    def _hold_to_places(self) -> None:
+        merging = [action for action in self._busy.values() if action.do is Do.MERGE]
+        assert len(merging) <= 1
+        at_work = [action for action in self._busy.values() if action.task is not None and action not in merging]
+        assert len(at_work) <= self.world.bounds.parallel
+
+    def _hold_to_order(self, name: str) -> None:
+        assert self.state.plan is not None
+        (wave,) = [wave.task_ids for wave in self.state.plan.waves.values() if name in wave.task_ids]
+        for other in wave[: wave.index(name)]:
+            task = self._task(other)
+            over = task.status in (*SETTLED, TaskStatus.FAILED) or task.stage is Stage.COMPLETE
+            assert over or self._cannot_move(other, task), f"{name} merges before {other}"
+
+    def _cannot_move(self, name: str, task: Task) -> bool:
+        assert self.state.plan is not None
+        if task.status is TaskStatus.PENDING and name not in self._stuck:
+            needed = self.state.plan.blocked_by.get(name, [])
+            return any(self._task(other).status not in SETTLED for other in needed)
+        spoken_to = {Stage.WORK: task.worker, Stage.EVALUATE: task.evaluator}.get(task.stage)
+        talk = self.state.conversations.get(spoken_to or "") or Conversation()
+        asked = self.world.bounds.ask_when_cut_off and (talk.turn is not None or talk.last in CUT_OFF)
+        return name in self._stuck or asked or talk.cuts >= self.world.bounds.agent_deaths
+
+    # What happens
+
+    def _something_happens(self) -> None:
+        if self._crashes and self._dice.random() < 0.03:
+            self._resume()
+        elif self._messages and self._dice.random() < 0.1:
+            self._message(self._messages.pop())
+        else:
+            self._advance(self._busy[self._dice.choice(sorted(self._busy))])
+
+    def _advance(self, action: Action) -> None:
+        if action.do in (Do.WORK, Do.EVALUATE):
+            over = self._talk(action)
+        elif self._luck("step") == "done":
+            over = True
+            self._append(*self._outcome(action))
+        else:
+            over = True
+            self._stuck.add(action.key)
+        if over:
+            self._busy.pop(action.key, None)
+
+    def _outcome(self, action: Action) -> list[Event]:
+        match action.do:
+            case Do.COMMIT:
+                return self._commit(action.key)
+            case Do.MERGE:
+                return self._merge(action.key)
+            case Do.VALIDATE:
+                return [ValidationFinished(task_id=action.key, passed=self._luck("validation") == "passed")]
+            case Do.COMPLETE:
+                return [TaskCompleted(task_id=action.key, key=self._task(action.key).key)]
+            case _:
+                return [_WRITTEN[action.do](action)]
+
+    def _talk(self, action: Action) -> bool:
+        """One step of a turn: it begins, something is reported, it ends. True when it has."""
+        name, role = action.key, "worker" if action.do is Do.WORK else "evaluator"
+        talk = self._talk_of(name, role)
+        if talk is None:
+            talk = self._numbered(role)
+            self._append(ConversationOpened(conversation=talk, agent="a", role=role, task=name))
+            return False
+        turn = self.state.conversations[talk].turn
+        if turn is None:
+            said = messages_for(self.state.messages, name) if role == "worker" else []
+            assert self._said.isdisjoint(said), "it was said before"
+            self._said.update(said)
+            if action.how is How.MESSAGE and not said:
+                return True  # another prompt took it along meanwhile
+            handled = [InboxHandled(message=message) for message in said]
+            self._append(TurnStarted(conversation=talk, turn=self._numbered("turn"), messages=said), *handled)
+            self._append(*(self._case(name) if role == "worker" else self._verdict(name)))
+            return False
+        last = self._luck("turn")
+        spent = UsageRecorded(input_tokens=1)
+        if last == "interrupted":
+            self._append(TurnInterrupted(conversation=talk, turn=turn.turn), spent)
+        else:
+            self._append(TurnEnded(conversation=talk, turn=turn.turn, stop_reason=last), spent)
+        return True
+
+    def _talk_of(self, name: str, role: str) -> str | None:
+        """Whom the action is about; an evaluator that gave its verdict is the one whose turn is still open."""
+        opened = [key for key, talk in self.state.conversations.items() if (talk.role, talk.task) == (role, name)]
+        if opened and self.state.conversations[opened[-1]].turn is not None:
+            return opened[-1]
+        task = self._task(name)
+        return task.worker if role == "worker" else task.evaluator
+
+    def _case(self, name: str) -> list[Event]:
+        report = self._luck("report")
+        if report == "blocker":
+            return [BlockerReported(task_id=name, description="no key")]
+        wanted = report == "case" and self._task(name).stage is Stage.WORK
+        return [CaseSubmitted(task_id=name, iteration=1)] if wanted and self.world.workflow.case else []
+
+    def _verdict(self, name: str) -> list[Event]:
+        verdict = self._luck("verdict")
+        return [] if verdict == "nothing" else [VerdictGiven(task_id=name, iteration=1, accept=verdict == "accept")]
+
+    def _commit(self, name: str) -> list[Event]:
+        commit = self._numbered("commit") if self._luck("commit") == "made" else None
+        return [BranchCreated(name=f"b/{name}", task=name), TaskCommitted(task_id=name, commit=commit)]
+
+    def _merge(self, name: str) -> list[Event]:
+        commit = self._task(name).commit
+        if self._luck("merge") == "conflict":
+            return [MergeConflicted(task_id=name, files=["x"])]
+        assert commit is not None
+        self.merged.append(commit)
+        if self._crashes and self._dice.random() < 0.2:
+            self._resume()  # killed between the merge and the word of it: that is looked up
+            return []
+        return [BranchMerged(name=f"b/{name}", target="main")]
+
+    def _message(self, task: str | None) -> None:
+        body = b'{"task":"%s"}' % task.encode() if task is not None else b"{}"
+        number = self._numbered("message")
+        self._append(InboxConsumed(cursor=len(self.log), message=number, kind=USER_MESSAGE, body=Raw(body)))
+
+    def _resume(self) -> None:
+        """All that was under way is gone; what the log knows of is settled, and what failed is tried again."""
+        self._crashes -= 1
+        self._sitting, self._seq = self._sitting + 1, 0
+        self._busy.clear()
+        self._stuck.clear()
+        self._fold = Fold(fold_all(b"".join(self.log)))
+        self._append(SessionStart(command="resume"))
+        self._settle()
+        self._append(RunResumed(summary="on", decision="fix"))
+        failed = [name for name, task in self.state.tasks.items() if task.status is TaskStatus.FAILED]
+        self._append(*(TaskReopened(task_id=name) for name in failed))
+        if self._plans:
+            self._append(self._plans.pop(0))
+
+    def _settle(self) -> None:
+        for name, talk in self.state.conversations.items():
+            if talk.turn is not None and self._dice.random() < 0.5:  # at the latest when it is spoken to
+                self._append(TurnInterrupted(conversation=name, turn=talk.turn.turn))
+        for name, task in self.state.tasks.items():
+            if task.stage is Stage.MERGE and task.commit in self.merged:
+                self._append(BranchMerged(name=f"b/{name}", target="main"))
+
+    def _append(self, *events: Event) -> None:
+        for event in events:
+            line = entry(event, self._seq, f"s{self._sitting}")
+            self.log.append(line)
+            self._fold.feed(line)
+            self._seq += 1
+
+    def _task(self, name: str) -> Task:
+        return self.state.tasks[name]
+
+    def _luck(self, kind: str) -> str:
+        return self._dice.choice(self.world.luck[kind])
+
+    def _numbered(self, kind: str) -> str:
+        self._numbers[kind] += 1
+        return f"{kind}-{self._numbers[kind]}"
