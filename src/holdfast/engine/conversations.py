@@ -181,16 +181,16 @@ class Conversations:
         prompt = await self._with_history(name, said.text) if self.state(name).blank else said.text
         self._must_be_open(name)
         must_go(name, self.state(name).state, Phase.RUNNING)
-        await self._run.append(
-            TurnStarted(conversation=name, turn=turn, messages=list(messages)),
-            structs.replace(said, turn=turn),
-            *(InboxHandled(message=message) for message in messages),
-            ConversationStateChanged(conversation=name, state=Phase.RUNNING),
-        )
         heard = live.agent.frames
         live.agent.scribe.turn = turn
         over = self._turns[name] = asyncio.Event()
         try:
+            await self._run.append(
+                TurnStarted(conversation=name, turn=turn, messages=list(messages)),
+                structs.replace(said, turn=turn),
+                *(InboxHandled(message=message) for message in messages),
+                ConversationStateChanged(conversation=name, state=Phase.RUNNING),
+            )
             ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
         except AgentRefused as error:
             await self._end_turn(name, live, TurnEnded(conversation=name, turn=turn, stop_reason="refused"))
