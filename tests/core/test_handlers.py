@@ -309,7 +309,13 @@ TABLE = (
         permissions={"p": Permission("c", "Edit", "edit", ["a"], "[]", "f", "t1")},
     ),
     row("an answer closes the question", TURN, ASKED, ANSWERED, permissions={}),
-    row("an answer is not kept while its turn goes on", TURN, ASKED, ANSWERED, granted={}),
+    row(
+        "an answer is kept while its turn goes on",
+        TURN,
+        ASKED,
+        ANSWERED,
+        conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS, answers={"f": "y"}))},
+    ),
     row(
         "an answer after which nothing is known of the agent waits for it to ask again",
         TURN,
@@ -317,7 +323,7 @@ TABLE = (
         ANSWERED,
         ToolReturned(conversation="c", call="k1", status="interrupted"),
         TurnInterrupted(conversation="c", turn="t1"),
-        granted={"f": "y"},
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1, granted={"f": "y"})},
     ),
     row(
         "an answer after which the agent went on is used up",
@@ -326,7 +332,7 @@ TABLE = (
         ANSWERED,
         CALL,
         TurnInterrupted(conversation="c", turn="t1"),
-        granted={},
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
     ),
     row(
         "an answer in a turn that ended is used up",
@@ -336,7 +342,7 @@ TABLE = (
         TurnEnded(conversation="c", turn="t1"),
         TURN,
         TurnInterrupted(conversation="c", turn="t1"),
-        granted={},
+        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="interrupted", cuts=1)},
     ),
     row(
         "an answer for a turn that is over waits for the agent to ask again",
@@ -344,7 +350,7 @@ TABLE = (
         ASKED,
         TurnInterrupted(conversation="c", turn="t1"),
         ANSWERED,
-        granted={"f": "y"},
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1, granted={"f": "y"})},
     ),
     row(
         "asked again, it is used up",
@@ -353,7 +359,17 @@ TABLE = (
         TurnInterrupted(conversation="c", turn="t1"),
         ANSWERED,
         ASKED,
-        granted={},
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
+    ),
+    row(
+        "an answer that nobody asked for again is dropped when a turn ends",
+        TURN,
+        ASKED,
+        TurnInterrupted(conversation="c", turn="t1"),
+        ANSWERED,
+        TURN,
+        TurnEnded(conversation="c", turn="t1", stop_reason="end_turn"),
+        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="end_turn")},
     ),
     row(
         "a call in flight",

@@ -134,7 +134,7 @@ class Conversations:
         self._cancelled.add(name)
         with suppress(*Failed):  # its turn ends by that as well
             await live.agent.cancel(live.session)
-        await self._desk.withdraw(name)
+        await self._desk.withdraw(name, "the turn was cancelled")
         try:
             await asyncio.wait_for(over.wait(), self._ground.deadlines.cancel)
         except TimeoutError:
@@ -215,6 +215,8 @@ class Conversations:
 
     async def _end_turn(self, name: str, live: Live, over: TurnEnded, ended: Ended | None = None) -> None:
         spent: list[Event] = []
+        if ended is not None:
+            await self._desk.withdraw(name, "the turn ended without an answer")
         if ended is not None and (ended.input_tokens or ended.output_tokens):
             spent.append(
                 UsageRecorded(input_tokens=ended.input_tokens, output_tokens=ended.output_tokens, conversation=name)
