@@ -18,7 +18,7 @@ from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 from tests.support.players import KNOW, OTHERWISE, TOLD, book, calls_of, kill_idle
 from tests.support.talks import AGENT, Place
-from tests.support.waiting import until
+from tests.support.waiting import ticks, until
 
 # Resuming
 
@@ -152,6 +152,27 @@ async def test_whoever_stops_waiting_for_a_turn_leaves_it_interrupted_and_the_ag
         assert talks.state(name).state == "waiting_for_input"
         assert (await talks.say(name, "hello", place.cwd)).reason == "end_turn"
     assert await place.interrupted_calls() == ["t-2"]
+
+
+@pytest.mark.parametrize("moment", range(0, 10, 2))
+async def test_whoever_stops_waiting_at_any_moment_leaves_a_conversation_that_goes_on(
+    place: Place, moment: int
+) -> None:
+    """Also between the durable beginning of a turn and the sending of its prompt."""
+    place.play(book(load="works"))
+    async with place.sitting() as (_, _, talks):
+        name = await talks.open(AGENT)
+        for _ in range(2):
+            await talks.ready(name, place.cwd)
+            turn = asyncio.ensure_future(talks.say(name, "stop", place.cwd))
+            await ticks(moment)
+            turn.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await turn
+            assert talks.state(name).turn is None
+            moment += 1
+        assert (await talks.say(name, "hello", place.cwd)).reason == "end_turn"
+    assert len(await place.interruptions()) == len(await place.events(TurnStarted)) - 1
 
 
 # The end

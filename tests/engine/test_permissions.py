@@ -217,7 +217,7 @@ async def test_an_answer_given_while_the_runner_and_the_agent_are_dead_is_used_w
         await sitting.desk.answer(request, "yes", by="Ada")
     async with place.sitting() as sitting:
         assert (await sitting.talks.say(name, "go", place.cwd)).reason == "end_turn"
-        assert sitting.run.state.granted == {}, "once"
+        assert sitting.talks.state(name).granted == {}, "once"
     assert await place.said() == ["deleted"]
     assert await answers(place) == [("yes", "Ada"), ("yes", "the answer given before")]
 
@@ -318,3 +318,15 @@ async def test_a_rule_that_came_since_is_stronger_than_an_earlier_answer(place: 
     async with place.sitting(consent=Consent(Policy.ALLOW_ALL)) as (_, _, talks):
         await talks.say(name, "go", place.cwd)
     assert await answers(place) == [("no", "Ada"), ("yes", "policy allow-all")]
+
+
+async def test_a_question_that_is_not_asked_again_is_withdrawn_when_a_turn_ends(place: Place) -> None:
+    with child(ask_until_killed, place, "go") as runner:
+        name, request = runner.hear_some(2)
+        runner.kill()
+    place.play({"otherwise": [{"say": "something else"}]})
+    async with place.sitting() as sitting:
+        assert list(sitting.run.state.permissions) == [request]
+        await sitting.talks.say(name, "go", place.cwd)
+        assert sitting.run.state.permissions == {}
+    assert await answers(place) == [(None, "the turn ended without an answer")]

@@ -168,6 +168,7 @@ class Conversation(msgspec.Struct):
     mode: str | None = None
     last: str | None = None  # how its last turn went: the agent's reason to stop, or `interrupted`
     cuts: int = 0  # such turns in a row, since the run was resumed
+    granted: dict[str, str] = {}  # answers by fingerprint that may not have reached the agent that asked
     blank: bool = False  # its token is of a new session that is to be told the history, and has not yet heard it
 
 
@@ -267,7 +268,6 @@ class RunState(msgspec.Struct):
     inbox_consumed: int = 0
     messages: dict[str, OpenMessage] = {}
     permissions: dict[str, Permission] = {}
-    granted: dict[str, str] = {}  # answers by fingerprint that may not have reached the agent that asked
     settings: dict[str, Any] = {}
     instructions: list[str] = []  # a person's own words on how to go on, from every resume
     repairs: list[str] = []

@@ -134,7 +134,7 @@ class Conversations:
         self._cancelled.add(name)
         with suppress(*Failed):  # its turn ends by that as well
             await live.agent.cancel(live.session)
-        await self._desk.withdraw(name)
+        await self._desk.withdraw(name, "the turn was cancelled")
         try:
             await asyncio.wait_for(over.wait(), self._ground.deadlines.cancel)
         except TimeoutError:
@@ -181,16 +181,16 @@ class Conversations:
         prompt = await self._with_history(name, said.text) if self.state(name).blank else said.text
         self._must_be_open(name)
         must_go(name, self.state(name).state, Phase.RUNNING)
-        await self._run.append(
-            TurnStarted(conversation=name, turn=turn, messages=list(messages)),
-            structs.replace(said, turn=turn),
-            *(InboxHandled(message=message) for message in messages),
-            ConversationStateChanged(conversation=name, state=Phase.RUNNING),
-        )
         heard = live.agent.frames
         live.agent.scribe.turn = turn
         over = self._turns[name] = asyncio.Event()
         try:
+            await self._run.append(
+                TurnStarted(conversation=name, turn=turn, messages=list(messages)),
+                structs.replace(said, turn=turn),
+                *(InboxHandled(message=message) for message in messages),
+                ConversationStateChanged(conversation=name, state=Phase.RUNNING),
+            )
             ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
         except AgentRefused as error:
             await self._end_turn(name, live, TurnEnded(conversation=name, turn=turn, stop_reason="refused"))
@@ -215,6 +215,8 @@ class Conversations:
 
     async def _end_turn(self, name: str, live: Live, over: TurnEnded, ended: Ended | None = None) -> None:
         spent: list[Event] = []
+        if ended is not None:
+            await self._desk.withdraw(name, "the turn ended without an answer")
         if ended is not None and (ended.input_tokens or ended.output_tokens):
             spent.append(
                 UsageRecorded(input_tokens=ended.input_tokens, output_tokens=ended.output_tokens, conversation=name)

@@ -30,6 +30,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
     ConversationAttached,
+    ConversationDetached,
     ConversationStateChanged,
     ConversationTokenStored,
     RungFailed,
@@ -145,7 +146,11 @@ class Ladder:
 
     async def _given_up(self, name: str, stack: AsyncExitStack, reason: str) -> None:
         await stack.aclose()
-        await self._run.append(ConversationStateChanged(conversation=name, state=Phase.WAITING, reason=reason))
+        attached = self._state(name).pid is not None
+        await self._run.append(
+            *([ConversationDetached(conversation=name, reason=reason)] if attached else []),
+            ConversationStateChanged(conversation=name, state=Phase.WAITING, reason=reason),
+        )
 
     async def _started_somehow(
         self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack

@@ -67,11 +67,11 @@ class Desk:
         if waiting is not None and not waiting.done():
             waiting.set_result(option)
 
-    async def withdraw(self, conversation: str) -> None:
-        """Nobody answers any more what an agent asked in a turn that is being cancelled."""
+    async def withdraw(self, conversation: str, why: str) -> None:
+        """Nobody is to answer any more what was asked in a turn that is being cancelled, or in turns before its end."""
         for request, asked in list(self._run.state.permissions.items()):
-            if asked.conversation == conversation and request in self._open:
-                await self.answer(request, None, "the turn was cancelled")
+            if asked.conversation == conversation and request in self._run.state.permissions:
+                await self.answer(request, None, why)
 
     async def ask(self, conversation: str, cwd: str, asked: Asked) -> str | None:
         mark = _fingerprint(conversation, asked)
@@ -87,7 +87,7 @@ class Desk:
             fingerprint=mark,
         )
         chosen, by = self._by_rule(cwd, asked)
-        earlier = self._run.state.granted.get(mark)
+        earlier = self._run.state.conversations[conversation].granted.get(mark)
         if by is None and earlier in [one[0] for one in asked.options]:
             chosen, by = earlier, "the answer given before"
         if by is not None:

@@ -66,7 +66,8 @@ def _mode_changed(state: RunState, _: Line, event: ModeChanged) -> None:
 
 @on(PermissionRequested)
 def _permission_requested(state: RunState, _: Line, event: PermissionRequested) -> None:
-    turn = _conversation(state, event.conversation).turn
+    conversation = _conversation(state, event.conversation)
+    turn = conversation.turn
     state.permissions[event.request] = Permission(
         event.conversation,
         event.title,
@@ -77,7 +78,7 @@ def _permission_requested(state: RunState, _: Line, event: PermissionRequested) 
         turn.turn if turn is not None else None,
     )
     if event.fingerprint is not None:
-        state.granted.pop(event.fingerprint, None)
+        conversation.granted.pop(event.fingerprint, None)
         if turn is not None:
             turn.answers.pop(event.fingerprint, None)
 
@@ -88,8 +89,9 @@ def _permission_answered(state: RunState, _: Line, event: PermissionAnswered) ->
     asked = state.permissions.pop(event.request, None)
     if asked is None or asked.fingerprint is None or event.option is None:
         return
-    turn = _conversation(state, asked.conversation).turn
-    kept = turn.answers if turn is not None and turn.turn == asked.turn else state.granted
+    conversation = _conversation(state, asked.conversation)
+    turn = conversation.turn
+    kept = turn.answers if turn is not None and turn.turn == asked.turn else conversation.granted
     kept[asked.fingerprint] = event.option
 
 
@@ -105,6 +107,7 @@ def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
     conversation = _conversation(state, event.conversation)
     if event.stop_reason not in _UNHEARD:
         conversation.blank = False
+        conversation.granted.clear()  # what was asked before is not asked again
     _turn_is_over(conversation, event.stop_reason)
 
 
@@ -112,7 +115,7 @@ def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
 def _turn_interrupted(state: RunState, _: Line, event: TurnInterrupted) -> None:
     conversation = _conversation(state, event.conversation)
     if conversation.turn is not None:
-        state.granted.update(conversation.turn.answers)
+        conversation.granted.update(conversation.turn.answers)
     _turn_is_over(conversation, INTERRUPTED)
 
 
