@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from holdfast.engine.places import is_owned
 from holdfast.leaf.rows import NamedTuple
-from holdfast.store.catalog import Catalog, Hit, Row, Summary, ask
+from holdfast.store.catalog import Catalog, Hit, Summary, ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ class ListedRun(NamedTuple):
 
 def list_runs(home: str) -> list[ListedRun]:
     """Every run, the one that moved last first."""
-    rows = ask(home, lambda catalog: _current(home, catalog))
-    rows.sort(key=lambda row: (row.summary.updated or "", row.id), reverse=True)
-    return [ListedRun._make((row.id, _status(home, row), row.summary)) for row in rows]
+    runs = ask(home, lambda catalog: _current(home, catalog))
+    runs.sort(key=lambda run: (run[1].updated or "", run[0]), reverse=True)
+    return [ListedRun._make((run_id, _status(home, run_id, summary.condition), summary)) for run_id, summary in runs]
 
 
 def search_messages(home: str, words: str) -> list[Hit]:
@@ -39,19 +39,18 @@ def search_messages(home: str, words: str) -> list[Hit]:
     return ask(home, found)
 
 
-def _current(home: str, catalog: Catalog) -> list[Row]:
-    """The catalog's rows, after those that were behind have been made anew."""
-    rows, behind = catalog.listing(home)
+def _current(home: str, catalog: Catalog) -> list[tuple[str, Summary]]:
+    """What the catalog says of each run, after the rows that were behind have been made anew."""
+    current, behind = catalog.listing(home)
     if not behind:
-        return rows
+        return current
     from holdfast.engine.indexing import index_runs  # noqa: PLC0415 - costs more than all the rest of a listing
 
-    return rows + index_runs(home, catalog, behind)
+    return current + [(row.id, row.summary) for row in index_runs(home, catalog, behind)]
 
 
-def _status(home: str, row: Row) -> str:
-    condition = row.summary.condition
-    return condition if condition != "open" else status_of(condition, lambda: is_owned(home, row.id))
+def _status(home: str, run_id: str, condition: str) -> str:
+    return condition if condition != "open" else status_of(condition, lambda: is_owned(home, run_id))
 
 
 def status_of(condition: str, owned: Callable[[], bool]) -> str:

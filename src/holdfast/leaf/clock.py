@@ -9,14 +9,15 @@ Clock = Callable[[], str]
 
 def now() -> str:
     """The present moment, e.g. `2026-02-14T10:00:00.000Z`."""
-    moment = time.time()
-    second = int(moment)
-    return _second(second) + _THOUSANDTHS[int((moment - second) * 1000)]
+    return _moment(time.time_ns() // 1_000_000)
 
 
-@lru_cache(maxsize=2)  # every event is stamped, and most share their second
+@lru_cache(maxsize=2)  # the next event is often stamped within the same thousandth of a second,
+def _moment(thousandths: int) -> str:
+    second, rest = divmod(thousandths, 1000)
+    return f"{_second(second)}.{rest:03d}Z"
+
+
+@lru_cache(maxsize=2)  # and nearly always within the same second
 def _second(second: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-
-
-_THOUSANDTHS = tuple(f".{number:03d}Z" for number in range(1000))

@@ -92,9 +92,9 @@ class Hit(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The rows that are up to date, and the runs whose rows are not (with the row they have, if any)."""
+    """What is known of the runs whose rows are up to date, and those whose rows are not (with the row they have)."""
 
-    rows: list[Row]
+    current: list[tuple[str, Summary]]
     behind: dict[str, Row | None]
 
 
@@ -126,17 +126,17 @@ class Catalog:
 
     def listing(self, home: str) -> Listing:
         known = {values[0]: values for values in self._db.execute("SELECT * FROM runs")}
-        rows: list[Row] = []
+        current: list[tuple[str, Summary]] = []
         behind: dict[str, Row | None] = {}
         for run_id, stamp in stamps(home):
             values = known.pop(run_id, None)
             if values is not None and values[1:4] == stamp:
-                rows.append(_row(values))
+                current.append((run_id, Summary._make(values[5:])))
             else:
                 behind[run_id] = _row(values) if values is not None else None
         if known:
             self.forget(known)
-        return Listing(rows, behind)
+        return Listing(current, behind)
 
     def put(self, row: Row, said: Sequence[Said] = (), *, old: Row | None = None, anew: bool = False) -> None:
         """Store a row and what was said since the `old` one. `anew`: what was said before it is not in the log.

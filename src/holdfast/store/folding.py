@@ -1,6 +1,5 @@
 """From a log to its state: the newest snapshot, if there is one, and the lines after it."""
 
-from io import BytesIO
 from typing import NamedTuple
 
 from holdfast.core import chain
@@ -75,7 +74,7 @@ async def fold_log(log: Log, snapshot: Snapshot | None = None, *, only: frozense
 async def _feed(fold: Fold, log: Log, start: Head) -> Head:
     position, last = start.position, b""
     async for batch in log.read(start.position):
-        fold.feed_lines(BytesIO(batch.data).readlines())  # more than twice as fast as to split
+        fold.feed(batch.data)
         position, last = batch.end, batch.data
     if not last:
         return start

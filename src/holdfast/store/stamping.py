@@ -34,29 +34,29 @@ class Stamp:
 
     def __init__(self, desk: Desk) -> None:
         self.position, self.link = desk.head
-        self._desk = desk
+        self._sid, self._feature, self._clock = desk.sid, desk.feature, desk.clock
         self._seq = 0
         self._ts: str | None = None  # of this commit: None before its first line
         self._kept: list[bytes] = []
 
     def lines(self, events: Iterable[Draft | Event]) -> bytes:
         """The lines of these events. When one cannot be written, it raises and nothing of them counts."""
-        desk, ts, seq, link = self._desk, self._ts, self._seq, self.link
+        ts, seq, link = self._ts, self._seq, self.link
         lines = []
         for item in events:
             draft = item if isinstance(item, Draft) else Draft(item)
             event = draft.event
             kind = type(event)
             if ts is None:
-                ts, end = desk.clock(), b"\n"
+                ts, end = self._clock(), b"\n"
             else:
                 end = _MARKED_END
             envelope = Envelope(
                 ts=ts,
-                sid=desk.sid,
+                sid=self._sid,
                 seq=seq,
                 type=kind.type,
-                feature=desk.feature,
+                feature=self._feature,
                 agent=draft.agent,
                 pane_id=draft.pane_id,
                 data=event,

@@ -93,10 +93,10 @@ def _place(column: int, width: int) -> str:
 
 
 def _cells(run: ListedRun) -> tuple[str, ...]:
-    summary = run.summary
+    name, status, summary = run
     tasks = f"{summary.tasks_done}/{summary.tasks}" if summary.tasks else "-"
     goal = plain(summary.goal or summary.slug or "")
-    return plain(run.id), plain(run.status), tasks, str(summary.events), moment(summary.updated)[:16], goal
+    return plain(name), plain(status), tasks, str(summary.events), moment(summary.updated)[:16], goal
 
 
 def _print_json(rows: list[dict[str, object]]) -> None:

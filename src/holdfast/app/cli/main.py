@@ -60,7 +60,10 @@ exit codes: 0 ok · 1 the work failed · 2 bad usage or input · 3 timed out · 
 
 def entry() -> None:
     """The `holdfast` program."""
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    if sys.argv[1:] == ["ls"]:  # all is written and closed: to take Python apart would be a tenth of the whole time
+        os._exit(code)
+    sys.exit(code)
 
 
 def main(arguments: list[str]) -> int:
