@@ -22,7 +22,7 @@ async def start_detached(home: str, run_id: str, *options: str) -> int:
     path = os.path.join(run_folder(home, run_id), LOG)
     with open(path, "ab") as said:
         begun = said.tell()
-        process = subprocess.Popen(  # noqa: S603, ASYNC220 - ourselves, to outlive us
+        process = subprocess.Popen(  # noqa: ASYNC220 - ourselves, to outlive us
             [sys.executable, "-m", "holdfast", "resume", run_id, "--quiet", *options],
             stdin=subprocess.DEVNULL,
             stdout=said,

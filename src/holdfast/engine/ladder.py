@@ -103,7 +103,9 @@ class Ladder:
             return await self._climbed(name, entry, cwd, stack)
         except Failed as error:
             await self._given_up(name, stack, str(error))
-            raise AgentUnavailable(f"{state.agent} cannot be spoken to: {error}") from error
+            said = self._complaints(name)
+            words = f"; what it complained of is in {said}" if os.path.exists(said) and os.path.getsize(said) else ""
+            raise AgentUnavailable(f"{state.agent} cannot be spoken to: {error}{words}") from error
         except HoldfastError as error:
             await self._given_up(name, stack, str(error))
             raise
@@ -166,8 +168,8 @@ class Ladder:
     async def _started(self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack) -> tuple[Agent, Greeting]:
         if not entry.found():
             raise BadInput(missing(entry))
-        folder = os.path.join(self._ground.folder, "agents")
-        os.makedirs(folder, exist_ok=True)
+        complaints = self._complaints(name)
+        os.makedirs(os.path.dirname(complaints), exist_ok=True)
         launch = Launch(
             command=entry.command,
             cwd=cwd,
@@ -177,7 +179,7 @@ class Ladder:
                 RUN_MARK: self._ground.run_id,
             },
             mark=f"{self._ground.run_id}/{name}",
-            stderr=os.path.join(folder, f"{name}.stderr"),
+            stderr=complaints,
             tether=os.path.join(self._ground.folder, TETHER),
         )
         scribe = Scribe(name, self._stored, lambda speaker, text: self._hint(name, speaker, text))
@@ -241,6 +243,10 @@ class Ladder:
         events.append(ConversationStateChanged(conversation=name, state=Phase.WAITING))
         await self._run.append(*events)
         return Live(agent, opened.session, stack)
+
+    def _complaints(self, name: str) -> str:
+        """Where an agent's stderr goes. It may hold anything, so nothing of it is told further."""
+        return os.path.join(self._ground.folder, "agents", f"{name}.stderr")
 
     def _state(self, name: str) -> Conversation:
         return self._run.state.conversations[name]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from holdfast.core.events.plan import PlanCreated
 from holdfast.core.events.session import SettingsChosen
-from holdfast.core.state import RunState
+from holdfast.core.state import Plan, RunState
 from holdfast.core.tasks import TaskList, TaskSpec
 from holdfast.core.workflow import lay_out
 from holdfast.engine.agents import own_agents
@@ -55,8 +55,18 @@ def plan_again(state: RunState) -> PlanCreated | None:
         return None
     workflow = find_workflow(state.run.workflow if state.run is not None else "solo")
     plan = lay_out(read_tasks(state.plan.source), workflow.shape, state.plan.source)
-    known = {name: state.tasks[name].key for name in state.plan.order if name in state.tasks}
-    return plan if {str(task.id): task.key for task in plan.tasks} != known else None
+    return plan if _gist(plan) != _known(state, state.plan) else None
+
+
+def _gist(plan: PlanCreated) -> tuple[object, ...]:
+    needed = sorted((str(one.task_id), str(one.blocked_by)) for one in plan.dependencies)
+    return [(str(task.id), task.key) for task in plan.tasks], needed, plan.overview
+
+
+def _known(state: RunState, plan: Plan) -> tuple[object, ...]:
+    keys = [(name, state.tasks[name].key if name in state.tasks else None) for name in plan.order]
+    needed = sorted((name, other) for name, others in plan.blocked_by.items() for other in others)
+    return keys, needed, plan.overview
 
 
 def terms_for(home: str, state: RunState, flags: Mapping[str, Any] | None = None) -> Terms:

@@ -105,7 +105,7 @@ async def prepared(home: str, stage: Stage) -> str:
 async def played(home: str, run_id: str, *, murderous: bool) -> AsyncGenerator[Scene, None]:
     """One sitting of the runner, as it happens. A murderous one ends by the hand of whoever watches."""
     follower = await Follower.of(home, run_id, None)
-    runner = subprocess.Popen(  # noqa: S603, ASYNC220 - ourselves
+    runner = subprocess.Popen(  # noqa: ASYNC220 - ourselves
         [sys.executable, "-m", "holdfast", "resume", run_id, "--quiet"],
         env={**os.environ, "HOLDFAST_HOME": os.path.abspath(home)},
         stdin=subprocess.DEVNULL,

@@ -46,6 +46,7 @@ class Steps:
         self._terms = terms
         self._hooks = hooks
         self._briefing = Briefing(workspace, terms)
+        self._on_their_way: set[str] = set()  # messages that are in a prompt which is not sent yet
         self._steps: dict[Do, Step] = {
             Do.START: self._start,
             Do.WORK: self._work,
@@ -93,11 +94,21 @@ class Steps:
             agent = self._terms.agent_for(WORKER, self._task(name).agent)
             worker = await self._conversations.open(agent, role=WORKER, task=name)
         if action.how is not How.GO_ON or await self._went_on(worker, tree) is None:
-            messages = messages_for(self._state.messages, name)
-            words, loaded = await self._briefing.for_worker(name, action.how or How.BEGIN, messages)
+            await self._tell_worker(name, worker, action.how or How.BEGIN, tree)
+        await self._workspace.snapshot(name, f"turn-{self._conversations.state(worker).turns}")
+
+    async def _tell_worker(self, name: str, worker: str, how: How, tree: Worktree) -> None:
+        """One prompt, with the words of people that nobody else is about to say."""
+        messages = [key for key in messages_for(self._state.messages, name) if key not in self._on_their_way]
+        if how is How.MESSAGE and not messages:
+            return
+        self._on_their_way.update(messages)
+        try:
+            words, loaded = await self._briefing.for_worker(name, how, messages)
             await self._tell(loaded)
             await self._conversations.say(worker, words, tree.path, messages=messages)
-        await self._workspace.snapshot(name, f"turn-{self._conversations.state(worker).turns}")
+        finally:
+            self._on_their_way.difference_update(messages)
 
     async def _went_on(self, name: str, tree: Worktree) -> object | None:
         return await self._conversations.go_on(name, tree.path, self._terms.settings.after_interruption)
