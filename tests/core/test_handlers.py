@@ -120,7 +120,7 @@ TABLE = (
     row(
         "planned tasks are pending",
         PLAN,
-        tasks={"1": Task(summary="Design", agent="designer"), "2": Task()},
+        tasks={"1": Task(summary="Design", agent="designer", wants="designer"), "2": Task()},
     ),
     row(
         "a new plan keeps what its tasks came to",
@@ -147,7 +147,7 @@ TABLE = (
         PLAN,
         TaskCompleted(task_id="1", files_changed=["a.py"]),
         tasks={
-            "1": Task(TaskStatus.COMPLETE, summary="Design", agent="designer", files_changed=["a.py"]),
+            "1": Task(TaskStatus.COMPLETE, summary="Design", agent="designer", wants="designer", files_changed=["a.py"]),
             "2": Task(),
         },
     ),

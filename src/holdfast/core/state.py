@@ -101,6 +101,7 @@ class Task(msgspec.Struct):
     error: str | None = None
     attempts: int | None = None
     reason: str | None = None
+    wants: str | None = None  # the agent that the plan names for it
     description: str = ""
     acceptance_criteria: list[str] = []
     key: str | None = None  # of what it is made from

@@ -83,16 +83,13 @@ class Steps:
     async def _start(self, name: str, action: Action) -> None:
         task = self._task(name)
         begun = [WaveStarted(wave=action.wave)] if action.wave is not None else []
-        agent = self._terms.agent_for(WORKER, task.agent)
+        agent = self._terms.agent_for(WORKER, task.wants)
         started = TaskStarted(task_id=name, summary=task.summary, agent=agent)
         await self._tell(*begun, started, at_work(name, self._workspace.place(name).branch))
 
     async def _work(self, name: str, action: Action) -> None:
         tree = await self._tree(name)
-        worker = self._task(name).worker
-        if worker is None or self._conversations.state(worker).state in OVER:
-            agent = self._terms.agent_for(WORKER, self._task(name).agent)
-            worker = await self._conversations.open(agent, role=WORKER, task=name)
+        worker = await self._talk(WORKER, name, self._task(name).worker, self._task(name).wants)
         if action.how is not How.GO_ON or await self._went_on(worker, tree) is None:
             await self._tell_worker(name, worker, action.how or How.BEGIN, tree)
         await self._workspace.snapshot(name, f"turn-{self._conversations.state(worker).turns}")
@@ -136,9 +133,7 @@ class Steps:
 
     async def _evaluate(self, name: str, action: Action) -> None:
         tree = await self._tree(name)
-        evaluator = self._task(name).evaluator
-        if evaluator is None or self._conversations.state(evaluator).state in OVER:
-            evaluator = await self._conversations.open(self._terms.agent_for(EVALUATOR), role=EVALUATOR, task=name)
+        evaluator = await self._talk(EVALUATOR, name, self._task(name).evaluator)
         if action.how is not How.GO_ON or await self._went_on(evaluator, tree) is None:
             words, loaded = await self._briefing.for_evaluator(name, action.how or How.BEGIN, tree)
             await self._tell(loaded)
@@ -241,6 +236,14 @@ class Steps:
         await self._tell(WaveCompleted(wave=number), checkpoint)
 
     # What they need
+
+    async def _talk(self, role: str, task: str, known: str | None, wanted: str | None = None) -> str:
+        """The conversation that there is; a new one, when it is over or somebody else is to do it now."""
+        agent = self._terms.agent_for(role, wanted)
+        talk = self._state.conversations.get(known or "")
+        if known is not None and talk is not None and talk.state not in OVER and talk.agent == agent:
+            return known
+        return await self._conversations.open(agent, role=role, task=task)
 
     async def _tree(self, name: str) -> Worktree:
         """The task's worktree, made when it is not there."""

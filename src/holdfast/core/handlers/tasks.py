@@ -43,6 +43,7 @@ def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
         task = state.tasks.setdefault(str(planned.id), Task())
         made_from = task.done_key or task.key
         task.summary, task.agent = planned.summary or task.summary, planned.agent or task.agent
+        task.wants = planned.agent
         task.description, task.acceptance_criteria = planned.description, planned.acceptance_criteria
         task.files, task.key = planned.files or task.files, planned.key
         if None in (made_from, task.key):
