@@ -271,6 +271,19 @@ async def test_a_cancelled_turn_ends_and_the_agent_stays(place: Place) -> None:
     assert await place.interrupted_calls() == ["t-9"], "a call in flight never completed"
 
 
+async def test_a_turn_that_is_cancelled_while_its_agent_starts_is_not_begun(place: Place) -> None:
+    place.play(book(load="works"))
+    async with place.sitting() as (_, _, talks):
+        name = await talks.open(AGENT)
+        turn = asyncio.ensure_future(talks.say(name, TOLD, place.cwd))
+        await until(lambda: talks.state(name).state == "starting")
+        await talks.cancel(name)
+        assert (await turn).reason == "cancelled"
+        assert await place.said() == []
+        assert (await talks.say(name, "hello", place.cwd)).reason == "end_turn", "only that one was meant"
+    assert await place.said("user") == [TOLD, "hello"]
+
+
 async def test_an_agent_that_does_not_stop_when_asked_is_ended_and_not_asked_again(place: Place) -> None:
     place.play({"turns": [{"when": "deaf", "steps": [{"hang": "deaf"}]}], "otherwise": OTHERWISE})
     async with place.sitting(deadlines=Deadlines(cancel=0.3)) as (_, _, talks):
