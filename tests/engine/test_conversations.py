@@ -13,11 +13,13 @@ from holdfast.core.events.conversation import (
     TurnStarted,
 )
 from holdfast.core.events.inbox import InboxHandled
+from holdfast.engine.conversations import AgentUnavailable
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 from tests.support.players import KNOW, OTHERWISE, TOLD, book, calls_of, kill_idle
-from tests.support.talks import AGENT, Place
+from tests.support.processes import child
+from tests.support.talks import AGENT, Place, say_until_killed
 from tests.support.waiting import ticks, until
 
 # Resuming
@@ -79,6 +81,43 @@ async def test_a_prompt_is_not_sent_a_third_time(place: Place) -> None:
         assert talks.state(name).state == "waiting_for_input"
         assert (await talks.say(name, "hello", place.cwd)).reason == "end_turn"
     assert await place.said("user") == ["never", "never", "hello"]
+
+
+async def test_a_message_whose_agent_cannot_be_started_stays_in_the_inbox(place: Place) -> None:
+    place.play(book(new="refuses"))
+    await FileStore(place.home).inbox(place.run_id).put(Message(id="m-1", kind="say", sender="me"))
+    async with place.sitting() as (run, _, talks):
+        await run.take_in()
+        name = await talks.open(AGENT)
+        with pytest.raises(AgentUnavailable):
+            await talks.say(name, TOLD, place.cwd, messages=["m-1"])
+        assert list(run.state.messages) == ["m-1"]
+        place.play(book())
+        await talks.say(name, TOLD, place.cwd, messages=["m-1"])
+        assert run.state.messages == {}
+    assert await place.said("user") == [TOLD]
+
+
+async def test_a_message_in_a_prompt_that_the_runners_death_cut_off_is_not_lost_and_not_sent_again_as_if_new(
+    place: Place,
+) -> None:
+    place.play(book(load="works"))
+    await FileStore(place.home).inbox(place.run_id).put(Message(id="m-1", kind="say", sender="me"))
+    with child(say_until_killed, place, ["still"], ["m-1"]) as runner:
+        name = runner.hear()
+        assert name is not None
+        await until(lambda: place.harmed() == 1)
+        runner.kill()
+    async with place.sitting() as (run, _, talks):
+        await run.take_in()
+        assert run.state.messages == {}, "it is in the log, as the turn's"
+        assert await place.interruptions() == ["the sitting died; whether the agent got the prompt is unknown"]
+        turn = await talks.go_on(name, place.cwd, AfterInterruption.CONTINUE)
+        assert turn is not None
+    assert await place.said("user") == ["still"]
+    (told,) = await place.said("system")
+    assert told.startswith("Your last turn was interrupted")
+    assert told.endswith("The request was:\nstill")
 
 
 async def test_a_message_of_the_inbox_is_handled_once_though_its_prompt_is_sent_twice(place: Place) -> None:
@@ -230,6 +269,19 @@ async def test_a_cancelled_turn_ends_and_the_agent_stays(place: Place) -> None:
         assert (await turn).reason == "cancelled"
         assert talks.need(name) == (False, "agent_running")
     assert await place.interrupted_calls() == ["t-9"], "a call in flight never completed"
+
+
+async def test_a_turn_that_is_cancelled_while_its_agent_starts_is_not_begun(place: Place) -> None:
+    place.play(book(load="works"))
+    async with place.sitting() as (_, _, talks):
+        name = await talks.open(AGENT)
+        turn = asyncio.ensure_future(talks.say(name, TOLD, place.cwd))
+        await until(lambda: talks.state(name).state == "starting")
+        await talks.cancel(name)
+        assert (await turn).reason == "cancelled"
+        assert await place.said() == []
+        assert (await talks.say(name, "hello", place.cwd)).reason == "end_turn", "only that one was meant"
+    assert await place.said("user") == [TOLD, "hello"]
 
 
 async def test_an_agent_that_does_not_stop_when_asked_is_ended_and_not_asked_again(place: Place) -> None:

@@ -17,6 +17,7 @@ from holdfast.leaf.process import RUN_MARK, identify
 from tests.support.players import KNOW, TOLD, book, kill_idle
 from tests.support.processes import child
 from tests.support.talks import AGENT, Place, say_until_killed
+from tests.support.waiting import until
 
 
 async def test_the_runner_dies_again_and_again_and_the_history_is_told_to_each_new_session_once(place: Place) -> None:
@@ -149,6 +150,21 @@ async def test_a_history_that_was_refused_is_told_with_the_next_message(place: P
         await talks.say(name, TOLD, place.cwd)
         await kill_idle(sitting, name)
         assert (await talks.say(name, "hello", place.cwd)).reason in ("refused", "refusal")
+        assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
+    assert TOLD in (await place.said())[-1]
+
+
+async def test_a_history_whose_message_was_cancelled_before_it_was_sent_is_told_with_the_next(place: Place) -> None:
+    place.play(book())
+    async with place.sitting() as sitting:
+        talks = sitting.talks
+        name = await talks.open(AGENT)
+        await talks.say(name, TOLD, place.cwd)
+        await kill_idle(sitting, name)
+        turn = asyncio.ensure_future(talks.say(name, "hello", place.cwd))
+        await until(lambda: talks.state(name).state == "starting")
+        await talks.cancel(name)
+        assert (await turn).reason == "cancelled"
         assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
     assert TOLD in (await place.said())[-1]
 

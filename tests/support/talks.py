@@ -6,7 +6,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
@@ -146,15 +146,20 @@ class Place(NamedTuple):
         return os.path.join(self.home, f"{agent}.yaml")
 
 
-def say_until_killed(report: Report, place: Place, prompts: list[str]) -> None:
-    """Open a conversation, and say these; report it, what is heard, and each turn's end. Then wait to be killed."""
+def say_until_killed(report: Report, place: Place, prompts: list[str], messages: Sequence[str] = ()) -> None:
+    """Open a conversation, and say these; report it, what is heard, and each turn's end. Then wait to be killed.
+
+    The last one is made of these messages of the inbox.
+    """
 
     async def talk() -> None:
-        async with place.sitting(hint=lambda *heard: report(heard[2])) as (_, _, talks):
+        async with place.sitting(hint=lambda *heard: report(heard[2])) as (run, _, talks):
+            await run.take_in()
             name = await talks.open(AGENT)
             report(name)
             for prompt in prompts:
-                report((await talks.say(name, prompt, place.cwd)).reason)
+                made_of = messages if prompt is prompts[-1] else ()
+                report((await talks.say(name, prompt, place.cwd, messages=made_of)).reason)
             await asyncio.Event().wait()
 
     asyncio.run(talk())

@@ -127,11 +127,15 @@ class Conversations:
         return await self._say(name, MessageRecorded(conversation=name, speaker="system", text=said), cwd, ())
 
     async def cancel(self, name: str) -> None:
-        """End the turn that is under way. An agent that does not stop when it is asked to is ended with it."""
+        """End the turn that is under way. An agent that does not stop when it is asked to is ended with it.
+
+        A turn whose agent is still being started ends before its prompt is sent.
+        """
+        if self._speaking[name].locked():
+            self._cancelled.add(name)
         live, over = self._live.get(name), self._turns.get(name)
         if live is None or over is None:
             return
-        self._cancelled.add(name)
         with suppress(*Failed):  # its turn ends by that as well
             await live.agent.cancel(live.session)
         await self._desk.withdraw(name, "the turn was cancelled")
@@ -191,7 +195,10 @@ class Conversations:
                 *(InboxHandled(message=message) for message in messages),
                 ConversationStateChanged(conversation=name, state=Phase.RUNNING),
             )
-            ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
+            if name in self._cancelled:
+                ended = Ended("cancelled")
+            else:
+                ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
         except AgentRefused as error:
             await self._end_turn(name, live, TurnEnded(conversation=name, turn=turn, stop_reason="refused"))
             return Turn(turn, "refused", str(error))

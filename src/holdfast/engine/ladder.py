@@ -54,7 +54,7 @@ _NOTICES = {
     Rung.RESUME: "The agent went on with its own session.",
     Rung.LOAD: "The agent loaded its own session again.",
     Rung.INJECT: "The agent's session is lost: a digest of the conversation goes with the next message.",
-    Rung.FRESH: "A new agent session, without what was said before.",
+    Rung.FRESH: "A new agent session: nothing had been said in the one before.",
 }
 
 

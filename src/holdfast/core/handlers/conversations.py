@@ -20,7 +20,7 @@ from holdfast.core.events.conversation import (
 from holdfast.core.handlers.base import name_of, on
 from holdfast.core.state import Conversation, Permission, RunState, Turn
 
-_UNHEARD = ("refused", "refusal")  # ends of a turn after which the agent goes on as if the prompt had not been said
+_UNHEARD = ("refused", "refusal", "cancelled")  # ends after which the agent may go on as if it had not been prompted
 
 
 @on(ConversationOpened)
