@@ -1,5 +1,7 @@
 """`show`: one run as it stands."""
 
+import asyncio
+
 import pytest
 
 from holdfast.core.events.budget import UsageRecorded
@@ -9,10 +11,13 @@ from holdfast.core.events.effect import EffectIntended
 from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted
+from holdfast.core.events.work import VerdictGiven
+from holdfast.engine.mail import Words, send
 from tests.cli.foreign import SEED_LOG, put
 from tests.cli.owner import owner_of
 from tests.cli.program import Program
 from tests.cli.runs import DONE, make_run, resume_run
+from tests.cli.scenes import FIRST_WAVE, SECOND_WAVE
 
 RUN = "auth-abc234"
 
@@ -44,9 +49,17 @@ tasks
   1         COMPLETE     Design
   2         FAILED       no key
 
-sessions
+needs you
+  2: failed: no key  →  holdfast resume {RUN} --on-issue fix   (or skip)
+
+the last sitting
+  done         1
+  failed       2
+
+sessions and checkpoints
   {first}  run       2026-02-14 10:00:00  5 events, no end
   {second}  resume    2026-02-14 11:00:00  5 events, ended: all_done
+                reached   2026-02-14 11:00:00  wave-1
 
 There is nothing to resume.
 """
@@ -83,7 +96,7 @@ def test_a_run_at_work_names_its_owner(holdfast: Program) -> None:
         out = holdfast("show", RUN).out
         assert out.startswith(f"{RUN}  running\n")
         assert f"  owner       pid {owner.pid} on " in out
-        assert out.endswith(f"It is at work: holdfast logs -f {RUN}\n")
+        assert out.endswith(f"It is at work: holdfast attach {RUN}\n")
         assert holdfast("show", RUN, "--json").object["owner"]["pid"] == owner.pid
         owner.kill()
         assert holdfast("show", RUN, "--json").object.items() >= {"status": "interrupted", "owner": None}.items()
@@ -94,6 +107,58 @@ def test_what_was_begun_and_has_no_outcome_is_told(holdfast: Program) -> None:
     make_run(holdfast.home, RUN, effect, TurnStarted(conversation="c1", turn="t1"))
     out = holdfast("show", RUN).out
     assert "\nopen\n  effect e1: commit (open)\n  turn t1 of c1\n" in out
+
+
+def test_the_tasks_are_a_tree_with_all_that_is_known_of_each(holdfast: Program) -> None:
+    make_run(holdfast.home, RUN, *FIRST_WAVE, *SECOND_WAVE)
+    out = holdfast("show", RUN).out
+    assert (
+        """
+tasks
+  wave 1  done
+    T-1       COMPLETE     Design the schema  [accepted after 2 verdicts; commit c0ffee1234]
+  wave 2  at work
+    T-2       IN_PROGRESS  Build the login endpoint  [work]
+    T-3       IN_PROGRESS  Build the token refresh  [work]
+  wave 3
+    T-4       PENDING      Document it all  [after T-3]
+"""
+        in out
+    )
+    assert "reached   2026-02-14 10:00:00  wave-1 at c0ffee1234, then wave-2\n" in out
+
+
+def test_a_task_says_where_it_stands_and_what_was_wrong(holdfast: Program) -> None:
+    rejected = VerdictGiven(task_id="1", iteration=1, accept=False, category="weak_test")
+    make_run(holdfast.home, RUN, TaskStarted(task_id="1", summary="Design"), rejected)
+    assert "  1         IN_PROGRESS  Design  [work, iteration 2; rejected: weak_test]" in holdfast("show", RUN).lines
+
+
+def test_what_needs_the_user_comes_with_the_command_that_answers(holdfast: Program) -> None:
+    make_run(holdfast.home, RUN, *FIRST_WAVE, *SECOND_WAVE)
+    asyncio.run(send(holdfast.home, RUN, Words("use sqlite")))
+    needed = holdfast("show", RUN).out.partition("\nneeds you\n")[2].partition("\n\n")[0].splitlines()
+    assert needed == [
+        f"  T-3: Run rm -rf build  →  holdfast approve {RUN} 3f9a01bc22de   (or deny)",
+        f"  not taken in yet: use sqlite  →  it comes with holdfast resume {RUN}",
+    ]
+    found = holdfast("show", RUN, "--json").object
+    assert [(need["want"], need["key"] is None) for need in found["needs"]] == [
+        ("permission", False),
+        ("message", False),
+    ]
+    assert found["digest"]["completed"] == ["T-1"]
+
+
+def test_what_the_last_sitting_did_and_left_is_told(holdfast: Program) -> None:
+    make_run(holdfast.home, RUN, *FIRST_WAVE, DONE)
+    resume_run(holdfast.home, RUN, *SECOND_WAVE)
+    told = holdfast("show", RUN).out.partition("\nthe last sitting\n")[2].partition("\n\n")[0].splitlines()
+    assert told == [
+        "  spent        4,000 tokens, $0.11",
+        "  interrupted  T-2 (work), in the middle of a turn: Run pytest tests/login -q",
+        "  interrupted  T-3 (work), in the middle of a turn",
+    ]
 
 
 def test_what_is_odd_about_the_log_is_counted(holdfast: Program) -> None:

@@ -1,5 +1,6 @@
 """What happened in a run since somebody looked: read back from the log's end, and no further than needed."""
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.core.codec import Line, parse_lines
@@ -47,12 +48,12 @@ async def digest_of(home: str, run_id: str, since: Since = None, *, view: RunVie
 
 async def needs(home: str, run_id: str, state: RunState) -> list[Need]:
     """What wants a person, with the messages that nobody has taken in yet."""
-    waiting = [
-        Need(Want.MESSAGE, f"not taken in yet: {words_of(bytes(one.message.body))}", None, one.message.id)
-        async for one in FileStore(home).inbox(run_id).read(state.inbox_cursor)
-        if one.message is not None and one.message.kind == USER_MESSAGE
-    ]
-    return [*needs_of(state), *waiting]
+    found = needs_of(state)
+    with suppress(FileNotFoundError):  # another tool's log has no inbox
+        async for _, message, _ in FileStore(home).inbox(run_id).read(state.inbox_cursor):
+            if message is not None and message.kind == USER_MESSAGE:
+                found.append(Need(Want.MESSAGE, f"not taken in yet: {words_of(bytes(message.body))}", key=message.id))
+    return found
 
 
 def _start(state: RunState, since: Since) -> _Start | None:

@@ -15,6 +15,7 @@ _WAITS = {
     Stage.MERGE: "waiting for its turn to merge",
 }
 _TOO_NARROW = 40
+_STAGE = 10  # columns
 
 
 class Span(NamedTuple):
@@ -78,25 +79,29 @@ def _spent(state: RunState) -> list[str]:
 
 
 def _tasks(state: RunState, now: str, width: int) -> Iterator[Row]:
-    names = {name: task for name, task in state.tasks.items() if task.status is TaskStatus.IN_PROGRESS}
-    wide = min(max(map(len, names), default=0), max(8, width // 5))
+    names = {plain(name): task for name, task in state.tasks.items() if task.status is TaskStatus.IN_PROGRESS}
+    wide = min(max(map(columns_of, names), default=0), max(4, width // 5))
     for name, task in names.items():
         talk = _talk(state, task)
         stage, colour = _stage(task, talk)
-        since = talk.turn.started if talk is not None and talk.turn is not None else None
-        time = elapsed(since, now)
-        head = f"  {shortened(plain(name), wide):{wide}}  "
-        try_ = f"iteration {task.iteration}  " if task.iteration > 1 and width > _TOO_NARROW else ""
-        room = max(0, width - 1 - len(head) - 10 - len(try_) - (len(time) + 2 if time else 0))
-        what = shortened(plain(_doing(state, task, talk)), room)
-        gap = " " * max(0, room - columns_of(what) + 2)
+        often = f"iteration {task.iteration}  " if task.iteration > 1 and width > _TOO_NARROW else ""
+        room = max(0, width - 1 - wide - 4 - _STAGE - len(often))
+        time = elapsed(talk.turn.started if talk is not None and talk.turn is not None else None, now)
+        time = f"  {time}" if time and room > _TOO_NARROW // 2 else ""
+        what = plain(_doing(state, task, talk))
         yield [
-            Span(head),
-            Span(f"{stage:10}", colour),
-            Span(try_, "dim"),
-            Span(what),
-            *([Span(gap + time, "dim")] if time else []),
+            Span(f"  {_padded(name, wide)}  "),
+            Span(_padded(stage, _STAGE), colour),
+            Span(often, "dim"),
+            Span(_padded(what, room - len(time)) if time else shortened(what, room)),
+            Span(time, "dim"),
         ]
+
+
+def _padded(text: str, width: int) -> str:
+    """So many columns, neither more nor fewer."""
+    text = shortened(text, width)
+    return text + " " * (width - columns_of(text))
 
 
 def _talk(state: RunState, task: Task) -> Conversation | None:

@@ -44,6 +44,7 @@ async def _attached(home: str, run_id: str, style: Style) -> int:
     seen = await view_run(home, run_id)
     if seen.status != "running":
         raise NothingToDo(f"nobody is at work on {run_id} ({seen.status}); holdfast show {run_id} tells how it stands")
+    _say(f"attached to {run_id}; Ctrl-C detaches, and the run goes on")
     view = View(run_id, follower, style)
     free = asyncio.ensure_future(until_free(home, run_id))
     looking = asyncio.ensure_future(_look(view, told_digest(await digest_of(home, run_id, view=seen), run_id)))

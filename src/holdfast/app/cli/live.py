@@ -107,7 +107,7 @@ class View:
     async def say(self, *lines: str) -> None:
         """Words among the lines, not from the log."""
         with suppress(Gone):
-            if self._style in (Style.PLAIN, Style.RICH):
+            if self._style is not Style.JSON:
                 await self._print(list(lines))
 
     async def leave(self) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -95,10 +95,11 @@ def _passed_on(options: argparse.Namespace) -> list[str]:
 
 
 async def _moved(home: str, run_id: str, choose: Chooser, flags: dict[str, Any], style: Style) -> Ended:
-    handle = Handle()
+    handle, notices = Handle(), asyncio.Queue[str]()
     sitting = asyncio.ensure_future(sit(home, run_id, choose, handle=handle, flags=flags))
-    _heed_signals(handle, sitting)
-    view = asyncio.ensure_future(watch(home, run_id, style=style, after=await end_of_log(home, run_id)))
+    _heed_signals(handle, sitting, notices.put_nowait)
+    after = await end_of_log(home, run_id)
+    view = asyncio.ensure_future(watch(home, run_id, style=style, after=after, notices=notices))
     try:
         ended = await sitting
         with suppress(TimeoutError):
@@ -112,7 +113,7 @@ async def _moved(home: str, run_id: str, choose: Chooser, flags: dict[str, Any],
             await view
 
 
-def _heed_signals(handle: Handle, sitting: "asyncio.Future[Ended]") -> None:
+def _heed_signals(handle: Handle, sitting: "asyncio.Future[Ended]", tell: Callable[[str], None]) -> None:
     """The first asks to stop cleanly, the second stops at once. A terminal that goes does not end the run."""
     asked = False
 
@@ -122,9 +123,7 @@ def _heed_signals(handle: Handle, sitting: "asyncio.Future[Ended]") -> None:
             sitting.cancel()
             return
         asked = True
-        with suppress(OSError):
-            sys.stderr.write("\nstopping cleanly; again to stop at once\n")
-            sys.stderr.flush()
+        tell("stopping cleanly; again to stop at once")
         handle.stop("interrupted")
 
     loop = asyncio.get_running_loop()

@@ -6,9 +6,10 @@ import os
 import sys
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.away import digest_lines
 from holdfast.app.cli.moving import add_options, flags_of, move
 from holdfast.app.cli.report import report
-from holdfast.app.cli.screen import plain
+from holdfast.app.cli.screen import plain, warn
 from holdfast.core.analysis import Analysis
 from holdfast.core.decision import Case, Choice, Option
 from holdfast.engine.choosing import resumable
@@ -41,6 +42,8 @@ def run(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = _meant(home, options)
+    if not (options.json or options.quiet):
+        warn(digest_lines(home, run_id))
     return move(home, run_id, _chooser(home, run_id, options), flags_of(options), options)
 
 

@@ -1,0 +1,67 @@
+"""Each event in words: every type is either told or known to be silent."""
+
+import pytest
+from msgspec import Raw
+
+from holdfast.app.cli.telling import SILENT, TOLD, is_bad, subject, told, tone
+from holdfast.core.events import TYPES, Event
+from holdfast.core.events.conversation import AgentPlanned, MessageRecorded, ToolCalled, TurnEnded
+from holdfast.core.events.issue import WarningLogged
+from holdfast.core.events.task import TaskCompleted
+from holdfast.core.events.work import HookRan, VerdictGiven
+from holdfast.core.state import Conversation, RunState
+from tests.core.examples import EXAMPLES
+
+
+def test_every_type_is_told_or_silent_and_none_is_both() -> None:
+    assert TOLD.keys() | SILENT == set(TYPES.values())
+    assert not TOLD.keys() & SILENT
+
+
+@pytest.mark.parametrize("event", EXAMPLES.values(), ids=list(EXAMPLES))
+def test_what_is_told_is_one_line_of_words(event: Event) -> None:
+    words = told(event)
+    assert (words is None) == (type(event) in SILENT or isinstance(event, TurnEnded))  # one that ended as it should
+    assert words is None or (words.isprintable() and words == words.strip() and 0 < len(words) < 200)
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (TaskCompleted(task_id=1), "done"),
+        (TaskCompleted(task_id=1, summary="Design"), "done: Design"),
+        (VerdictGiven(task_id=1, iteration=2, accept=True), "accepted, iteration 2"),
+        (VerdictGiven(task_id=1, iteration=2, accept=False, concern="no"), "rejected, iteration 2: no"),
+        (MessageRecorded(conversation="c", speaker="agent", text="\n  first \nsecond"), "“first”"),
+        (MessageRecorded(conversation="c", speaker="thought", text="hm"), None),
+        (MessageRecorded(conversation="c", speaker="agent", text="\n"), None),
+        (ToolCalled(conversation="c", call="k", tool="Edit", locations=Raw(b'[{"path":"a.py"}]')), "Edit a.py"),
+        (ToolCalled(conversation="c", call="k", tool="Edit a.py", locations=Raw(b'[{"path":"a.py"}]')), "Edit a.py"),
+        (ToolCalled(conversation="c", call="k", tool="Edit", locations=Raw(b"[7]")), "Edit"),
+        (AgentPlanned(conversation="c", entries=Raw(b'[{"status":"completed"},{"status":"in_progress","content":"b"}]')),
+         "its own plan: 1 of 2 done: b"),
+        (AgentPlanned(conversation="c", entries=Raw(b"7")), None),
+        (TurnEnded(conversation="c", turn="t", stop_reason="refusal"), "stopped: refusal"),
+        (HookRan(hook="notify", command="true", exit_code=0), None),
+        (WarningLogged(message="\x1b[2J\x9bbad\r\nword"), "warning: ·[2J·bad word"),
+        (WarningLogged(message="long " * 10_000), f"warning: {'long ' * 100}"[:400]),
+    ],
+)  # fmt: skip
+def test_the_words(event: Event, words: str | None) -> None:
+    assert told(event) == words
+
+
+def test_it_is_told_whom_an_event_is_about() -> None:
+    state = RunState(conversations={"w": Conversation(task="T-1", role="worker", agent="claude")})
+    state.conversations["e"] = Conversation(task="T-1", role="evaluator")
+    state.conversations["x"] = Conversation(agent="codex")
+    said = {name: subject(MessageRecorded(conversation=name, speaker="agent", text=""), state) for name in "wex?"}
+    assert said == {"w": "T-1", "e": "T-1 evaluator", "x": "codex", "?": ""}
+    assert subject(TaskCompleted(task_id=7), state) == "7"
+    assert subject(WarningLogged(message="w"), state) == ""
+
+
+def test_what_went_wrong_is_told_also_to_those_who_want_quiet() -> None:
+    bad = {name for name, event in EXAMPLES.items() if is_bad(event)}
+    assert bad == {"task.failed", "effect.unknown"}
+    assert tone(VerdictGiven(task_id=1, iteration=1, accept=True)) == "green"
