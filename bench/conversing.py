@@ -97,7 +97,7 @@ async def _through_holdfast(folder: str, script: str) -> AsyncIterator[Ask]:
 async def _through_the_library(folder: str, script: str) -> AsyncIterator[Ask]:
     environment = {**os.environ, "HOLDFAST_PLAYBOOK_STATE": os.path.join(folder, "memory")}
     program, *arguments = command(script)
-    client: Any = _Listener()
+    client: Any = Listener()
     async with spawn_agent_process(client, program, *arguments, env=environment, cwd=folder) as (connection, _):
         await connection.initialize(PROTOCOL_VERSION)
         session = await connection.new_session(folder, mcp_servers=[])
@@ -109,7 +109,7 @@ async def _through_the_library(folder: str, script: str) -> AsyncIterator[Ask]:
         yield ask
 
 
-class _Listener:
+class Listener:
     """Takes what the agent tells, and does nothing with it."""
 
     async def session_update(self, **_: Any) -> None:

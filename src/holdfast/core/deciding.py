@@ -18,6 +18,7 @@ USER_MESSAGE = "user"  # the kind of a message that is words for an agent
 ASKED_FOR_VERDICT = 3  # times, before it is made up
 
 _SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
+_WITHOUT_AGENT = (Stage.MERGE, Stage.COMPLETE)
 _CAPS = ("iter_cap", "evaluator_cap", "no_case")
 _SPOKE = ("end_turn", "max_tokens", "max_turn_requests")
 
@@ -112,12 +113,13 @@ def _spent(view: _View) -> str | None:
 def _moves(view: _View) -> Iterator[Action]:
     """The moves of the first wave in which there are any, and of what was begun in those after it.
 
-    One that is stuck does not hold up those after it. Merges come one at a time, and take nobody's place.
+    One that is stuck does not hold up those after it. Merges come one at a time, and take nobody's place; nor does what
+    is still to be tidied up after a task.
     """
     state, facts = view.state, view.facts
     at_work = [task.stage for name in facts.busy if (task := state.tasks.get(name)) is not None]
     merging = Stage.MERGE in at_work
-    places = view.bounds.parallel - len(at_work) + at_work.count(Stage.MERGE)
+    places = view.bounds.parallel - sum(stage not in _WITHOUT_AGENT for stage in at_work)
     moving = False
     for number, wave in sorted(state.plan.waves.items() if state.plan is not None else ()):
         if all(_status(state, name) in _SETTLED for name in wave.task_ids):
@@ -132,6 +134,8 @@ def _moves(view: _View) -> Iterator[Action]:
         for move in moves if wave.started or starting else _first_of_wave(moves, number):
             if move.do is Do.MERGE and not merging:
                 merging = True
+                yield move
+            elif move.do is Do.COMPLETE:
                 yield move
             elif move.do is not Do.MERGE and places > 0:
                 places -= 1

@@ -195,7 +195,7 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
     write_projections(hands.folder, run.state)
     await hooks.run("session_start")
     async with Conversations(run, ground, desk, hint) as conversations:
-        steps = Steps(workspace, conversations, terms, hooks)
+        steps = Steps(workspace, conversations, terms, hooks, handle.wake)
         runner = Runner(run, store.inbox(run_id), steps, conversations, terms)
         handle.attach(runner)
         reason = await runner.run(Receiver(run, desk, runner.stop))

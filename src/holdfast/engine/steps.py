@@ -40,11 +40,15 @@ Step = Callable[[str, Action], Awaitable[None]]
 class Steps:
     """What the runner does with a task. The log is told what came of each step before the next is chosen."""
 
-    def __init__(self, workspace: Workspace, conversations: Conversations, terms: Terms, hooks: Hooks) -> None:
+    def __init__(
+        self, workspace: Workspace, conversations: Conversations, terms: Terms, hooks: Hooks, wake: Callable[[], None]
+    ) -> None:
+        """`wake` is called when something can be begun though the step is not over yet."""
         self._workspace = workspace
         self._conversations = conversations
         self._terms = terms
         self._hooks = hooks
+        self._wake = wake
         self._briefing = Briefing(workspace, terms)
         self._on_their_way: set[str] = set()  # messages that are in a prompt which is not sent yet
         self._steps: dict[Do, Step] = {
@@ -185,6 +189,7 @@ class Steps:
         summary = self._briefing.summary(name)
         done = TaskCompleted(task_id=name, summary=summary, files_changed=files, key=task.key)
         await self._tell(done, AgentCompleted(name=_worker(name), result="completed"))
+        self._wake()
         await self._hooks.run("task_done", task=name, summary=summary)
         await self._conversations.rest(task.worker, "its task is done")
         await self._take_away(name)

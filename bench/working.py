@@ -1,0 +1,277 @@
+"""Working: what a run costs beyond its agents and its git, how soon a resumed one moves, and many at once.
+
+All of it is real: the program as a user calls it, real repositories, playbook agents as processes of their own.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Any
+
+from acp import PROTOCOL_VERSION, spawn_agent_process, text_block
+
+from bench.conversing import Listener
+from bench.figure import Figure, Target, number, spread
+from bench.places import scratch
+from bench.progress import say
+from bench.sitting import command
+from holdfast.core.events.conversation import MessageRecorded
+from holdfast.core.events.session import SessionStart
+from holdfast.engine.planning import Wanted, prepare
+from holdfast.store.files import FileStore
+from holdfast.store.layout import LOG, run_folder
+from holdfast.store.run import open_run
+
+_INSTANT = {
+    "otherwise": [{"run": {"command": "echo {{cwd}} >> work.txt; basename {{cwd}} | xargs touch", "shown": False}}]
+}
+_BUSY = {
+    "otherwise": [
+        {
+            "repeat": {
+                "times": 40,
+                "steps": [
+                    {"run": {"command": "date +%s%N", "shown": False}},
+                    {"tool": {"title": "at {{result}}", "status": "completed"}},
+                    {"sleep": 0.25},
+                ],
+            }
+        },
+        {"sleep": 600},
+    ]
+}
+_TEXT = "x" * 200
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    with scratch() as folder:
+        return [
+            _orchestration(folder, 5 if quick else 50),
+            _resuming(folder, quick=quick),
+            *_crowd(folder, quick=quick),
+        ]
+
+
+# What a run costs beyond its agents and its git
+
+
+def _orchestration(folder: str, tasks: int) -> Figure:
+    repo, script = _repository(folder, "cost"), _script(folder, "instant", _INSTANT)
+    listed = os.path.join(folder, "tasks.json")
+    _write(listed, json.dumps([{"id": f"T-{n}", "title": f"Task {n}"} for n in range(1, tasks + 1)]))
+    traces = os.path.join(folder, "traces")
+    os.makedirs(traces)
+    began = time.perf_counter()
+    _holdfast(
+        folder, "run", listed, "--repo", repo, "--agent", f"playbook:{script}", "--quiet", GIT_TRACE2_EVENT=traces
+    )
+    whole = time.perf_counter() - began
+    git = sum(_own_time(os.path.join(traces, name)) for name in os.listdir(traces))
+    agents = asyncio.run(_bare_agents(folder, script, tasks))
+    return Figure(
+        name="orchestration",
+        what=f"a run of {tasks} tasks, one after the other, from its start to the last merge",
+        against="the agents alone (a bare client, a process each) and git's own time, added up",
+        spread=spread([whole / (agents + git)]),
+        target=Target("≤", 1.5),
+        note=f"{number(whole)} s; agents {number(agents)} s, git {number(git)} s in {len(os.listdir(traces))} commands",
+    )
+
+
+def _own_time(trace: str) -> float:
+    """How long a git ran, by its own clock; nothing for one that another git called: it is in that one's time."""
+    with open(trace, encoding="utf-8") as file:
+        events = [json.loads(line) for line in file]
+    if "/" in events[0]["sid"]:
+        return 0.0
+    return max((float(event["t_abs"]) for event in events if "t_abs" in event), default=0.0)
+
+
+async def _bare_agents(folder: str, script: str, times: int) -> float:
+    environment = {**os.environ, "HOLDFAST_PLAYBOOK_STATE": os.path.join(folder, "memory")}
+    program, *arguments = command(script)
+    client: Any = Listener()
+    began = time.perf_counter()
+    for number_ in range(times):
+        cwd = os.path.join(folder, "bare", str(number_))
+        os.makedirs(cwd)
+        async with spawn_agent_process(client, program, *arguments, env=environment, cwd=cwd) as (connection, _):
+            await connection.initialize(PROTOCOL_VERSION)
+            session = await connection.new_session(cwd, mcp_servers=[])
+            await connection.prompt(session.session_id, [text_block("go")])
+    return time.perf_counter() - began
+
+
+# How soon a resumed run moves
+
+
+def _resuming(folder: str, *, quick: bool) -> Figure:
+    small, large = 1_000, 100_000 if quick else 1_000_000
+    repo, script = _repository(folder, "resume"), _script(folder, "instant", _INSTANT)
+    runs = {size: asyncio.run(_interrupted(folder, repo, script, size)) for size in (small, large)}
+    rounds = 2 if quick else 5
+    times: dict[int, list[float]] = {small: [], large: []}
+    for _ in range(rounds):
+        for size, run_id in runs.items():
+            times[size].append(_to_first_action(folder, run_id))
+    ratios = [long / short for long, short in zip(times[large], times[small], strict=True)]
+    return Figure(
+        name="resume",
+        what=f"`holdfast resume` of a run with {large:,} events, to its first action",
+        against=f"of one with {small:,}",
+        spread=spread(ratios),
+        target=Target("≤", 2),
+        note=f"{number(spread(times[large]).median * 1e3)} ms against {number(spread(times[small]).median * 1e3)} ms",
+    )
+
+
+async def _interrupted(folder: str, repo: str, script: str, events: int) -> str:
+    """A run that was cut off after so much talk."""
+    home = os.path.join(folder, "home")
+    run_id = await prepare(home, Wanted("go on", repo, slug=f"long-{events}", flags={"agent": f"playbook:{script}"}))
+    async with open_run(FileStore(home), run_id) as run:
+        await run.begin(SessionStart(command="run"))
+        talk = [MessageRecorded(conversation="c", speaker="agent", text=_TEXT)] * 1_000
+        for _ in range(events // 1_000):
+            await run.append(*talk)
+    return run_id
+
+
+def _to_first_action(folder: str, run_id: str) -> float:
+    """From the call to the first thing that is done for the work itself; there it is killed."""
+    began = time.perf_counter()
+    with _started(folder, "resume", run_id, "--json", stdout=subprocess.PIPE) as runner:
+        assert runner.stdout is not None
+        resumed = False
+        for line in runner.stdout:
+            kind = json.loads(line)["type"]
+            if resumed and kind != "agent.spawned":
+                break
+            resumed = resumed or kind == "run.resumed"
+        took = time.perf_counter() - began
+    return took
+
+
+# Many at once
+
+
+def _crowd(folder: str, *, quick: bool) -> list[Figure]:
+    many = 4 if quick else 50
+    repo, script = _repository(folder, "crowd"), _script(folder, "busy", _BUSY)
+    home = os.path.join(folder, "home")
+    ids = [
+        asyncio.run(prepare(home, Wanted(f"live {n}", repo, slug=f"live-{n}", flags={"agent": f"playbook:{script}"})))
+        for n in range(many)
+    ]
+    runners = [_launched(folder, "resume", run_id, "--quiet") for run_id in ids]
+    try:
+        _until_said(home, ids, 40)
+        sizes = [_own_memory(runner.pid) / 1e6 for runner in runners]
+    finally:
+        for runner in runners:
+            runner.send_signal(signal.SIGTERM)
+        for runner in runners:
+            runner.wait()
+    delays = sorted(delay for run_id in ids for delay in _delays(home, run_id))
+    p95 = delays[int(len(delays) * 0.95)]
+    return [
+        Figure(
+            name="live",
+            what=f"{many} live runs at once: the memory of a runner",
+            against="its own (`Pss`), agents not counted",
+            spread=spread(sizes),
+            unit="MB",
+            note=f"{number(sum(sizes))} MB for all of them",
+        ),
+        Figure(
+            name="delay",
+            what=f"{many} live runs at once: from an agent's frame to a durable event, p95",
+            against="the clock",
+            spread=spread([p95 * 1e3]),
+            unit="ms",
+            note=f"median {number(delays[len(delays) // 2] * 1e3)} ms of {len(delays):,} frames",
+        ),
+    ]
+
+
+def _until_said(home: str, ids: list[str], frames: int) -> None:
+    """Wait until every agent has told all that it has to tell."""
+    deadline = time.monotonic() + 600
+    while time.monotonic() < deadline:
+        if all(_log(home, run_id).count(b'"tool.called"') >= frames for run_id in ids):
+            return
+        time.sleep(0.5)
+    say("some agents did not come to their end")
+
+
+def _delays(home: str, run_id: str) -> Iterator[float]:
+    for raw in _log(home, run_id).splitlines():
+        line = json.loads(raw)
+        if line["type"] == "tool.called" and line["data"]["tool"].startswith("at "):
+            with suppress(ValueError):
+                written = datetime.fromisoformat(line["ts"]).timestamp()
+                yield max(0.0, written - int(line["data"]["tool"].split()[1]) / 1e9)
+
+
+def _log(home: str, run_id: str) -> bytes:
+    with open(os.path.join(run_folder(home, run_id), LOG), "rb") as file:
+        return file.read()
+
+
+def _own_memory(pid: int) -> int:
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+
+
+# What they need
+
+
+def _repository(folder: str, name: str) -> str:
+    repo = os.path.join(folder, name)
+    os.makedirs(repo)
+    _write(os.path.join(repo, "README.md"), "bench\n")
+    who = ("-c", "user.name=Bench", "-c", "user.email=bench@example.org")
+    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-q", "-m", "Begin")):
+        subprocess.run(["git", "-C", repo, *arguments], check=True)
+    return repo
+
+
+def _script(folder: str, name: str, script: dict[str, Any]) -> str:
+    path = os.path.join(folder, f"{name}.yaml")
+    _write(path, json.dumps(script))
+    return path
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _environment(folder: str, **more: str) -> dict[str, str]:
+    return {**os.environ, "HOLDFAST_HOME": os.path.join(folder, "home"), "XDG_CONFIG_HOME": folder, **more}
+
+
+def _holdfast(folder: str, *arguments: str, **more: str) -> None:
+    program = [sys.executable, "-m", "holdfast", *arguments]
+    subprocess.run(program, check=True, env=_environment(folder, **more), stderr=subprocess.DEVNULL)
+
+
+def _launched(folder: str, *arguments: str, stdout: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
+    program = [sys.executable, "-m", "holdfast", *arguments]
+    return subprocess.Popen(program, env=_environment(folder), stdout=stdout, stderr=subprocess.DEVNULL)
+
+
+@contextmanager
+def _started(folder: str, *arguments: str, stdout: int) -> "Iterator[subprocess.Popen[bytes]]":
+    with _launched(folder, *arguments, stdout=stdout) as runner:
+        try:
+            yield runner
+        finally:
+            runner.kill()
