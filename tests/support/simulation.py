@@ -137,7 +137,8 @@ class Simulation:
     def _hold_to_places(self) -> None:
         merging = [action for action in self._busy.values() if action.do is Do.MERGE]
         assert len(merging) <= 1
-        at_work = [action for action in self._busy.values() if action.task is not None and action not in merging]
+        alone = (Do.MERGE, Do.COMPLETE)  # no agent is needed for them
+        at_work = [action for action in self._busy.values() if action.task is not None and action.do not in alone]
         assert len(at_work) <= self.world.bounds.parallel
 
     def _hold_to_order(self, name: str) -> None:
