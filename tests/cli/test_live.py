@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -30,7 +31,7 @@ class Screen:
         self._fifo = folder / "written"
         self._size = size
 
-    def __enter__(self) -> "Screen":
+    def __enter__(self) -> Self:
         os.mkfifo(self._fifo)
         width, height = map(str, self._size)
         waiting = "sh -c 'trap : INT; read go; eval \"$go\"; read x'"

@@ -13,6 +13,9 @@ from holdfast.core.state import Conversation, RunState
 from tests.core.examples import EXAMPLES
 
 
+ENTRIES = Raw(b'[{"status":"completed"},{"status":"in_progress","content":"b"}]')
+
+
 def test_every_type_is_told_or_silent_and_none_is_both() -> None:
     assert TOLD.keys() | SILENT == set(TYPES.values())
     assert not TOLD.keys() & SILENT
@@ -38,15 +41,14 @@ def test_what_is_told_is_one_line_of_words(event: Event) -> None:
         (ToolCalled(conversation="c", call="k", tool="Edit", locations=Raw(b'[{"path":"a.py"}]')), "Edit a.py"),
         (ToolCalled(conversation="c", call="k", tool="Edit a.py", locations=Raw(b'[{"path":"a.py"}]')), "Edit a.py"),
         (ToolCalled(conversation="c", call="k", tool="Edit", locations=Raw(b"[7]")), "Edit"),
-        (AgentPlanned(conversation="c", entries=Raw(b'[{"status":"completed"},{"status":"in_progress","content":"b"}]')),
-         "its own plan: 1 of 2 done: b"),
+        (AgentPlanned(conversation="c", entries=ENTRIES), "its own plan: 1 of 2 done: b"),
         (AgentPlanned(conversation="c", entries=Raw(b"7")), None),
         (TurnEnded(conversation="c", turn="t", stop_reason="refusal"), "stopped: refusal"),
         (HookRan(hook="notify", command="true", exit_code=0), None),
         (WarningLogged(message="\x1b[2J\x9bbad\r\nword"), "warning: ·[2J·bad word"),
         (WarningLogged(message="long " * 10_000), f"warning: {'long ' * 100}"[:400]),
     ],
-)  # fmt: skip
+)
 def test_the_words(event: Event, words: str | None) -> None:
     assert told(event) == words
 
