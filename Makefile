@@ -33,10 +33,10 @@ FRESH := --clear
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lock fmt bench torture clean FORCE
+.PHONY: help setup demo test test-runtimes check lock fmt bench torture clean FORCE
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: .venv/.compiled ## make .venv/bin/holdfast
 	@$(if $(filter setup,$(MAKECMDGOALS)),echo "setup: .venv/bin/holdfast is ready",:)
@@ -46,6 +46,10 @@ demo: setup ## see it work (ARGS="…" goes to holdfast demo)
 
 test: setup ## the tests, without the long ones, on two cores (PYTEST_ARGS="-k journal" for some of them)
 	@.venv/bin/python -m pytest -q tests $(PYTEST_ARGS)
+
+test-runtimes: setup ## the tests of sandboxes and containers (as root on Debian: installs what they need)
+	@command -v bwrap >/dev/null && command -v podman >/dev/null && command -v crun >/dev/null || $(RUNTIMES)
+	@.venv/bin/python -m pytest -q -rs -m "containers or not containers" tests/runtimes $(PYTEST_ARGS)
 
 torture: setup ## the long tests
 	@.venv/bin/python -m pytest -q -m torture --timeout 3600 tests $(PYTEST_ARGS)
@@ -78,6 +82,14 @@ bench: setup ## measure
 clean: ## remove all that make made
 	@rm -rf .venv .tools dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# Tests whose programs are missing say so and are skipped.
+RUNTIMES = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	echo "test-runtimes: installing $(DEBIAN)"; \
+	apt-get install -qq --no-install-recommends $(DEBIAN) >/dev/null 2>&1 \
+	|| { apt-get update -qq && apt-get install -qq --no-install-recommends $(DEBIAN) >/dev/null; }; \
+	else echo "test-runtimes: not all of $(DEBIAN) are here; install them for the tests that are skipped" >&2; fi
+DEBIAN   = bubblewrap podman crun catatonit
 
 # The lock names the public index, wherever it is made: a mirror in the environment stays out of it.
 UV_LOCK = env -u UV_INDEX -u UV_INDEX_URL -u UV_DEFAULT_INDEX -u UV_EXTRA_INDEX_URL $(UV) lock --quiet

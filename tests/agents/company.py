@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from acp.schema import TextContentBlock
+from msgspec import structs
 
 from holdfast.agents.client import Asked
 from holdfast.agents.driver import Agent, Deadlines, Opened, speaking
 from holdfast.agents.frames import Scribe
-from holdfast.agents.tree import Launch
+from holdfast.agents.launch import LOCAL, Launch
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import AgentMisbehaved, MessageRecorded
 from holdfast.leaf.process import children_of, identify
@@ -89,6 +90,8 @@ class Company:
         os.makedirs(self.cwd)
         self.book = Book()
         self.person = Person()
+        self.runtime = LOCAL
+        self.deadlines = QUICK
 
     def path(self, name: str) -> str:
         return os.path.join(self.cwd, name)
@@ -104,24 +107,30 @@ class Company:
         state = os.path.join(self.folder, "state")
         command = (sys.executable, "-m", "holdfast", "agent", "playbook", file, "--state", state)
         stderr = os.path.join(self.folder, "stderr")
-        return Launch(command, self.cwd, environment or {}, f"test/{secrets.token_hex(6)}", stderr)
+        mark = f"test/{secrets.token_hex(6)}"
+        runtime = structs.replace(
+            self.runtime,
+            readable=(*self.runtime.readable, self.folder),
+            writable=(*self.runtime.writable, state),
+        )
+        return Launch(command, self.cwd, environment or {}, mark, stderr, runtime=runtime)
 
     def scribe(self) -> Scribe:
         return Scribe("c", self.book.store, self.book.hint)
 
     @asynccontextmanager
     async def speaking(
-        self, launch: Launch | str, deadlines: Deadlines = QUICK, environment: Mapping[str, str] | None = None
+        self, launch: Launch | str, deadlines: Deadlines | None = None, environment: Mapping[str, str] | None = None
     ) -> AsyncIterator[Agent]:
         """An agent that was started, and no more."""
         if isinstance(launch, str):
             launch = self.launch(launch, environment)
-        async with speaking(launch, self.scribe(), self.person, deadlines) as agent:
+        async with speaking(launch, self.scribe(), self.person, deadlines or self.deadlines) as agent:
             yield agent
 
     @asynccontextmanager
     async def playing(
-        self, script: str, deadlines: Deadlines = QUICK, environment: Mapping[str, str] | None = None
+        self, script: str, deadlines: Deadlines | None = None, environment: Mapping[str, str] | None = None
     ) -> AsyncIterator[tuple[Agent, Opened]]:
         """An agent with a session."""
         async with self.speaking(script, deadlines, environment) as agent:

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from holdfast.agents.confined import inside, read_text, write_text
+from holdfast.agents.descent import folder_of
 from holdfast.leaf.errors import Denied
 
 
@@ -112,3 +113,9 @@ def test_a_missing_file_is_named(root: str) -> None:
     with pytest.raises(FileNotFoundError) as raised:
         read_text(root, "nowhere")
     assert str(raised.value.filename).endswith("nowhere")
+
+
+@pytest.mark.parametrize("make", [True, False])
+def test_a_link_that_comes_between_the_look_and_the_deed_leads_nowhere(root: str, make: bool) -> None:
+    with pytest.raises(NotADirectoryError), folder_of(root, os.path.join(root, "up", "secret"), make=make):
+        pass

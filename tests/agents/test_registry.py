@@ -6,8 +6,8 @@ import sys
 import msgspec
 import pytest
 
+from holdfast.agents.environment import without_secrets
 from holdfast.agents.registry import BUILT_IN, Entry, environment_for, find_agent, listed, missing
-from holdfast.agents.tree import without_secrets
 from holdfast.leaf.errors import BadInput
 
 

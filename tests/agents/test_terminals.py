@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from holdfast.agents.launch import Launch
 from holdfast.agents.terminals import Terminals
-from holdfast.agents.tree import Launch
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process import RUN_MARK
 from tests.agents.company import is_alive
@@ -22,7 +22,7 @@ def cwd(tmp_path: os.PathLike[str]) -> str:
 @pytest.fixture
 async def terminals(cwd: str) -> AsyncIterator[Terminals]:
     open_ones = Terminals(
-        Launch((), cwd, {RUN_MARK: "the run", "MODEL_API_KEY": "secret", "PLAIN": "plain"}, "test/terminals")
+        Launch(("agent",), cwd, {RUN_MARK: "the run", "MODEL_API_KEY": "secret", "PLAIN": "plain"}, "test/terminals")
     )
     yield open_ones
     await open_ones.close()

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.agents.tree import Launch, Tree, grown
+from holdfast.agents.launch import Launch
+from holdfast.agents.tree import Tree, grown
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK, marked
 from tests.agents.company import is_alive, shell, zombies

@@ -10,7 +10,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec import structs
+
 from holdfast.agents.driver import Deadlines
+from holdfast.agents.launch import LOCAL, Runtime
 from holdfast.agents.registry import Entry
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import (
@@ -23,6 +26,7 @@ from holdfast.core.events.conversation import (
     TurnInterrupted,
 )
 from holdfast.core.events.session import SessionStart
+from holdfast.engine.containers import end_containers
 from holdfast.engine.conversations import Conversations, Ground
 from holdfast.engine.effects import TETHER, fence
 from holdfast.engine.permissions import Consent, Desk
@@ -39,7 +43,7 @@ Report = Callable[[str], None]
 
 AGENT = "player"
 ASK = Consent()
-DEADLINES = Deadlines(start=30, session=30, silence=30)
+DEADLINES = Deadlines(start=60, session=60, silence=60)
 
 
 class Sitting(NamedTuple):
@@ -55,6 +59,7 @@ class Place(NamedTuple):
     run_id: str
     cwd: str
     wrapper: tuple[str, ...] = ()  # the program by which agents are started, with its arguments
+    runtime: Runtime = LOCAL
 
     @classmethod
     async def make(cls, folder: str) -> "Place":
@@ -70,10 +75,15 @@ class Place(NamedTuple):
 
     def ground(self, deadlines: Deadlines = DEADLINES, proven: Mapping[str, bool] | None = None) -> Ground:
         play = (*self.wrapper, sys.executable, "-m", "holdfast", "agent", "playbook")
+        memory = os.path.join(self.home, "memory")
+        runtime = structs.replace(
+            self.runtime, readable=(*self.runtime.readable, self.home), writable=(*self.runtime.writable, memory)
+        )
         own = {
             name.removesuffix(".yaml"): Entry(
                 command=(*play, os.path.join(self.home, name)),
-                environment={"HOLDFAST_PLAYBOOK_STATE": os.path.join(self.home, "memory")},
+                environment={"HOLDFAST_PLAYBOOK_STATE": memory},
+                runtime=runtime,
             )
             for name in os.listdir(self.home)
             if name.endswith(".yaml")
@@ -95,6 +105,7 @@ class Place(NamedTuple):
         async with open_run(FileStore(self.home), self.run_id) as run:
             await run.begin(SessionStart(command="run"))
             await asyncio.to_thread(fence, self.run_id, self.tether)
+            await asyncio.to_thread(end_containers, run_folder(self.home, self.run_id), self.run_id)
             desk = Desk(run, consent)
             async with Conversations(run, self.ground(deadlines, proven), desk, hint) as talks:
                 yield Sitting(run, desk, talks)

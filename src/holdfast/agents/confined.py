@@ -1,9 +1,11 @@
 """Files by an agent's request: inside its worktree, and nowhere else, whatever the path says."""
 
+import errno
 import os
 import stat
 from itertools import islice
 
+from holdfast.agents.descent import folder_of
 from holdfast.leaf.errors import Denied
 
 _MOST = 64 * 1024 * 1024  # bytes of a file that is given whole
@@ -40,7 +42,6 @@ def read_start(root: str, path: str, most: int) -> tuple[bytes, int]:
 
 
 def write_text(root: str, path: str, content: str) -> None:
-    os.makedirs(os.path.dirname(inside(root, path)), exist_ok=True)
     with open(_opened(root, path, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8", newline="") as file:
         file.truncate()
         file.write(content)
@@ -48,7 +49,12 @@ def write_text(root: str, path: str, content: str) -> None:
 
 def _opened(root: str, path: str, flags: int) -> int:
     """A plain file. A pipe in its place would make us wait for whoever is at its other end."""
-    fd = os.open(inside(root, path), flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    real = inside(root, path)
+    try:
+        with folder_of(os.path.realpath(root), real, make=bool(flags & os.O_CREAT)) as (folder, name):
+            fd = os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), real) from None
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
     os.close(fd)

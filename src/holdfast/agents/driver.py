@@ -27,9 +27,10 @@ from pydantic import ValidationError
 from holdfast import __version__
 from holdfast.agents.client import ClientSide, Host
 from holdfast.agents.frames import Scribe
+from holdfast.agents.launch import Launch
 from holdfast.agents.terminals import Terminals
 from holdfast.agents.transport import Transport
-from holdfast.agents.tree import Launch, Tree, grown, seen_through
+from holdfast.agents.tree import Tree, grown, seen_through
 from holdfast.leaf.errors import HoldfastError, TimedOut
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from holdfast.agents.launch import LOCAL, Runtime
 from holdfast.leaf.errors import BadInput
 
 
@@ -19,14 +20,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     environment: Mapping[str, str] = {}
     secrets: tuple[str, ...] = ()
     login: str | None = None
+    runtime: Runtime = LOCAL
 
     def __post_init__(self) -> None:
         if not self.command:
             raise ValueError("an agent's command has at least the name of its program")
 
     def found(self) -> bool:
-        """True when its program is here."""
-        return shutil.which(self.command[0]) is not None
+        """True when its program is here, or not looked for here: it is in the image."""
+        return self.runtime.kind == "container" or shutil.which(self.command[0]) is not None
 
 
 def _own(*arguments: str) -> tuple[str, ...]:

@@ -10,7 +10,9 @@ from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 from holdfast.agents.confined import inside
-from holdfast.agents.tree import Launch, Tree, grown, without_secrets
+from holdfast.agents.environment import without_secrets
+from holdfast.agents.launch import Launch
+from holdfast.agents.tree import Tree, grown
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.process import RUN_MARK
 
@@ -64,7 +66,7 @@ class Terminal:
 
 
 class Terminals:
-    """Those of one agent. A context: nothing of them outlives it."""
+    """Those of one agent, in what it runs in itself. A context: nothing of them outlives it."""
 
     def __init__(self, launch: Launch) -> None:
         """As that agent was started, but without its secrets: a command can print all it has."""
@@ -87,6 +89,7 @@ class Terminals:
             environment={**self._environment, **environment, **marks},
             mark=f"{self._launch.mark}/{name}",
             stderr=None,
+            worktree=self._launch.cwd,
         )
         stack = AsyncExitStack()
         tree = await stack.enter_async_context(grown(launch))

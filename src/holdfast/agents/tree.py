@@ -9,12 +9,13 @@ import asyncio
 import ctypes
 import os
 import signal
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from holdfast.leaf.environment import MISLEADING
+from holdfast.agents.launch import Launch
+from holdfast.agents.runtimes.choice import end_unseen, spawned
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process import (
     CONVERSATION_MARK,
@@ -33,8 +34,6 @@ from holdfast.leaf.process import (
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LIMIT = 1024 * 1024  # of a pipe's buffer in our memory; a longer line is read in pieces
-_SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL")
-_SECRET_ENDS = ("AUTH", "_PASS", "_PWD")  # in the middle of a name they mean something else: SSH_AUTH_SOCK
 _ROUNDS = 50
 _COMPLAINTS = 1024 * 1024  # bytes of an agent's stderr, before its file is begun anew
 _BURIAL_LOOKS, _BURIAL_PAUSE = 400, 0.005
@@ -42,22 +41,12 @@ _BURIAL_LOOKS, _BURIAL_PAUSE = 400, 0.005
 _roots: set[ProcessIdentity] = set()  # of all trees: whatever they carry, none is another's stray
 
 
-class Launch(NamedTuple):
-    """How to start an agent. `environment` is what it gets beside what any program needs."""
-
-    command: tuple[str, ...]
-    cwd: str
-    environment: Mapping[str, str]
-    mark: str
-    stderr: str | None = None  # the file that gets its complaints; without one they are part of its output
-    tether: str | None = None  # a file that it holds open, by which it is found though it shed its environment
-
-
 class Tree:
     """A running root, and whatever it started."""
 
     def __init__(self, process: asyncio.subprocess.Process, launch: Launch) -> None:
         self._process = process
+        self._launch = launch
         self._mark = launch.mark
         self._cwd = launch.cwd
         identity = identify(process.pid)
@@ -117,6 +106,7 @@ class Tree:
             raise Denied(f"processes of {self._mark} will not die (pid {pids}); end them, and try again")
         with suppress(TimeoutError):
             await asyncio.wait_for(self.death(), 5)
+        await asyncio.to_thread(end_unseen, self._launch)
         _bury(self._seen - {self.identity})  # the root is asyncio's to bury
         if self._complaints is not None:
             await asyncio.wait({self._complaints}, timeout=1)
@@ -160,17 +150,18 @@ async def grown(launch: Launch) -> AsyncIterator[Tree]:
 
 
 async def _started(launch: Launch) -> asyncio.subprocess.Process:
+    spawn = await asyncio.to_thread(spawned, launch)
     try:
         with tethered(launch.tether) as held:
             return await asyncio.create_subprocess_exec(
-                *launch.command,
+                *spawn.command,
                 cwd=launch.cwd,
-                env={**plain_environment(), **launch.environment, CONVERSATION_MARK: launch.mark},
+                env=spawn.environment,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT if launch.stderr is None else asyncio.subprocess.PIPE,
                 start_new_session=True,
-                pass_fds=held,
+                pass_fds=(*held, *spawn.files),
                 limit=_LIMIT,
             )
     except FileNotFoundError:
@@ -180,6 +171,9 @@ async def _started(launch: Launch) -> asyncio.subprocess.Process:
         raise BadInput(f"{launch.command[0]} may not be run by this user") from None
     except (OSError, ValueError) as error:
         raise BadInput(f"{launch.command[0]!r} cannot be started in {launch.cwd}: {error}") from None
+    finally:
+        for file in spawn.files:
+            os.close(file)
 
 
 async def seen_through(work: Coroutine[Any, Any, None]) -> None:
@@ -209,22 +203,6 @@ async def _kept(complaints: asyncio.StreamReader, path: str) -> None:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-def plain_environment() -> dict[str, str]:
-    """Ours, without what looks like a secret: of those an agent gets what its entry in the registry names.
-
-    Nor does it get what would lead its git to another repository than the one it stands in.
-    """
-    return {name: value for name, value in without_secrets(os.environ).items() if name not in MISLEADING}
-
-
-def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not _is_secret(name.upper())}
-
-
-def _is_secret(name: str) -> bool:
-    return name.endswith(_SECRET_ENDS) or any(word in name for word in _SECRETS)
 
 
 @cache

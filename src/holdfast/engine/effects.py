@@ -19,6 +19,7 @@ from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, Effe
 from holdfast.core.events.work import TaskCommitted
 from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState
 from holdfast.core.workspace import place_of, refs_of
+from holdfast.engine.containers import end_containers
 from holdfast.git.effects import (
     EFFECTS,
     CommitTask,
@@ -99,6 +100,7 @@ class Hands:
     async def settle(self) -> list[Settled]:
         """Ask the world about every effect without an outcome, and write down what it says."""
         fence(self.run_id, self.repository.tether)
+        end_containers(self.folder, self.run_id)
         self._unlock()
         return [await self._settle(effect_id, left) for effect_id, left in list(self.run.state.effects.items())]
 

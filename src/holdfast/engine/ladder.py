@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 from acp.schema import EnvVariable, McpServerStdio
+from msgspec import structs
 
 from holdfast.agents.driver import (
     Agent,
@@ -23,8 +24,8 @@ from holdfast.agents.driver import (
     speaking,
 )
 from holdfast.agents.frames import Scribe
+from holdfast.agents.launch import Launch, Runtime
 from holdfast.agents.registry import Entry, environment_for, find_agent, missing
-from holdfast.agents.tree import Launch
 from holdfast.core.conversation import NATIVE, Ability, Phase, Rung, is_rejection, ladder, must_go, next_rung
 from holdfast.core.events import Event
 from holdfast.core.events.budget import UsageRecorded
@@ -36,12 +37,14 @@ from holdfast.core.events.conversation import (
     RungFailed,
 )
 from holdfast.core.state import Conversation
+from holdfast.engine.containers import remember
 from holdfast.engine.effects import TETHER
 from holdfast.engine.permissions import Desk
 from holdfast.engine.transcript import history_of
 from holdfast.leaf.errors import BadInput, HoldfastError
 from holdfast.leaf.process import RUN_MARK
 from holdfast.store.base import Log
+from holdfast.store.layout import INBOX
 from holdfast.store.run import OwnedRun
 
 Failed = (AgentDied, AgentSilent, AgentRefused)
@@ -73,6 +76,7 @@ class Ground(NamedTuple):
     deadlines: Deadlines = Deadlines()
     environment: Mapping[str, str] = {}
     tools: Callable[[str, Conversation], Sequence[str]] | None = None
+    runtimes: Mapping[str, Runtime] = {}  # by role; else what the agent's entry says
     spent: Callable[[], None] = lambda: None  # called when an agent has told what it cost so far
 
 
@@ -166,8 +170,10 @@ class Ladder:
             return await self._started(name, entry, cwd, stack)
 
     async def _started(self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack) -> tuple[Agent, Greeting]:
+        entry = structs.replace(entry, runtime=self._runtime(name, entry))
         if not entry.found():
             raise BadInput(missing(entry))
+        remember(self._ground.folder, entry.runtime)
         complaints = self._complaints(name)
         os.makedirs(os.path.dirname(complaints), exist_ok=True)
         launch = Launch(
@@ -181,6 +187,7 @@ class Ladder:
             mark=f"{self._ground.run_id}/{name}",
             stderr=complaints,
             tether=os.path.join(self._ground.folder, TETHER),
+            runtime=entry.runtime,
         )
         scribe = Scribe(name, self._stored, lambda speaker, text: self._hint(name, speaker, text))
         host = self._desk.for_agent(name, cwd)
@@ -255,6 +262,14 @@ class Ladder:
         await self._run.append(*events)
         if any(isinstance(event, UsageRecorded) for event in events):
             self._ground.spent()
+
+    def _runtime(self, name: str, entry: Entry) -> Runtime:
+        """What its agent runs in, which must let it report to us."""
+        runtime, folder = self._ground.runtimes.get(self._state(name).role or "", entry.runtime), self._ground.folder
+        if self._ground.tools is None:
+            return runtime
+        inbox = os.path.join(folder, INBOX)
+        return structs.replace(runtime, readable=(*runtime.readable, folder), writable=(*runtime.writable, inbox))
 
     def _servers(self, name: str) -> list[McpServerStdio]:
         if self._ground.tools is None:

@@ -13,8 +13,8 @@ from acp.schema import TextContentBlock
 from holdfast.agents.client import Asked
 from holdfast.agents.driver import Agent, AgentDied, AgentRefused, AgentSilent, Deadlines, Opened, speaking
 from holdfast.agents.frames import Scribe
+from holdfast.agents.launch import Launch
 from holdfast.agents.registry import Entry, environment_for, find_agent, missing
-from holdfast.agents.tree import Launch
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.engine.matrix import Row, keep
@@ -131,7 +131,12 @@ class _Probe:
         self._said: list[str] = []
         scribe = Scribe("probe", self._heard, lambda *_: None)
         launch = Launch(
-            self._entry.command, self._cwd, environment_for(self._entry), f"probe/{secrets.token_hex(6)}", self._stderr
+            command=self._entry.command,
+            cwd=self._cwd,
+            environment=environment_for(self._entry),
+            mark=f"probe/{secrets.token_hex(6)}",
+            stderr=self._stderr,
+            runtime=self._entry.runtime,
         )
         return speaking(launch, scribe, _Willing(), _DEADLINES)
 

@@ -14,7 +14,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.agents.confined import inside, read_start
-from holdfast.agents.tree import Launch, Tree, grown, plain_environment
+from holdfast.agents.environment import plain_environment
+from holdfast.agents.launch import Launch
+from holdfast.agents.tree import Tree, grown
 from holdfast.core.settings import Validators
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process import RUN_MARK

@@ -1,7 +1,6 @@
 """The agent's files: those under its worktree, and no others, whatever a path or a symbolic link says.
 
-A path is resolved first and must lie inside. Then it is opened from the root's descriptor, one component
-after the other, following no link: a link put in between the two steps leads nowhere.
+A path is resolved first and must lie inside. Then it is opened without following a link.
 """
 
 import errno
@@ -11,12 +10,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+from holdfast.agents.descent import folder_of
+
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not make us wait
 
 MAX_FILE = 16 * 1024 * 1024  # bytes: more than a model can use, less than hurts
 _NEW_FILE = 0o666
-_NEW_FOLDER = 0o777
 
 
 class Refused(Exception):
@@ -67,27 +66,17 @@ class Worktree:
 
     @contextmanager
     def _folder_of(self, real: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        parts = [] if real == self.root else self.shown(real).split("/")
-        if not parts:
+        if real == self.root:
             raise Refused(f"{real} is the worktree itself, not a file in it")
-        current = os.open(self.root, _DIRECTORY)
         try:
-            for part in parts[:-1]:
-                if make:
-                    with suppress(FileExistsError):
-                        os.mkdir(part, _NEW_FOLDER, dir_fd=current)
-                below = os.open(part, _DIRECTORY, dir_fd=current)
-                os.close(current)
-                current = below
-            yield current, parts[-1]
+            with folder_of(self.root, real, make=make) as found:
+                yield found
         except OSError as error:
             if isinstance(error, FileNotFoundError):
                 raise
             if error.errno == errno.ELOOP:
                 raise Refused(f"{real} became a symbolic link while it was opened; nothing was done") from error
             raise Refused(f"{real}: {error.strerror}") from error
-        finally:
-            os.close(current)
 
     def _content(self, folder: int, name: str, path: str) -> bytes:
         fd = os.open(name, _FILE, dir_fd=folder)

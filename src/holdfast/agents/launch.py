@@ -1,0 +1,50 @@
+"""How an agent is started, and in what: plain data, for a config to fill."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an agent runs in. All but `kind` is for a sandbox or a container; docs/runtimes.md tells what each does."""
+
+    kind: Literal["local", "sandbox", "container"] = "local"
+    network: bool = True
+    writable: tuple[str, ...] = ()  # beside its worktree: what it keeps of its own, as ~/.codex
+    readable: tuple[str, ...] = ()  # what would be hidden otherwise
+    commits: bool = False  # it may commit to its own branch; else the repository is there to be read
+    image: str | None = None  # of a container
+    socket: str | None = None  # of the container engine: unix:///run/docker.sock; else what DOCKER_HOST says
+
+
+LOCAL = Runtime()
+
+
+class Launch(NamedTuple):
+    """How to start an agent. `environment` is what it gets beside what any program needs."""
+
+    command: tuple[str, ...]
+    cwd: str
+    environment: Mapping[str, str]
+    mark: str
+    stderr: str | None = None  # the file that gets its complaints; without one they are part of its output
+    tether: str | None = None  # a file that it holds open, by which it is found though it shed its environment
+    runtime: Runtime = LOCAL
+    worktree: str | None = None  # when `cwd` is a folder in it
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """What its processes are found by."""
+        run = {RUN_MARK: self.environment[RUN_MARK]} if RUN_MARK in self.environment else {}
+        return {**run, CONVERSATION_MARK: self.mark}
+
+
+class Spawn(NamedTuple):
+    """What is started on this machine for a launch: with nothing but this environment, and these open files."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    files: tuple[int, ...] = ()  # to be closed once it runs
