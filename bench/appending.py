@@ -6,12 +6,13 @@ Both ratios are taken on the same disk in the same event loop, block by block, w
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
 from bench.figure import Figure, Target, number, spread
 from bench.homes import RUN, begin_story
+from bench.least import Least
 from bench.places import scratch
 from bench.workload import Size
 from holdfast.core.events import Draft
@@ -59,13 +60,14 @@ async def _measure(*, quick: bool) -> list[Figure]:
         async with open_run(store, RUN, feature="auth-system") as run:
             await run.begin(SessionStart(branch="main", host="vm", pid=os.getpid()))
             drafts = _drafts()
-            raw = Raw(folder, "raw")
+            raw, least = Raw(folder, "raw"), Least(folder)
             figures = [
                 await _alone(run, raw, drafts, rounds=20 if quick else 200),
-                *await _together(run, raw, drafts, rounds=6 if quick else 60),
+                *await _together(run, raw, least, drafts, rounds=6 if quick else 60),
                 await _inbox(store, raw, rounds=6 if quick else 60),
             ]
             raw.close()
+            least.close()
             return figures
 
 
@@ -100,14 +102,16 @@ async def _alone(run: OwnedRun, raw: Raw, drafts: Iterator[Draft], rounds: int) 
     )
 
 
-async def _together(run: OwnedRun, raw: Raw, drafts: Iterator[Draft], rounds: int) -> list[Figure]:
-    alone, together, bare = [], [], []
+async def _together(run: OwnedRun, raw: Raw, least: Least, drafts: Iterator[Draft], rounds: int) -> list[Figure]:
+    alone, together, floor, bare = [], [], [], []
     for _ in range(rounds + 1):
         seconds, lines = await _append_all(run, islice(drafts, ALONE))
         alone.append(seconds / ALONE)
-        together.append(await _append_by_many(run, drafts) / (PRODUCERS * EACH))
+        together.append(await _append_by_many(run.append, drafts) / (PRODUCERS * EACH))
+        least.width = sum(map(len, lines)) // ALONE
+        floor.append(await _append_by_many(least.append, drafts) / (PRODUCERS * EACH))
         bare.append(raw.timed(lines) / ALONE)
-    del alone[0], together[0], bare[0]  # they warmed up
+    del alone[0], together[0], floor[0], bare[0]  # they warmed up
     what = f"durable append, {PRODUCERS} producers"
     return [
         Figure(
@@ -125,6 +129,13 @@ async def _together(run: OwnedRun, raw: Raw, drafts: Iterator[Draft], rounds: in
             spread=spread([one / many for one, many in zip(bare, together, strict=True)]),
             note=f"{_rate(together, 1)} events/s against {_rate(bare, 1)}",
         ),
+        Figure(
+            name="group-least",
+            what=f"{PRODUCERS} producers that only encode, hash, and share a write and sync",
+            against="our 1 producer: as much as group commit could give here",
+            spread=spread([one / many for one, many in zip(alone, floor, strict=True)]),
+            note=f"{_rate(floor, 1)} events/s",
+        ),
     ]
 
 
@@ -136,10 +147,10 @@ async def _append_all(run: OwnedRun, drafts: Iterator[Draft]) -> Block:
     return Block(time.perf_counter() - began, [batch.data for batch in batches])
 
 
-async def _append_by_many(run: OwnedRun, drafts: Iterator[Draft]) -> float:
+async def _append_by_many(append: Callable[[Draft], Awaitable[object]], drafts: Iterator[Draft]) -> float:
     async def producer(own: list[Draft]) -> None:
         for draft in own:
-            await run.append(draft)
+            await append(draft)
 
     shares = [list(islice(drafts, EACH)) for _ in range(PRODUCERS)]
     began = time.perf_counter()

@@ -17,7 +17,8 @@ machine's, on this day, under the load named above.
   stamping, hash chain, fold and snapshots that a run has. The raw side writes the very same bytes to a growing
   `O_APPEND` file on the same disk. The events are a made-up run: tasks in waves, turns, tool calls, two
   thirds of it talk. How these two ratios come out hangs on the disk: what an append costs beyond its sync is
-  microseconds of Python, which weigh more the faster the disk syncs, alone and in a group.
+  microseconds of Python, which weigh more the faster the disk syncs, alone and in a group. The 64 producers that
+  only encode and hash write lines as long as ours: no journal of this kind gets beyond them.
 - **Opening** is a whole `open_run`: lock, repair, snapshot, tail, in a process of its own for each round, timed
   after the imports. The figure with a snapshot is the median of the openings in that process; the first one of
   each process has its own row. The log is in the page cache for all sides. The seed's way is that of the Resume

@@ -25,7 +25,7 @@ def link(previous: str, bare: bytes) -> str:
 def seal(previous: str, bare: bytes, end: bytes = b"") -> tuple[bytes, str]:
     """The line with its link written into it and whatever ends it, and the link."""
     own = sha256(previous.encode() + bare).hexdigest()[:_LENGTH]
-    return bare[:-1] + _OPEN + own.encode() + _CLOSE + end, own  # to format it would take twice as long
+    return bare[:-1] + _OPEN + own.encode() + _CLOSE + end, own
 
 
 def unseal(line: bytes) -> tuple[bytes, str | None]:
