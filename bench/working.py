@@ -155,8 +155,7 @@ def _to_first_action(folder: str, run_id: str) -> float:
             if resumed and kind != "agent.spawned":
                 break
             resumed = resumed or kind == "run.resumed"
-        took = time.perf_counter() - began
-    return took
+        return time.perf_counter() - began
 
 
 # Many at once

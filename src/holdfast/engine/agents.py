@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from holdfast.agents.launch import Runtime
 from holdfast.agents.registry import BUILT_IN, Entry, listed
-from holdfast.core.settings import AgentEntry, Settings
+from holdfast.core.settings import AgentEntry, RuntimeChoice, Settings
 from holdfast.engine.matrix import Row, matrix
 
 
@@ -24,9 +25,15 @@ def own_agents(settings: Settings) -> dict[str, Entry]:
     return {name: _entry(entry, BUILT_IN.get(name)) for name, entry in settings.agents.items()}
 
 
+def runtime_of(choice: RuntimeChoice) -> Runtime:
+    return Runtime(**msgspec.structs.asdict(choice))
+
+
 def _entry(own: AgentEntry, known: Entry | None) -> Entry:
     said = {name: getattr(own, name) for name in ("command", "title", "install", "secrets", "login")}
     told = {name: value for name, value in said.items() if value is not None}
+    if own.runtime is not None:
+        told["runtime"] = runtime_of(own.runtime)
     if known is None:
         return Entry(**told, environment=own.environment)
     return msgspec.structs.replace(known, **told, environment={**known.environment, **own.environment})

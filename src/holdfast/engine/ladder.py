@@ -24,7 +24,7 @@ from holdfast.agents.driver import (
     speaking,
 )
 from holdfast.agents.frames import Scribe
-from holdfast.agents.launch import Launch, Runtime
+from holdfast.agents.launch import LOCAL, Launch, Runtime
 from holdfast.agents.registry import Entry, environment_for, find_agent, missing
 from holdfast.core.conversation import NATIVE, Ability, Phase, Rung, is_rejection, ladder, must_go, next_rung
 from holdfast.core.events import Event
@@ -65,6 +65,9 @@ class AgentUnavailable(HoldfastError):
     """No rung held, not even a fresh start. The conversation waits; nothing of it is lost."""
 
 
+ANY_ROLE = ""
+
+
 class Ground(NamedTuple):
     """What conversations stand on: the run's folder, its log, and how agents are started and asked."""
 
@@ -76,7 +79,7 @@ class Ground(NamedTuple):
     deadlines: Deadlines = Deadlines()
     environment: Mapping[str, str] = {}
     tools: Callable[[str, Conversation], Sequence[str]] | None = None
-    runtimes: Mapping[str, Runtime] = {}  # by role; else what the agent's entry says
+    runtimes: Mapping[str, Runtime] = {}  # by role; else what the agent's entry says, else that of `ANY_ROLE`
     spent: Callable[[], None] = lambda: None  # called when an agent has told what it cost so far
 
 
@@ -265,7 +268,9 @@ class Ladder:
 
     def _runtime(self, name: str, entry: Entry) -> Runtime:
         """What its agent runs in, which must let it report to us."""
-        runtime, folder = self._ground.runtimes.get(self._state(name).role or "", entry.runtime), self._ground.folder
+        chosen, folder = self._ground.runtimes, self._ground.folder
+        usual = entry.runtime if entry.runtime != LOCAL else chosen.get(ANY_ROLE, LOCAL)
+        runtime = chosen.get(self._state(name).role or ANY_ROLE, usual)
         if self._ground.tools is None:
             return runtime
         inbox = os.path.join(folder, INBOX)

@@ -191,6 +191,7 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
         proven(store.home),
         tools=lambda name, talk: _tools(store.home, run_id, name, talk),
         spent=handle.wake,
+        runtimes=terms.runtimes,
     )
     write_projections(hands.folder, run.state)
     await hooks.run("session_start")

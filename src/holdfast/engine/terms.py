@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from holdfast.agents.launch import Runtime
 from holdfast.agents.registry import Entry
 from holdfast.core.conversation import AfterInterruption
 from holdfast.core.settings import Settings
 from holdfast.core.workflow import Bounds, Workflow
+from holdfast.engine.agents import runtime_of
+from holdfast.engine.ladder import ANY_ROLE
 from holdfast.engine.permissions import Consent
 from holdfast.workflows.builtin import find_workflow
 
@@ -36,6 +39,13 @@ class Terms(NamedTuple):
     def consent(self) -> Consent:
         asked = self.settings.permissions
         return Consent(asked.policy, asked.rules, self.settings.hooks.pre_tool)
+
+    @property
+    def runtimes(self) -> dict[str, Runtime]:
+        """What agents run in, by role; under no role's name, those of which neither role nor agent says anything."""
+        roles = self.settings.roles.items()
+        own = {name: runtime_of(role.runtime) for name, role in roles if role.runtime is not None}
+        return {ANY_ROLE: runtime_of(self.settings.runtime), **own}
 
     def agent_for(self, role: str, wanted: str | None = None) -> str:
         """Who plays a role: the one that the task names, the role's, or the run's."""
