@@ -80,12 +80,22 @@ class Greeting(NamedTuple):
     capabilities: AgentCapabilities
 
 
+class Model(NamedTuple):
+    """A model that the agent offers: a value of one of its options."""
+
+    option: str
+    value: str
+    name: str
+    current: bool
+
+
 class Opened(NamedTuple):
     """A session of the agent's. `replayed` counts what it told of earlier turns, which nobody wrote down."""
 
     session: str
     modes: tuple[str, ...]
     replayed: int = 0
+    models: tuple["Model", ...] = ()
 
 
 class Ended(NamedTuple):
@@ -143,7 +153,7 @@ class Agent:
     async def new(self, servers: Sequence[McpServerStdio] = ()) -> Opened:
         call = self._connection.new_session(self._cwd, mcp_servers=list(servers))
         said = await self._within("session/new", call, self._deadlines.session)
-        return Opened(said.session_id, _modes(said.modes))
+        return Opened(said.session_id, _modes(said.modes), models=_models(said.config_options))
 
     async def resume(self, session: str, servers: Sequence[McpServerStdio] = ()) -> Opened:
         call = self._connection.resume_session(session, self._cwd, mcp_servers=list(servers))
@@ -204,7 +214,8 @@ class Agent:
         self._replayed = 0
         try:
             said = await self._within(what, call, self._deadlines.session)
-            return Opened(session, _modes(getattr(said, "modes", None)), self._replayed)
+            models = _models(getattr(said, "config_options", None))
+            return Opened(session, _modes(getattr(said, "modes", None)), self._replayed, models)
         finally:
             self._replayed = None
 
@@ -282,6 +293,15 @@ async def speaking(launch: Launch, scribe: Scribe, host: Host, deadlines: Deadli
             yield agent
         finally:
             await seen_through(agent.close())
+
+
+def _models(options: Any) -> tuple[Model, ...]:
+    found = []
+    for option in options or ():
+        if option.category == "model" and option.type == "select":
+            choices = [one for entry in option.options for one in getattr(entry, "options", [entry])]
+            found += [Model(option.id, one.value, one.name, one.value == option.current_value) for one in choices]
+    return tuple(found)
 
 
 def _modes(modes: Any) -> tuple[str, ...]:

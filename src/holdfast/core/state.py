@@ -270,6 +270,7 @@ class RunState(msgspec.Struct):
     messages: dict[str, OpenMessage] = {}
     permissions: dict[str, Permission] = {}
     settings: dict[str, Any] = {}
+    learnings: list[str] = []  # what agents propose that later work should know
     instructions: list[str] = []  # a person's own words on how to go on, from every resume
     repairs: list[str] = []
     malformed: list[Note] = []

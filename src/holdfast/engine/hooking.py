@@ -22,6 +22,9 @@ class Hooks:
         self._folder = folder
         self._commands = commands
 
+    def has(self, hook: str) -> bool:
+        return bool(getattr(self._commands, hook))
+
     async def run(self, hook: str, **about: object) -> None:
         told = msgspec.json.encode({"hook": hook, "run": self._run_id, "folder": self._folder, **about})
         for command in getattr(self._commands, hook):

@@ -28,7 +28,6 @@ from holdfast.agents.launch import LOCAL, Launch, Runtime
 from holdfast.agents.registry import Entry, environment_for, find_agent, missing
 from holdfast.core.conversation import NATIVE, Ability, Phase, Rung, is_rejection, ladder, must_go, next_rung
 from holdfast.core.events import Event
-from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationDetached,
@@ -36,6 +35,7 @@ from holdfast.core.events.conversation import (
     ConversationTokenStored,
     RungFailed,
 )
+from holdfast.core.events.issue import WarningLogged
 from holdfast.core.state import Conversation
 from holdfast.engine.containers import remember
 from holdfast.engine.effects import TETHER
@@ -80,7 +80,8 @@ class Ground(NamedTuple):
     environment: Mapping[str, str] = {}
     tools: Callable[[str, Conversation], Sequence[str]] | None = None
     runtimes: Mapping[str, Runtime] = {}  # by role; else what the agent's entry says, else that of `ANY_ROLE`
-    spent: Callable[[], None] = lambda: None  # called when an agent has told what it cost so far
+    heard: Callable[[Event], None] = lambda _: None  # called with what agents told, once it is in the log
+    models: Mapping[str, str] = {}  # by role, where the agent is not to choose itself
 
 
 class Live(NamedTuple):
@@ -251,8 +252,21 @@ class Ladder:
             )
         )
         events.append(ConversationStateChanged(conversation=name, state=Phase.WAITING))
-        await self._run.append(*events)
+        await self._run.append(*await self._model_chosen(name, agent, opened), *events)
         return Live(agent, opened.session, stack)
+
+    async def _model_chosen(self, name: str, agent: Agent, opened: Opened) -> list[Event]:
+        """Set the model that its role is to have; a remark, when the agent does not offer it."""
+        wanted = self._ground.models.get(self._state(name).role or ANY_ROLE)
+        if wanted is None:
+            return []
+        fits = [one for one in opened.models if wanted.casefold() in (one.value.casefold(), one.name.casefold())]
+        if not fits:
+            offered = ", ".join(one.value for one in opened.models) or "none to choose from"
+            return [WarningLogged(message=f"the agent of {name} offers no model {wanted!r}; it offers {offered}")]
+        if not fits[0].current:
+            await agent.set_option(opened.session, fits[0].option, fits[0].value)
+        return []
 
     def _complaints(self, name: str) -> str:
         """Where an agent's stderr goes. It may hold anything, so nothing of it is told further."""
@@ -263,8 +277,8 @@ class Ladder:
 
     async def _stored(self, *events: Event) -> None:
         await self._run.append(*events)
-        if any(isinstance(event, UsageRecorded) for event in events):
-            self._ground.spent()
+        for event in events:
+            self._ground.heard(event)
 
     def _runtime(self, name: str, entry: Entry) -> Runtime:
         """What its agent runs in, which must let it report to us."""

@@ -1,4 +1,4 @@
-"""Readable files beside the log: the plan, and the ledger of verdicts. Made from the log, and never read."""
+"""Readable files beside the log: the plan, verdicts, proposed learnings. Made from the log, and never read."""
 
 import os
 from collections.abc import Sequence
@@ -28,9 +28,18 @@ def write_plan(folder: str, state: RunState) -> None:
     replace(os.path.join(folder, "plan.json"), msgspec.json.format(msgspec.json.encode(page)) + b"\n")
 
 
+def write_learnings(folder: str, learnings: Sequence[str]) -> None:
+    """For the user to accept: what is kept of it belongs into the project's own guide."""
+    lines = "".join(f"- {' '.join(one.split())}\n" for one in learnings)
+    page = f"# Proposed learnings\n\nMove what you agree with into AGENTS.md.\n\n{lines}"
+    replace(os.path.join(folder, "proposed-learnings.md"), page.encode())
+
+
 def write_projections(folder: str, state: RunState) -> None:
     """All of them, as they should be: what a crash left out is made up for."""
     write_plan(folder, state)
+    if state.learnings:
+        write_learnings(folder, state.learnings)
     for name, task in state.tasks.items():
         if task.verdicts:
             write_ledger(folder, name, task.verdicts)

@@ -20,6 +20,7 @@ from holdfast.engine.conversations import Conversations, Ground
 from holdfast.engine.effects import Hands
 from holdfast.engine.hooking import Hooks
 from holdfast.engine.matrix import proven
+from holdfast.engine.observing import Observer
 from holdfast.engine.permissions import Desk
 from holdfast.engine.planning import plan_again, terms_for
 from holdfast.engine.projecting import write_projections
@@ -183,6 +184,7 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
     run, run_id = hands.run, hands.run_id
     desk = Desk(run, terms.consent)
     hooks = Hooks(run, run_id, hands.folder, terms.settings.hooks)
+    observer = Observer(hooks, handle.wake)
     ground = Ground(
         run_id,
         hands.folder,
@@ -190,7 +192,8 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
         terms.agents,
         proven(store.home),
         tools=lambda name, talk: _tools(store.home, run_id, name, talk),
-        spent=handle.wake,
+        heard=observer.hear,
+        models=terms.models,
         runtimes=terms.runtimes,
     )
     write_projections(hands.folder, run.state)
@@ -200,6 +203,7 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
         runner = Runner(run, store.inbox(run_id), steps, conversations, terms)
         handle.attach(runner)
         reason = await runner.run(Receiver(run, desk, runner.stop))
+        await observer.settled()
         stuck = "; ".join(f"{name}: {why}" for name, why in runner.stuck.items()) or None
     await run.append(SessionEnd(reason=reason, summary=stuck))
     write_projections(hands.folder, run.state)

@@ -41,6 +41,11 @@ class Terms(NamedTuple):
         return Consent(asked.policy, asked.rules, self.settings.hooks.pre_tool)
 
     @property
+    def models(self) -> dict[str, str]:
+        """By role, where the config names one."""
+        return {name: role.model for name, role in self.settings.roles.items() if role.model is not None}
+
+    @property
     def runtimes(self) -> dict[str, Runtime]:
         """What agents run in, by role; under no role's name, those of which neither role nor agent says anything."""
         roles = self.settings.roles.items()

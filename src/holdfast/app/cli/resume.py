@@ -6,13 +6,14 @@ import os
 import sys
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.cli.away import digest_lines
+from holdfast.app.cli.away import digest_lines, told_digest
 from holdfast.app.cli.moving import add_options, flags_of, move
 from holdfast.app.cli.report import report
 from holdfast.app.cli.screen import plain, warn
 from holdfast.core.analysis import Analysis
 from holdfast.core.decision import Case, Choice, Option
 from holdfast.engine.choosing import resumable
+from holdfast.engine.digesting import digest_of
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, run_of
 from holdfast.engine.planning import on_issue_of
@@ -67,6 +68,9 @@ def _chooser(home: str, run_id: str, options: argparse.Namespace) -> Chooser:
     """Asked for before anything is started, so that Ctrl-C at the question is only that."""
     view = asyncio.run(view_run(home, run_id))
     analysis = view.analysis
+    if not (options.quiet or options.json) and view.status != "running":
+        for line in told_digest(asyncio.run(digest_of(home, run_id, view=view)), run_id):
+            sys.stderr.write(f"{line}\n")
     if view.status == "running" or analysis.decision.case in (Case.AUTO, Case.COMPLETE):
         return lambda _: None
     policy = options.on_issue or on_issue_of(home, view.state)

@@ -9,6 +9,7 @@ from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, Ta
 from holdfast.core.events.work import (
     CaseSubmitted,
     IterationEnded,
+    LearningsProposed,
     MergeConflicted,
     TaskCommitted,
     TaskReopened,
@@ -21,6 +22,7 @@ from holdfast.core.handlers.keeping import issue_of, keep
 from holdfast.core.state import Check, Plan, RunState, Stage, Task, TaskStatus, Verdict, Wave
 
 _VERDICTS = 50  # the newest of a task
+_LEARNINGS = 200  # the newest of a run
 
 
 @on(PlanCreated)
@@ -135,6 +137,12 @@ def _next_iteration(state: RunState, task: Task, reason: str | None = None) -> N
     task.iteration += 1
     worker = state.conversations.get(task.worker) if task.worker is not None else None
     task.since = worker.turns if worker is not None else 0
+
+
+@on(LearningsProposed)
+def _learnings_proposed(state: RunState, _: Line, event: LearningsProposed) -> None:
+    state.learnings += [one for one in event.learnings if one not in state.learnings]
+    del state.learnings[:-_LEARNINGS]
 
 
 @on(CaseSubmitted)
