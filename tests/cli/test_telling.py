@@ -12,7 +12,6 @@ from holdfast.core.events.work import HookRan, VerdictGiven
 from holdfast.core.state import Conversation, RunState
 from tests.core.examples import EXAMPLES
 
-
 ENTRIES = Raw(b'[{"status":"completed"},{"status":"in_progress","content":"b"}]')
 
 
