@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.agents.registry import BUILT_IN, Entry
+from holdfast.core.conversation import Rung
 from tests.support.model_server.script import ToolUse
 
 KEY = "sk-scripted"
@@ -32,6 +33,7 @@ class Setup(NamedTuple):
     shell: Callable[[str], ToolUse]
     files: Callable[[str], Mapping[str, Any]] = lambda address: {}  # below its home, of the model's address
     arguments: tuple[str, ...] = ()
+    rung: Rung = Rung.RESUME  # by which it comes back
 
     def entry(self, name: str, home: str, address: str) -> Entry:
         """The registry's own, with that home."""
@@ -92,6 +94,7 @@ SETUPS: dict[str, Setup] = {
             "CODEX_HOME": os.path.join(home, ".codex"),
             "OPENAI_API_KEY": KEY,
             "MODEL_PROVIDER": "here",
+            "INITIAL_AGENT_MODE": "agent-full-access",  # its sandbox does not start inside of every other
         },
         files=lambda address: {".codex/config.toml": _CODEX % address},
         edit=lambda path, text: ToolUse("exec_command", {"cmd": f"printf %s '{text}' > '{path}'"}),
@@ -111,6 +114,7 @@ SETUPS: dict[str, Setup] = {
                 "telemetry": {"enabled": False},
             }
         },
+        rung=Rung.LOAD,
         arguments=("-m", "gemini-2.5-flash"),
         edit=lambda path, text: ToolUse("write_file", {"file_path": path, "content": text}),
         shell=lambda command: ToolUse("run_shell_command", {"command": command}),
@@ -150,6 +154,7 @@ SETUPS: dict[str, Setup] = {
             "COPILOT_OFFLINE": "true",
             "COPILOT_HOME": os.path.join(home, ".copilot"),
         },
+        rung=Rung.LOAD,
         edit=lambda path, text: ToolUse("create", {"path": path, "file_text": text}),
         shell=lambda command: ToolUse("bash", {"command": command, "description": "work", "mode": "sync"}),
     ),
@@ -202,6 +207,7 @@ SETUPS: dict[str, Setup] = {
                 "quietStartup": True,
             },
         },
+        rung=Rung.LOAD,
         edit=lambda path, text: ToolUse("write", {"path": path, "content": text}),
         shell=lambda command: ToolUse("bash", {"command": command}),
     ),
