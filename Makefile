@@ -33,10 +33,10 @@ FRESH := --clear
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lock fmt bench torture clean FORCE
+.PHONY: help setup demo test check lock fmt bench torture test-agents clean FORCE
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: .venv/.compiled ## make .venv/bin/holdfast
 	@$(if $(filter setup,$(MAKECMDGOALS)),echo "setup: .venv/bin/holdfast is ready",:)
@@ -49,6 +49,9 @@ test: setup ## the tests, without the long ones, on two cores (PYTEST_ARGS="-k j
 
 torture: setup ## the long tests
 	@.venv/bin/python -m pytest -q -m torture --timeout 3600 tests $(PYTEST_ARGS)
+
+test-agents: setup ## real agents, from npm into .agents, killed for real (ARGS="claude codex" for some of them)
+	@.venv/bin/python scripts/real_agents.py $(ARGS)
 
 check: setup ## format, lint, types, import rules, generated docs, lock file
 	@echo "check: format"
@@ -76,7 +79,7 @@ bench: setup ## measure
 	@.venv/bin/python bench/run.py $(ARGS)
 
 clean: ## remove all that make made
-	@rm -rf .venv .tools dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .tools .agents dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # The lock names the public index, wherever it is made: a mirror in the environment stays out of it.

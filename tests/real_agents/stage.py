@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import time
 from typing import NamedTuple
 
 from holdfast.agents.driver import Deadlines
@@ -17,7 +18,7 @@ from tests.support.talks import Place, Report
 
 WILLING = Consent(Policy.ALLOW_ALL)
 PATIENT = Deadlines(start=60, session=60, silence=100)
-_PATIENCE = 45.0  # seconds after which a test that waits is a test that fails
+PATIENCE = 120.0  # seconds after which a test that waits is a test that fails
 WORDS = "kelp-[0-9a-f]{6}"
 
 # What is said, and what the model makes of it. Each is a part of the prompt by which the model knows it.
@@ -57,6 +58,11 @@ class Stage(NamedTuple):
         for process in self.place.processes():
             os.kill(process.pid, signal.SIGKILL)
 
+    async def grow_old(self) -> None:
+        """Let the session be one that can be loaded."""
+        if self.place.agents[self.name].by_the_minute:
+            await asyncio.sleep(60 - time.time() % 60)
+
     def make_gates(self) -> None:
         """The command tells that it runs at the first, and waits at the second before it writes."""
         for gate in ("up", "go"):
@@ -67,7 +73,7 @@ class Stage(NamedTuple):
         gate = os.open(self.file("up"), os.O_RDONLY | os.O_NONBLOCK)
         loop.add_reader(gate, runs.set)
         try:
-            await asyncio.wait_for(runs.wait(), _PATIENCE)
+            await asyncio.wait_for(runs.wait(), PATIENCE)
         finally:
             loop.remove_reader(gate)
             os.close(gate)

@@ -19,6 +19,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     environment: Mapping[str, str] = {}
     secrets: tuple[str, ...] = ()
     login: str | None = None
+    by_the_minute: bool = False  # its sessions are named by the minute: in that of its birth, one cannot be loaded
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -52,6 +53,7 @@ BUILT_IN: dict[str, Entry] = {
         title="Gemini",
         install="npm install -g @google/gemini-cli",
         secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        by_the_minute=True,
     ),
     "opencode": Entry(command=("opencode", "acp"), title="OpenCode", install="npm install -g opencode-ai"),
     "copilot": Entry(

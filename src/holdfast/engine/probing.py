@@ -168,6 +168,9 @@ class _Probe:
 
     async def _brought_back(self, agent: Agent, session: str, rung: Rung) -> Opened | None:
         await agent.greet()
+        if self._entry.by_the_minute:
+            self._say("its sessions are named by the minute: waiting for the next one")
+            await asyncio.sleep(60 - time.time() % 60)
         call = agent.load(session) if rung is Rung.LOAD else agent.resume(session)
         return await self._step(rung, call)
 
