@@ -203,6 +203,29 @@ async def test_a_refusal_keeps_its_code_and_data_and_the_connection(company: Com
         assert (await agent.prompt(opened.session, text())).reason == "end_turn"
 
 
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (
+            "{details: its own program exited with code 1}",
+            "Internal error: its own program exited with code 1 (-32603)",
+        ),
+        ("no more\\nof it", "Internal error: no more of it (-32603)"),
+        ("{session: s-1}", "Internal error (-32603)"),
+    ],
+)
+async def test_the_reason_that_stands_beside_the_message_of_a_refusal_is_told(
+    company: Company, data: str, told: str
+) -> None:
+    script = f"""
+        turns: [[error: {{code: -32603, message: Internal error, data: {data if "{" in data else f'"{data}"'}}}]]
+    """
+    async with company.playing(script) as (agent, opened):
+        with pytest.raises(AgentRefused) as raised:
+            await agent.prompt(opened.session, text())
+    assert str(raised.value) == f"the agent refused session/prompt: {told}"
+
+
 @pytest.mark.parametrize("answer", ['"result":"hello"', '"result":{"protocolVersion":[]}', '"error":"no"'])
 async def test_an_answer_that_cannot_be_read_is_a_refusal(company: Company, answer: str) -> None:
     script = f"""read line; echo '{{"jsonrpc":"2.0","id":0,{answer}}}'; cat > /dev/null"""

@@ -19,11 +19,3 @@ def model() -> Iterator[ModelServer]:
 @pytest.fixture(params=AGENTS)
 async def stage(request: pytest.FixtureRequest, model: ModelServer, tmp_path: os.PathLike[str]) -> Stage:
     return await Stage.make(request.param, model, os.fspath(tmp_path))
-
-
-@pytest.fixture(autouse=True)
-def DEBUG(model: ModelServer) -> Iterator[None]:
-    yield
-    for s in model.requests: print("REQ", [m.role+":"+(m.text[-90:] or str(m.calls or m.results)[:150]) for m in s.messages][-6:])
-    print("SIDE", len(model.side_calls))
-    for s in model.unexpected: print("UNEXPECTED", s.tools, s.system[:200], s.last_user[-300:])

@@ -178,12 +178,13 @@ SETUPS: dict[str, Setup] = {
     "kimi": Setup(
         environment=lambda home, address: {
             "KIMI_MODEL_NAME": MODEL,
+            "KIMI_MODEL_PROVIDER_TYPE": "openai",
             "KIMI_MODEL_BASE_URL": f"{address}/v1",
             "KIMI_MODEL_API_KEY": KEY,
             "KIMI_BASE_URL": f"{address}/v1",
             "KIMI_API_KEY": KEY,
             "KIMI_DISABLE_TELEMETRY": "1",
-            "KIMI_CLI_NO_AUTO_UPDATE": "1",
+            "KIMI_CODE_NO_AUTO_UPDATE": "1",
         },
         edit=lambda path, text: ToolUse("Write", {"path": path, "content": text}),
         shell=lambda command: ToolUse("Bash", {"command": command}),

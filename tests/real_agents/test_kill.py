@@ -10,7 +10,19 @@ import re
 import pytest
 
 from holdfast.core.conversation import AfterInterruption
-from tests.real_agents.stage import DREAM, PATIENCE, PATIENT, RUN, WENT_ON, WHICH, WILLING, WORDS, WRITE, Stage, run_a_command_until_killed
+from tests.real_agents.stage import (
+    DREAM,
+    PATIENCE,
+    PATIENT,
+    RUN,
+    WENT_ON,
+    WHICH,
+    WILLING,
+    WORDS,
+    WRITE,
+    Stage,
+    run_a_command_until_killed,
+)
 from tests.support.model_server.seen import Seen
 from tests.support.processes import child
 from tests.support.waiting import until

@@ -1,4 +1,7 @@
-"""`holdfast agents probe` on real agents, pointed at the scripted model by a user's own settings. The rows go into docs/agents.md."""
+"""`holdfast agents probe` on real agents, pointed at the scripted model by a user's own settings.
+
+The rows go into docs/agents.md.
+"""
 
 import asyncio
 import json
