@@ -358,6 +358,13 @@ async def test_files_are_read_and_written_through_us_in_the_worktree(company: Co
     assert company.book.said() == "two\n"
 
 
+async def test_a_file_that_is_not_there_is_not_found_in_the_protocols_own_words(company: Company) -> None:
+    """An agent that looks before it writes takes anything else for an error, and writes no new file at all."""
+    async with company.playing("turns: [[read: {path: a, via: client}]]") as (agent, opened):
+        with pytest.raises(AgentRefused, match="Resource not found"):
+            await agent.prompt(opened.session, text())
+
+
 @pytest.mark.parametrize("path", ["../outside", "/etc/hostname", "link/outside", ".git/config"])
 @pytest.mark.parametrize("step", ["write: {path: %s, text: x, via: client}", "read: {path: %s, via: client}"])
 async def test_files_elsewhere_are_refused_and_the_agent_goes_on(company: Company, path: str, step: str) -> None:

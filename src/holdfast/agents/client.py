@@ -133,6 +133,7 @@ def _translated(ask: Any, *arguments: Any) -> Any:
     try:
         return ask(*arguments)
     except FileNotFoundError as error:
-        raise RequestError(-32002, f"there is no {error.filename}") from None
+        # In the protocol's own words: an agent may know by them that it can write the file anew.
+        raise RequestError(-32002, f"Resource not found: {error.filename}", {"uri": error.filename}) from None
     except (HoldfastError, OSError) as error:
         raise RequestError.invalid_params({"details": str(error)}) from None

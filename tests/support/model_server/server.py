@@ -107,20 +107,6 @@ class ModelServer:
         """The nth request of the conversation, as soon as it is there."""
         return await asyncio.to_thread(self._wait, lambda: len(self.requests) >= times, times)
 
-    async def asked_for(self, words: str) -> Seen:
-        """The first request of the conversation that ends with these words of the user's, as soon as it is there."""
-
-        def found() -> Seen | None:
-            return next((seen for seen in self.requests if words in seen.last_user), None)
-
-        def wait() -> Seen:
-            with self._changed:
-                seen = self._changed.wait_for(found, _PATIENCE)
-            assert seen is not None, f"nobody asked for {words!r}"
-            return seen
-
-        return await asyncio.to_thread(wait)
-
     def _wait(self, ready: Callable[[], bool], times: int) -> Seen:
         with self._changed:
             assert self._changed.wait_for(ready, _PATIENCE), f"only {len(self.requests)} requests came, not {times}"
