@@ -358,6 +358,30 @@ async def test_files_are_read_and_written_through_us_in_the_worktree(company: Co
     assert company.book.said() == "two\n"
 
 
+async def test_a_call_of_which_only_its_question_told_is_known_when_it_was_cut_off(company: Company) -> None:
+    """Some agents tell of a call when they ask for it and when it is over, and never between."""
+    script = "turns: [[permission: {title: Delete, kind: delete, allowed: [crash: kill]}]]"
+    async with company.playing(script) as (agent, opened):
+        with pytest.raises(AgentDied):
+            await agent.prompt(opened.session, text())
+        cut = agent.scribe.cut_off()
+    (called,) = [event for event in company.book.events if isinstance(event, ToolCalled)]
+    assert (called.tool, called.kind) == ("Delete", "delete")
+    assert [(event.call, event.status) for event in cut if isinstance(event, ToolReturned)] == [
+        (called.call, "interrupted")
+    ]
+
+
+async def test_a_call_that_was_not_allowed_never_began(company: Company) -> None:
+    company.person.answer = "reject"
+    script = "turns: [[permission: {title: Delete, rejected: [say: pity]}]]"
+    async with company.playing(script) as (agent, opened):
+        await agent.prompt(opened.session, text())
+        await agent.scribe.flush()
+    assert company.book.said() == "pity"
+    assert not [event for event in company.book.events if isinstance(event, ToolCalled)]
+
+
 async def test_a_file_that_is_not_there_is_not_found_in_the_protocols_own_words(company: Company) -> None:
     """An agent that looks before it writes takes anything else for an error, and writes no new file at all."""
     async with company.playing("turns: [[read: {path: a, via: client}]]") as (agent, opened):

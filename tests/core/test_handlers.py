@@ -147,7 +147,9 @@ TABLE = (
         PLAN,
         TaskCompleted(task_id="1", files_changed=["a.py"]),
         tasks={
-            "1": Task(TaskStatus.COMPLETE, summary="Design", agent="designer", wants="designer", files_changed=["a.py"]),
+            "1": Task(
+                TaskStatus.COMPLETE, summary="Design", agent="designer", wants="designer", files_changed=["a.py"]
+            ),
             "2": Task(),
         },
     ),

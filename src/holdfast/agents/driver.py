@@ -108,7 +108,7 @@ class Agent:
         self._replayed: int | None = None
         self._transport = Transport(tree, self._told, scribe.odd)
         self.terminals = Terminals(launch)
-        self._client = ClientSide(launch.cwd, host, self.terminals)
+        self._client = ClientSide(launch.cwd, host, self.terminals, scribe.begun)
         speaker: Any = self._client
         self._connection = ClientSideConnection(speaker, self._transport)
 

@@ -229,7 +229,9 @@ async def test_side_calls_are_told_apart_though_tools_are_on_offer_and_reminders
     server: ModelServer,
 ) -> None:
     server.play(Script([Rule(Answer(text="hello"), user="^hi$")]))
-    assert (await _openai_chat(server, "hi\n<system-reminder>\nbe good\n</system-reminder>", stream=True)).text == "hello"
+    assert (
+        await _openai_chat(server, "hi\n<system-reminder>\nbe good\n</system-reminder>", stream=True)
+    ).text == "hello"
     suggested = "What will the user say next? Reply with ONLY the suggestion."
     assert (await _openai_chat(server, suggested, stream=True)).text == "A scripted title"
     assert (len(server.requests), len(server.side_calls), server.unexpected) == (1, 1, [])
