@@ -40,9 +40,10 @@ def table(rows: Mapping[str, Row]) -> str:
     lines = [_HEAD, ("---",) * len(_HEAD), *(_cells(row) for _, row in sorted(rows.items()))]
     days = sorted({row.when[:10] for row in rows.values()})
     where = f"Measured {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else "Not measured yet"
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + (
-        f"\n{where}, on {os.cpu_count()} cores ({platform.system()} {platform.machine()}) that others used as well.\n"
-    )
+    load = os.getloadavg()[2]
+    machine = f"{os.cpu_count()} cores ({platform.system()} {platform.machine()})"
+    about = f"{where}, on {machine} with {load:.0f} processes ready to run over the last 15 minutes.\n"
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + f"\n{about}"
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ from holdfast.agents.confined import read_text, write_text
 from holdfast.agents.terminals import Terminals
 from holdfast.leaf.errors import HoldfastError
 
-
 Begun = Callable[[dict[str, Any]], Awaitable[None]]
 
 
