@@ -33,7 +33,7 @@ FRESH := --clear
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-runtimes check lock fmt bench torture clean FORCE
+.PHONY: help setup demo test test-runtimes test-agents check lock fmt bench torture clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +53,9 @@ test-runtimes: setup ## the tests of sandboxes and containers (as root on Debian
 
 torture: setup ## the long tests
 	@.venv/bin/python -m pytest -q -m torture --timeout 3600 tests $(PYTEST_ARGS)
+
+test-agents: setup ## real agents, from npm into .agents, killed for real (ARGS="claude codex" for some of them)
+	@.venv/bin/python scripts/real_agents.py $(ARGS)
 
 check: setup ## format, lint, types, import rules, generated docs, lock file
 	@echo "check: format"
@@ -80,7 +83,7 @@ bench: setup ## measure
 	@.venv/bin/python bench/run.py $(ARGS)
 
 clean: ## remove all that make made
-	@rm -rf .venv .tools dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .tools .agents dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # Tests whose programs are missing say so and are skipped.

@@ -203,6 +203,29 @@ async def test_a_refusal_keeps_its_code_and_data_and_the_connection(company: Com
         assert (await agent.prompt(opened.session, text())).reason == "end_turn"
 
 
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (
+            "{details: its own program exited with code 1}",
+            "Internal error: its own program exited with code 1 (-32603)",
+        ),
+        ("no more\\nof it", "Internal error: no more of it (-32603)"),
+        ("{session: s-1}", "Internal error (-32603)"),
+    ],
+)
+async def test_the_reason_that_stands_beside_the_message_of_a_refusal_is_told(
+    company: Company, data: str, told: str
+) -> None:
+    script = f"""
+        turns: [[error: {{code: -32603, message: Internal error, data: {data if "{" in data else f'"{data}"'}}}]]
+    """
+    async with company.playing(script) as (agent, opened):
+        with pytest.raises(AgentRefused) as raised:
+            await agent.prompt(opened.session, text())
+    assert str(raised.value) == f"the agent refused session/prompt: {told}"
+
+
 @pytest.mark.parametrize("answer", ['"result":"hello"', '"result":{"protocolVersion":[]}', '"error":"no"'])
 async def test_an_answer_that_cannot_be_read_is_a_refusal(company: Company, answer: str) -> None:
     script = f"""read line; echo '{{"jsonrpc":"2.0","id":0,{answer}}}'; cat > /dev/null"""
@@ -333,6 +356,37 @@ async def test_files_are_read_and_written_through_us_in_the_worktree(company: Co
         await agent.scribe.flush()
     assert company.read("notes/a.md") == "one\ntwo\n"
     assert company.book.said() == "two\n"
+
+
+async def test_a_call_of_which_only_its_question_told_is_known_when_it_was_cut_off(company: Company) -> None:
+    """Some agents tell of a call when they ask for it and when it is over, and never between."""
+    script = "turns: [[permission: {title: Delete, kind: delete, allowed: [crash: kill]}]]"
+    async with company.playing(script) as (agent, opened):
+        with pytest.raises(AgentDied):
+            await agent.prompt(opened.session, text())
+        cut = agent.scribe.cut_off()
+    (called,) = [event for event in company.book.events if isinstance(event, ToolCalled)]
+    assert (called.tool, called.kind) == ("Delete", "delete")
+    assert [(event.call, event.status) for event in cut if isinstance(event, ToolReturned)] == [
+        (called.call, "interrupted")
+    ]
+
+
+async def test_a_call_that_was_not_allowed_never_began(company: Company) -> None:
+    company.person.answer = "reject"
+    script = "turns: [[permission: {title: Delete, rejected: [say: pity]}]]"
+    async with company.playing(script) as (agent, opened):
+        await agent.prompt(opened.session, text())
+        await agent.scribe.flush()
+    assert company.book.said() == "pity"
+    assert not [event for event in company.book.events if isinstance(event, ToolCalled)]
+
+
+async def test_a_file_that_is_not_there_is_not_found_in_the_protocols_own_words(company: Company) -> None:
+    """An agent that looks before it writes takes anything else for an error, and writes no new file at all."""
+    async with company.playing("turns: [[read: {path: a, via: client}]]") as (agent, opened):
+        with pytest.raises(AgentRefused, match="Resource not found"):
+            await agent.prompt(opened.session, text())
 
 
 @pytest.mark.parametrize("path", ["../outside", "/etc/hostname", "link/outside", ".git/config"])

@@ -72,6 +72,41 @@ def test_a_probe_tells_how_much_was_replayed(holdfast: Program, agent: str) -> N
     assert row["agent"] == agent
 
 
+@pytest.mark.parametrize(("saved", "knows"), [("step", "all"), ("turn", "earlier turns")])
+def test_a_probe_tells_what_is_left_of_a_turn_in_which_it_was_killed(
+    holdfast: Program, agent: str, saved: str, knows: str
+) -> None:
+    cut = {"when": "word too", "steps": [{"say": "Once upon"}, {"hang": "deaf"}]}
+    book = {"agent": {"resume": "absent"}, "sessions": {"save": saved, "interrupted": "next"}}
+    play(holdfast, {**book, "turns": [cut, *REMEMBERS]})
+    row = probe(holdfast, agent, "--json").object
+    assert row["after_cut"] == knows
+    assert row["notes"] == []
+
+
+def test_a_probe_of_an_agent_that_cannot_come_back_cuts_off_no_turn(holdfast: Program, agent: str) -> None:
+    play(holdfast, {"agent": {"load": "gone", "resume": "absent"}})
+    row = probe(holdfast, agent, "--json").object
+    assert (row["turn"], row["load"], row["after_cut"]) == (True, False, None)
+
+
+@pytest.mark.parametrize(
+    ("can", "showed"),
+    [
+        ({"fork": "works", "list": "works"}, (True, True)),
+        ({"fork": "refuses", "list": "refuses"}, (False, False)),
+        ({"fork": "absent", "list": "absent"}, (None, None)),
+    ],
+)
+def test_a_probe_forks_and_lists_where_that_is_offered(
+    holdfast: Program, agent: str, can: dict[str, Any], showed: tuple[bool | None, bool | None]
+) -> None:
+    play(holdfast, {"agent": {"resume": "absent", **can}})
+    row = probe(holdfast, agent, "--json").object
+    assert (row["fork"], row["sessions"]) == showed
+    assert row["memory_mb"] > 0
+
+
 def test_an_agent_that_dies_in_its_turn_has_no_turn_that_worked(holdfast: Program, agent: str) -> None:
     play(holdfast, {"agent": {"load": "works", "resume": "absent"}, "otherwise": [{"crash": "kill"}]})
     outcome = probe(holdfast, agent)

@@ -60,10 +60,12 @@ class Place(NamedTuple):
     cwd: str
     wrapper: tuple[str, ...] = ()  # the program by which agents are started, with its arguments
     runtime: Runtime = LOCAL
+    agents: Mapping[str, Entry] = {}  # beside those that play a book
 
     @classmethod
-    async def make(cls, folder: str) -> "Place":
-        place = cls(os.path.join(folder, "home"), f"run-{secrets.token_hex(3)}", os.path.join(folder, "work"))
+    async def make(cls, folder: str, agents: Mapping[str, Entry] | None = None) -> "Place":
+        name, work = f"run-{secrets.token_hex(3)}", os.path.join(folder, "work")
+        place = cls(os.path.join(folder, "home"), name, work, agents=agents or {})
         os.makedirs(place.cwd)
         await FileStore(place.home).create(place.run_id)
         return place
@@ -87,7 +89,7 @@ class Place(NamedTuple):
             )
             for name in os.listdir(self.home)
             if name.endswith(".yaml")
-        }
+        } | dict(self.agents)
         store = FileStore(self.home)
         folder = run_folder(self.home, self.run_id)
         return Ground(self.run_id, folder, store.log(self.run_id), own, dict.fromkeys(own, proven or {}), deadlines)

@@ -1,6 +1,6 @@
 """Our side of the protocol: what an agent may ask of us, inside its worktree and with the host's consent."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from acp import RequestError
@@ -24,6 +24,8 @@ from acp.schema import (
 from holdfast.agents.confined import read_text, write_text
 from holdfast.agents.terminals import Terminals
 from holdfast.leaf.errors import HoldfastError
+
+Begun = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Asked(NamedTuple):
@@ -52,7 +54,9 @@ class Host(Protocol):
 class ClientSide:
     """Our side of the protocol: what an agent may ask of us."""
 
-    def __init__(self, cwd: str, host: Host, terminals: Terminals) -> None:
+    def __init__(self, cwd: str, host: Host, terminals: Terminals, begun: Begun) -> None:
+        """`begun` writes down a call that was allowed, before the agent is told so."""
+        self._begun = begun
         self._cwd = cwd
         self._host = host
         self._terminals = terminals
@@ -71,6 +75,8 @@ class ClientSide:
         chosen = await self._host.permit(asked)
         if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        if any(kind.startswith("allow") for option, _, kind in asked.options if option == chosen):
+            await self._begun(tool_call.model_dump(by_alias=True, exclude_none=True, mode="json"))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
 
     async def session_update(self, **_: Any) -> None:
@@ -133,6 +139,7 @@ def _translated(ask: Any, *arguments: Any) -> Any:
     try:
         return ask(*arguments)
     except FileNotFoundError as error:
-        raise RequestError(-32002, f"there is no {error.filename}") from None
+        # In the protocol's own words: an agent may know by them that it can write the file anew.
+        raise RequestError(-32002, f"Resource not found: {error.filename}", {"uri": error.filename}) from None
     except (HoldfastError, OSError) as error:
         raise RequestError.invalid_params({"details": str(error)}) from None

@@ -37,6 +37,8 @@ T = TypeVar("T")
 Content = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
 
 _UNREADABLE = -32603  # what the protocol says of an internal error
+_REASONS = ("details", "message", "error", "reason")  # where agents put the reason of a refusal
+_REASON = 300  # characters of it
 _LAST_WORDS = 2.0  # seconds for what a dead agent left in the pipe
 
 
@@ -52,7 +54,7 @@ class AgentRefused(HoldfastError):
     """It said no. `code` and `data` are the protocol's."""
 
     def __init__(self, what: str, code: int, message: str, data: object) -> None:
-        super().__init__(f"the agent refused {what}: {message} ({code})")
+        super().__init__(f"the agent refused {what}: {message}{_details(data)} ({code})")
         self.code = code
         self.data = data
 
@@ -117,7 +119,7 @@ class Agent:
         self._replayed: int | None = None
         self._transport = Transport(tree, self._told, scribe.odd)
         self.terminals = Terminals(launch)
-        self._client = ClientSide(launch.cwd, host, self.terminals)
+        self._client = ClientSide(launch.cwd, host, self.terminals, scribe.begun)
         speaker: Any = self._client
         self._connection = ClientSideConnection(speaker, self._transport)
 
@@ -162,6 +164,16 @@ class Agent:
     async def load(self, session: str, servers: Sequence[McpServerStdio] = ()) -> Opened:
         call = self._connection.load_session(self._cwd, session, mcp_servers=list(servers))
         return await self._returned("session/load", call, session)
+
+    async def fork(self, session: str, servers: Sequence[McpServerStdio] = ()) -> Opened:
+        """A session of its own that begins with all that was said in this one."""
+        call = self._connection.fork_session(session, self._cwd, mcp_servers=list(servers))
+        self._replayed = 0
+        try:
+            said = await self._within("session/fork", call, self._deadlines.session)
+            return Opened(said.session_id, _modes(said.modes), self._replayed)
+        finally:
+            self._replayed = None
 
     async def knows(self, session: str) -> bool:
         """True when the agent lists this session among its own."""
@@ -302,6 +314,14 @@ def _models(options: Any) -> tuple[Model, ...]:
             choices = [one for entry in option.options for one in getattr(entry, "options", [entry])]
             found += [Model(option.id, one.value, one.name, one.value == option.current_value) for one in choices]
     return tuple(found)
+
+
+def _details(data: object) -> str:
+    """The reason, of an agent that gives it beside a message that says nothing."""
+    told = data if isinstance(data, str) else None
+    if isinstance(data, dict):
+        told = next((data[key] for key in _REASONS if isinstance(data.get(key), str)), None)
+    return f": {' '.join(told.split())[:_REASON]}" if told else ""
 
 
 def _modes(modes: Any) -> tuple[str, ...]:

@@ -82,6 +82,12 @@ class Scribe:
         if events:
             await self.flush(*events)
 
+    async def begun(self, call: dict[str, Any]) -> None:
+        """A call that was allowed, and is about to run. Some agents tell of it only when it is over."""
+        name = str(call.get("toolCallId"))
+        if name not in self._calls and name not in self._over:
+            await self.flush(*self._called({**call, "status": "in_progress"}))
+
     async def flush(self, *after: Event, ended: bool = True) -> None:
         """Write what was gathered, and then these events, together. `ended` when the message is over with that."""
         events = [*self._gathered(ended=ended), *after]

@@ -21,6 +21,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     secrets: tuple[str, ...] = ()
     login: str | None = None
     runtime: Runtime = LOCAL
+    by_the_minute: bool = False  # its sessions are named by the minute: in that of its birth, one cannot be loaded
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -54,6 +55,7 @@ BUILT_IN: dict[str, Entry] = {
         title="Gemini",
         install="npm install -g @google/gemini-cli",
         secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        by_the_minute=True,
     ),
     "opencode": Entry(command=("opencode", "acp"), title="OpenCode", install="npm install -g opencode-ai"),
     "copilot": Entry(

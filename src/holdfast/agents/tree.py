@@ -27,6 +27,7 @@ from holdfast.leaf.process import (
     identify,
     is_our_own,
     marked,
+    memory_of,
     orphaned_zombies,
     tethered,
     works_in,
@@ -81,6 +82,10 @@ class Tree:
     def code(self) -> int | None:
         """The root's exit code; the number of a signal, negative; None while it lives."""
         return self._process.returncode
+
+    def memory(self) -> int:
+        """Bytes of memory that all of it holds together; what several share is counted once."""
+        return sum(memory_of(process.pid) for process in self._alive())
 
     async def end(self, patience: float = 2.0) -> None:
         """Close its input, give it a moment to leave by itself, then kill all of it, and see it dead."""

@@ -2,30 +2,48 @@
 
 import os
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
+from holdfast.core.conversation import Ability, Rung, ladder
 from holdfast.store.disk import make_directories, replace
 
 _FILE = "agents.json"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured. `load` and `resume`: None when the agent does not offer it."""
+    """What was measured. Of a way that the agent does not offer, and of what was not reached: None.
+
+    `after_cut` is what it knew when it was killed in the middle of a turn, and came back by the best way it has.
+    """
 
     agent: str
     when: str
     program: str | None = None
     version: str | None = None
     start_ms: int | None = None
+    memory_mb: int | None = None
     turn: bool = False
     load: bool | None = None
     resume: bool | None = None
-    fork: bool = False
-    sessions: bool = False
+    fork: bool | None = None
+    sessions: bool | None = None
+    after_cut: Literal["all", "earlier turns", "nothing"] | None = None
     replayed: int | None = None
     unknown_session: str | None = None
     notes: list[str] = []
+
+    @property
+    def rung(self) -> Rung:
+        """The way by which it comes back."""
+        return best_rung(self.load, self.resume)
+
+
+def best_rung(load: bool | None, resume: bool | None) -> Rung:  # noqa: FBT001 - what each showed
+    """The rung that the ladder tries first, of an agent that showed this."""
+    ways = {"load": Ability(load is not None, load), "resume": Ability(resume is not None, resume)}
+    return ladder("token", **ways, alive=False, history=True)[0]
 
 
 def matrix(home: str) -> dict[str, Row]:

@@ -83,6 +83,13 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def memory_of(pid: int) -> int:
+    """Bytes of memory of a process, with its part of what it shares; 0 when it is gone, or not ours to look at."""
+    with suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+        return sum(int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:"))
+    return 0
+
+
 def orphaned_zombies() -> list[int]:
     """Dead children that came to us as orphans: what we start ourselves is in our session, or leads its own."""
     return [

@@ -39,6 +39,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """`text` goes out in pieces of `piece` characters. Trouble comes before piece number `after` of the answer."""
 
     text: str = ""
+    recall: str | None = None  # a pattern: the text is what fits it in the conversation, each once, or "nothing"
     thinking: str = ""
     tools: list[ToolUse] = []
     usage: Usage = Usage()
@@ -50,6 +51,13 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     hang: bool = False  # wait for ever
     broken: bool = False  # close the connection
     delay: float = 0.0  # seconds before each piece: a slow model
+
+    def to(self, seen: Seen) -> "Answer":
+        """This answer, said by a model that has seen that."""
+        if self.recall is None:
+            return self
+        found = dict.fromkeys(re.findall(self.recall, seen.all_text))
+        return msgspec.structs.replace(self, text=" ".join(found) or "nothing")
 
 
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True):

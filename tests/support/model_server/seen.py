@@ -7,11 +7,19 @@ import msgspec
 
 # Calls beside the conversation: titles, topics, suggestions, classifiers, quota probes.
 _SIDE = re.compile(
-    r"generate a (short |brief |concise )?title|title generator|\btitle for (this|the) (conversation|session|chat)"
+    r"generate a ((very )?short |brief |concise )?title|title generator|you are naming a coding session"
+    r"|\btitle for (this|the) (conversation|session|chat)"
     r"|new conversation topic|write a \d+-\d+ word title|who should speak next|next_speaker|suggest(ed)? (next|follow)"
     r"|classif(y|ier)|command prefix|bash command.{0,40}file ?paths",
     re.IGNORECASE | re.DOTALL,
 )
+
+# The same, by agents that leave their tools on offer meanwhile, so that the vendor's cache still fits.
+_SIDE_WITH_TOOLS = re.compile(
+    r"reply with only the suggestion|memory extraction subagent|security classifier", re.IGNORECASE
+)
+
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -45,7 +53,9 @@ class Seen(msgspec.Struct, frozen=True):
 
     @property
     def users(self) -> list[str]:
-        return [said.text for said in self.messages if said.role == "user" and said.text]
+        """What the user said, without what the agent adds in the user's name."""
+        said = [_REMINDER.sub("", said.text).strip() for said in self.messages if said.role == "user"]
+        return [text for text in said if text]
 
     @property
     def last_user(self) -> str:
@@ -82,7 +92,9 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def is_side(system: str, last_user: str, tools: list[str], body: Any) -> bool:
-    """No tools on offer, and it is asked for a title, a class, a guess — or for one token."""
+    """It is asked for a title, a class, a guess — or for one token."""
+    if _SIDE_WITH_TOOLS.search(system) or _SIDE_WITH_TOOLS.search(last_user):
+        return True
     if tools:
         return False
     limit = body.get("max_tokens") or body.get("max_completion_tokens") or body.get("max_output_tokens")

@@ -212,7 +212,7 @@ class ModelServer:
             used = self._used.get(index, 0)
             if (rule.times is None or used < rule.times) and rule.fits(seen, call):
                 self._used[index] = used + 1
-                return rule.answer
+                return rule.answer.to(seen)
         if seen.side:
             return self._script.side
         if self._script.otherwise is None:

@@ -216,3 +216,22 @@ async def test_reset_times_are_in_the_vendors_headers(server: ModelServer) -> No
         await _anthropic(server, "hi", stream=False)
     assert one.value.response.headers["x-ratelimit-reset-requests"].startswith(("59m", "1h0m"))
     assert two.value.response.headers["anthropic-ratelimit-unified-reset"] == f"{at:.0f}"
+
+
+async def test_it_recalls_what_is_in_the_conversation_and_nothing_else(server: ModelServer) -> None:
+    server.play(Script([Rule(Answer(recall="kelp-[0-9]"))]))
+    assert (await _openai_chat(server, "kelp-2, kelp-1 and kelp-2", stream=True)).text == "kelp-2 kelp-1"
+    assert (await _openai_chat(server, "say something", stream=True)).text == "nothing"
+    assert [seen.last_user for seen in server.requests] == ["kelp-2, kelp-1 and kelp-2", "say something"]
+
+
+async def test_side_calls_are_told_apart_though_tools_are_on_offer_and_reminders_are_not_the_users(
+    server: ModelServer,
+) -> None:
+    server.play(Script([Rule(Answer(text="hello"), user="^hi$")]))
+    assert (
+        await _openai_chat(server, "hi\n<system-reminder>\nbe good\n</system-reminder>", stream=True)
+    ).text == "hello"
+    suggested = "What will the user say next? Reply with ONLY the suggestion."
+    assert (await _openai_chat(server, suggested, stream=True)).text == "A scripted title"
+    assert (len(server.requests), len(server.side_calls), server.unexpected) == (1, 1, [])
