@@ -115,14 +115,15 @@ async def _moved(home: str, run_id: str, choose: Chooser, flags: dict[str, Any],
 
 def _heed_signals(handle: Handle, sitting: "asyncio.Future[Ended]", tell: Callable[[str], None]) -> None:
     """The first asks to stop cleanly, the second stops at once. A terminal that goes does not end the run."""
-    asked = False
+    asked = 0
 
     def interrupt() -> None:
         nonlocal asked
-        if asked:
+        asked += 1
+        if asked == 2:  # noqa: PLR2004 - a third has nothing to add: what is left is to bury the agents
             sitting.cancel()
+        if asked > 1:
             return
-        asked = True
         tell("stopping cleanly; again to stop at once")
         handle.stop("interrupted")
 

@@ -15,7 +15,7 @@ from holdfast.core.decision import Case, Choice, Option
 from holdfast.engine.choosing import resumable
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, run_of
-from holdfast.engine.planning import on_issue_of
+from holdfast.engine.planning import on_issue_of, warnings_of
 from holdfast.engine.service import view_run
 from holdfast.engine.sitting import Chooser, Way
 from holdfast.leaf.errors import BadInput, NothingToDo
@@ -66,6 +66,7 @@ def _meant(home: str, options: argparse.Namespace) -> str:
 def _chooser(home: str, run_id: str, options: argparse.Namespace) -> Chooser:
     """Asked for before anything is started, so that Ctrl-C at the question is only that."""
     view = asyncio.run(view_run(home, run_id))
+    warn(warnings_of(home, view.state))
     analysis = view.analysis
     if view.status == "running" or analysis.decision.case in (Case.AUTO, Case.COMPLETE):
         return lambda _: None
