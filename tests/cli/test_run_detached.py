@@ -1,5 +1,7 @@
 """Runs without a terminal: started, followed, waited for, stopped, and owned by one at a time."""
 
+import os
+
 import pytest
 
 from tests.support.stage import HELLO, Stage, alive, outcome, told, worker
@@ -19,6 +21,13 @@ def test_it_works_on_without_a_terminal(stage: Stage) -> None:
     assert stage.holdfast("wait", run, "--json").object == {"run": run, "status": "done"}
     assert stage.file(run, "hello.txt") == "hello"
     assert alive(stage) == []
+
+
+def test_a_playbook_is_found_by_a_path_from_here(stage: Stage) -> None:
+    name = os.path.relpath(stage.book(HELLO).removeprefix("playbook:"), stage.project.path)
+    run = stage.holdfast("plan", "say hello", "--json").object["run"]
+    assert stage.holdfast("resume", run, "--agent", f"playbook:{name}", "--detach", "--json").object["run"] == run
+    assert stage.holdfast("wait", run).out == "done\n"
 
 
 def test_what_keeps_it_from_starting_is_told(stage: Stage) -> None:

@@ -36,7 +36,7 @@ def test_a_new_run_beside_one_that_can_go_on_gives_time_to_think_again(stage: St
 def test_nobody_waits_where_there_is_no_terminal(stage: Stage) -> None:
     run = interrupted(stage)
     with stage.start("run", "say hello", "--agent", stage.book(HELLO, name="other")) as process:
-        out, err = process.communicate()
+        _, err = process.communicate()
     assert (process.returncode, f"holdfast resume {run}" in err.decode()) == (0, True)
 
 

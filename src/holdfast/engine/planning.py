@@ -45,7 +45,7 @@ async def prepare(home: str, wanted: Wanted) -> str:
     terms = terms_of(config.settings, own_agents(config.settings))
     terms.must_have_agents((task.agent for task in tasks.tasks), here=wanted.begin)
     goal = wanted.goal if source is None else _goal_of(tasks, source)
-    chosen = SettingsChosen(settings={"flags": _lasting(wanted.flags), "folder": os.path.abspath(wanted.repo)})
+    chosen = SettingsChosen(settings={"flags": lasting(wanted.flags), "folder": os.path.abspath(wanted.repo)})
     new = NewRun(goal, wanted.repo, workflow.name, wanted.slug, wanted.base)
     return await create_run(home, new, chosen, plan, seeds=[os.path.abspath(seed) for seed in wanted.seeds])
 
@@ -93,7 +93,7 @@ def _config_for(home: str, state: RunState, flags: Mapping[str, Any] | None = No
     return load(here, home=home, flags=asked)
 
 
-def _lasting(flags: Mapping[str, Any]) -> dict[str, Any]:
+def lasting(flags: Mapping[str, Any]) -> dict[str, Any]:
     """As they are to be understood from anywhere: a playbook is named by its whole path."""
     return {name: _absolute(value) if isinstance(value, str) else value for name, value in flags.items()}
 
