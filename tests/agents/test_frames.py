@@ -227,6 +227,18 @@ async def test_what_was_spent_is_written_as_what_came_since(hand: Hand) -> None:
     assert [event.dollars for event in hand.events if isinstance(event, UsageRecorded)] == [0.25, 0.5]
 
 
+async def test_tokens_count_while_a_turn_goes_on_and_once(hand: Hand) -> None:
+    hand.scribe.turn = "t1"
+    for used in (100, 90, 250):
+        await hand.tell("usage_update", used=used, size=1000)
+    (rest,) = hand.scribe.uncounted(400, 30)
+    assert isinstance(rest, UsageRecorded)
+    assert [event.input_tokens for event in hand.events if isinstance(event, UsageRecorded)] == [100, 150]
+    assert (rest.input_tokens, rest.output_tokens) == (150, 30)
+    await hand.tell("usage_update", used=300, size=1000)
+    assert hand.scribe.uncounted(200, 0) == []  # more was counted already
+
+
 async def test_a_mode_is_written(hand: Hand) -> None:
     await hand.tell("current_mode_update", currentModeId="plan")
     assert hand.events == [ModeChanged(conversation="c", mode="plan")]

@@ -4,6 +4,7 @@ import pytest
 
 from tests.cli.program import Program
 from tests.support.projects import Project
+from tests.support.stage import Stage
 
 
 @pytest.fixture
@@ -16,3 +17,8 @@ def holdfast(home: str, tmp_path: os.PathLike[str]) -> Program:
 @pytest.fixture
 def project(tmp_path: os.PathLike[str]) -> Project:
     return Project.make(os.fspath(tmp_path))
+
+
+@pytest.fixture
+def stage(holdfast: Program, project: Project, tmp_path: os.PathLike[str]) -> Stage:
+    return Stage(holdfast, project, os.fspath(tmp_path))

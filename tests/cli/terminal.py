@@ -4,7 +4,10 @@ import fcntl
 import os
 import pty
 import struct
+import subprocess
 import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tests.cli.program import Outcome, Program, assert_no_noise
 
@@ -42,6 +45,43 @@ def answered(holdfast: Program, *arguments: str, answer: str) -> Outcome:
     os.close(ours)
     assert_no_noise(outcome)
     return outcome
+
+
+class Conversation:
+    """A program at its terminal."""
+
+    def __init__(self, process: subprocess.Popen[bytes], fd: int) -> None:
+        self._process = process
+        self._fd = fd
+
+    def until(self, words: str) -> str:
+        """What it shows, up to these words."""
+        shown = ""
+        while words not in shown:
+            shown += os.read(self._fd, 65536).decode(errors="replace")
+        return shown
+
+    def type(self, text: str) -> None:
+        os.write(self._fd, text.encode())
+
+    def end(self) -> int:
+        """Its exit code; what it still shows is not kept."""
+        told = _all_of(self._fd)
+        assert_no_noise(Outcome(0, told, ""))
+        return self._process.wait()
+
+
+@contextmanager
+def conversation(holdfast: Program, *arguments: str) -> Iterator[Conversation]:
+    ours, theirs = pty.openpty()
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    with holdfast.start(*arguments, **streams, start_new_session=True, preexec_fn=_take_the_terminal) as process:
+        os.close(theirs)
+        try:
+            yield Conversation(process, ours)
+        finally:
+            process.kill()
+            os.close(ours)
 
 
 def _take_the_terminal() -> None:

@@ -64,7 +64,8 @@ class Scribe:
         self._calls: dict[str, dict[str, Any]] = {}
         self._over: dict[str, None] = {}
         self._plan: bytes | None = None
-        self._spent = (0, 0, 0.0)
+        self._dollars = 0.0
+        self._tokens = 0
         self._odd: dict[str, int] = {}
         self.turn: str | None = None
 
@@ -218,15 +219,29 @@ class Scribe:
         return [AgentPlanned(conversation=self._conversation, entries=msgspec.Raw(encoded))]
 
     def _used(self, update: dict[str, Any]) -> list[Event]:
-        """What was spent in all, by the agent's account; what is written is what came since."""
-        cost = update.get("cost")
-        amount = cost.get("amount") if isinstance(cost, dict) and cost.get("currency") == "USD" else None
-        dollars = float(amount) if isinstance(amount, int | float) else 0.0
-        before = self._spent[2]
-        self._spent = (*self._spent[:2], max(dollars, before))
-        if dollars <= before:
+        """What was spent, by the agent's account: of dollars it tells the sum, of tokens how many it has in mind.
+
+        It read those in this turn, at the least: so a cap on tokens need not wait for the turn's own figures.
+        """
+        dollars, tokens = _dollars(update.get("cost")), update.get("used")
+        read = tokens if isinstance(tokens, int) and self.turn is not None else 0
+        since = (max(0.0, dollars - self._dollars), max(0, read - self._tokens))
+        self._dollars, self._tokens = self._dollars + since[0], self._tokens + since[1]
+        if not any(since):
             return []
-        return [UsageRecorded(dollars=dollars - before, conversation=self._conversation)]
+        return [UsageRecorded(dollars=since[0], input_tokens=since[1], conversation=self._conversation)]
+
+    def uncounted(self, input_tokens: int, output_tokens: int) -> list[Event]:
+        """The tokens of a turn that is over, but for those that were counted while it went on."""
+        rest, self._tokens = max(0, input_tokens - self._tokens), 0
+        if not rest and not output_tokens:
+            return []
+        return [UsageRecorded(input_tokens=rest, output_tokens=output_tokens, conversation=self._conversation)]
+
+
+def _dollars(cost: object) -> float:
+    amount = cost.get("amount") if isinstance(cost, dict) and cost.get("currency") == "USD" else None
+    return float(amount) if isinstance(amount, int | float) else 0.0
 
 
 def _text_of(content: object) -> str:

@@ -203,7 +203,7 @@ def _next(view: _View, name: str, task: Task) -> Action | None:
 
 
 def _work(view: _View, name: str, task: Task) -> Action | None:
-    hopeless = _hopeless(view.state, name, task, view.bounds)
+    hopeless = _hopeless(view, name, task)
     if hopeless is not None:
         return Action(Do.FAIL, name, reason=hopeless)
     worker = view.state.conversations.get(task.worker or "")
@@ -225,10 +225,13 @@ def _was_cut_off(conversation: Conversation) -> bool:
     return conversation.turn is not None or conversation.last in CUT_OFF
 
 
-def _hopeless(state: RunState, name: str, task: Task, bounds: Bounds) -> str | None:
+def _hopeless(view: _View, name: str, task: Task) -> str | None:
     """Why the worker is not asked again."""
-    if any(issue.task == name and issue.type == BlockerReported.type for issue in state.issues):
+    bounds = view.bounds
+    if any(issue.task == name and issue.type == BlockerReported.type for issue in view.state.issues):
         return "blocked"
+    if view.workflow.evaluate and not task.conflicts and task.evaluations >= bounds.evaluator_calls:
+        return "evaluator_cap"  # whatever it does now, nobody may judge it
     if task.conflicted > bounds.conflict_attempts:
         return "conflicts"
     if task.iteration - task.conflicted > bounds.iterations:

@@ -25,7 +25,6 @@ from holdfast.core.conversation import (
     prompt_after_interruption,
 )
 from holdfast.core.events import Event
-from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
     ConversationDetached,
     ConversationOpened,
@@ -221,13 +220,10 @@ class Conversations:
         return (await history_of(self._ground.log, name)).before(text)
 
     async def _end_turn(self, name: str, live: Live, over: TurnEnded, ended: Ended | None = None) -> None:
-        spent: list[Event] = []
         if ended is not None:
             await self._desk.withdraw(name, "the turn ended without an answer")
-        if ended is not None and (ended.input_tokens or ended.output_tokens):
-            spent.append(
-                UsageRecorded(input_tokens=ended.input_tokens, output_tokens=ended.output_tokens, conversation=name)
-            )
+        tokens = (ended.input_tokens, ended.output_tokens) if ended is not None else (0, 0)
+        spent = live.agent.scribe.uncounted(*tokens)
         waiting = ConversationStateChanged(conversation=name, state=Phase.WAITING)
         await live.agent.scribe.flush(*live.agent.scribe.cut_off(), *spent, over, waiting)
         live.agent.scribe.turn = None

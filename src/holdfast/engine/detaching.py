@@ -32,17 +32,31 @@ async def start_detached(home: str, run_id: str, *options: str) -> int:
             env={**os.environ, "HOLDFAST_HOME": os.path.abspath(home)},
         )
     started = asyncio.ensure_future(_started(FileStore(home), run_id, end, process.pid))
-    gone = asyncio.ensure_future(asyncio.to_thread(process.wait))
+    gone = asyncio.ensure_future(_gone(process.pid))
     await asyncio.wait({started, gone}, return_when=asyncio.FIRST_COMPLETED)
     if started.done():
+        gone.cancel()
         return process.pid
     started.cancel()
+    process.wait()
     with open(path, "rb") as said:
         said.seek(begun)
         words = " ".join(said.read().decode(errors="replace").split()).removeprefix("holdfast: ")
     error = HoldfastError(words or f"the runner ended with code {process.returncode} before it began; see {path}")
     error.exit_code = process.returncode or HoldfastError.exit_code
     raise error
+
+
+async def _gone(pid: int) -> None:
+    """Until a child has ended, which keeps nobody here from leaving before that."""
+    handle, gone = os.pidfd_open(pid), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(handle, gone.set)
+    try:
+        await gone.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
 
 
 async def _started(store: FileStore, run_id: str, after: Position, pid: int) -> None:

@@ -10,7 +10,7 @@ from holdfast.core.state import Plan, RunState
 from holdfast.core.tasks import TaskList, TaskSpec
 from holdfast.core.workflow import lay_out
 from holdfast.engine.agents import own_agents
-from holdfast.engine.config import load
+from holdfast.engine.config import Config, load
 from holdfast.engine.terms import Terms, terms_of
 from holdfast.engine.workspace import NewRun, create_run
 from holdfast.leaf.errors import BadInput
@@ -21,7 +21,10 @@ GOAL = "T-1"  # the id of a task that is the goal itself
 
 
 class Wanted(NamedTuple):
-    """What a user asks for. `goal` is words, or the path of a task list; `flags` are settings by dotted names."""
+    """What a user asks for. `goal` is words, or the path of a task list; `flags` are settings by dotted names.
+
+    What is to begin at once needs its agents at once.
+    """
 
     goal: str
     repo: str
@@ -29,6 +32,7 @@ class Wanted(NamedTuple):
     base: str | None = None
     flags: Mapping[str, Any] = {}
     seeds: tuple[str, ...] = ()
+    begin: bool = True
 
 
 async def prepare(home: str, wanted: Wanted) -> str:
@@ -38,8 +42,10 @@ async def prepare(home: str, wanted: Wanted) -> str:
     source = os.path.abspath(wanted.goal) if os.path.exists(wanted.goal) else None
     tasks = read_tasks(source) if source is not None else _one(wanted.goal)
     plan = lay_out(tasks, workflow.shape, source)
+    terms = terms_of(config.settings, own_agents(config.settings))
+    terms.must_have_agents((task.agent for task in tasks.tasks), here=wanted.begin)
     goal = wanted.goal if source is None else _goal_of(tasks, source)
-    chosen = SettingsChosen(settings={"flags": _lasting(wanted.flags), "folder": os.path.abspath(wanted.repo)})
+    chosen = SettingsChosen(settings={"flags": lasting(wanted.flags), "folder": os.path.abspath(wanted.repo)})
     new = NewRun(goal, wanted.repo, workflow.name, wanted.slug, wanted.base)
     return await create_run(home, new, chosen, plan, seeds=[os.path.abspath(seed) for seed in wanted.seeds])
 
@@ -71,14 +77,23 @@ def _known(state: RunState, plan: Plan) -> tuple[object, ...]:
 
 def terms_for(home: str, state: RunState, flags: Mapping[str, Any] | None = None) -> Terms:
     """What holds for a run now: the config as it is, what was asked for when it was made, and what is asked now."""
-    folder = state.settings.get("folder")
-    asked = {**state.settings.get("flags", {}), **(flags or {})}
-    here = folder if isinstance(folder, str) and os.path.isdir(folder) else None
-    settings = load(here, home=home, flags=asked).settings
+    settings = _config_for(home, state, flags).settings
     return terms_of(settings, own_agents(settings))
 
 
-def _lasting(flags: Mapping[str, Any]) -> dict[str, Any]:
+def warnings_of(home: str, state: RunState) -> list[str]:
+    """What its user should know of the config before it goes on."""
+    return _config_for(home, state).warnings
+
+
+def _config_for(home: str, state: RunState, flags: Mapping[str, Any] | None = None) -> Config:
+    folder = state.settings.get("folder")
+    asked = {**state.settings.get("flags", {}), **(flags or {})}
+    here = folder if isinstance(folder, str) and os.path.isdir(folder) else None
+    return load(here, home=home, flags=asked)
+
+
+def lasting(flags: Mapping[str, Any]) -> dict[str, Any]:
     """As they are to be understood from anywhere: a playbook is named by its whole path."""
     return {name: _absolute(value) if isinstance(value, str) else value for name, value in flags.items()}
 

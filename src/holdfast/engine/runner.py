@@ -132,8 +132,10 @@ class Runner:
 
     async def _let_go(self) -> None:
         """End what is under way: turns are cancelled, so that their agents may put their own things in order."""
-        await asyncio.gather(*(self._conversations.cancel(name) for name in list(self._run.state.conversations)))
-        for step in self._under_way.values():
-            step.cancel()
-        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
-        self._under_way.clear()
+        try:
+            await asyncio.gather(*(self._conversations.cancel(name) for name in list(self._run.state.conversations)))
+        finally:  # also when nobody has the patience for that
+            for step in self._under_way.values():
+                step.cancel()
+            await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+            self._under_way.clear()

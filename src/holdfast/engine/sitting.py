@@ -88,12 +88,15 @@ async def sit(
     """Move a run until it is done, stuck, or stopped."""
     store = FileStore(home)
     async with open_run(store, run_id) as run:
+        if run.state.plan is None:
+            raise NothingToDo(f"this run was cut off before its plan was made; `holdfast reset {run_id}` takes it away")
         analysis = analyze(run.state)
         resumed = not _is_prepared(run.state)
         way = await _way(run, analysis, choose) if resumed else None
         folder = run_folder(store.home, run_id)
         repository = repository_of(run.state.run, run_id, folder)
         terms = terms_for(home, run.state, flags)
+        terms.must_have_agents(task.agent for task in run.state.tasks.values())
         start = SessionStart(
             command="resume" if resumed else "run",
             branch=run.state.run.branch if run.state.run else None,

@@ -1,16 +1,17 @@
 """On what terms a run works: the settings, read for those who act."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from holdfast.agents.launch import Runtime
-from holdfast.agents.registry import Entry
+from holdfast.agents.registry import Entry, find_agent, missing
 from holdfast.core.conversation import AfterInterruption
 from holdfast.core.settings import Settings
 from holdfast.core.workflow import Bounds, Workflow
 from holdfast.engine.agents import runtime_of
 from holdfast.engine.ladder import ANY_ROLE
 from holdfast.engine.permissions import Consent
+from holdfast.leaf.errors import BadInput
 from holdfast.workflows.builtin import find_workflow
 
 WORKER, EVALUATOR = "worker", "evaluator"
@@ -51,6 +52,19 @@ class Terms(NamedTuple):
         roles = self.settings.roles.items()
         own = {name: runtime_of(role.runtime) for name, role in roles if role.runtime is not None}
         return {ANY_ROLE: runtime_of(self.settings.runtime), **own}
+
+    def must_have_agents(self, tasks: Iterable[str | None] = (), *, here: bool = True) -> None:
+        """Those who are to work are known, and `here`: asked before anything is begun. `tasks` are whom those name."""
+        for name in dict.fromkeys((self.agent_for(WORKER), self.agent_for(EVALUATOR), *tasks)):
+            entry = find_agent(name, self.agents) if name is not None else None
+            if here and entry is not None and not (entry.found() or self._contained):
+                raise BadInput(missing(entry))
+
+    @property
+    def _contained(self) -> bool:
+        """Somebody works in a container: what is installed there is not for us to see."""
+        choosers = (self.settings, *self.settings.roles.values(), *self.settings.agents.values())
+        return any(one.runtime is not None and one.runtime.kind == "container" for one in choosers)
 
     def agent_for(self, role: str, wanted: str | None = None) -> str:
         """Who plays a role: the one that the task names, the role's, or the run's."""

@@ -179,6 +179,7 @@ async def create_run(home: str, new: NewRun, *also: Event, seeds: Sequence[str] 
     """A run with its branch and its worktree, at rest; `also` is known of it from the beginning. Returns its id.
 
     `seeds` are files and folders of the repository's work tree: they are committed to the run's branch as one commit.
+    With them `also` comes last: what was cut off before its seeds were there must not go on without them.
     """
     repository = await find_repository(new.repo)
     if not _is_text(repository.common_dir):
@@ -197,7 +198,7 @@ async def create_run(home: str, new: NewRun, *also: Event, seeds: Sequence[str] 
             branch=place_of(run_id).branch,
         )
         start = Checkpoint(label="run-start", branch=created.branch, commit=base, plan_step="wave-1-start")
-        await run.begin(SessionStart(command="plan", pid=os.getpid()), created, *also, start)
+        await run.begin(SessionStart(command="plan", pid=os.getpid()), created, *(() if seeds else also), start)
         folder = run_folder(store.home, run_id)
         marked = _marked(repository.common_dir, run_id, folder)
         workspace = Workspace(Hands(run, run_id, marked, folder))
@@ -205,7 +206,7 @@ async def create_run(home: str, new: NewRun, *also: Event, seeds: Sequence[str] 
         if seeds:
             _copy_seeds(seeds, await top_of(new.repo), workspace.worktree().path)
             await workspace.commit(None, "Seed files")
-        await run.append(SessionEnd(reason="planned"))
+        await run.append(*(also if seeds else ()), SessionEnd(reason="planned"))
     return run_id
 
 

@@ -9,9 +9,9 @@ inherited when Holdfast itself is called from a hook), or ask a question that no
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.leaf.environment import MISLEADING
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
@@ -120,15 +120,17 @@ class Spot(NamedTuple):
 async def run_program(*command: str, at: Spot, limit: float = LONG, given: bytes = b"") -> Answer:
     with _memory() as out, _memory() as said, _memory(given) as read, tethered(at.tether) as held:
         try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                cwd=at.folder,
-                env=at.environment,
-                stdin=read,
-                stdout=out,
-                stderr=said,
-                start_new_session=True,
-                pass_fds=held,
+            process = await _started(
+                asyncio.create_subprocess_exec(
+                    *command,
+                    cwd=at.folder,
+                    env=at.environment,
+                    stdin=read,
+                    stdout=out,
+                    stderr=said,
+                    start_new_session=True,
+                    pass_fds=held,
+                )
             )
         except FileNotFoundError:
             if os.path.isdir(at.folder):
@@ -148,6 +150,17 @@ async def run_program(*command: str, at: Spot, limit: float = LONG, given: bytes
         if code < 0:  # no answer: never to be taken for a no
             raise GitKilled(_words(command[1:]), code, f"it was ended by signal {-code}", program=command[0])
         return Answer(code, _content(out), _content(said).decode(errors="replace"))
+
+
+async def _started(start: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+    """Whoever is cancelled meanwhile leaves nothing of it behind."""
+    starting = asyncio.ensure_future(start)
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(OSError):
+            await _end(await starting)
+        raise
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

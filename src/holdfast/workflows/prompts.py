@@ -72,9 +72,10 @@ def begin_work(brief: Brief) -> str:
 
 
 def work_again(brief: Brief) -> str:
-    """After validators that failed, or a case that was rejected."""
+    """After validators that failed, a case that was rejected, or words of the user for a task that was done."""
     failed = [check for check in brief.checks if not check.passed]
     newest = brief.ledger[-1] if brief.ledger else None
+    how = "not done"
     if failed:
         names = ", ".join(inline(check.name) for check in failed)
         why = f"The validators do not pass: {names}."
@@ -82,11 +83,14 @@ def work_again(brief: Brief) -> str:
     elif newest is not None and not newest.accept:
         why = "The evaluator rejected your case."
         then = "Do what its next step says. If you are sure that it is wrong, say so in your next case, with evidence."
+    elif brief.messages:
+        how, why = "open again", "The user has more to say."
+        then = "Do what the messages to you ask for."
     else:
         why = "It is not accepted yet."
         then = "Look at the worktree as it is, and finish what the task asks for."
     return _joined(
-        f"Task {inline(brief.task.id)} is not done. {why}",
+        f"Task {inline(brief.task.id)} is {how}. {why}",
         *_failed(failed),
         *_prior(brief.ledger),
         *_people(brief),

@@ -14,6 +14,7 @@ from holdfast.app.cli.live import Style, style_of, watch
 from holdfast.app.cli.screen import paint, plain
 from holdfast.core.permission import Policy
 from holdfast.engine.detaching import start_detached
+from holdfast.engine.planning import lasting
 from holdfast.engine.service import end_of_log
 from holdfast.engine.sitting import Chooser, Ended, Handle, sit
 from holdfast.leaf.errors import INTERRUPTED, OK, BadInput, DecisionNeeded, HoldfastError, TimedOut
@@ -56,7 +57,7 @@ def flags_of(options: argparse.Namespace) -> dict[str, Any]:
         if not equals or not key:
             raise BadInput(f"--set {pair!r} is no KEY=VALUE; `holdfast config` lists the keys")
         flags[key] = _value(value)
-    return flags
+    return lasting(flags)
 
 
 def _value(text: str) -> Any:
@@ -69,7 +70,7 @@ def _value(text: str) -> Any:
 
 def move(home: str, run_id: str, choose: Chooser, flags: Mapping[str, Any], options: argparse.Namespace) -> int:
     if options.detach:
-        pid = asyncio.run(start_detached(home, run_id, *_passed_on(options)))
+        pid = asyncio.run(start_detached(home, run_id, *_passed_on(flags, options)))
         _tell(options, {"run": run_id, "pid": pid}, f"{run_id} is at work (pid {pid}): holdfast attach {run_id}")
         return OK
     ended = asyncio.run(_moved(home, run_id, choose, dict(flags), style_of(options)))
@@ -82,14 +83,8 @@ def code_of(reason: str) -> int:
     return _CODES.get(reason, HoldfastError.exit_code)
 
 
-def _passed_on(options: argparse.Namespace) -> list[str]:
-    said = [part for pair in options.set for part in ("--set", pair)]
-    if options.agent is not None:
-        said += ["--agent", options.agent]
-    if options.parallel is not None:
-        said += ["--parallel", str(options.parallel)]
-    if options.allow is not None:
-        said += ["--allow", options.allow]
+def _passed_on(flags: Mapping[str, Any], options: argparse.Namespace) -> list[str]:
+    said = [part for name, value in flags.items() for part in ("--set", f"{name}={json.dumps(value)}")]
     on_issue = getattr(options, "on_issue", None)
     return [*said, *(["--on-issue", on_issue] if on_issue is not None else [])]
 
@@ -115,14 +110,15 @@ async def _moved(home: str, run_id: str, choose: Chooser, flags: dict[str, Any],
 
 def _heed_signals(handle: Handle, sitting: "asyncio.Future[Ended]", tell: Callable[[str], None]) -> None:
     """The first asks to stop cleanly, the second stops at once. A terminal that goes does not end the run."""
-    asked = False
+    asked = 0
 
     def interrupt() -> None:
         nonlocal asked
-        if asked:
+        asked += 1
+        if asked == 2:  # noqa: PLR2004 - a third has nothing to add: what is left is to bury the agents
             sitting.cancel()
+        if asked > 1:
             return
-        asked = True
         tell("stopping cleanly; again to stop at once")
         handle.stop("interrupted")
 

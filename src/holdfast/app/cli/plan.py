@@ -5,7 +5,9 @@ import json
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.moving import flags_of
+from holdfast.app.cli.screen import warn
 from holdfast.core.permission import Policy
+from holdfast.engine.config import load
 from holdfast.engine.places import default_home
 from holdfast.engine.planning import Wanted, prepare
 from holdfast.leaf.errors import OK
@@ -41,7 +43,8 @@ def run(arguments: list[str]) -> int:
     if options.workflow is not None:
         flags["workflow"] = options.workflow
     home = default_home()
-    wanted = Wanted(options.goal, options.repo, options.name, options.base, flags, tuple(options.seed))
+    wanted = Wanted(options.goal, options.repo, options.name, options.base, flags, tuple(options.seed), begin=False)
+    warn(load(options.repo, home=home, flags=flags).warnings)
     run_id = asyncio.run(prepare(home, wanted))
     print(json.dumps({"run": run_id}) if options.json else run_id)
     return OK

@@ -16,7 +16,7 @@ from holdfast.engine.choosing import resumable
 from holdfast.engine.digesting import digest_of
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, run_of
-from holdfast.engine.planning import on_issue_of
+from holdfast.engine.planning import on_issue_of, warnings_of
 from holdfast.engine.service import view_run
 from holdfast.engine.sitting import Chooser, Way
 from holdfast.leaf.errors import BadInput, NothingToDo
@@ -67,6 +67,7 @@ def _meant(home: str, options: argparse.Namespace) -> str:
 def _chooser(home: str, run_id: str, options: argparse.Namespace) -> Chooser:
     """Asked for before anything is started, so that Ctrl-C at the question is only that."""
     view = asyncio.run(view_run(home, run_id))
+    warn(warnings_of(home, view.state))
     analysis = view.analysis
     if not (options.quiet or options.json) and view.status != "running":
         for line in told_digest(asyncio.run(digest_of(home, run_id, view=view)), run_id):

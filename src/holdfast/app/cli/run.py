@@ -7,8 +7,9 @@ import time
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.moving import add_options, flags_of, move
-from holdfast.app.cli.screen import plain
+from holdfast.app.cli.screen import plain, warn
 from holdfast.engine.choosing import left_behind, prepared
+from holdfast.engine.config import load
 from holdfast.engine.places import default_home
 from holdfast.engine.planning import Wanted, prepare
 from holdfast.leaf.errors import BadInput, NothingToDo
@@ -41,6 +42,7 @@ def run(arguments: list[str]) -> int:
     flags = flags_of(options)
     if options.workflow is not None:
         flags["workflow"] = options.workflow
+    warn(load(options.repo, home=home, flags=flags).warnings)
     if options.goal is None:
         run_id = _prepared(home, options.repo)
     else:

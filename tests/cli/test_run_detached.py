@@ -1,0 +1,75 @@
+"""Runs without a terminal: started, followed, waited for, stopped, and owned by one at a time."""
+
+import os
+
+import pytest
+
+from tests.support.stage import HELLO, Stage, alive, outcome, told, worker
+
+WAIT = {"hang": {"how": "turn", "seconds": 100, "once": True}}
+WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
+
+
+def detached(stage: Stage, *turns: dict[str, object]) -> str:
+    begun = stage.holdfast("run", "say hello", "--agent", stage.book(*turns), "--detach", "--json").object
+    return str(begun["run"])
+
+
+def test_it_works_on_without_a_terminal(stage: Stage) -> None:
+    run = detached(stage, HELLO)
+    assert stage.holdfast("wait", run).out == "done\n"
+    assert stage.holdfast("wait", run, "--json").object == {"run": run, "status": "done"}
+    assert stage.file(run, "hello.txt") == "hello"
+    assert alive(stage) == []
+
+
+def test_a_playbook_is_found_by_a_path_from_here(stage: Stage) -> None:
+    name = os.path.relpath(stage.book(HELLO).removeprefix("playbook:"), stage.project.path)
+    run = stage.holdfast("plan", "say hello", "--json").object["run"]
+    assert stage.holdfast("resume", run, "--agent", f"playbook:{name}", "--detach", "--json").object["run"] == run
+    assert stage.holdfast("wait", run).out == "done\n"
+
+
+def test_what_keeps_it_from_starting_is_told(stage: Stage) -> None:
+    complaint = stage.holdfast("run", "say hello", "--agent", "nobody", "--detach", code=2).complaint
+    assert "nobody" in complaint
+
+
+def test_it_is_followed_and_stopped_from_elsewhere(stage: Stage) -> None:
+    run = detached(stage, worker(WROTE, WAIT))
+    with stage.start("logs", "-f", run) as following:
+        told(following, "tool.returned")
+        assert "still at work" in stage.holdfast("wait", run, "--timeout", "0", code=3).complaint
+        before = stage.project.footprint()
+        assert "resume" not in stage.holdfast("resume", run, code=5).out  # it is owned
+        assert stage.project.footprint() == before
+        assert "goes on" in stage.holdfast("stop", run).out
+        following.kill()
+        outcome(following, -9)
+    assert alive(stage) == []
+    assert stage.holdfast("wait", run).out == "stopped\n"
+    assert "is not at work" in stage.holdfast("stop", run, code=4).complaint
+    assert [d["stop_reason"] for d in stage.data(run, "turn.ended")] == ["cancelled"]
+
+
+def test_of_two_resumes_at_once_one_works_and_the_other_touches_nothing(stage: Stage) -> None:
+    agent = stage.book(worker(WROTE, WAIT, {"say": "done"}))
+    with stage.start("run", "say hello", "--agent", agent) as process:
+        told(process, "tool.returned")
+        process.kill()
+        process.wait()
+    run = stage.only_run()
+    with stage.start("resume", run) as one, stage.start("resume", run) as two:
+        codes = sorted((one.wait(), two.wait()))
+    assert codes in ([0, 5], [0, 4])  # 4: the first was done before the second looked
+    assert len([d for d in stage.data(run, "session.start") if d["command"] == "resume"]) == 1
+    assert stage.subjects(run) == ["say hello", "Merge task T-1"]
+
+
+@pytest.mark.parametrize("how", ["done", "failed"])
+def test_wait_tells_how_it_ended_by_its_code(stage: Stage, how: str) -> None:
+    submits_nothing = ("--workflow", "loop", "--set", "caps.iterations=1")
+    run = stage.run(
+        "say hello", "--agent", stage.book(HELLO), *(submits_nothing if how == "failed" else ()), code=how == "failed"
+    )
+    stage.holdfast("wait", run, code=how == "failed")

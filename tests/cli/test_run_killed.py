@@ -1,0 +1,18 @@
+"""kill -9 of runner and agents at any point: the end is the same."""
+
+import pytest
+
+from tests.support.stage import Stage
+from tests.support.stage_kills import assert_whole, survived
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_run_that_is_killed_ends_as_one_that_is_not(stage: Stage, seed: int) -> None:
+    assert_whole(stage, survived(stage, seed, kills=3))
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", range(10, 40))
+def test_a_run_that_is_killed_again_and_again_ends_as_one_that_is_not(stage: Stage, seed: int) -> None:
+    assert_whole(stage, survived(stage, seed, kills=7))

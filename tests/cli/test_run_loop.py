@@ -1,0 +1,62 @@
+"""Worker, validators and evaluator, one task after the other."""
+
+import json
+from pathlib import Path
+
+from tests.support.stage import ACCEPT, REJECT, SUBMIT, Stage, worker
+
+CHECK = 'validators.commands={"check": {"command": ["sh", "-c", "cat note.txt; ! grep -q bad note.txt"]}}'
+
+
+def writes(text: str) -> dict[str, object]:
+    return {"write": {"path": "note.txt", "text": text}}
+
+
+def test_what_validators_and_evaluators_said_is_told_to_whoever_comes_next(stage: Stage) -> None:
+    agent = stage.book(
+        {"when": "(?s)You are the evaluator.*Prior iterations", "steps": [ACCEPT]},
+        {"when": "You are the evaluator", "steps": [{"mcp": {"tool": "submit_verdict", "arguments": REJECT}}]},
+        worker(writes("a bad one\n"), SUBMIT),
+        {"when": "The validators do not pass", "steps": [writes("a good one\n"), SUBMIT]},
+        {"when": "The evaluator rejected your case", "steps": [writes("a better one\n"), SUBMIT]},
+    )
+    run = stage.run("--workflow", "loop", stage.tasks("T-1"), "--agent", agent, "--set", CHECK)
+
+    begin, repair, again = stage.prompts(run, "worker")
+    assert "Prior iterations" not in begin
+    assert "a bad one" in repair
+    assert "It proves nothing." in again
+    first, second = stage.prompts(run, "evaluator")
+    assert "Prior iterations" not in first
+    assert "It proves nothing." in second
+    assert "+a better one" in second
+
+    assert [d["passed"] for d in stage.data(run, "validation.finished")] == [False, True, True]
+    verdicts = [json.loads(line) for line in Path(stage.home_of(run), "ledger", "T-1.jsonl").read_text().splitlines()]
+    assert [(v["iteration"], v["accept"], v["category"]) for v in verdicts] == [
+        (2, False, "weak_test"),
+        (3, True, None),
+    ]
+    assert stage.file(run, "note.txt") == "a better one"
+    assert stage.subjects(run) == ["make T-1", "Merge task T-1"]
+
+
+def test_a_worker_that_submits_nothing_is_asked_for_it_and_then_fails(stage: Stage) -> None:
+    agent = stage.book(worker({"say": "I think it is done"}))
+    run = stage.run("--workflow", "loop", stage.tasks("T-1"), "--agent", agent, "--set", "caps.iterations=2", code=1)
+    _, nudge = stage.prompts(run)
+    assert nudge.startswith("Your turn ended without a report")
+    assert [(d["error"], d["attempts"]) for d in stage.data(run, "task.failed")] == [("no_case", 3)]
+    assert stage.states(run) == {"T-1": "FAILED"}
+
+
+def test_an_evaluator_without_a_verdict_has_rejected(stage: Stage) -> None:
+    agent = stage.book(worker(writes("one\n"), SUBMIT), {"when": "You are the evaluator", "steps": [{"say": "Hm."}]})
+    options = ("--workflow", "loop", stage.tasks("T-1"), "--agent", agent, "--set", "caps.evaluator_calls=1")
+    run = stage.run(*options, code=1)
+    (verdict,) = stage.data(run, "verdict.given")
+    assert (verdict["accept"], verdict["synthetic"]) == (False, True)
+    assert len(stage.prompts(run, "evaluator")) == 3
+    assert len(stage.prompts(run, "worker")) == 1  # whatever it did, nobody may judge it
+    assert [d["error"] for d in stage.data(run, "task.failed")] == ["evaluator_cap"]
+    assert "no verdict" in Path(stage.home_of(run), "ledger", "T-1.jsonl").read_text()

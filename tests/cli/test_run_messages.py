@@ -1,0 +1,50 @@
+"""A message reaches its agent once, whoever is killed when."""
+
+from tests.support.stage import Stage, killed, told, worker
+
+WORDS = "mind the kelp"
+
+
+def told_of(stage: Stage, run: str) -> list[str]:
+    return [text for text in stage.prompts(run) if WORDS in text]
+
+
+def test_one_sent_while_the_agent_works_comes_with_its_next_turn(stage: Stage) -> None:
+    agent = stage.book(worker({"say": "I begin"}, {"wait_for": f"{stage.folder}/go"}))
+    with stage.start("run", "go on", "--agent", agent) as process:
+        told(process, "turn.started")
+        run = stage.only_run()
+        assert stage.holdfast("send", run, WORDS).out == "taken\n"
+        open(f"{stage.folder}/go", "w").close()
+        process.communicate()
+        assert process.returncode == 0
+    assert told_of(stage, run) == [WORDS]
+
+
+def test_one_sent_before_the_runner_dies_is_delivered_by_the_next(stage: Stage) -> None:
+    agent = stage.book(worker({"hang": {"how": "turn", "seconds": 100, "once": True}}))
+    with stage.start("run", "go on", "--agent", agent) as process:
+        told(process, "turn.started")
+        run = stage.only_run()
+        stage.holdfast("send", run, WORDS)
+        told(process, "inbox.consumed")
+        killed(process)
+    stage.holdfast("send", run, "and the rock", "--task", "T-1")  # while nobody is there
+    assert stage.resume(run)["ended"] == "all_done"
+    assert len(told_of(stage, run)) == 1
+    assert len([text for text in stage.prompts(run) if "and the rock" in text]) == 1
+
+
+def test_one_that_was_delivered_is_not_delivered_again(stage: Stage) -> None:
+    heard = {"when": WORDS, "steps": [{"hang": {"how": "turn", "seconds": 100, "once": True}}, {"say": "heard"}]}
+    agent = stage.book(heard, worker({"say": "done"}))
+    run = stage.run("go on", "--agent", agent)
+    stage.holdfast("send", run, WORDS)
+    with stage.start("resume", run) as process:
+        told(process, "turn.started")
+        killed(process)
+    assert stage.resume(run)["ended"] == "all_done"
+    delivered = [d for d in stage.data(run, "turn.started") if d["messages"]]
+    assert len(delivered) == 1
+    assert len(stage.data(run, "inbox.handled")) == 1
+    assert "nothing to resume" in stage.holdfast("resume", run, code=4).complaint

@@ -1,0 +1,88 @@
+"""`watch` brings back what was cut off, gives up on what keeps dying, and leaves alone what should be."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.stage import Stage, alive, heard, told, worker
+
+WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
+QUICK = ("--set", "resume.back_off=0")
+
+
+@contextmanager
+def watching(stage: Stage) -> Iterator[subprocess.Popen[bytes]]:
+    with stage.start("watch") as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
+
+
+def cut_off(stage: Stage, *options: str, **how: Any) -> str:
+    """A run whose detached runner was killed while its agent hung."""
+    hang = {"hang": {"how": "turn", "seconds": 100, **how}}
+    agent = stage.book(worker(WROTE, hang, {"say": "done"}), sessions={"interrupted": "again"})
+    begun = stage.holdfast("run", "go on", "--agent", agent, "--detach", *QUICK, *options, "--json").object
+    with stage.start("logs", "-f", begun["run"]) as log:
+        told(log, "tool.returned")
+        os.kill(begun["pid"], signal.SIGKILL)
+        stage.holdfast("wait", begun["run"], code=130)
+        log.kill()
+        log.communicate()
+    return str(begun["run"])
+
+
+def test_a_runner_that_was_killed_is_back(stage: Stage) -> None:
+    run = cut_off(stage, once=True)
+    with watching(stage) as process:
+        assert heard(process, lambda told: told["run"] == run)["told"].startswith("resumed")
+        assert stage.holdfast("wait", run).out == "done\n"
+    assert stage.file(run, "one.txt") == "1"
+    assert alive(stage) == []
+
+
+def test_one_that_may_not_be_brought_back_is_left_alone(stage: Stage) -> None:
+    left = cut_off(stage, "--set", "resume.auto=false", once="first")
+    count = len(stage.events(left))
+    back = cut_off(stage, once="second")
+    with watching(stage) as process:
+        assert heard(process, lambda _: True)["run"] == back
+        stage.holdfast("wait", back)
+    assert len(stage.events(left)) == count
+
+
+@pytest.mark.torture
+def test_one_that_dies_without_getting_further_is_parked(stage: Stage) -> None:
+    run = cut_off(stage)
+    with watching(stage) as process:
+        for _ in range(2):
+            said = heard(process, lambda told: told["run"] == run)["told"]
+            assert said.startswith("resumed"), said
+            with stage.start("logs", "-f", run) as log:
+                told(log, "turn.started")
+                os.kill(int(said.split("pid ")[1].rstrip(")")), signal.SIGKILL)
+                log.kill()
+                log.communicate()
+        assert heard(process, lambda told: told["run"] == run)["told"].startswith("parked")
+    assert "parked" in stage.holdfast("ls").out
+    end = stage.data(run, "session.end")[-1]
+    assert "died 3 times" in end["summary"]
+
+
+def test_one_that_was_stopped_stays_stopped(stage: Stage) -> None:
+    agent = stage.book(worker(WROTE, {"hang": {"how": "turn", "seconds": 100, "once": "stopped"}}))
+    stopped = stage.holdfast("run", "go on", "--agent", agent, "--detach", "--json").object["run"]
+    stage.holdfast("stop", stopped)
+    count = len(stage.events(stopped))
+    back = cut_off(stage, once="other")
+    with watching(stage) as process:
+        assert heard(process, lambda _: True)["run"] == back
+        stage.holdfast("wait", back)
+    assert len(stage.events(stopped)) == count
