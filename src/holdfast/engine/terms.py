@@ -63,8 +63,9 @@ class Terms(NamedTuple):
     @property
     def _contained(self) -> bool:
         """Somebody works in a container: what is installed there is not for us to see."""
-        choosers = (self.settings, *self.settings.roles.values(), *self.settings.agents.values())
-        return any(one.runtime is not None and one.runtime.kind == "container" for one in choosers)
+        chosen = [one.runtime for one in self.settings.roles.values()]
+        chosen += [one.runtime for one in self.settings.agents.values()]
+        return any(one is not None and one.kind == "container" for one in (self.settings.runtime, *chosen))
 
     def agent_for(self, role: str, wanted: str | None = None) -> str:
         """Who plays a role: the one that the task names, the role's, or the run's."""
