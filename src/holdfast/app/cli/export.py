@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.page.writing import write_page
+from holdfast.app.cli.page.writing import write_page
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home
 from holdfast.leaf.errors import OK, BadInput

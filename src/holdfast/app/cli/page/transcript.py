@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from holdfast.app.cli.page.words import cut, folded, words
 from holdfast.app.cli.telling import told
-from holdfast.app.page.words import cut, folded, words
 from holdfast.core.events import Event
 from holdfast.core.events.base import NOTHING
 from holdfast.core.events.conversation import (

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from holdfast.app.cli.away import wanting
+from holdfast.app.cli.page.words import folded, words
 from holdfast.app.cli.screen import counted, moment
 from holdfast.app.cli.tree import facts_of
-from holdfast.app.page.words import folded, words
 from holdfast.core.digest import Digest
 from holdfast.core.state import RunState, Task, TaskStatus
 from holdfast.engine.service import RunView

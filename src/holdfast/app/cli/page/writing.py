@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from typing import BinaryIO
 
+from holdfast.app.cli.page.spool import Spool
+from holdfast.app.cli.page.summary import summary
+from holdfast.app.cli.page.transcript import TALK, Transcript
+from holdfast.app.cli.page.words import words
 from holdfast.app.cli.screen import counted, moment
 from holdfast.app.cli.telling import subject, told, tone
-from holdfast.app.page.spool import Spool
-from holdfast.app.page.summary import summary
-from holdfast.app.page.transcript import TALK, Transcript
-from holdfast.app.page.words import words
 from holdfast.core.codec import CODEC, Line, Unfit
 from holdfast.core.events import Event
 from holdfast.core.state import RunState
