@@ -20,6 +20,7 @@ _QUIET = {
     "DO_NOT_TRACK": "1",
     "DISABLE_TELEMETRY": "1",
     "NO_UPDATE_NOTIFIER": "1",
+    "npm_config_offline": "true",  # Pi asks npm for a newer version of itself, before it answers
     "NO_COLOR": "1",
     "OTEL_SDK_DISABLED": "true",
 }
