@@ -35,8 +35,8 @@ def test_a_list_becomes_a_plan(stage: Stage, form: str) -> None:
     run = stage.holdfast("plan", "--workflow", "loop", path, "--json").object["run"]
     (plan,) = stage.data(run, "plan.created")
     assert [(task["id"], task["summary"]) for task in plan["tasks"]] == [("T-2", "the first"), ("T-10", "the second")]
-    assert plan["dependencies"] == [{"taskId": "T-10", "blockedBy": "T-2"}]
-    assert [wave["taskIds"] for wave in plan["waves"]] == [["T-2"], ["T-10"]]
+    assert plan["dependencies"] == [{"task_id": "T-10", "blocked_by": "T-2"}]
+    assert [wave["task_ids"] for wave in plan["waves"]] == [["T-2"], ["T-10"]]
 
 
 def test_a_list_that_makes_no_order_is_refused_before_anything_is_made(stage: Stage) -> None:

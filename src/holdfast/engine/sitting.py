@@ -105,6 +105,8 @@ async def sit(
         hands = Hands(run, run_id, repository, folder)
         workspace = Workspace(hands, await hands.settle())
         try:
+            if workspace.place().branch not in run.state.branches:  # it was cut off while it was made
+                await workspace.open(base=run.state.checkpoints[0].commit if run.state.checkpoints else None)
             if resumed:
                 await _resumed(workspace, analysis, way)
             return await _moved(store, workspace, terms, handle or Handle(), hint)
