@@ -124,7 +124,7 @@ def _is_prepared(state: RunState) -> bool:
 async def _way(run: OwnedRun, analysis: Analysis, choose: Chooser) -> Way | None:
     """How to go on; nothing is touched before that is known."""
     case = analysis.decision.case
-    if case is Case.COMPLETE and not run.state.messages and not await run.has_mail():
+    if case is Case.COMPLETE and not (run.state.messages or await run.has_mail() or plan_again(run.state)):
         raise NothingToDo("this run is done; there is nothing to resume. `holdfast send` gives its agent more to do")
     if case in (Case.AUTO, Case.COMPLETE):
         return None
