@@ -65,8 +65,8 @@ class Program:
 
     def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
         passed_on = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        own = {"HOLDFAST_HOME": self.home, "XDG_CONFIG_HOME": os.path.join(self.home, "config")}
-        return {**passed_on, "LC_ALL": "C.UTF-8", **own, **(more or {})}
+        folders = {f"XDG_{kind.upper()}_HOME": os.path.join(self.home, kind) for kind in ("config", "state")}
+        return {**passed_on, "LC_ALL": "C.UTF-8", "HOLDFAST_HOME": self.home, **folders, **(more or {})}
 
 
 def finished(process: subprocess.Popen[bytes], code: int = 0) -> Outcome:

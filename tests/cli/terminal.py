@@ -74,8 +74,9 @@ class Conversation:
 @contextmanager
 def conversation(holdfast: Program, *arguments: str) -> Iterator[Conversation]:
     ours, theirs = pty.openpty()
-    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-    with holdfast.start(*arguments, **streams, start_new_session=True, preexec_fn=_take_the_terminal) as process:
+    with holdfast.start(
+        *arguments, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, preexec_fn=_take_the_terminal
+    ) as process:
         os.close(theirs)
         try:
             yield Conversation(process, ours)

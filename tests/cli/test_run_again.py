@@ -20,7 +20,7 @@ def test_its_partial_work_is_a_placeholder_commit(stage: Stage, failed: str) -> 
     assert stage.project.show(f"{branch(failed, 'T-1')}:one.txt") == "1"
     assert stage.subjects(failed) == []
     before = stage.project.footprint(), len(stage.events(failed))
-    complaint = stage.holdfast("resume", failed, code=6).complaint
+    complaint = stage.holdfast("resume", failed, code=6).err
     assert "--on-issue" in complaint
     assert (stage.project.footprint(), len(stage.events(failed))) == before
 
@@ -37,7 +37,7 @@ def test_the_next_attempt_is_judged_by_all_that_was_done(stage: Stage, failed: s
     assert stage.project.git("for-each-ref", "refs/holdfast/salvage") == ""
 
     count = len(stage.events(failed))
-    assert "nothing to resume" in stage.holdfast("resume", failed, code=4).complaint
+    assert "nothing to resume" in stage.holdfast("resume", failed, code=4).err
     assert len(stage.events(failed)) == count
 
 

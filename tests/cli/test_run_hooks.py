@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from tests.support.stage import HELLO, Stage
+import pytest
+
+from tests.support.stage import HELLO, Stage, alive
 
 
 def test_each_gets_its_event_as_json(stage: Stage) -> None:
@@ -23,3 +25,11 @@ def test_one_that_is_not_there_is_told_and_passed_over(stage: Stage) -> None:
     run = stage.run("say hello", "--agent", stage.book(HELLO), "--set", 'hooks.task_done=[["/no/such/hook"]]')
     (ran,) = stage.data(run, "hook.ran")
     assert "cannot be run" in ran["problem"]
+
+
+@pytest.mark.torture
+def test_one_that_hangs_is_ended(stage: Stage) -> None:
+    run = stage.run("say hello", "--agent", stage.book(HELLO), "--set", 'hooks.session_start=[["sleep", "200"]]')
+    (ran,) = stage.data(run, "hook.ran")
+    assert "did not end within" in ran["problem"]
+    assert alive(stage) == []

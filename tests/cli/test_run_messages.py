@@ -47,4 +47,4 @@ def test_one_that_was_delivered_is_not_delivered_again(stage: Stage) -> None:
     delivered = [d for d in stage.data(run, "turn.started") if d["messages"]]
     assert len(delivered) == 1
     assert len(stage.data(run, "inbox.handled")) == 1
-    assert "nothing to resume" in stage.holdfast("resume", run, code=4).complaint
+    assert "nothing to resume" in stage.holdfast("resume", run, code=4).err

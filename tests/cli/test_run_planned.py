@@ -59,7 +59,7 @@ def test_one_that_was_killed_while_it_was_planned_can_go_on(stage: Stage) -> Non
 def test_one_that_was_killed_before_it_had_its_seeds_does_not_go_on_without_them(stage: Stage) -> None:
     write(stage.project.path, {"tests/one.txt": "1\n"})
     run = killed_in_the_making(stage, "--seed", "tests")
-    assert "holdfast reset" in stage.holdfast("resume", run, code=4).complaint
+    assert "holdfast reset" in stage.holdfast("resume", run, code=4).err
     stage.holdfast("reset", run, "-y")
     assert stage.project.branches() == []
 

@@ -77,11 +77,11 @@ def test_one_that_dies_without_getting_further_is_parked(stage: Stage) -> None:
 
 
 def test_one_that_was_stopped_stays_stopped(stage: Stage) -> None:
-    agent = stage.book(worker(WROTE, {"hang": {"how": "turn", "seconds": 100, "once": "stopped"}}))
+    agent = stage.book(worker(WROTE, {"hang": {"how": "turn", "seconds": 100, "once": True}}))
     stopped = stage.holdfast("run", "go on", "--agent", agent, "--detach", "--json").object["run"]
     stage.holdfast("stop", stopped)
     count = len(stage.events(stopped))
-    back = cut_off(stage, once="other")
+    back = cut_off(stage, once="second")
     with watching(stage) as process:
         assert heard(process, lambda _: True)["run"] == back
         stage.holdfast("wait", back)

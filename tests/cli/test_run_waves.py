@@ -56,4 +56,4 @@ def test_a_blocker_fails_its_task_and_says_why(stage: Stage) -> None:
     run = stage.run("--workflow", "waves", stage.tasks("A", "B"), "--agent", agent, code=1)
     assert stage.states(run) == {"A": "FAILED", "B": "COMPLETE"}
     assert "No key. (needed: a key)" in stage.holdfast("analyze", run).out
-    assert "A" in stage.holdfast("resume", run, code=6).complaint
+    assert "A" in stage.holdfast("resume", run, code=6).err

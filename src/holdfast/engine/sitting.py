@@ -106,6 +106,8 @@ async def sit(
         hands = Hands(run, run_id, repository, folder)
         workspace = Workspace(hands, await hands.settle())
         try:
+            if workspace.place().branch not in run.state.branches:  # it was cut off while it was made
+                await workspace.open(base=run.state.checkpoints[0].commit if run.state.checkpoints else None)
             if resumed:
                 await _resumed(workspace, analysis, way)
             return await _moved(store, workspace, terms, handle or Handle(), hint)
@@ -123,7 +125,7 @@ def _is_prepared(state: RunState) -> bool:
 async def _way(run: OwnedRun, analysis: Analysis, choose: Chooser) -> Way | None:
     """How to go on; nothing is touched before that is known."""
     case = analysis.decision.case
-    if case is Case.COMPLETE and not run.state.messages and not await run.has_mail():
+    if case is Case.COMPLETE and not (run.state.messages or await run.has_mail() or plan_again(run.state)):
         raise NothingToDo("this run is done; there is nothing to resume. `holdfast send` gives its agent more to do")
     if case in (Case.AUTO, Case.COMPLETE):
         return None
