@@ -10,7 +10,6 @@ from holdfast.app.cli.screen import paint, plain, program, shortened, terminal_w
 from holdfast.app.cli.telling import subject, told
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationAttached, ToolCalled
-from holdfast.core.events.inbox import InboxConsumed
 from holdfast.core.state import RunState
 from holdfast.engine import rehearsal
 from holdfast.engine.places import default_home
@@ -21,8 +20,6 @@ _EXAMPLES = """\
   holdfast demo              the whole: five tasks, agents in parallel, two kills, resume
   holdfast demo --quiet      the verdict only, for scripts
   holdfast demo log          the log alone: writers killed in mid-stream, a torn end"""
-
-_UNTOLD = (InboxConsumed,)
 
 
 def run(arguments: list[str]) -> int:
@@ -84,7 +81,7 @@ def _scene(scene: Scene) -> str | None:
 
 def _line(event: Event, state: RunState) -> str | None:
     words = _words(event)
-    if words is None or isinstance(event, _UNTOLD):
+    if words is None:
         return None
     return f"  {plain(subject(event, state)):14} {shortened(words, terminal_width() - 18)}"
 

@@ -14,7 +14,7 @@ from holdfast.leaf.errors import OK
 
 _EXAMPLES = """\
   holdfast plan --workflow loop tasks/ --seed tests/acceptance
-  holdfast run                                    starts it"""
+  holdfast plan "add OAuth login" --name oauth        `holdfast run` starts it"""
 
 
 def run(arguments: list[str]) -> int:

@@ -14,7 +14,7 @@ from holdfast.leaf.errors import OK, BadInput
 _EXAMPLES = """\
   holdfast send auth-system "use the existing session table"
   holdfast send auth-system --task T-3 "leave the tests alone"
-  git diff | holdfast send auth-system -"""
+  holdfast send auth-system - < notes.txt"""
 
 
 def run(arguments: list[str]) -> int:

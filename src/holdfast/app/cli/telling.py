@@ -12,6 +12,7 @@ from holdfast.core.events import agent as agents
 from holdfast.core.events import branch as branches
 from holdfast.core.events import conversation as talk
 from holdfast.core.state import RunState
+from holdfast.core.workspace import run_of_branch
 
 _LONGEST = 400  # characters; a terminal shows fewer
 
@@ -125,7 +126,17 @@ def _committed(event: work.TaskCommitted) -> str:
 
 
 def _merged(event: branches.BranchMerged) -> str:
-    return f"merged {event.name}{' into ' + event.target if event.target else ''}"
+    return f"merged {_leaf(event.name)}{' into ' + _leaf(event.target) if event.target else ''}"
+
+
+def _leaf(branch: str) -> str:
+    """A run's own branches are known by their last word; any other by its name."""
+    return branch.rpartition("/")[2] if run_of_branch(branch) is not None else branch
+
+
+def _short(agent: str | None) -> str:
+    kind, _, file = (agent or "an agent").partition(":")
+    return f"{kind} {file.rpartition('/')[2]}" if file else kind
 
 
 def _attached(event: talk.ConversationAttached) -> str | None:
@@ -160,6 +171,8 @@ def _answered(event: talk.PermissionAnswered) -> str:
 
 
 def _taken_in(event: inbox.InboxConsumed) -> str:
+    if event.kind.startswith("signal."):
+        return ""  # what it means is told next
     try:
         body: Any = json.loads(bytes(event.body))
     except ValueError:
@@ -217,7 +230,7 @@ TOLD: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     work.HookRan: _hook,
     agents.AgentDied: lambda e: _and(f"the agent {e.name} died", e.reason),
     branches.BranchMerged: _merged,
-    talk.ConversationOpened: lambda e: f"{e.agent or 'an agent'} sits down{' as ' + e.role if e.role else ''}",
+    talk.ConversationOpened: lambda e: f"{_short(e.agent)} sits down{' as ' + e.role if e.role else ''}",
     talk.ConversationAttached: _attached,
     talk.RungFailed: lambda e: _and(f"could not come back by {e.rung}", e.reason),
     talk.ModeChanged: lambda e: f"mode: {e.mode}",

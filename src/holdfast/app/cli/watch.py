@@ -13,13 +13,13 @@ from holdfast.leaf.errors import INTERRUPTED
 
 _EXAMPLES = """\
   holdfast watch                 until Ctrl-C; start it at boot to have runs back after a power cut
-  holdfast config resume         the policy: whether, how soon, and when a run is given up"""
+  holdfast watch --json >> kept.jsonl"""
 
 
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "watch",
-        "Bring back runs that were cut off, each with a back-off, as the policy of its config says. One that dies\n"
+        "Bring back runs that were cut off, each with a back-off, as `holdfast config resume` says. One that dies\n"
         "again and again without getting further is parked, with its reason. A run that was stopped stays stopped.",
         _EXAMPLES,
     )
