@@ -9,7 +9,7 @@ from acp.schema import PromptResponse
 from holdfast.core.conversation import OVER
 from holdfast.core.deciding import ASKED_FOR_VERDICT, Do, Facts, decide
 from holdfast.core.events.issue import BlockerReported
-from holdfast.core.state import Budget, Conversation, Issue, RunState, Stage, Task, Turn
+from holdfast.core.state import Budget, Conversation, Effect, EffectStatus, Issue, RunState, Stage, Task, Turn
 from holdfast.core.workflow import Bounds, Workflow
 from tests.core.situations import CASE, COMPLETE, EVALUATE, LOOP, SOLO, WORKFLOWS, begun, situation, told, words
 
@@ -253,3 +253,11 @@ def test_in_every_state_there_is_one_thing_to_do_or_a_reason_to_stop(workflow: W
             assert action.do is Do.STOP or action.task == "1"
             assert decide(state, workflow, bounds, Facts(busy=frozenset("1"))) == []
             assert told(decide(state, workflow, bounds, Facts(stuck=frozenset("1")))) in (PARKED, WAITING)
+
+
+def test_a_task_of_which_an_effect_is_unclear_is_left_alone_until_a_person_has_looked() -> None:
+    """Merging it again could do it twice; the others go on."""
+    unclear = {"e": Effect("merge", "1", status=EffectStatus.UNKNOWN)}
+    both = situation({"1": begun(Stage.MERGE), "2": begun(Stage.COMMIT)}, effects=unclear)
+    assert told(decide(both, LOOP, BOUNDS)) == "commit 2"
+    assert told(decide(situation({"1": begun(Stage.MERGE)}, effects=unclear), LOOP, BOUNDS)) == WAITING

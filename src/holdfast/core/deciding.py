@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from holdfast.core.conversation import CUT_OFF, OVER
 from holdfast.core.events.issue import BlockerReported
-from holdfast.core.state import Conversation, OpenMessage, RunState, Stage, Task, TaskStatus
+from holdfast.core.state import Conversation, EffectStatus, OpenMessage, RunState, Stage, Task, TaskStatus
 from holdfast.core.workflow import Bounds, Workflow
 
 USER_MESSAGE = "user"  # the kind of a message that is words for an agent
@@ -165,13 +165,18 @@ def _wave(view: _View, names: list[str]) -> Iterator[Action]:
 def _move(view: _View, name: str) -> Action | None:
     """What would be done for a task, if there were a place for it; None when that is nothing, or not for us to say."""
     task = view.state.tasks.get(name) or Task()
-    if name in view.facts.busy or name in view.facts.stuck:
+    if name in view.facts.busy or name in view.facts.stuck or _is_unclear(view.state, name):
         return None
     if task.status is TaskStatus.IN_PROGRESS:
         return _next(view, name, task)
     if task.status is TaskStatus.PENDING and _can_start(view.state, name):
         return Action(Do.START, name)
     return None
+
+
+def _is_unclear(state: RunState, name: str) -> bool:
+    """Nobody can tell whether something was done for it. That is never guessed: a person has to look first."""
+    return any(left.task == name and left.status is EffectStatus.UNKNOWN for left in state.effects.values())
 
 
 def _can_start(state: RunState, name: str) -> bool:
@@ -330,7 +335,8 @@ def _outcome(view: _View) -> str:
         return "all_done"
     begun = [state.tasks[name] for name in _planned(state) if _status(state, name) is TaskStatus.IN_PROGRESS]
     if begun or view.facts.stuck:
-        return "waiting" if any(_waits_for_a_person(view, task) for task in begun) else "parked"
+        unclear = any(_is_unclear(state, name) for name in _planned(state))
+        return "waiting" if unclear or any(_waits_for_a_person(view, task) for task in begun) else "parked"
     failed = [task.error for name in _planned(state) if (task := state.tasks.get(name)) is not None]
     return next((error for error in failed if error in _CAPS), "failed")
 

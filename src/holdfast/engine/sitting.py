@@ -96,7 +96,7 @@ async def sit(
         folder = run_folder(store.home, run_id)
         repository = repository_of(run.state.run, run_id, folder)
         terms = terms_for(home, run.state, flags)
-        terms.must_have_agents(task.agent for task in run.state.tasks.values())
+        terms.must_have_agents(task.wants for task in run.state.tasks.values())
         start = SessionStart(
             command="resume" if resumed else "run",
             branch=run.state.run.branch if run.state.run else None,
