@@ -101,7 +101,9 @@ _ALL: tuple[Event, ...] = (
         source="/srv/repo/tasks",
     ),
     TaskStarted(task_id="1", summary="Design schema", agent="schema-designer", files=["src/db/schema.ts"]),
-    TaskCompleted(task_id="1", summary="Design schema", files_changed=["src/db/schema.ts"], key="k1k1"),
+    TaskCompleted(
+        task_id="1", summary="Design schema", files_changed=["src/db/schema.ts"], key="k1k1", outcome="Three tables"
+    ),
     TaskFailed(task_id=2, error="QA failed 3 rounds", attempts=3),
     TaskSkipped(task_id="2", reason="chosen by the user"),
     CaseSubmitted(task_id="1", iteration=1, case=Raw(b'{"summary":"done"}')),

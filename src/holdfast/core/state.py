@@ -118,6 +118,7 @@ class Task(msgspec.Struct):
     checks: list[Check] = []
     verdicts: list[Verdict] = []
     commit: str | None = None
+    outcome: str | None = None  # in the worker's words
 
 
 class Wave(msgspec.Struct):

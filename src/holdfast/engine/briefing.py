@@ -60,11 +60,10 @@ class Briefing:
             return whole, None
         return whole[:DIFF], f"{len(whole) - DIFF:,} of {len(whole):,} characters; `git diff {base}` shows all of it"
 
-    def summary(self, name: str) -> str:
-        """What the task came to, in a line: the worker's own words, or the task's title."""
-        task = self._state.tasks[name]
-        case = _case(task)
-        return case.summary if case is not None else task.summary or name
+    def outcome(self, name: str) -> str | None:
+        """What came of the task, in the worker's own words."""
+        case = _case(self._state.tasks[name])
+        return case.summary if case is not None else None
 
     def commit_message(self, name: str) -> str:
         task = self._state.tasks[name]
@@ -93,7 +92,9 @@ class Briefing:
     def _progress(self, name: str) -> str:
         """What the other tasks came to, so far."""
         tasks = self._state.tasks.items()
-        return "\n".join(f"- {key} ({task.status}): {task.summary or ''}" for key, task in tasks if key != name)
+        return "\n".join(
+            f"- {key} ({task.status}): {task.outcome or task.summary or ''}" for key, task in tasks if key != name
+        )
 
     def _words(self, key: str) -> str:
         return msgspec.json.decode(self._state.messages[key].body, type=Words).text

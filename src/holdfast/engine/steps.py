@@ -186,11 +186,11 @@ class Steps:
         """The task is done first; what it worked in is taken away afterwards, here or when the run is resumed."""
         task = self._task(name)
         files = await self._changed(name, task)
-        summary = self._briefing.summary(name)
-        done = TaskCompleted(task_id=name, summary=summary, files_changed=files, key=task.key)
+        outcome = self._briefing.outcome(name)
+        done = TaskCompleted(task_id=name, files_changed=files, key=task.key, outcome=outcome)
         await self._tell(done, AgentCompleted(name=_worker(name), result="completed"))
         self._wake()
-        await self._hooks.run("task_done", task=name, summary=summary)
+        await self._hooks.run("task_done", task=name, outcome=outcome)
         await self._conversations.rest(task.worker, "its task is done")
         await self._take_away(name)
 

@@ -16,11 +16,14 @@ class TaskStarted(Event, frozen=True, kw_only=True):
 
 
 class TaskCompleted(Event, frozen=True, kw_only=True):
+    """`outcome` is what came of it, in the worker's words."""
+
     type: ClassVar[str] = "task.completed"
     task_id: str | int = msgspec.field(name="taskId")
     summary: str | None = None
     files_changed: list[str] | None = None
     key: str | None = None
+    outcome: str | None = None
 
 
 class TaskFailed(Event, frozen=True, kw_only=True):

@@ -98,6 +98,7 @@ def _task_completed(state: RunState, _: Line, event: TaskCompleted) -> None:
     task = _moved(state, event.task_id, TaskStatus.COMPLETE)
     task.summary = event.summary or task.summary
     task.files_changed, task.done_key = event.files_changed, event.key or task.key
+    task.outcome = event.outcome
 
 
 @on(TaskSkipped)
