@@ -212,7 +212,7 @@ TOLD: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     session.RunArchived: lambda _: "archived",
     plan.PlanCreated: _plan,
     task.TaskStarted: lambda e: _and("started", e.summary),
-    task.TaskCompleted: lambda e: _and("done", e.summary),
+    task.TaskCompleted: lambda e: _and("done", e.outcome or e.summary),
     task.TaskFailed: lambda e: _and("failed", e.error),
     task.TaskSkipped: lambda e: _and("skipped", e.reason),
     task.WaveStarted: lambda e: f"wave {e.wave} begins",
