@@ -1,6 +1,7 @@
 """Facts of speaking with an agent: every call ends in time, every death has a name, and nothing is left of it."""
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable
 
@@ -387,6 +388,16 @@ async def test_a_file_that_is_not_there_is_not_found_in_the_protocols_own_words(
     async with company.playing("turns: [[read: {path: a, via: client}]]") as (agent, opened):
         with pytest.raises(AgentRefused, match="Resource not found"):
             await agent.prompt(opened.session, text())
+
+
+async def test_an_agent_that_cannot_read_through_us_is_not_offered_it(company: Company) -> None:
+    os.mkfifo(company.path("heard"))
+    launch = shell(company.cwd, 'read line; echo "$line" > heard; cat > /dev/null')._replace(reads=False)
+    async with company.speaking(launch) as agent:
+        greeting = asyncio.ensure_future(agent.greet())
+        said = json.loads(await asyncio.to_thread(company.read, "heard"))
+        greeting.cancel()
+    assert said["params"]["clientCapabilities"]["fs"] == {"writeTextFile": True}
 
 
 @pytest.mark.parametrize("path", ["../outside", "/etc/hostname", "link/outside", ".git/config"])

@@ -20,7 +20,6 @@ _QUIET = {
     "DO_NOT_TRACK": "1",
     "DISABLE_TELEMETRY": "1",
     "NO_UPDATE_NOTIFIER": "1",
-    "npm_config_offline": "true",  # Pi asks npm for a newer version of itself, before it answers
     "NO_COLOR": "1",
     "OTEL_SDK_DISABLED": "true",
 }
@@ -189,28 +188,5 @@ SETUPS: dict[str, Setup] = {
         },
         edit=lambda path, text: ToolUse("Write", {"path": path, "content": text}),
         shell=lambda command: ToolUse("Bash", {"command": command}),
-    ),
-    "pi": Setup(
-        environment=lambda home, address: {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"},
-        files=lambda address: {
-            ".pi/agent/models.json": {
-                "providers": {
-                    "here": {
-                        "baseUrl": f"{address}/v1",
-                        "api": "openai-completions",
-                        "apiKey": KEY,
-                        "models": [{"id": MODEL, "name": MODEL, "input": ["text"], "contextWindow": 128000}],
-                    }
-                }
-            },
-            ".pi/agent/settings.json": {
-                "defaultProvider": "here",
-                "defaultModel": MODEL,
-                "quietStartup": True,
-            },
-        },
-        rung=Rung.LOAD,
-        edit=lambda path, text: ToolUse("write", {"path": path, "content": text}),
-        shell=lambda command: ToolUse("bash", {"command": command}),
     ),
 }

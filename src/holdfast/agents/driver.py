@@ -115,6 +115,7 @@ class Agent:
         self.tree = tree
         self.scribe = scribe
         self._cwd = launch.cwd
+        self._reads = launch.reads
         self._deadlines = deadlines
         self._replayed: int | None = None
         self._transport = Transport(tree, self._told, scribe.odd)
@@ -125,7 +126,7 @@ class Agent:
 
     async def greet(self) -> Greeting:
         offered = ClientCapabilities(
-            fs=FileSystemCapabilities(read_text_file=True, write_text_file=True), terminal=True
+            fs=FileSystemCapabilities(read_text_file=self._reads, write_text_file=True), terminal=True
         )
         about = Implementation(name="holdfast", title="Holdfast", version=__version__)
         call = self._connection.initialize(PROTOCOL_VERSION, client_capabilities=offered, client_info=about)

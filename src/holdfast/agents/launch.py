@@ -34,6 +34,7 @@ class Launch(NamedTuple):
     tether: str | None = None  # a file that it holds open, by which it is found though it shed its environment
     runtime: Runtime = LOCAL
     worktree: str | None = None  # when `cwd` is a folder in it
+    reads: bool = True  # whether files are to be read through us
 
     @property
     def marks(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     secrets: tuple[str, ...] = ()
     login: str | None = None
     runtime: Runtime = LOCAL
+    reads: bool = True  # whether it can read files through us; one that takes a missing file for an error writes none
     by_the_minute: bool = False  # its sessions are named by the minute: in that of its birth, one cannot be loaded
 
     def __post_init__(self) -> None:
@@ -55,6 +56,7 @@ BUILT_IN: dict[str, Entry] = {
         title="Gemini",
         install="npm install -g @google/gemini-cli",
         secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        reads=False,
         by_the_minute=True,
     ),
     "opencode": Entry(command=("opencode", "acp"), title="OpenCode", install="npm install -g opencode-ai"),

@@ -192,6 +192,7 @@ class Ladder:
             stderr=complaints,
             tether=os.path.join(self._ground.folder, TETHER),
             runtime=entry.runtime,
+            reads=entry.reads,
         )
         scribe = Scribe(name, self._stored, lambda speaker, text: self._hint(name, speaker, text))
         host = self._desk.for_agent(name, cwd)

@@ -215,6 +215,7 @@ class _Probe:
             mark=f"probe/{secrets.token_hex(6)}",
             stderr=self._stderr,
             runtime=self._entry.runtime,
+            reads=self._entry.reads,
         )
         return speaking(launch, scribe, _Willing(), _DEADLINES)
 
