@@ -1,10 +1,11 @@
 """Runs without a terminal: started, followed, waited for, stopped, and owned by one at a time."""
 
 import os
+import signal
 
 import pytest
 
-from tests.support.stage import HELLO, Stage, alive, outcome, told, worker
+from tests.support.stage import HELLO, Stage, alive, killed, outcome, told, worker
 
 WAIT = {"hang": {"how": "turn", "seconds": 100, "once": True}}
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
@@ -64,6 +65,17 @@ def test_of_two_resumes_at_once_one_works_and_the_other_touches_nothing(stage: S
     assert codes in ([0, 5], [0, 4])  # 4: the first was done before the second looked
     assert len([d for d in stage.data(run, "session.start") if d["command"] == "resume"]) == 1
     assert stage.subjects(run) == ["say hello", "Merge task T-1"]
+
+
+def test_a_request_to_stop_is_for_the_runner_that_was_asked(stage: Stage) -> None:
+    agent = stage.book(worker(WROTE, WAIT, {"say": "done"}))
+    with stage.start("run", "say hello", "--agent", agent) as process:
+        told(process, "tool.returned")
+        process.send_signal(signal.SIGSTOP)
+        run = stage.only_run()
+        assert "it still will" in stage.holdfast("stop", run, "--timeout", "0", code=3).complaint
+        killed(process)  # it never came to it
+    assert stage.resume(run)["ended"] == "all_done"
 
 
 @pytest.mark.parametrize("how", ["done", "failed"])

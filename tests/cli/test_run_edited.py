@@ -8,6 +8,9 @@ from tests.support.stage import EVALUATE, SUBMIT, Stage, worker
 MAKE = {"run": "t=$(git rev-parse --abbrev-ref HEAD | sed 's,.*/,,'); date +%N > $t.txt"}
 
 
+AGAIN = {"when": "is not done", "steps": [MAKE, SUBMIT]}
+
+
 def task(number: int, words: str, needs: str = "") -> str:
     return f"---\nid: T-{number}\ntitle: task {number}\n{needs}---\n{words}\n\n## Acceptance criteria\n\n- works\n"
 
@@ -22,7 +25,7 @@ def test_only_what_changed_and_what_builds_on_it_runs_again(stage: Stage) -> Non
             "T-3-three.md": task(3, "the third", "depends_on: [T-2]\n"),
         },
     )
-    run = stage.run("--workflow", "waves", folder, "--agent", stage.book(EVALUATE, worker(MAKE, SUBMIT)))
+    run = stage.run("--workflow", "waves", folder, "--agent", stage.book(EVALUATE, AGAIN, worker(MAKE, SUBMIT)))
     first = [d["taskId"] for d in stage.data(run, "task.completed")]
     assert sorted(first) == ["T-1", "T-2", "T-3"]
 
@@ -32,4 +35,5 @@ def test_only_what_changed_and_what_builds_on_it_runs_again(stage: Stage) -> Non
     again = [d["taskId"] for d in stage.data(run, "task.completed")][3:]
     assert sorted(again) == ["T-0", "T-2", "T-3"]
     assert "the plan was changed" in stage.data(run, "run.resumed")[-1]["summary"]
+    assert any("in another way" in text for text in stage.prompts(run, "worker"))
     stage.holdfast("resume", run, code=4)

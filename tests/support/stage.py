@@ -2,9 +2,11 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from tests.support.projects import Project
 
 Turns = Sequence[Mapping[str, Any]]
 Event = dict[str, Any]
+
+_PATIENCE = 20.0  # seconds
 
 CASE = {"summary": "made it", "criteria": [{"criterion": "works", "met": True, "evidence": "I looked"}]}
 SUBMIT = {"mcp": {"tool": "submit_case", "arguments": CASE}}
@@ -148,17 +152,37 @@ def outcome(process: subprocess.Popen[bytes], code: int = 0) -> Outcome:
 
 
 def alive(stage: Stage) -> list[str]:
-    """Command lines of processes that have to do with this home."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
-            command = (folder / "cmdline").read_bytes()
-        except OSError:
-            continue  # it ended meanwhile
-        if os.fsencode(stage.folder) in words and int(folder.name) != os.getpid():
-            found.append(command.replace(b"\0", b" ").decode(errors="replace"))
-    return [one for one in found if one]
+    """Command lines of processes that have to do with this home, and do not end."""
+    found = {pid: command for pid, command in _commands() if os.fsencode(stage.folder) in command + _environment(pid)}
+    return [_words(command) for pid, command in found.items() if pid != os.getpid() and not _ends(pid)]
+
+
+def _commands() -> Iterator[tuple[int, bytes]]:
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with suppress(OSError):  # it ended meanwhile
+            yield int(name), Path(f"/proc/{name}/cmdline").read_bytes()
+
+
+def _environment(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    return b""
+
+
+def _words(command: bytes) -> str:
+    return command.replace(b"\0", b" ").decode(errors="replace")
+
+
+def _ends(pid: int) -> bool:
+    """True of one that is gone, or on its way."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([process], [], [], _PATIENCE)[0])
+    finally:
+        os.close(process)
 
 
 def _task(name: str) -> dict[str, Any]:

@@ -19,17 +19,18 @@ def survived(stage: Stage, seed: int, kills: int) -> str:
     agent = stage.book(EVALUATE, worker(MAKE, SUBMIT), sessions={"interrupted": "again"})
     tasks = stage.tasks("A", "B", {"id": "C", "depends_on": ["A", "B"]})
     command = ["run", "--workflow", "waves", tasks, "--agent", agent]
-    run = None
+    run, code = None, None
     for sitting in range(SITTINGS):
         with stage.start(*command) as process:
             if sitting < kills:
                 _interrupted(stage, process, chance)
             process.communicate()
-        if process.returncode == 0:
+        code = process.returncode
+        if code == 0:
             break
         run = run or stage.only_run()
         command = ["resume", run]
-    assert process.returncode == 0, stage.holdfast("show", run or "").out
+    assert code == 0, stage.holdfast("show", run or "").out
     return run or stage.only_run()
 
 

@@ -22,7 +22,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class StopRequest(msgspec.Struct, frozen=True):
+    """For the runner with this pid: whoever comes after it was not meant."""
+
     reason: str = "stopped"
+    pid: int | None = None
 
 
 class Words(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 Words for an agent are not acted on here: they stay with the run until a prompt takes them along.
 """
 
+import os
 from collections.abc import Callable
 
 import msgspec
@@ -64,7 +65,9 @@ class Receiver:
             await self._desk.answer(given.request, option, message.sender or "user")
             return []
         if message.kind == STOP:
-            self._stop(msgspec.json.decode(message.body, type=StopRequest).reason)
+            asked = msgspec.json.decode(message.body, type=StopRequest)
+            if asked.pid in (None, os.getpid()):
+                self._stop(asked.reason)
             return []
         if message.kind.startswith(SIGNAL):
             report = msgspec.json.decode(message.body, type=_Report)

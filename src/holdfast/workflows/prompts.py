@@ -96,7 +96,7 @@ def work_again(brief: Brief) -> str:
         *_people(brief),
         f"## What to do next\n\n{then} Your work so far is in the worktree, on branch {inline(brief.branch)}; go on "
         f"from it. {_ending(brief)}",
-        *_criteria(brief.task),
+        *_task(brief.task),  # its words may have changed since it began
         _QUOTED,
     )
 

@@ -7,6 +7,7 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.engine.mail import StopRequest, ask_to_stop
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, is_owned
+from holdfast.engine.service import view_run
 from holdfast.engine.waiting import until_free
 from holdfast.leaf.errors import OK, NothingToDo, TimedOut
 
@@ -32,7 +33,8 @@ def run(arguments: list[str]) -> int:
 
 
 async def _stopped(home: str, run_id: str, patience: float) -> None:
-    await ask_to_stop(home, run_id, StopRequest())
+    holder = (await view_run(home, run_id)).holder
+    await ask_to_stop(home, run_id, StopRequest(pid=holder.pid if holder is not None else None))
     try:
         await asyncio.wait_for(until_free(home, run_id), patience)
     except TimeoutError:
