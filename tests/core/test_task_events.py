@@ -15,6 +15,7 @@ from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, Ta
 from holdfast.core.events.work import (
     CaseSubmitted,
     IterationEnded,
+    LearningsProposed,
     MergeConflicted,
     TaskCommitted,
     TaskReopened,
@@ -58,6 +59,12 @@ TABLE = (
         STARTED,
         ConversationOpened(conversation="x", agent="claude", role="coder", task="1"),
         tasks=at(Stage.WORK),
+    ),
+    row(
+        "what was learnt is kept once",
+        LearningsProposed(task_id="1", learnings=["a", "b"]),
+        LearningsProposed(task_id="2", learnings=["b"]),
+        learnings=["a", "b"],
     ),
     row("a case", STARTED, CASE, tasks=at(Stage.VALIDATE, case='{"summary":"done"}')),
     row(

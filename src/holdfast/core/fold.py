@@ -12,7 +12,6 @@ the lines that `Superseded` finds. Logs that Holdfast wrote never need that seco
 """
 
 from collections.abc import Iterator
-from io import BytesIO
 
 from holdfast.core import ranges
 from holdfast.core.codec import CODEC, Line, Malformed, Unfit, parse, parse_lines
@@ -20,6 +19,7 @@ from holdfast.core.events import TYPES
 from holdfast.core.handlers import HANDLERS, Handler
 from holdfast.core.state import KEPT, Note, RunState, Session
 from holdfast.core.talk import TALK_HANDLERS, Talk, leading_talk
+from holdfast.leaf.lines import lines_of
 
 FOLD_VERSION = 6  # a snapshot made by another version of this file is not read, but made anew
 
@@ -43,7 +43,7 @@ class Fold:
 
     def feed(self, data: bytes) -> None:
         """Fold whole lines, each ended by a newline."""
-        lines = BytesIO(data).readlines()  # more than twice as fast as to split
+        lines = lines_of(data)
         unread, index = iter(lines), 0
         while index < len(lines):
             talk = leading_talk(unread)

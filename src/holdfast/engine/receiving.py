@@ -4,6 +4,7 @@ Words for an agent are not acted on here: they stay with the run until a prompt 
 """
 
 import os
+import asyncio
 from collections.abc import Callable
 
 import msgspec
@@ -43,13 +44,15 @@ class Receiver:
         self._run = run
         self._desk = desk
         self._stop = stop
+        self._acting = asyncio.Lock()
 
     async def receive(self) -> None:
         """Take in what came, and act on all that was taken in and not acted on yet."""
-        await self._run.take_in()
-        for key, message in list(self._run.state.messages.items()):
-            if message.kind != USER_MESSAGE:
-                await self._act(key, message)
+        async with self._acting:  # two at once would both act on what neither has called handled
+            await self._run.take_in()
+            for key, message in list(self._run.state.messages.items()):
+                if message.kind != USER_MESSAGE:
+                    await self._act(key, message)
 
     async def _act(self, key: str, message: OpenMessage) -> None:
         try:

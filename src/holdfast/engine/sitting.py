@@ -27,7 +27,7 @@ from holdfast.engine.projecting import write_projections
 from holdfast.engine.receiving import Receiver
 from holdfast.engine.reconciling import reconciled
 from holdfast.engine.runner import Runner
-from holdfast.engine.steps import Steps, at_work
+from holdfast.engine.steps import Ears, Steps, at_work
 from holdfast.engine.terms import Terms
 from holdfast.engine.workspace import Workspace, repository_of
 from holdfast.git.effects import Happened
@@ -204,10 +204,11 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
     write_projections(hands.folder, run.state)
     await hooks.run("session_start")
     async with Conversations(run, ground, desk, hint) as conversations:
-        steps = Steps(workspace, conversations, terms, hooks, handle.wake)
+        receiver = Receiver(run, desk, handle.stop)
+        steps = Steps(workspace, conversations, terms, hooks, Ears(receiver.receive, handle.wake))
         runner = Runner(run, store.inbox(run_id), steps, conversations, terms)
         handle.attach(runner)
-        reason = await runner.run(Receiver(run, desk, runner.stop))
+        reason = await runner.run(receiver)
         await observer.settled()
         stuck = "; ".join(f"{name}: {why}" for name, why in runner.stuck.items()) or None
     await run.append(SessionEnd(reason=reason, summary=stuck))

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from holdfast.core.conversation import OVER, Phase
 from holdfast.core.deciding import Action, Do, How, messages_for
@@ -37,18 +38,24 @@ from holdfast.leaf.errors import Denied
 Step = Callable[[str, Action], Awaitable[None]]
 
 
+class Ears(NamedTuple):
+    """`receive` takes in what agents reported; `wake` tells that something can be begun before a step is over."""
+
+    receive: Callable[[], Awaitable[None]]
+    wake: Callable[[], None]
+
+
 class Steps:
     """What the runner does with a task. The log is told what came of each step before the next is chosen."""
 
     def __init__(
-        self, workspace: Workspace, conversations: Conversations, terms: Terms, hooks: Hooks, wake: Callable[[], None]
+        self, workspace: Workspace, conversations: Conversations, terms: Terms, hooks: Hooks, ears: Ears
     ) -> None:
-        """`wake` is called when something can be begun though the step is not over yet."""
         self._workspace = workspace
         self._conversations = conversations
         self._terms = terms
         self._hooks = hooks
-        self._wake = wake
+        self._ears = ears
         self._briefing = Briefing(workspace, terms)
         self._on_their_way: set[str] = set()  # messages that are in a prompt which is not sent yet
         self._steps: dict[Do, Step] = {
@@ -96,6 +103,7 @@ class Steps:
         worker = await self._talk(WORKER, name, self._task(name).worker, self._task(name).wants)
         if action.how is not How.GO_ON or await self._went_on(worker, tree) is None:
             await self._tell_worker(name, worker, action.how or How.BEGIN, tree)
+        await self._ears.receive()  # what it reported in its turn, before anybody asks what came of that
         await self._workspace.snapshot(name, f"turn-{self._conversations.state(worker).turns}")
 
     async def _tell_worker(self, name: str, worker: str, how: How, tree: Worktree) -> None:
@@ -142,6 +150,7 @@ class Steps:
             words, loaded = await self._briefing.for_evaluator(name, action.how or How.BEGIN, tree)
             await self._tell(loaded)
             await self._conversations.say(evaluator, words, tree.path)
+        await self._ears.receive()
         if self._task(name).evaluator != evaluator:  # its verdict is in
             await self._judged(name, evaluator)
 
@@ -189,7 +198,7 @@ class Steps:
         outcome = self._briefing.outcome(name)
         done = TaskCompleted(task_id=name, files_changed=files, key=task.key, outcome=outcome)
         await self._tell(done, AgentCompleted(name=_worker(name), result="completed"))
-        self._wake()
+        self._ears.wake()
         await self._hooks.run("task_done", task=name, outcome=outcome)
         await self._conversations.rest(task.worker, "its task is done")
         await self._take_away(name)

@@ -1,0 +1,23 @@
+"""What agents report counts once."""
+
+import asyncio
+
+from holdfast.engine.reporting import Reporter, report
+from tests.support.stage import Stage, killed, told, worker
+
+ONE = {"write": {"path": "one.txt", "text": "1\n"}}
+WAIT = {"hang": {"how": "turn", "seconds": 100, "once": True}}
+
+
+def test_what_waits_for_a_resume_counts_once(stage: Stage) -> None:
+    agent = stage.book(worker(ONE, WAIT, {"say": "done"}))
+    with stage.start("run", "take your time", "--agent", agent) as process:
+        talk = told(process, "tool.returned")["data"]["conversation"]
+        killed(process)
+    run = stage.only_run()
+    said = [f"step {number}" for number in range(40)]
+    who = Reporter(stage.home, run, "worker", talk)
+    for text in said:
+        asyncio.run(report(who, "report_progress", {"text": text}))
+    stage.resume(run)
+    assert [d["text"] for d in stage.data(run, "progress.reported")] == said
