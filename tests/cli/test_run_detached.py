@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Mapping
 
 import pytest
 
@@ -11,7 +12,7 @@ WAIT = {"hang": {"how": "turn", "seconds": 100, "once": True}}
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
 
 
-def detached(stage: Stage, *turns: dict[str, object]) -> str:
+def detached(stage: Stage, *turns: Mapping[str, object]) -> str:
     begun = stage.holdfast("run", "say hello", "--agent", stage.book(*turns), "--detach", "--json").object
     return str(begun["run"])
 

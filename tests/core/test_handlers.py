@@ -50,7 +50,7 @@ from holdfast.core.events.task import (
     WaveCompleted,
     WaveStarted,
 )
-from holdfast.core.events.work import HookRan, LearningsProposed, MemoryLoaded, ProgressReported
+from holdfast.core.events.work import HookRan, MemoryLoaded, ProgressReported
 from holdfast.core.handlers import HANDLERS
 from holdfast.core.state import (
     Agent,

@@ -3,8 +3,8 @@
 Words for an agent are not acted on here: they stay with the run until a prompt takes them along.
 """
 
-import os
 import asyncio
+import os
 from collections.abc import Callable
 
 import msgspec
