@@ -11,8 +11,7 @@ applied, and a fold cannot take it back: it is listed in `repeated`, and the cal
 the lines that `Superseded` finds. Logs that Holdfast wrote never need that second pass.
 """
 
-from collections.abc import Iterator
-from io import BytesIO
+from collections.abc import Iterator, Sequence
 
 from holdfast.core import ranges
 from holdfast.core.codec import CODEC, Line, Malformed, Unfit, parse, parse_lines
@@ -43,7 +42,12 @@ class Fold:
 
     def feed(self, data: bytes) -> None:
         """Fold whole lines, each ended by a newline."""
-        lines = BytesIO(data).readlines()  # more than twice as fast as to split
+        lines = data.split(b"\n")
+        lines.pop()
+        self.feed_lines(lines)
+
+    def feed_lines(self, lines: Sequence[bytes]) -> None:
+        """The same for lines that are apart already, with their newlines or without."""
         unread, index = iter(lines), 0
         while index < len(lines):
             talk = leading_talk(unread)
