@@ -58,9 +58,10 @@ def each_by_itself(data: bytes) -> Fold:
 
 
 def assert_the_same(data: bytes) -> None:
-    at_once, slowly = fold_once(data), each_by_itself(data)
-    assert at_once.state == slowly.state
-    assert at_once.repeated == slowly.repeated
+    at_once, slowly, of_lines = fold_once(data), each_by_itself(data), Fold()
+    of_lines.feed_lines([line + b"\n" for line in data.split(b"\n")[:-1]])
+    assert at_once.state == of_lines.state == slowly.state
+    assert at_once.repeated == of_lines.repeated == slowly.repeated
 
 
 @pytest.mark.parametrize("name", ODD)

@@ -1,6 +1,7 @@
 """Snapshots: a cache that is believed only when it fits. Whatever else lies there, the state is that of the log."""
 
 import os
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -191,9 +192,9 @@ async def test_a_fold_that_was_interrupted_leaves_no_snapshot_of_half_a_state(ho
     """Ctrl-C in the middle of it: the events are in the log, the state in hand is not theirs."""
 
     class Interrupted(Fold):
-        def feed(self, data: bytes) -> None:
-            super().feed(data[: data.index(b"\n") + 1])
-            if data.count(b"\n") > 1:
+        def feed_lines(self, lines: Sequence[bytes]) -> None:
+            super().feed_lines(lines[:1])
+            if len(lines) > 1:
                 raise KeyboardInterrupt
 
     store = FileStore(home)

@@ -1,5 +1,6 @@
 """From a log to its state: the newest snapshot, if there is one, and the lines after it."""
 
+from io import BytesIO
 from typing import NamedTuple
 
 from holdfast.core import chain
@@ -33,7 +34,7 @@ class Standing:
             self._fold = None  # interrupted from here on, it is the fold of no point of the log
             data = b"".join(self._unread)
             self._unread.clear()
-            fold.feed(data)
+            _fold_in(fold, data)
             self._position += len(data)
             self._fold = fold
         return fold
@@ -71,10 +72,14 @@ async def fold_log(log: Log, snapshot: Snapshot | None = None, *, only: frozense
     return Folded(again, head, again.state.lines)
 
 
+def _fold_in(fold: Fold, data: bytes) -> None:
+    fold.feed_lines(BytesIO(data).readlines())  # more than twice as fast as to split
+
+
 async def _feed(fold: Fold, log: Log, start: Head) -> Head:
     position, last = start.position, b""
     async for batch in log.read(start.position):
-        fold.feed(batch.data)
+        _fold_in(fold, batch.data)
         position, last = batch.end, batch.data
     if not last:
         return start
