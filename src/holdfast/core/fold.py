@@ -11,7 +11,7 @@ applied, and a fold cannot take it back: it is listed in `repeated`, and the cal
 the lines that `Superseded` finds. Logs that Holdfast wrote never need that second pass.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from holdfast.core import ranges
 from holdfast.core.codec import CODEC, Line, Malformed, Unfit, parse, parse_lines
@@ -19,7 +19,6 @@ from holdfast.core.events import TYPES
 from holdfast.core.handlers import HANDLERS, Handler
 from holdfast.core.state import KEPT, Note, RunState, Session
 from holdfast.core.talk import TALK_HANDLERS, Talk, leading_talk
-from holdfast.leaf.lines import lines_of
 
 FOLD_VERSION = 6  # a snapshot made by another version of this file is not read, but made anew
 
@@ -43,7 +42,12 @@ class Fold:
 
     def feed(self, data: bytes) -> None:
         """Fold whole lines, each ended by a newline."""
-        lines = lines_of(data)
+        lines = data.split(b"\n")
+        lines.pop()
+        self.feed_lines(lines)
+
+    def feed_lines(self, lines: Sequence[bytes]) -> None:
+        """The same for lines that are apart already, with their newlines or without."""
         unread, index = iter(lines), 0
         while index < len(lines):
             talk = leading_talk(unread)
