@@ -1,0 +1,58 @@
+"""A task's work as commits: the one it comes to, and the placeholder of one that failed."""
+
+from typing import ClassVar
+
+from holdfast.git.commit import commit_all, find_commit, keep_failed, placeholder_of, unwind_failed
+from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, yes
+from holdfast.git.worktree import Worktree
+
+
+class CommitTask(InWorktree, frozen=True, kw_only=True):
+    """All that a task did since `base`, as one commit."""
+
+    kind: ClassVar[str] = "commit"
+    base: str
+    message: str
+
+    async def perform(self, site: Site) -> Result:
+        ground = self.ground(site, self.base)
+        return {"commit": await commit_all(self.worktree(site), ground, self.message, self.signature(site))}
+
+    async def probe(self, site: Site) -> Probe:
+        return await _committed(self.worktree(site), self.base, site.effect)
+
+
+class KeepFailed(InWorktree, frozen=True, kw_only=True):
+    """The partial work of a failed task, as a placeholder commit."""
+
+    kind: ClassVar[str] = "commit.failed"
+    base: str
+    reason: str
+
+    async def perform(self, site: Site) -> Result:
+        ground = self.ground(site, self.base)
+        return {"commit": await keep_failed(self.worktree(site), ground, self.reason, self.signature(site))}
+
+    async def probe(self, site: Site) -> Probe:
+        return await _committed(self.worktree(site), self.base, site.effect)
+
+
+class UnwindFailed(InWorktree, frozen=True, kw_only=True):
+    """Take the placeholder commit that a task's branch ends with back, its content staying."""
+
+    kind: ClassVar[str] = "commit.unwind"
+    base: str
+    task: str
+
+    async def perform(self, site: Site) -> Result:
+        return {"unwound": await unwind_failed(self.worktree(site), self.ground(site, self.base), self.task)}
+
+    async def probe(self, site: Site) -> Probe:
+        there = await placeholder_of(self.worktree(site), self.base, self.task)
+        kept = await site.repository.commit_of(self.ground(site, self.base).taken_back)
+        return yes(unwound=kept) if there is None or kept not in (None, there) else no()
+
+
+async def _committed(worktree: Worktree, base: str, effect: str) -> Probe:
+    commit = await find_commit(worktree, base, effect)
+    return yes(commit=commit) if commit is not None else no()

@@ -1,0 +1,147 @@
+"""A task's branch into the run's, and the run's into one of the user's."""
+
+import os
+from contextlib import suppress
+from typing import ClassVar
+
+from holdfast.core.workspace import place_of
+from holdfast.git.commit import Signature, find_commit, one_line
+from holdfast.git.effects.base import (
+    GitEffect,
+    Happened,
+    InWorktree,
+    Probe,
+    Result,
+    Site,
+    no,
+    salvaged_by,
+    unknown,
+    yes,
+)
+from holdfast.git.locks import clear_lock, clear_ref_locks, clear_shared_locks, folders_of
+from holdfast.git.merge import bring_conflicts, forget_concluded_merge, merge_into, merge_task
+from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
+from holdfast.git.worktree import NotOurWorktree, Worktree, status_of
+from holdfast.leaf.errors import Denied
+
+
+class MergeTask(InWorktree, frozen=True, kw_only=True):
+    """Merge a task's branch, whose tip is `commit`, into the run's branch, which began at `base`."""
+
+    kind: ClassVar[str] = "merge"
+    task: str
+    base: str
+    commit: str
+
+    def works_in(self, site: Site) -> Worktree:
+        return site.worktree(place_of(site.run_id))
+
+    async def perform(self, site: Site) -> Result:
+        branch, signature = self.place(site).branch, self.signature(site)
+        salvage = f"{place_of(site.run_id).salvage}/{site.effect}"
+        return {"commit": await merge_task(self.works_in(site), branch, self.commit, signature, salvage)}
+
+    async def probe(self, site: Site) -> Probe:
+        into = self.works_in(site)
+        ours = await site.repository.commit_of(f"refs/heads/{into.branch}")
+        if ours is None:
+            return unknown(f"the branch {into.branch} is gone")
+        made = await find_commit(into, self.base, site.effect)
+        if await site.repository.is_ancestor(self.commit, ours):
+            return yes(commit=made or ours)
+        return (
+            no() if made is None else unknown(f"{into.branch} has the merge, but not what was merged: it was rewritten")
+        )
+
+    async def mend(self, site: Site) -> str | None:
+        """Back to the commit that the branch is at: in this tree nobody works, it only takes merges."""
+        into = self.works_in(site)
+        try:
+            await into.must_be_on_branch()
+        except NotOurWorktree:
+            return None  # whoever wants to merge there will be told
+        salvage = place_of(site.run_id).salvage
+        clear_ref_locks(site.repository.common_dir, salvage)
+        into.clear_locks()
+        done = (await self.probe(site)).happened is Happened.YES  # then what stands there came after it
+        if not done and not (await status_of(into)).clean:
+            message = f"What a cut-off merge of task {one_line(self.task)} left"
+            await save(into, f"{salvage}/{site.effect}", message)
+            await into.git.do("reset", "--quiet", "--hard", "HEAD")
+            await into.git.do("clean", "-d", "--force", "--quiet")
+        await forget_concluded_merge(into)
+        return (await salvaged_by(site, salvage)).get("salvaged")
+
+
+class BringConflicts(InWorktree, frozen=True, kw_only=True):
+    """Merge the run's branch, at `commit`, into a task's worktree, to be resolved there."""
+
+    kind: ClassVar[str] = "merge.conflicts"
+    task: str
+    commit: str
+
+    async def perform(self, site: Site) -> Result:
+        found = await self.probe(site)
+        if found.happened is Happened.YES:
+            return dict(found.result)
+        worktree, run_branch = self.worktree(site), place_of(site.run_id).branch
+        if (await status_of(worktree)).unmerged or await self._merging(worktree) is not None:
+            raise Denied(f"{worktree.path} is in the middle of another merge; commit it or take it back, and try again")
+        await take_snapshot(worktree, self._before(site), f"Before the merge of {run_branch}")
+        return {"conflicts": list(await bring_conflicts(worktree, run_branch, self.commit))}
+
+    async def probe(self, site: Site) -> Probe:
+        worktree = self.worktree(site)
+        worktree.must_be_ours()
+        if await self._merging(worktree) == self.commit:
+            return yes(conflicts=(await status_of(worktree)).unmerged)
+        merged = await site.repository.is_ancestor(self.commit, f"refs/heads/{worktree.branch}")
+        return yes(conflicts=[]) if merged else no()
+
+    async def mend(self, site: Site) -> str | None:
+        """Back to what stood there before: git writes the files first, and only then that it is merging."""
+        await super().mend(site)
+        worktree, salvage = self.worktree(site), self.place(site).salvage
+        before = await site.repository.commit_of(self._before(site))
+        with suppress(NotOurWorktree):
+            await worktree.must_be_on_branch()
+            if before is not None and (await self.probe(site)).happened is Happened.NO:
+                if not await is_restored(worktree, before):
+                    await save(worktree, f"{salvage}/{site.effect}", "What a cut-off merge left")
+                    await restore_snapshot(worktree, before)
+                await forget_concluded_merge(worktree)
+        return (await salvaged_by(site, salvage)).get("salvaged")
+
+    async def _merging(self, worktree: Worktree) -> str | None:
+        answer = await worktree.git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD")
+        return answer.text if answer.code == 0 else None
+
+    def _before(self, site: Site) -> str:
+        return f"{self.place(site).snapshots}/_before/{site.effect}"  # no snapshot has such a name
+
+
+class MergeInto(GitEffect, frozen=True, kw_only=True):
+    """Merge the run's branch, at `commit`, into a branch of the user's that is not checked out."""
+
+    kind: ClassVar[str] = "merge.into"
+    target: str
+    commit: str
+
+    def unlock(self, site: Site) -> None:
+        super().unlock(site)
+        clear_shared_locks(site.repository.common_dir, f"refs/heads/{self.target}")
+
+    async def perform(self, site: Site) -> Result:
+        branch, signature = place_of(site.run_id).branch, Signature(site.run_id, site.effect)
+        return {"commit": await merge_into(site.repository, self.target, branch, self.commit, signature)}
+
+    async def probe(self, site: Site) -> Probe:
+        at = await site.repository.commit_of(f"refs/heads/{self.target}")
+        if at is None:
+            return unknown(f"the branch {self.target} is gone")
+        return yes(commit=at) if await site.repository.is_ancestor(self.commit, at) else no()
+
+    async def mend(self, site: Site) -> str | None:
+        common_dir = site.repository.common_dir
+        await clear_lock(os.path.join(common_dir, "refs", "heads", f"{self.target}.lock"), *folders_of(common_dir))
+        return None
