@@ -47,6 +47,7 @@ def test_words_reach_the_prompts(stage: Stage, failed: str) -> None:
     assert "look at the kelp" in stage.prompts(failed, "evaluator")[-1]
 
 
+@pytest.mark.torture
 def test_one_that_fails_again_stops_again(stage: Stage, failed: str) -> None:
     stage.book(EVALUATE, BEGIN)  # it has nothing more to submit
     for attempts in (2, 3):

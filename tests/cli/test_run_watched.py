@@ -48,6 +48,7 @@ def test_a_runner_that_was_killed_is_back(stage: Stage) -> None:
     assert alive(stage) == []
 
 
+@pytest.mark.torture
 def test_one_that_may_not_be_brought_back_is_left_alone(stage: Stage) -> None:
     left = cut_off(stage, "--set", "resume.auto=false", once="first")
     count = len(stage.events(left))
@@ -76,6 +77,7 @@ def test_one_that_dies_without_getting_further_is_parked(stage: Stage) -> None:
     assert "died 3 times" in end["summary"]
 
 
+@pytest.mark.torture
 def test_one_that_was_stopped_stays_stopped(stage: Stage) -> None:
     agent = stage.book(worker(WROTE, {"hang": {"how": "turn", "seconds": 100, "once": True}}))
     stopped = stage.holdfast("run", "go on", "--agent", agent, "--detach", "--json").object["run"]
