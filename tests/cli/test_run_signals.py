@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.support.stage import HELLO, Stage, alive, killed, outcome, told, worker
+from tests.support.stage import HELLO, Stage, alive, outcome, told, worker
 
 WAIT = {"hang": {"how": "turn", "seconds": 100, "once": True}}
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
@@ -49,17 +49,6 @@ def test_the_second_signal_does_not_wait_for_a_deaf_agent(stage: Stage) -> None:
         outcome(process, code=130)
     assert alive(stage) == []
     assert stage.resume(stage.only_run())["ended"] == "all_done"
-
-
-def test_who_asked_a_sitting_to_stop_did_not_ask_the_next(stage: Stage) -> None:
-    agent = stage.book(worker(WROTE, WAIT, {"say": "done"}))
-    with stage.start("run", "take your time", "--agent", agent) as process:
-        told(process, "tool.returned")
-        run = stage.only_run()
-        process.send_signal(signal.SIGSTOP)
-        assert "has not within" in stage.holdfast("stop", run, "--timeout", "0.1", code=3).complaint
-        killed(process)
-    assert stage.resume(run)["ended"] == "all_done"
 
 
 def test_a_terminal_that_goes_does_not_end_the_run(stage: Stage) -> None:
