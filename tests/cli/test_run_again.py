@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.support.stage import EVALUATE, SUBMIT, Stage, branch, worker
+from tests.support.stage import EVALUATE, SUBMIT, Stage, branch, killed, told, worker
 
 AGAIN = {"when": "Task `T-1` is not done", "steps": [{"write": {"path": "two.txt", "text": "2\n"}}, SUBMIT]}
+BLOCKED = {"mcp": {"tool": "report_blocker", "arguments": {"reason": "there is no key"}}}
 BEGIN = worker({"write": {"path": "one.txt", "text": "1\n"}}, task="T-1")
 
 
@@ -66,3 +67,31 @@ def test_skipping_it_warns_of_what_builds_on_it_and_goes_on(stage: Stage) -> Non
     assert "Task #T-2 would be left without its input" in skipped.err
     assert stage.states(run) == {"T-1": "SKIPPED", "T-2": "COMPLETE"}
     assert stage.subjects(run) == ["make T-2", "Merge task T-2"]
+
+
+def test_it_is_not_forgotten_when_what_comes_later_is_done(stage: Stage) -> None:
+    works = worker({"write": {"path": "x.txt", "text": "1\n"}}, SUBMIT)
+    agent = stage.book(EVALUATE, {"when": "mind the kelp", "steps": [SUBMIT]}, worker(BLOCKED, task="C"), works)
+    tasks = stage.tasks("A", {"id": "B", "depends_on": ["A"]}, "C")
+    run = stage.run("--workflow", "waves", tasks, "--agent", agent, code=1)
+    assert stage.states(run) == {"A": "COMPLETE", "B": "COMPLETE", "C": "FAILED"}
+    stage.holdfast("resume", run, code=6)
+    stage.resume(run, "--on-issue", "skip")
+    labels = [d["label"] for d in stage.data(run, "checkpoint")]
+    assert labels == ["run-start", "wave-1-complete", "wave-2-complete"]
+
+    stage.holdfast("send", run, "mind the kelp")  # for the last of those that were done
+    stage.resume(run)
+    assert len([text for text in stage.prompts(run) if "mind the kelp" in text]) == 1
+
+
+def test_one_that_is_blocked_is_skipped_though_it_was_killed_before_it_failed(stage: Stage) -> None:
+    hang = {"hang": {"how": "turn", "seconds": 100, "once": True}}
+    agent = stage.book(worker(BLOCKED, hang, {"say": "done"}))
+    with stage.start("run", "find a key", "--agent", agent) as process:
+        told(process, "blocker.reported")
+        killed(process)
+    run = stage.only_run()
+    said = stage.holdfast("resume", run, "--on-issue", "skip").err
+    assert stage.states(run) == {"T-1": "SKIPPED"}
+    assert said.count("since ") == 1  # what happened meanwhile is told once

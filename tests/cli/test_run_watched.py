@@ -1,15 +1,18 @@
 """`watch` brings back what was cut off, gives up on what keeps dying, and leaves alone what should be."""
 
+import asyncio
 import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.stage import Stage, alive, heard, told, worker
+from tests.support.waiting import until
 
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
 QUICK = ("--set", "resume.back_off=0")
@@ -88,3 +91,21 @@ def test_one_that_was_stopped_stays_stopped(stage: Stage) -> None:
         assert heard(process, lambda _: True)["run"] == back
         stage.holdfast("wait", back)
     assert len(stage.events(stopped)) == count
+
+
+def test_many_runs_at_rest_take_one_watcher_of_the_kernel(stage: Stage) -> None:
+    runs = [stage.holdfast("plan", "rest", "--json").object["run"] for _ in range(3)]
+    with watching(stage) as process:
+        asyncio.run(until(lambda: sum(_watched(process.pid)) > len(runs)))  # each log, and the folder of all
+        assert len(_watched(process.pid)) <= 2
+
+
+def _watched(pid: int) -> list[int]:
+    """For each inotify instance of a process, how many files it watches."""
+    told = []
+    with suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                if os.readlink(f"/proc/{pid}/fd/{fd}") == "anon_inode:inotify":
+                    told.append(Path(f"/proc/{pid}/fdinfo/{fd}").read_text(encoding="utf-8").count("inotify wd:"))
+    return told

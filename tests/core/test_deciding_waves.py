@@ -141,6 +141,9 @@ WAVES: dict[str, Row] = {
     "over all waves no more are at work than there are places": Row(
         situation({"a": begun(), "b": begun()}, "a", "b"), "", at(busy="b"), Bounds(parallel=1)
     ),
+    "a later wave is not closed past one in which a task failed": Row(
+        situation({"a": failed(), "b": COMPLETE}, "a", "b"), "stop (iter_cap)"
+    ),
     "a later wave is not closed while one before it moves": Row(
         situation({"a": begun(), "b": COMPLETE}, "a", "b"), "work a (begin)"
     ),
@@ -247,8 +250,11 @@ MESSAGES: dict[str, Row] = {
     "for anyone, when all is done: for the last": Row(
         closed(situation({"a": COMPLETE, "b": COMPLETE}, messages=ANYONE), 1), "reopen b (there is a message for it)"
     ),
-    "for anyone, when the last was not done": Row(
-        closed(situation({"a": COMPLETE, "b": SKIPPED}, messages=ANYONE), 1), "stop (all_done)"
+    "for anyone, when the last was skipped": Row(
+        closed(situation({"a": COMPLETE, "b": SKIPPED}, messages=ANYONE), 1), "reopen a (there is a message for it)"
+    ),
+    "for anyone, when the last failed": Row(
+        situation({"a": COMPLETE, "b": failed()}, messages=ANYONE), "stop (iter_cap)"
     ),
     "for a task that failed": Row(situation({"a": failed()}, messages=words(m="a")), "stop (iter_cap)"),
     "for nobody there is": Row(closed(situation({"a": COMPLETE}, messages=words(m="x")), 1), "stop (all_done)"),

@@ -113,22 +113,24 @@ def _spent(view: _View) -> str | None:
 def _moves(view: _View) -> Iterator[Action]:
     """The moves of the first wave in which there are any, and of what was begun in those after it.
 
-    One that is stuck does not hold up those after it. Merges come one at a time, and take nobody's place; nor does what
+    One that is stuck does not hold up those after it, but waves are closed in their order: what failed before a
+    checkpoint would be forgotten. Merges come one at a time, and take nobody's place; nor does what
     is still to be tidied up after a task.
     """
     state, facts = view.state, view.facts
     at_work = [task.stage for name in facts.busy if (task := state.tasks.get(name)) is not None]
     merging = Stage.MERGE in at_work
     places = view.bounds.parallel - sum(stage not in _WITHOUT_AGENT for stage in at_work)
-    moving = False
+    moving = behind = False
     for number, wave in sorted(state.plan.waves.items() if state.plan is not None else ()):
         if all(_status(state, name) in _SETTLED for name in wave.task_ids):
             closing = Action(Do.CLOSE_WAVE, wave=number)
-            if wave.completed or moving or closing.key in facts.stuck:
+            if wave.completed or behind or closing.key in facts.stuck:
                 continue
             if closing.key not in facts.busy:
                 yield closing
             return
+        behind = True
         moves = [move for move in _wave(view, wave.task_ids) if not (moving and move.do is Do.START)]
         starting = any(_status(state, name) is TaskStatus.PENDING for name in facts.busy.intersection(wave.task_ids))
         for move in moves if wave.started or starting else _first_of_wave(moves, number):
@@ -280,7 +282,7 @@ def _heard_out(conversation: Conversation) -> int:
 def _asked_for_more(view: _View) -> str | None:
     """A task that was finished, and that a person now has more to say to."""
     state = view.state
-    names = _planned(state)
+    names = [n for n in _planned(state) if _status(state, n) is not TaskStatus.SKIPPED]
     done = [n for n in names if _status(state, n) is TaskStatus.COMPLETE and n not in view.facts.stuck]
     named = {message.task for message in state.messages.values() if message.kind == USER_MESSAGE}
     wanted = [name for name in done if name in named]

@@ -56,7 +56,7 @@ class Deaths(NamedTuple):
 
 async def keep_alive(home: str, say: Say) -> None:
     """Mind every run there is and every one that comes, until this is cancelled."""
-    folder = runs_folder(home)
+    folder, store = runs_folder(home), FileStore(home)  # one store: the kernel allows few watchers, each of many files
     os.makedirs(folder, exist_ok=True)
     minding: set[str] = set()
     async with Watcher().changes(folder) as changed, asyncio.TaskGroup() as group:
@@ -64,18 +64,18 @@ async def keep_alive(home: str, say: Say) -> None:
             changed.clear()
             for run_id in set(run_ids(home)) - minding:
                 minding.add(run_id)
-                group.create_task(_mind(home, run_id, say))
+                group.create_task(_mind(store, run_id, say))
             await changed.wait()
 
 
-async def _mind(home: str, run_id: str, say: Say) -> None:
+async def _mind(store: FileStore, run_id: str, say: Say) -> None:
     """One run: wait until nobody is at it, and see whether it should go on."""
     while True:
         try:
-            await until_free(home, run_id)
-            after = await end_of_log(home, run_id)
-            if not await _revived(home, run_id, say):
-                await _begun_again(FileStore(home).log(run_id), after)
+            await until_free(store.home, run_id)
+            after = await end_of_log(store.home, run_id)
+            if not await _revived(store.home, run_id, say):
+                await _begun_again(store.log(run_id), after)
         except FileNotFoundError:
             return  # it was taken away
         except HoldfastError as error:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.deciding import USER_MESSAGE
+from holdfast.leaf.errors import NothingToDo
 from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 
@@ -22,10 +23,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class StopRequest(msgspec.Struct, frozen=True):
-    """For the runner with this pid: whoever comes after it was not meant."""
+    """For whoever owned the run when it was asked: a sitting that begins later is not meant."""
 
+    epoch: int
     reason: str = "stopped"
-    pid: int | None = None
 
 
 class Words(msgspec.Struct, frozen=True):
@@ -43,8 +44,11 @@ async def answer(home: str, run_id: str, given: Answer) -> str:
     return await _put(home, run_id, ANSWER, given)
 
 
-async def ask_to_stop(home: str, run_id: str, request: StopRequest) -> str:
-    return await _put(home, run_id, STOP, request)
+async def ask_to_stop(home: str, run_id: str) -> str:
+    holder = await FileStore(home).holder(run_id)
+    if holder is None:
+        raise NothingToDo(f"run {run_id} is not at work")
+    return await _put(home, run_id, STOP, StopRequest(holder.epoch))
 
 
 async def _put(home: str, run_id: str, kind: str, body: Any) -> str:

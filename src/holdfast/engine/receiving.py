@@ -4,7 +4,6 @@ Words for an agent are not acted on here: they stay with the run until a prompt 
 """
 
 import asyncio
-import os
 from collections.abc import Callable
 
 import msgspec
@@ -69,7 +68,7 @@ class Receiver:
             return []
         if message.kind == STOP:
             asked = msgspec.json.decode(message.body, type=StopRequest)
-            if asked.pid in (None, os.getpid()):
+            if asked.epoch == self._run.epoch:
                 self._stop(asked.reason)
             return []
         if message.kind.startswith(SIGNAL):

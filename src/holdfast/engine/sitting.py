@@ -142,6 +142,10 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
     findings = await reconciled(workspace)
     failed = [name for name, task in run.state.tasks.items() if task.status is TaskStatus.FAILED]
     skipping = way is not None and way.choice is Choice.SKIP
+    going_on = [name for name, task in run.state.tasks.items() if task.status is TaskStatus.IN_PROGRESS]
+    if skipping:  # also what was blocked and had not failed yet
+        failed += [name for name in going_on if name in analysis.decision.affected]
+        going_on = [name for name in going_on if name not in failed]
     unwound = [] if skipping else [await workspace.unwind_failed(name) for name in failed]
     changes: list[Event] = (
         [TaskSkipped(task_id=name, reason="chosen when the run was resumed") for name in failed]
@@ -151,7 +155,7 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
     plan = plan_again(run.state)
     last = run.state.sessions.get(analysis.sid or "")
     found = RunResumed(
-        summary=_summary(run.state, failed, skipping=skipping, changed=plan is not None),
+        summary=_summary(run.state, failed, going_on, skipping=skipping, changed=plan is not None),
         last_stop=(last.end_reason or "ended") if last is not None and last.ended else "interrupted",
         decision=way.choice if way is not None else None,
         retried=[] if skipping else failed,
@@ -162,7 +166,6 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
         reconciled=[one.told for one in findings if one.remedy is not Remedy.NONE],
         instructions=way.words if way is not None else None,
     )
-    going_on = [name for name, task in run.state.tasks.items() if task.status is TaskStatus.IN_PROGRESS]
     roster = [at_work(name, workspace.place(name).branch) for name in going_on]
     await run.append(found, *changes, *([plan] if plan is not None else []), *roster)
 
@@ -171,9 +174,8 @@ def _told(happened: Happened) -> str:
     return {Happened.YES: "it had happened", Happened.NO: "it had not happened", Happened.UNKNOWN: "unknown"}[happened]
 
 
-def _summary(state: RunState, failed: Sequence[str], *, skipping: bool, changed: bool) -> str:
+def _summary(state: RunState, failed: Sequence[str], going_on: Sequence[str], *, skipping: bool, changed: bool) -> str:
     done = sum(task.status in (TaskStatus.COMPLETE, TaskStatus.SKIPPED) for task in state.tasks.values())
-    going_on = [name for name, task in state.tasks.items() if task.status is TaskStatus.IN_PROGRESS]
     parts = [
         f"{done} of {len(state.tasks)} tasks are done",
         f"{', '.join(going_on)} go on where they stood" if going_on else "",

@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.cli.away import digest_lines, told_digest
+from holdfast.app.cli.away import told_digest
 from holdfast.app.cli.moving import add_options, flags_of, move
 from holdfast.app.cli.report import report
 from holdfast.app.cli.screen import plain, warn
@@ -43,8 +43,6 @@ def run(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = _meant(home, options)
-    if not (options.json or options.quiet):
-        warn(digest_lines(home, run_id))
     return move(home, run_id, _chooser(home, run_id, options), flags_of(options), options)
 
 

@@ -4,12 +4,11 @@ import asyncio
 import json
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.engine.mail import StopRequest, ask_to_stop
+from holdfast.engine.mail import ask_to_stop
 from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home, is_owned
-from holdfast.engine.service import view_run
+from holdfast.engine.places import default_home
 from holdfast.engine.waiting import until_free
-from holdfast.leaf.errors import OK, NothingToDo, TimedOut
+from holdfast.leaf.errors import OK, TimedOut
 
 _EXAMPLES = """\
   holdfast stop auth-system
@@ -23,8 +22,6 @@ def run(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = find_run(home, options.run)
-    if not is_owned(home, run_id):
-        raise NothingToDo(f"run {run_id} is not at work")
     asyncio.run(_stopped(home, run_id, options.timeout))
     print(
         json.dumps({"run": run_id, "stopped": True}) if options.json else f"stopped: holdfast resume {run_id} goes on"
@@ -33,8 +30,7 @@ def run(arguments: list[str]) -> int:
 
 
 async def _stopped(home: str, run_id: str, patience: float) -> None:
-    holder = (await view_run(home, run_id)).holder
-    await ask_to_stop(home, run_id, StopRequest(pid=holder.pid if holder is not None else None))
+    await ask_to_stop(home, run_id)
     try:
         await asyncio.wait_for(until_free(home, run_id), patience)
     except TimeoutError:
