@@ -35,12 +35,15 @@ from holdfast.git.effects import (
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
 from holdfast.git.process import GitKilled
 from holdfast.git.repository import Repository
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import Denied, HoldfastError, TimedOut
 from holdfast.leaf.ids import new_effect_id
 from holdfast.leaf.process import RUN_MARK, ProcessIdentity, end, holding, lineage, marked
 from holdfast.store.run import OwnedRun
 
 _PATIENCE, _MOMENT = 2.0, 0.05  # seconds
+_CRASH = {kind: around(f"effect.{kind}") for kind in EFFECTS}
+_CRASH_IN_SETTLING = around("effect.settle")
 
 TETHER = "tether"  # in the run's folder: the file that its processes hold open
 
@@ -81,7 +84,9 @@ class Hands:
         site = self.site(effect_id)
         try:
             await _unlocked(effect, site)
+            _CRASH[effect.kind].before()
             result = await effect.perform(site)
+            _CRASH[effect.kind].after()
         except asyncio.CancelledError:
             await asyncio.shield(self._settle(effect_id, self.run.state.effects[effect_id]))
             raise
@@ -114,6 +119,7 @@ class Hands:
 
     async def _settle(self, effect_id: str, left: Effect) -> Settled:
         effect, salvaged = _understood(left), None
+        _CRASH_IN_SETTLING.before()
         probe = await _probed(effect, self.site(effect_id))
         if effect is not None and probe.happened is not Happened.UNKNOWN:
             try:
@@ -122,6 +128,7 @@ class Hands:
             except HoldfastError as error:
                 if probe.happened is Happened.NO:  # somebody is in the way: it stays open, and is asked again
                     probe = Probe(Happened.UNKNOWN, reason=str(error))
+        _CRASH_IN_SETTLING.after()
         if salvaged is not None and probe.happened is Happened.YES:
             probe = probe._replace(result={**probe.result, "salvaged": salvaged})
         if probe.happened is not Happened.UNKNOWN or (left.status, left.reason) != (EffectStatus.UNKNOWN, probe.reason):
