@@ -120,15 +120,16 @@ def _moves(view: _View) -> Iterator[Action]:
     at_work = [task.stage for name in facts.busy if (task := state.tasks.get(name)) is not None]
     merging = Stage.MERGE in at_work
     places = view.bounds.parallel - sum(stage not in _WITHOUT_AGENT for stage in at_work)
-    moving = False
+    moving = behind = False
     for number, wave in sorted(state.plan.waves.items() if state.plan is not None else ()):
         if all(_status(state, name) in _SETTLED for name in wave.task_ids):
             closing = Action(Do.CLOSE_WAVE, wave=number)
-            if wave.completed or moving or closing.key in facts.stuck:
+            if wave.completed or moving or behind or closing.key in facts.stuck:
                 continue
             if closing.key not in facts.busy:
                 yield closing
             return
+        behind = True  # no point to go on from before this one is over too
         moves = [move for move in _wave(view, wave.task_ids) if not (moving and move.do is Do.START)]
         starting = any(_status(state, name) is TaskStatus.PENDING for name in facts.busy.intersection(wave.task_ids))
         for move in moves if wave.started or starting else _first_of_wave(moves, number):

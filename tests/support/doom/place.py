@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-from typing import Any
 
 from tests.support.doom.nursery import Ended, Nursery
 from tests.support.doom.program import DOOM, DOOM_FILE
@@ -31,14 +30,11 @@ class Place:
         put(self.folder, {"book.json": self.scenario.book, "plan.json": json.dumps({"tasks": tasks})})
 
     def begin(self, doom: str | None = None, passes: str = "passes") -> Ended:
-        """`holdfast run`, from nothing; with words of a person, they are there before anybody is at work."""
+        """`holdfast run`, from nothing."""
         goal = self.scenario.goal if isinstance(self.scenario.goal, str) else self._plan
-        agent = ("--agent", f"playbook:{self._book}", "--name", "trial", "--quiet")
         settings = [part for pair in self.scenario.settings for part in ("--set", pair)]
-        if self.scenario.words is None or doom is None:
-            words = ("run", goal, "--workflow", self.scenario.workflow, *agent, *settings)
-            return self.call(*words, doom=doom, passes=passes)
-        return self.call("run", goal, "--workflow", self.scenario.workflow, *agent, *settings, doom=doom, passes=passes)
+        about = ("--workflow", self.scenario.workflow, "--agent", f"playbook:{self._book}", "--name", "trial", "--quiet")
+        return self.call("run", goal, *about, *settings, doom=doom, passes=passes)
 
     def resume(self, doom: str | None = None, passes: str = "passes") -> Ended:
         return self.call("resume", self.run_id, "--on-issue", "skip", "--quiet", doom=doom, passes=passes)
@@ -98,6 +94,3 @@ def make_template(folder: str) -> None:
     git("add", "--all")
     git("commit", "--quiet", "--message=Begin")
 
-
-def known(value: Any) -> Any:
-    return value

@@ -32,7 +32,7 @@ def _write(path: str, text: str) -> dict[str, Any]:
 
 
 class Scenario(NamedTuple):
-    """`turns` are the playbook's; `after` is what a sitting that was not killed may end with before the run is done."""
+    """`turns` are the playbook's; `ends` are the codes of a sitting that nobody cut off."""
 
     name: str
     workflow: str
@@ -41,7 +41,6 @@ class Scenario(NamedTuple):
     files: Mapping[str, str]  # on the run's branch, at the end
     settings: tuple[str, ...] = ()
     ends: tuple[int, ...] = (0,)
-    words: str | None = None  # what a person sends before it begins
 
     @property
     def book(self) -> str:
@@ -77,10 +76,8 @@ LOOP = Scenario(
     ],
     files={**BEGIN, "A.txt": "valid\nfinal\n", "B.txt": "valid\n"},
     settings=('validators.commands.pages={"command": ["sh", "-c", "! grep -L valid [AB].txt | grep ."]}',),
-    words="Write plainly.",
 )
 
-_SHARED = "begin\n"
 WAVES = Scenario(
     name="waves",
     workflow="waves",
