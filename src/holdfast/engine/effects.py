@@ -16,8 +16,9 @@ import msgspec
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
+from holdfast.core.events.task import TaskFailed
 from holdfast.core.events.work import TaskCommitted
-from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState
+from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState, TaskStatus
 from holdfast.core.workspace import place_of, refs_of
 from holdfast.engine.containers import end_containers
 from holdfast.git.effects import (
@@ -26,6 +27,7 @@ from holdfast.git.effects import (
     DeleteBranch,
     GitEffect,
     Happened,
+    KeepFailed,
     MakeWorktree,
     MergeTask,
     Probe,
@@ -226,6 +228,10 @@ def _consequences(state: RunState, run_id: str, effect: GitEffect | None, probe:
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=base, task=effect.task)]
         case CommitTask() if effect.task is not None:
             return [TaskCommitted(task_id=effect.task, commit=probe.result.get("commit"))]
+        case KeepFailed() if effect.task in state.tasks and (
+            state.tasks[effect.task].status is TaskStatus.IN_PROGRESS
+        ):
+            return [TaskFailed(task_id=effect.task, error=effect.reason, attempts=state.tasks[effect.task].iteration)]
         case RestoreBranch():
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]
         case MergeTask() if known.get(place_of(run_id, effect.task).branch) is BranchStatus.IN_PROGRESS:

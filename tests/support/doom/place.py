@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 
 from tests.support.doom.nursery import Ended, Nursery
 from tests.support.doom.program import DOOM, DOOM_FILE
@@ -37,7 +38,8 @@ class Place:
         return self.call("run", goal, *about, *settings, doom=doom, passes=passes)
 
     def resume(self, doom: str | None = None, passes: str = "passes") -> Ended:
-        return self.call("resume", self.run_id, "--on-issue", "skip", "--quiet", doom=doom, passes=passes)
+        how = ("--on-issue", self.scenario.on_issue, "--quiet")
+        return self.call("resume", self.run_id, *how, doom=doom, passes=passes)
 
     def call(self, *arguments: str, doom: str | None = None, passes: str = "passes") -> Ended:
         environment = {
@@ -65,10 +67,10 @@ class Place:
         return only
 
     def runs(self) -> list[str]:
-        """Those that can be resumed."""
+        """Those that can be resumed: whoever is killed before a run has its plan begins anew."""
         runs = os.path.join(self.home, "runs")
         names = os.listdir(runs) if os.path.isdir(runs) else []
-        return [name for name in names if os.path.exists(os.path.join(runs, name, "events.jsonl"))]
+        return [name for name in names if _is_planned(os.path.join(runs, name, "events.jsonl"))]
 
     def git(self, *arguments: str) -> str:
         done = subprocess.run(
@@ -79,6 +81,12 @@ class Place:
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _is_planned(log: str) -> bool:
+    with suppress(FileNotFoundError), open(log, "rb") as file:
+        return b'"type":"plan.created"' in file.read()
+    return False
 
 
 def make_template(folder: str) -> None:

@@ -41,6 +41,7 @@ class Scenario(NamedTuple):
     files: Mapping[str, str]  # on the run's branch, at the end
     settings: tuple[str, ...] = ()
     ends: tuple[int, ...] = (0,)
+    on_issue: str = "skip"
 
     @property
     def book(self) -> str:
@@ -104,4 +105,21 @@ WAVES = Scenario(
     ends=(0, 1),
 )
 
-SCENARIOS = {scenario.name: scenario for scenario in (SOLO, LOOP, WAVES)}
+AGAIN = Scenario(
+    name="again",
+    workflow="loop",
+    goal=[{"id": "X", "title": "What is hard", "acceptance_criteria": ["works"]}],
+    turns=[
+        {"when": "You are the evaluator of task", "steps": [_ACCEPT]},
+        {"when": "ended without a report", "steps": [_write("whole.txt", "whole\n"), _CASE]},
+        {
+            "when": "worker on task `X`",
+            "steps": [_write("half.txt", "half\n"), _submit("report_blocker", reason="I need a rest")],
+        },
+    ],
+    files={**BEGIN, "half.txt": "half\n", "whole.txt": "whole\n"},
+    ends=(0, 1),
+    on_issue="fix",
+)
+
+SCENARIOS = {scenario.name: scenario for scenario in (SOLO, LOOP, WAVES, AGAIN)}
