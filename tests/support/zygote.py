@@ -66,7 +66,7 @@ def _become(asked: Any, descriptors: list[int]) -> None:
         os.dup2(descriptor, number)
         os.close(descriptor)
     sys.stdin, sys.stdout, sys.stderr = (  # those of the zygote know where they led
-        open(number, mode, buffering=1, closefd=False) for number, mode in ((0, "r"), (1, "w"), (2, "w"))
+        os.fdopen(number, mode, buffering=1, closefd=False) for number, mode in ((0, "r"), (1, "w"), (2, "w"))
     )
     os.chdir(asked["folder"])
     os.environ.clear()

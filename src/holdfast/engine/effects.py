@@ -228,9 +228,7 @@ def _consequences(state: RunState, run_id: str, effect: GitEffect | None, probe:
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=base, task=effect.task)]
         case CommitTask() if effect.task is not None:
             return [TaskCommitted(task_id=effect.task, commit=probe.result.get("commit"))]
-        case KeepFailed() if effect.task in state.tasks and (
-            state.tasks[effect.task].status is TaskStatus.IN_PROGRESS
-        ):
+        case KeepFailed() if effect.task in state.tasks and (state.tasks[effect.task].status is TaskStatus.IN_PROGRESS):
             return [TaskFailed(task_id=effect.task, error=effect.reason, attempts=state.tasks[effect.task].iteration)]
         case RestoreBranch():
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]

@@ -20,7 +20,6 @@ from holdfast.store.reading import FileLog
 from holdfast.store.repair import repair, repairs
 from holdfast.store.watch import Watcher
 
-
 _CRASH_IN_SNAPSHOT = Appending("snapshot.save")
 _CRASH_IN_REPAIR = around("log.repair")
 

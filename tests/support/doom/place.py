@@ -27,6 +27,10 @@ class Place:
     def make(self, template: str) -> None:
         shutil.copytree(template, self.repo)
         os.mkdir(self.home)
+        self.write()
+
+    def write(self) -> None:
+        """What is to be done, and what the agents do."""
         tasks = self.scenario.goal
         put(self.folder, {"book.json": self.scenario.book, "plan.json": json.dumps({"tasks": tasks})})
 
@@ -34,8 +38,8 @@ class Place:
         """`holdfast run`, from nothing."""
         goal = self.scenario.goal if isinstance(self.scenario.goal, str) else self._plan
         settings = [part for pair in self.scenario.settings for part in ("--set", pair)]
-        about = ("--workflow", self.scenario.workflow, "--agent", f"playbook:{self._book}", "--name", "trial", "--quiet")
-        return self.call("run", goal, *about, *settings, doom=doom, passes=passes)
+        how = ("--workflow", self.scenario.workflow, "--agent", f"playbook:{self._book}", *settings)
+        return self.call("run", goal, *how, "--name", "trial", "--quiet", doom=doom, passes=passes)
 
     def resume(self, doom: str | None = None, passes: str = "passes") -> Ended:
         how = ("--on-issue", self.scenario.on_issue, "--quiet")
@@ -73,8 +77,9 @@ class Place:
         return [name for name in names if _is_planned(os.path.join(runs, name, "events.jsonl"))]
 
     def git(self, *arguments: str) -> str:
+        environment = {**os.environ, **_NOBODY}
         done = subprocess.run(
-            ["git", *arguments], cwd=self.repo, env={**os.environ, **_NOBODY}, capture_output=True, text=True, check=False
+            ["git", *arguments], cwd=self.repo, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -101,4 +106,3 @@ def make_template(folder: str) -> None:
     git("config", "user.email", "ada@example.com")
     git("add", "--all")
     git("commit", "--quiet", "--message=Begin")
-

@@ -23,7 +23,7 @@ MODULES = (
 
 
 def run(arguments: list[str]) -> int:
-    """With the doom that the whole test is under: a process of ours takes it out of its environment, here it comes back."""
+    """Under the doom of the whole test: Holdfast does not pass it on, so it is put back for each process here."""
     sys.executable = os.environ[STAND_IN]
     if DOOM in os.environ:
         os.environ[WHAT], os.environ[FILE] = os.environ[DOOM], os.environ[DOOM_FILE]
