@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents.builtin import session_file
-from holdfast.app.mcp import server
-from holdfast.engine import sitting
+import holdfast
 from holdfast.git.effects import EFFECTS
 from holdfast.leaf.crashing import FILE, POINTS, WHAT
 from holdfast.store.disk import REAL, Appending
@@ -18,9 +16,7 @@ from tests.cli.program import Program
 from tests.support.doom.place import Place
 from tests.support.doom.suite import Theatres
 
-SOURCES = Path(sitting.__file__).parents[1]
-assert session_file
-assert server  # what was imported has its points in the table
+SOURCES = Path(holdfast.__file__).parent
 
 # Where bytes are made durable without a point of its own: why none is needed.
 WITHOUT = {
@@ -55,13 +51,10 @@ def test_every_effect_has_its_two_points() -> None:
 
 
 def test_whatever_brings_bytes_to_the_disk_has_a_point_or_a_reason_for_none() -> None:
-    pointed = {
-        path
-        for path in syncing()
-        if "crashing import" in (SOURCES / path).read_text() or "Appending(" in (SOURCES / path).read_text()
-    }
-    assert set(syncing()) - pointed - WITHOUT.keys() == set()
-    assert WITHOUT.keys() <= set(syncing()), "a reason for what is no longer there"
+    found = {path: (SOURCES / path).read_text() for path in syncing()}
+    pointed = {path for path, text in found.items() if "leaf.crashing import around" in text or "Appending(" in text}
+    assert found.keys() - pointed - WITHOUT.keys() == set()
+    assert WITHOUT.keys() <= found.keys(), "a reason for what is no longer there"
 
 
 @pytest.mark.parametrize("family", ["journal.append", "inbox.append", "snapshot.save"])
@@ -75,36 +68,36 @@ def test_without_a_doom_the_journal_writes_by_the_very_disk_that_it_was_given() 
 
 
 @pytest.fixture
-def holdfast(home: str, tmp_path: Path) -> Program:
+def program(home: str, tmp_path: Path) -> Program:
     os.makedirs(home)
     return Program(home, str(tmp_path))
 
 
-def test_one_variable_alone_kills_nobody_and_says_nothing(holdfast: Program, tmp_path: Path) -> None:
-    assert holdfast("--version", env={WHAT: "journal.append.before:1"}).err == ""
-    assert holdfast("--version", env={FILE: str(tmp_path / "passes")}).err == ""
-    assert holdfast("--version", env={WHAT: "journal.append.before:1", FILE: str(tmp_path / "none")}).err == ""
+def test_one_variable_alone_kills_nobody_and_says_nothing(program: Program, tmp_path: Path) -> None:
+    assert program("--version", env={WHAT: "journal.append.before:1"}).err == ""
+    assert program("--version", env={FILE: str(tmp_path / "passes")}).err == ""
+    assert program("--version", env={WHAT: "journal.append.before:1", FILE: str(tmp_path / "none")}).err == ""
 
 
-def test_who_is_doomed_says_so(holdfast: Program, tmp_path: Path) -> None:
+def test_who_is_doomed_says_so(program: Program, tmp_path: Path) -> None:
     passes = tmp_path / "passes"
     passes.touch()
-    said = holdfast("--version", env={WHAT: "journal.append.before:2:group", FILE: str(passes)}).err
+    said = program("--version", env={WHAT: "journal.append.before:2:group", FILE: str(passes)}).err
     assert said == "holdfast: HOLDFAST_CRASH is on: group will be killed at pass 2 of journal.append.before\n"
 
 
-def test_a_doom_that_cannot_be_read_is_refused(holdfast: Program, tmp_path: Path) -> None:
+def test_a_doom_that_cannot_be_read_is_refused(program: Program, tmp_path: Path) -> None:
     passes = tmp_path / "passes"
     passes.touch()
     for doom in ("journal.append.before", "journal.append.before:x", "a:1:nobody"):
-        assert "unset it" in holdfast("--version", code=2, env={WHAT: doom, FILE: str(passes)}).complaint
+        assert "unset it" in program("--version", code=2, env={WHAT: doom, FILE: str(passes)}).complaint
 
 
-def test_a_real_program_is_really_killed(holdfast: Program, tmp_path: Path) -> None:
+def test_a_real_program_is_really_killed(program: Program, tmp_path: Path) -> None:
     passes = tmp_path / "passes"
     passes.touch()
     doom = {WHAT: "journal.append.before:1", FILE: str(passes)}
-    with holdfast.start("demo", "--json", env=doom) as process:
+    with program.start("demo", "--json", env=doom) as process:
         process.communicate(timeout=100)
     assert process.returncode in (-signal.SIGKILL, 1)
     assert "journal.append.before" in passes.read_text()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.support.doom.program import MODULES, STAND_IN
 from tests.support.zygote import ROOM
@@ -56,7 +56,7 @@ class Nursery:
             said = code.read()
             return Ended(int(said) if said else KILLED, _read(out), _read(err))
 
-    def _ask(self, asked: Mapping[str, object], descriptors: list[int]) -> int:
+    def _ask(self, asked: dict[str, Any], descriptors: list[int]) -> int:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.connect(self.socket)
             handed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
