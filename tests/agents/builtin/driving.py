@@ -21,7 +21,7 @@ from tests.support.zygote import ROOM
 
 _PATIENCE = 30.0
 _MODULES = (
-    "holdfast.app.cli.agent_builtin",
+    "tests.support.doom.builtin",
     "holdfast.agents.builtin.serving",
     "pydantic_ai.direct",
     "pydantic_ai.models.openai",
@@ -44,7 +44,7 @@ class Zygote:
 
     def spawn(self, arguments: list[str], folder: str, environment: dict[str, str], descriptors: list[int]) -> int:
         asked = {
-            "module": "holdfast.app.cli.agent_builtin",
+            "module": "tests.support.doom.builtin",
             "arguments": arguments,
             "folder": folder,
             "environment": environment,
