@@ -12,7 +12,7 @@ _MET = [{"criterion": "works", "met": True, "evidence": "I looked"}]
 
 
 def _submit(tool: str, **arguments: Any) -> dict[str, Any]:
-    return {"mcp": {"tool": tool, "arguments": arguments, "expect": "any"}}
+    return {"mcp": {"tool": tool, "arguments": arguments, "tries": 3}}  # a server that was killed is asked again
 
 
 _CASE = _submit("submit_case", summary="It is done.", criteria=_MET)
