@@ -69,6 +69,7 @@ check: setup ## format, lint, types, import rules, generated docs, lock file
 	@echo "check: reference"
 	@.venv/bin/python scripts/reference.py --check
 	@.venv/bin/python scripts/configuration.py --check
+	@.venv/bin/python scripts/recovery.py --check
 	@echo "check: lock"
 	@$(UV_LOCK) --check --python .venv/bin/python || { echo "check: uv.lock is not up to date; make lock" >&2; exit 1; }
 

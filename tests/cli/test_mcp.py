@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from mcp import ClientSession, StdioServerParameters
+from mcp import ClientSession, McpError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import TextContent
 
@@ -30,10 +30,10 @@ def run(home: str) -> str:
 
 
 @asynccontextmanager
-async def client(home: str, role: str) -> AsyncIterator[ClientSession]:
+async def client(home: str, role: str, environment: dict[str, str] | None = None) -> AsyncIterator[ClientSession]:
     """As an agent has it: told the home by a word, not by its environment."""
     arguments = ["-m", "holdfast", "mcp", "--run", RUN, "--role", role, "--conversation", "c-1", "--home", home]
-    parameters = StdioServerParameters(command=sys.executable, args=arguments)
+    parameters = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
     async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
         yield session
@@ -154,3 +154,22 @@ def test_a_run_that_is_not_there_is_one_clear_line(holdfast: Program) -> None:
 
 def test_no_run_at_all_is_wrong_usage(holdfast: Program) -> None:
     assert "--run" in holdfast("mcp", code=2).complaint
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.parametrize(
+    ("point", "reports"), [("mcp.call.before", 0), ("inbox.append.torn", 0), ("mcp.call.after", 1)]
+)
+async def test_killed_in_mid_call_the_agent_is_told_an_error_and_the_report_is_stored_at_most_once(
+    home: str, point: str, reports: int
+) -> None:
+    passes = os.path.join(home, "passes")
+    with open(passes, "xb"):
+        doom = {"HOLDFAST_CRASH": f"{point}:1", "HOLDFAST_CRASH_FILE": passes}
+    async with client(home, "worker", doom) as session:
+        with pytest.raises(McpError):
+            await session.call_tool("report_progress", {"text": "half of it is done"})
+    assert len(await stored(home)) == reports
+    async with client(home, "worker", doom) as session:  # who asks again is heard
+        assert await call(session, "report_progress", {"text": "all of it is done"}) == (False, "received")
+    assert len(await stored(home)) == reports + 1

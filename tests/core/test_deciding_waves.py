@@ -318,6 +318,12 @@ def test_a_failed_part_of_a_plan_ends_the_sitting_as_what_it_was_when_nothing_el
     assert told(decide(blocked, LOOP, Bounds())) == "stop (evaluator_cap)"
 
 
+def test_no_wave_is_closed_before_those_before_it_so_that_a_failure_is_never_behind_a_checkpoint() -> None:
+    state = situation({"a": failed(), "b": COMPLETE}, "a", "b")
+    assert told(decide(state, SOLO, Bounds())) == "stop (iter_cap)"
+    assert told(decide(situation({"a": SKIPPED, "b": COMPLETE}, "a", "b"), SOLO, Bounds())) == "close wave 1"
+
+
 def test_waves_follow_their_numbers_not_their_order() -> None:
     state = situation({"a": PENDING, "b": PENDING})
     assert state.plan is not None

@@ -4,10 +4,24 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.doom.nursery import nursery
+from tests.support.doom.scenarios import SCENARIOS
+from tests.support.doom.suite import Theatre, Theatres
 from tests.support.git_crash import Play, Prepared
 from tests.support.git_stage import Stage
 
 _MEMORY = "/dev/shm"
+
+
+@pytest.fixture(scope="session")
+def theatres() -> Iterator[Theatres]:
+    """Where whole runs are killed; each is begun once and kept, for it knows how the undisturbed one ends."""
+    known: dict[str, Theatre] = {}
+    with (
+        tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder,
+        nursery(folder) as warm,
+    ):
+        yield lambda name: known.setdefault(name, Theatre(folder, SCENARIOS[name], warm))
 
 
 @pytest.fixture(scope="session")

@@ -1,19 +1,25 @@
 """Programs that start in milliseconds: forked from a process that has their modules imported already.
 
 Each is a process of its own, with its own stdin, stdout, environment and folder, and can be killed. It runs in a
-session of its own and is reaped by the zygote, so that its death shows at once.
+session of its own and is reaped by the zygote, so that its death shows at once. Of the descriptors that it is given the
+first three are its standard streams; to a fourth it writes its exit code, and nothing when it is killed.
 
 python -m tests.support.zygote SOCKET MODULE…
 """
 
 import array
+import ctypes
 import importlib
-import json
+import marshal
 import os
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from typing import Any
+
+ROOM = {"ROOM_FOR_THE_ENVIRONMENTS_OF_CHILDREN": "x" * 16_000}
+_MOST = 8  # descriptors
 
 
 def main() -> None:
@@ -43,31 +49,51 @@ def main() -> None:
 
 
 def _receive(connection: socket.socket) -> tuple[Any, list[int]]:
-    length = 3 * array.array("i").itemsize
-    data, ancillary, _, _ = connection.recvmsg(1_000_000, socket.CMSG_SPACE(length))
+    size = array.array("i").itemsize
+    data, ancillary, _, _ = connection.recvmsg(1_000_000, socket.CMSG_SPACE(_MOST * size))
     descriptors = array.array("i")
     for _, _, raw in ancillary:
-        descriptors.frombytes(raw[:length])
-    return (json.loads(data) if data else None), list(descriptors)
+        descriptors.frombytes(raw[: len(raw) - len(raw) % size])
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    return (marshal.loads(data) if data else None), list(descriptors)
 
 
 def _become(asked: Any, descriptors: list[int]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
-    for number, descriptor in enumerate(descriptors):
+    for number, descriptor in enumerate(descriptors[:3]):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    sys.stdin, sys.stdout, sys.stderr = (  # those of the zygote know where they led
+        os.fdopen(number, mode, buffering=1, closefd=False) for number, mode in ((0, "r"), (1, "w"), (2, "w"))
+    )
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
+    _show(asked["environment"])
     code = 1
     try:
         code = importlib.import_module(asked["module"]).run(asked["arguments"])
     except Exception as error:  # noqa: BLE001 - the end of a process
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
     finally:
+        sys.stdout.flush()
         sys.stderr.flush()
+        for descriptor in descriptors[3:4]:
+            os.write(descriptor, str(code).encode())
         os._exit(code)
+
+
+def _show(environment: Mapping[str, str]) -> None:
+    """Write it over the one that /proc shows, which is the zygote's; a process is found again by what stands there."""
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    start, end = int(fields[47]), int(fields[48])
+    shown = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in sorted(environment.items()))
+    assert len(shown) <= end - start, "the zygote has too small an environment"
+    ctypes.memset(start, 0, end - start)
+    ctypes.memmove(start, shown, len(shown))
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ def _moves(view: _View) -> Iterator[Action]:
             if closing.key not in facts.busy:
                 yield closing
             return
-        behind = True
+        behind = True  # no point to go on from before this one is over too
         moves = [move for move in _wave(view, wave.task_ids) if not (moving and move.do is Do.START)]
         starting = any(_status(state, name) is TaskStatus.PENDING for name in facts.busy.intersection(wave.task_ids))
         for move in moves if wave.started or starting else _first_of_wave(moves, number):

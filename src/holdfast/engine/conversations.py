@@ -40,6 +40,7 @@ from holdfast.core.state import Conversation
 from holdfast.engine.ladder import AgentUnavailable, Failed, Ground, Hint, Ladder, Live
 from holdfast.engine.permissions import Desk
 from holdfast.engine.transcript import cut_off_turn, history_of, was_heard
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.ids import new_sid
 from holdfast.leaf.process import ProcessIdentity
@@ -47,6 +48,7 @@ from holdfast.store.run import OwnedRun
 
 __all__ = ["AgentUnavailable", "Conversations", "Ground", "Turn"]
 
+_CRASH = around("prompt")
 _HEARD = {True: "the agent had begun to answer", False: "the agent had answered nothing"}
 
 
@@ -197,7 +199,9 @@ class Conversations:
             if name in self._cancelled:
                 ended = Ended("cancelled")
             else:
+                _CRASH.before()
                 ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
+                _CRASH.after()
         except AgentRefused as error:
             await self._end_turn(name, live, TurnEnded(conversation=name, turn=turn, stop_reason="refused"))
             return Turn(turn, "refused", str(error))

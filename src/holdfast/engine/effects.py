@@ -16,8 +16,9 @@ import msgspec
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
+from holdfast.core.events.task import TaskFailed
 from holdfast.core.events.work import TaskCommitted
-from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState
+from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState, TaskStatus
 from holdfast.core.workspace import place_of, refs_of
 from holdfast.engine.containers import end_containers
 from holdfast.git.effects import (
@@ -26,6 +27,7 @@ from holdfast.git.effects import (
     DeleteBranch,
     GitEffect,
     Happened,
+    KeepFailed,
     MakeWorktree,
     MergeTask,
     Probe,
@@ -35,12 +37,15 @@ from holdfast.git.effects import (
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
 from holdfast.git.process import GitKilled
 from holdfast.git.repository import Repository
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import Denied, HoldfastError, TimedOut
 from holdfast.leaf.ids import new_effect_id
 from holdfast.leaf.process import RUN_MARK, ProcessIdentity, end, holding, lineage, marked
 from holdfast.store.run import OwnedRun
 
 _PATIENCE, _MOMENT = 2.0, 0.05  # seconds
+_CRASH = {kind: around(f"effect.{kind}") for kind in EFFECTS}
+_CRASH_IN_SETTLING = around("effect.settle")
 
 TETHER = "tether"  # in the run's folder: the file that its processes hold open
 
@@ -81,7 +86,9 @@ class Hands:
         site = self.site(effect_id)
         try:
             await _unlocked(effect, site)
+            _CRASH[effect.kind].before()
             result = await effect.perform(site)
+            _CRASH[effect.kind].after()
         except asyncio.CancelledError:
             await asyncio.shield(self._settle(effect_id, self.run.state.effects[effect_id]))
             raise
@@ -114,6 +121,7 @@ class Hands:
 
     async def _settle(self, effect_id: str, left: Effect) -> Settled:
         effect, salvaged = _understood(left), None
+        _CRASH_IN_SETTLING.before()
         probe = await _probed(effect, self.site(effect_id))
         if effect is not None and probe.happened is not Happened.UNKNOWN:
             try:
@@ -122,6 +130,7 @@ class Hands:
             except HoldfastError as error:
                 if probe.happened is Happened.NO:  # somebody is in the way: it stays open, and is asked again
                     probe = Probe(Happened.UNKNOWN, reason=str(error))
+        _CRASH_IN_SETTLING.after()
         if salvaged is not None and probe.happened is Happened.YES:
             probe = probe._replace(result={**probe.result, "salvaged": salvaged})
         if probe.happened is not Happened.UNKNOWN or (left.status, left.reason) != (EffectStatus.UNKNOWN, probe.reason):
@@ -219,6 +228,8 @@ def _consequences(state: RunState, run_id: str, effect: GitEffect | None, probe:
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=base, task=effect.task)]
         case CommitTask() if effect.task is not None:
             return [TaskCommitted(task_id=effect.task, commit=probe.result.get("commit"))]
+        case KeepFailed() if effect.task in state.tasks and (state.tasks[effect.task].status is TaskStatus.IN_PROGRESS):
+            return [TaskFailed(task_id=effect.task, error=effect.reason, attempts=state.tasks[effect.task].iteration)]
         case RestoreBranch():
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]
         case MergeTask() if known.get(place_of(run_id, effect.task).branch) is BranchStatus.IN_PROGRESS:

@@ -41,6 +41,7 @@ from holdfast.engine.containers import remember
 from holdfast.engine.effects import TETHER
 from holdfast.engine.permissions import Desk
 from holdfast.engine.transcript import history_of
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput, HoldfastError
 from holdfast.leaf.process import RUN_MARK
 from holdfast.store.base import Log
@@ -49,6 +50,8 @@ from holdfast.store.run import OwnedRun
 
 Failed = (AgentDied, AgentSilent, AgentRefused)
 _START = "start"  # no rung: before it can be asked anything, an agent has to be there
+
+_CRASH = around("agent.spawn")
 
 Hint = Callable[[str, str, str], None]
 
@@ -196,7 +199,9 @@ class Ladder:
         )
         scribe = Scribe(name, self._stored, lambda speaker, text: self._hint(name, speaker, text))
         host = self._desk.for_agent(name, cwd)
+        _CRASH.before()
         agent = await stack.enter_async_context(speaking(launch, scribe, host, self._ground.deadlines))
+        _CRASH.after()
         greeting = await agent.greet()
         if entry.login is not None and entry.login in greeting.logins:
             await agent.log_in(entry.login)

@@ -7,14 +7,17 @@ import msgspec
 
 from holdfast.core.state import RunState, Verdict
 from holdfast.core.workspace import place_of
+from holdfast.leaf.crashing import around
 from holdfast.store.disk import make_directories, replace
+
+_CRASH = around("projection.write")
 
 
 def write_ledger(folder: str, task: str, verdicts: Sequence[Verdict]) -> None:
     ledger = os.path.join(folder, "ledger")
     make_directories(ledger)
     lines = b"".join(msgspec.json.encode(verdict) + b"\n" for verdict in verdicts)
-    replace(os.path.join(ledger, f"{place_of('', task).leaf}.jsonl"), lines)
+    _write(os.path.join(ledger, f"{place_of('', task).leaf}.jsonl"), lines)
 
 
 def write_plan(folder: str, state: RunState) -> None:
@@ -25,7 +28,7 @@ def write_plan(folder: str, state: RunState) -> None:
         "plan": state.plan,
         "tasks": {name: {"status": task.status, "title": task.summary} for name, task in tasks.items()},
     }
-    replace(os.path.join(folder, "plan.json"), msgspec.json.format(msgspec.json.encode(page)) + b"\n")
+    _write(os.path.join(folder, "plan.json"), msgspec.json.format(msgspec.json.encode(page)) + b"\n")
 
 
 def write_learnings(folder: str, learnings: Sequence[str]) -> None:
@@ -43,3 +46,9 @@ def write_projections(folder: str, state: RunState) -> None:
     for name, task in state.tasks.items():
         if task.verdicts:
             write_ledger(folder, name, task.verdicts)
+
+
+def _write(path: str, data: bytes) -> None:
+    _CRASH.before()
+    replace(path, data)
+    _CRASH.after()

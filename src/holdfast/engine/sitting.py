@@ -11,6 +11,7 @@ from typing import NamedTuple
 from holdfast.core.analysis import Analysis, analyze
 from holdfast.core.decision import Case, Choice
 from holdfast.core.events import Event
+from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.session import RunResumed, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskSkipped
 from holdfast.core.events.work import TaskReopened
@@ -140,7 +141,7 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
     """Bring git in line with the log, act on the decision, and write down all of it as one."""
     run = workspace.hands.run
     findings = await reconciled(workspace)
-    failed = [name for name, task in run.state.tasks.items() if task.status is TaskStatus.FAILED]
+    failed = _in_trouble(run.state) if way is not None else []  # not those of which nobody was asked
     skipping = way is not None and way.choice is Choice.SKIP
     going_on = [name for name, task in run.state.tasks.items() if task.status is TaskStatus.IN_PROGRESS]
     if skipping:  # also what was blocked and had not failed yet
@@ -168,6 +169,13 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
     )
     roster = [at_work(name, workspace.place(name).branch) for name in going_on]
     await run.append(found, *changes, *([plan] if plan is not None else []), *roster)
+
+
+def _in_trouble(state: RunState) -> list[str]:
+    """The tasks that failed, and those that were about to: their agents cannot go on."""
+    blocked = {issue.task for issue in state.issues if issue.type == BlockerReported.type}
+    stuck = {name for name, task in state.tasks.items() if task.status is TaskStatus.IN_PROGRESS} & blocked
+    return [name for name, task in state.tasks.items() if task.status is TaskStatus.FAILED or name in stuck]
 
 
 def _told(happened: Happened) -> str:

@@ -226,11 +226,11 @@ class Steps:
         await self._tree(name)
         reason = action.reason or "failed"
         try:
-            await self._workspace.keep_failed(name, reason)
+            await self._workspace.keep_failed(name, reason)  # by which it is failed
         except Unresolved:
             await self._workspace.snapshot(name, "failed")  # in the middle of a merge there is no committing
-        failed = TaskFailed(task_id=name, error=reason, attempts=self._task(name).iteration)
-        await self._tell(failed, AgentCompleted(name=_worker(name), result="failed"))
+            await self._tell(TaskFailed(task_id=name, error=reason, attempts=self._task(name).iteration))
+        await self._tell(AgentCompleted(name=_worker(name), result="failed"))
         await self._conversations.rest(self._task(name).worker, "its task failed")
         await self._hooks.run("task_failed", task=name, reason=reason)
 

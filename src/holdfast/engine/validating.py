@@ -18,11 +18,13 @@ from holdfast.agents.environment import plain_environment
 from holdfast.agents.launch import Launch
 from holdfast.agents.tree import Tree, grown
 from holdfast.core.settings import Validators
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process import RUN_MARK
 from holdfast.leaf.tail import Tail
 from holdfast.workflows.validators import READ, Command, Facts, chosen, detect, programs_of_interest
 
+_CRASH = around("validator.run")
 OUTPUT = 64 * 1024  # bytes of output that are kept
 _TEXT = 1024 * 1024  # bytes of a file that may speak of a validator
 _NAMES = 10_000  # of a folder
@@ -109,8 +111,10 @@ async def _run(command: Command, cwd: str, run_id: str) -> Outcome:
     output = Tail(OUTPUT)
     began = time.monotonic()
     try:
+        _CRASH.before()
         async with grown(launch) as tree:
             said = await _death(tree, output, command.limit)
+        _CRASH.after()
     except BadInput as error:
         return Outcome(command.name, False, None, 0.0, problem=str(error))
     code = None if said is None else tree.code

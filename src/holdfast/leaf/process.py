@@ -57,9 +57,15 @@ def lineage() -> set[int]:
 
 def has_mark(pid: int, name: str) -> bool:
     """True when a process inherited this environment variable, whatever its value."""
+    return mark_of(pid, name) is not None
+
+
+def mark_of(pid: int, name: str) -> str | None:
+    """What a process inherited as the value of an environment variable."""
+    start = f"{name}=".encode()
     with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-        return any(entry.startswith(f"{name}=".encode()) for entry in file.read().split(b"\0"))
-    return False
+        return next((os.fsdecode(e[len(start) :]) for e in file.read().split(b"\0") if e.startswith(start)), None)
+    return None
 
 
 def marked(name: str, value: str) -> list[ProcessIdentity]:

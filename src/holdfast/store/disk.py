@@ -3,7 +3,11 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
+
+from holdfast.leaf import crashing
+from holdfast.leaf.crashing import Point
 
 
 class Disk(NamedTuple):
@@ -13,6 +17,30 @@ class Disk(NamedTuple):
 
 
 REAL = Disk()
+
+
+class Appending:
+    """The crash points of one kind of append: before it, in the middle of its bytes, and when it is on the disk."""
+
+    def __init__(self, name: str) -> None:
+        self.before = Point(f"{name}.before")
+        self.torn = Point(f"{name}.torn")
+        self.after = Point(f"{name}.after")
+
+    def on(self, disk: Disk) -> Disk:
+        """The same disk, unless this process is to be killed somewhere."""
+        return Disk(partial(self._write, disk), partial(self._sync, disk), disk.truncate) if crashing.is_on() else disk
+
+    def _write(self, disk: Disk, fd: int, data: bytes | memoryview) -> int:
+        self.before()
+        if self.torn.has_come():
+            disk.write(fd, data[: len(data) // 2])
+            crashing.strike()
+        return disk.write(fd, data)
+
+    def _sync(self, disk: Disk, fd: int) -> None:
+        disk.sync(fd)
+        self.after()
 
 
 def write_all(disk: Disk, fd: int, data: bytes) -> None:

@@ -8,16 +8,20 @@ from contextlib import asynccontextmanager, suppress
 
 from holdfast.core.events.log import LogRepaired
 from holdfast.leaf.clock import Clock, now
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput, NoSuchRun, RunExists, StorageFailed
 from holdfast.store import owner, snapshot
 from holdfast.store.base import Desk, Holder, Snapshot
-from holdfast.store.disk import REAL, Disk, make_directories, replace, sync_directory
+from holdfast.store.disk import REAL, Appending, Disk, make_directories, replace, sync_directory
 from holdfast.store.inbox import FileInbox
 from holdfast.store.journal import FileJournal
 from holdfast.store.layout import INBOX, LOCK, LOG, SNAPSHOT, run_folder, runs_folder, trash_folder
 from holdfast.store.reading import FileLog
 from holdfast.store.repair import repair, repairs
 from holdfast.store.watch import Watcher
+
+_CRASH_IN_SNAPSHOT = Appending("snapshot.save")
+_CRASH_IN_REPAIR = around("log.repair")
 
 
 class FileStore:
@@ -124,7 +128,9 @@ class FileLease:
 
     async def repair(self) -> Sequence[LogRepaired]:
         try:
+            _CRASH_IN_REPAIR.before()
             await repair(self._log, self._disk)
+            _CRASH_IN_REPAIR.after()
             return await repairs(self._log)
         except OSError as error:
             raise StorageFailed(
@@ -137,4 +143,4 @@ class FileLease:
     async def save(self, snapshot_: Snapshot) -> None:
         """Best effort: a snapshot that cannot be written costs the next opening some time, and nothing else."""
         with suppress(OSError, OverflowError):
-            replace(self._snapshot, snapshot.to_bytes(snapshot_), self._disk)
+            replace(self._snapshot, snapshot.to_bytes(snapshot_), _CRASH_IN_SNAPSHOT.on(self._disk))

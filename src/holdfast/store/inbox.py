@@ -20,7 +20,7 @@ from holdfast.leaf.clock import Clock
 from holdfast.leaf.errors import BadInput, NoSuchRun, StorageFailed, TimedOut
 from holdfast.leaf.ids import new_sid
 from holdfast.store.base import START, Batch, Message, Position, Received
-from holdfast.store.disk import Disk, write_all
+from holdfast.store.disk import Appending, Disk, write_all
 from holdfast.store.reading import FileLog
 from holdfast.store.repair import end_line
 from holdfast.store.stamping import RESERVE, check_raw, check_readable, one_line
@@ -28,6 +28,7 @@ from holdfast.store.watch import Watcher
 
 MESSAGE_TYPE = "inbox.message"
 
+_CRASH = Appending("inbox.append")
 _WRITERS_TAKE = 30.0  # seconds to wait for other writers, each of whom needs milliseconds
 _PAUSE = 0.002
 
@@ -37,6 +38,7 @@ class FileInbox:
         self._path = path
         self._clock = clock
         self._disk = disk
+        self._put_on = _CRASH.on(disk)
         self._log = FileLog(path, watcher)
         self._sid = new_sid()
         self._seq = 0
@@ -50,8 +52,8 @@ class FileInbox:
             check_readable(line, f"message {message.id}", 3 * RESERVE)
             try:
                 await end_line(self._path, self._disk)
-                write_all(self._disk, fd, line + b"\n")
-                self._disk.sync(fd)
+                write_all(self._put_on, fd, line + b"\n")
+                self._put_on.sync(fd)
             except OSError as error:
                 raise StorageFailed(
                     f"cannot write {self._path}: {error.strerror}; send the message again, with the same id"

@@ -19,10 +19,11 @@ from types import coroutine
 from holdfast.core.events import Draft, Event
 from holdfast.leaf.errors import HoldfastError, StorageFailed
 from holdfast.store.base import SNAPSHOT_EVERY, Batch, Desk, Head, Position
-from holdfast.store.disk import Disk, write_all
+from holdfast.store.disk import Appending, Disk, write_all
 from holdfast.store.ground import Ground
 from holdfast.store.stamping import Stamp, mismatch
 
+_CRASH = Appending("journal.append")
 _SURELY_ALONE = 8  # commits that nobody joined: then most are made without giving way,
 _LOOK_AGAIN = 16  # but one of so many still is, in case that others have come
 
@@ -30,7 +31,7 @@ _LOOK_AGAIN = 16  # but one of so many still is, in case that others have come
 class FileJournal:
     def __init__(self, path: str, desk: Desk, still_owned: Callable[[], bool], disk: Disk) -> None:
         self._path = path
-        self._disk = disk
+        self._disk = _CRASH.on(disk)
         self._written = desk.written
         self._milestone = desk.milestone
         self._stamp = Stamp(desk)

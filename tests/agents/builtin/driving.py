@@ -2,7 +2,7 @@
 
 import array
 import asyncio
-import json
+import marshal
 import os
 import signal
 import socket
@@ -17,9 +17,11 @@ from acp import connect_to_agent, text_block
 from acp.client.connection import ClientSideConnection
 from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
+from tests.support.zygote import ROOM
+
 _PATIENCE = 30.0
 _MODULES = (
-    "holdfast.app.cli.agent_builtin",
+    "tests.support.doom.builtin",
     "holdfast.agents.builtin.serving",
     "pydantic_ai.direct",
     "pydantic_ai.models.openai",
@@ -42,7 +44,7 @@ class Zygote:
 
     def spawn(self, arguments: list[str], folder: str, environment: dict[str, str], descriptors: list[int]) -> int:
         asked = {
-            "module": "holdfast.app.cli.agent_builtin",
+            "module": "tests.support.doom.builtin",
             "arguments": arguments,
             "folder": folder,
             "environment": environment,
@@ -50,7 +52,7 @@ class Zygote:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.connect(self._path)
             handed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-            connection.sendmsg([json.dumps(asked).encode()], handed)
+            connection.sendmsg([marshal.dumps(asked)], handed)
             return int(connection.recv(100))
 
 
@@ -58,7 +60,9 @@ class Zygote:
 def zygote(folder: str) -> Iterator[Zygote]:
     path = os.path.join(folder, "zygote")
     command = [sys.executable, "-m", "tests.support.zygote", path, *_MODULES]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env={**os.environ, **ROOM}
+    ) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"

@@ -13,8 +13,10 @@ from typing import Any
 
 import msgspec
 
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import HoldfastError, Owned
 
+_CRASH = around("builtin.save")
 _NAME = re.compile(r"hfb-[0-9a-f]{24}")
 _SUFFIX = ".jsonl"
 
@@ -74,6 +76,7 @@ class SessionFile:
         if self._fd < 0:
             raise HoldfastError(f"{self._path} is closed, or a write to it failed: nothing more can be saved")
         data = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
+        _CRASH.before()
         try:
             while data:
                 data = data[os.write(self._fd, data) :]
@@ -81,6 +84,7 @@ class SessionFile:
         except OSError:
             self.close()
             raise
+        _CRASH.after()
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from holdfast.agents.playbook.format import Delete, McpCall, McpTools, Read, Replace, Run, Via, WaitFor, Write
-from holdfast.agents.playbook.mcp_servers import NoServer
+from holdfast.agents.playbook.mcp_servers import Called, NoServer
 from holdfast.agents.playbook.stage import CannotPlay, Stage, tool_diff, tool_text
 from holdfast.agents.playbook.wire import Refusal
 
@@ -247,7 +247,7 @@ async def call_tool(stage: Stage, step: McpCall) -> None:
     async with _tool(stage, name, "other", None, shown=step.shown) as tool:
         try:
             async with asyncio.timeout(step.timeout):
-                called = await stage.servers.call(step.server, step.tool, stage.fill_all(step.arguments))
+                called = await _tried(stage, step)
         except TimeoutError:
             raise CannotPlay(f"the MCP tool {step.tool} did not answer within {step.timeout} s") from None
         stage.result = called.text
@@ -256,6 +256,15 @@ async def call_tool(stage: Stage, step: McpCall) -> None:
         tool.content = [tool_text(stage.result)]
     if step.say:
         await stage.say(stage.result)
+
+
+async def _tried(stage: Stage, step: McpCall) -> Called:
+    left = step.tries
+    while True:
+        called = await stage.servers.call(step.server, step.tool, stage.fill_all(step.arguments))
+        left -= 1
+        if not left or not called.is_error:
+            return called
 
 
 async def list_tools(stage: Stage, step: McpTools) -> None:

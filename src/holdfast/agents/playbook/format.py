@@ -269,6 +269,7 @@ class McpCall(Part, frozen=True):
     arguments: dict[str, Any] = {}
     server: str | None = None
     expect: Literal["result", "error", "any"] = "result"
+    tries: Annotated[int, Meta(ge=1, le=100)] = 1
     timeout: Seconds = 60
     say: bool = False
     shown: bool = True

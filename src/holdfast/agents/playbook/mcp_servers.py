@@ -78,27 +78,42 @@ class McpServers:
         self._running: dict[str, _Server] = {}
 
     async def call(self, server: str | None, tool: str, arguments: dict[str, Any]) -> Called:
+        """What it answers. One that dies meanwhile is an error, and is started again by the next call."""
         session = await self._session(server)
-        from mcp import McpError  # noqa: PLC0415 - loaded by now
+        from anyio import BrokenResourceError, ClosedResourceError  # noqa: PLC0415 - loaded by now
+        from mcp import McpError  # noqa: PLC0415
+        from mcp.types import CONNECTION_CLOSED  # noqa: PLC0415
 
         try:
             answer = await session.call_tool(tool, arguments)
         except McpError as error:
+            if error.error.code == CONNECTION_CLOSED:
+                await self._forget(server)
             return Called(str(error), True)
+        except (BrokenResourceError, ClosedResourceError):
+            await self._forget(server)
+            return Called("the MCP server is gone", True)
         return Called("\n".join(str(getattr(part, "text", part.type)) for part in answer.content), answer.isError)
 
     async def tools(self, server: str | None) -> list[str]:
         return sorted(tool.name for tool in (await (await self._session(server)).list_tools()).tools)
 
-    async def _session(self, name: str | None) -> "ClientSession":
-        """Of the named server, or of the only or first one."""
+    def _meant(self, name: str | None) -> str:
+        """The named server, or the only or first one."""
         wanted = name if name is not None else next(iter(self._given), None)
         if wanted is None or wanted not in self._given:
             there = ", ".join(self._given) or "none"
             raise NoServer(f"the client gave no MCP server {name or 'at all'}; it gave: {there}")
+        return wanted
+
+    async def _session(self, name: str | None) -> "ClientSession":
+        wanted = self._meant(name)
         if wanted not in self._running:
             self._running[wanted] = _Server(self._given[wanted], self._cwd)
         return await self._running[wanted].session()
+
+    async def _forget(self, name: str | None) -> None:
+        await self._running.pop(self._meant(name)).stop()
 
     async def stop(self) -> None:
         for server in self._running.values():

@@ -14,6 +14,9 @@ from typing import Any
 
 import msgspec
 
+from holdfast.leaf.crashing import around
+
+_CRASH = around("playbook.save")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _SUFFIX = ".json"
 
@@ -79,6 +82,7 @@ class Folder:
         self._marks = os.path.join(path, "once")
 
     def save(self, record: Record) -> None:
+        _CRASH.before()
         record.updated = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         os.makedirs(self._sessions, exist_ok=True)
         path = self._file(record.id)
@@ -89,6 +93,7 @@ class Folder:
             file.flush()
             os.fdatasync(fd)
         os.rename(temporary, path)
+        _CRASH.after()
 
     def load(self, session_id: str) -> Record | None:
         """None when there is no such session."""

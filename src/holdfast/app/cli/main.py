@@ -82,6 +82,8 @@ def main(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
+        if "HOLDFAST_CRASH" in os.environ:
+            _doom()
         code = _dispatch(arguments)
         sys.stdout.flush()
     except HoldfastError as error:
@@ -101,6 +103,15 @@ def _run(arguments: list[str]) -> int:
             HoldfastError.exit_code,
         )
     return code
+
+
+def _doom() -> None:
+    """Somebody tests what becomes of us when we die; never in silence."""
+    from holdfast.leaf.crashing import arm
+
+    doom = arm()
+    if doom is not None:
+        sys.stderr.write(f"holdfast: HOLDFAST_CRASH is on: {doom}\n")
 
 
 def _is_lost(name: str) -> bool:

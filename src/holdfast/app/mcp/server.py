@@ -10,7 +10,10 @@ from mcp.server.stdio import stdio_server
 
 from holdfast import __version__
 from holdfast.engine.reporting import Reporter, report, tools_for
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import HoldfastError
+
+_CRASH = around("mcp.call")
 
 
 def server_for(who: Reporter) -> Server[Any, Any]:
@@ -25,7 +28,9 @@ def server_for(who: Reporter) -> Server[Any, Any]:
     @server.call_tool(validate_input=False)  # type: ignore[untyped-decorator]  # ours says in words what is wrong
     async def call(name: str, arguments: dict[str, Any]) -> types.CallToolResult:
         try:
+            _CRASH.before()
             await report(who, name, arguments)
+            _CRASH.after()
         except HoldfastError as error:
             return _answer(str(error), failed=True)
         return _answer("received")

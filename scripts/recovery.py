@@ -1,0 +1,70 @@
+"""Writes what is made in docs/recovery.md: the table of crash points, and the numbers of the last whole suite.
+
+.venv/bin/python scripts/recovery.py            write it
+.venv/bin/python scripts/recovery.py --check    exit 1 when the points are not those of the code
+"""
+
+import os
+import sys
+from collections import Counter
+from importlib import import_module
+
+_ROOT = os.path.join(os.path.dirname(__file__), "..")
+sys.path.insert(0, _ROOT)
+
+from holdfast.leaf.crashing import POINTS  # noqa: E402 - the tests' report is found from the root
+from tests.support.doom.report import Report, Tried  # noqa: E402
+
+DOCS = os.path.join(_ROOT, "docs", "recovery.md")
+_POINTS = "<!-- points: made by scripts/recovery.py -->\n"
+_NUMBERS = "<!-- numbers of the last whole suite: made by scripts/recovery.py -->\n"
+
+# Everybody who has a point.
+for _module in ("engine.sitting", "app.mcp.server", "agents.playbook.sessions", "agents.builtin.session_file"):
+    import_module(f"holdfast.{_module}")
+
+
+def points() -> str:
+    sides: dict[str, list[str]] = {}
+    for name in POINTS:
+        family, _, side = name.rpartition(".")
+        sides.setdefault(family, []).append(side)
+    rows = [f"| `{family}` | {', '.join(found)} |" for family, found in sorted(sides.items())]
+    return "\n".join(["| point | |", "|---|---|", *rows]) + "\n"
+
+
+def numbers(tried: list[Tried]) -> str:
+    rows = ["| scenario | trials | killed once | twice or more | not as it should be |", "|---|---|---|---|---|"]
+    for scenario in dict.fromkeys(one.scenario for one in tried):
+        newest = {one.dooms: one for one in tried if one.scenario == scenario}
+        deaths = Counter(min(one.deaths, 2) for one in newest.values())
+        problems = sum(one.problem is not None for one in newest.values())
+        rows.append(f"| `{scenario}` | {len(newest)} | {deaths[1]} | {deaths[2]} | {problems} |")
+    return "\n".join(rows) + "\n"
+
+
+def made() -> str:
+    with open(DOCS, encoding="utf-8") as file:
+        prose, mark, rest = file.read().partition(_POINTS)
+    _, also, old = rest.partition(_NUMBERS)
+    assert mark, f"{DOCS} has no line {_POINTS!r}"
+    assert also, f"{DOCS} has no line {_NUMBERS!r}"
+    tried = [] if "--check" in sys.argv[1:] else list(Report().tried())
+    return f"{prose}{_POINTS}\n{points()}\n{_NUMBERS}{chr(10) + numbers(tried) if tried else old}"
+
+
+def main() -> int:
+    text = made()
+    with open(DOCS, encoding="utf-8") as file:
+        if text == file.read():
+            return 0
+    if "--check" in sys.argv[1:]:
+        print("docs/recovery.md is stale: run scripts/recovery.py", file=sys.stderr)
+        return 1
+    with open(DOCS, "w", encoding="utf-8") as file:
+        file.write(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Killed for real at every named point of a real run, and resumed: the end is the same every time.
+
+`make test` tries one pass of every point; `make torture` all of them, pairs of them, and other ways to die. What was
+tried is in `.torture/crashes.jsonl`: a suite that is cut off goes on from there, and docs/recovery.md counts it.
+"""
+
+import random
+from itertools import product
+from zlib import crc32
+
+import pytest
+
+from tests.support.doom.nursery import KILLED
+from tests.support.doom.report import Report, Tried, left
+from tests.support.doom.scenarios import SCENARIOS
+from tests.support.doom.suite import Theatres, Undisturbed
+from tests.support.doom.trial import Trial
+
+SHARDS = 8
+PAIRS = 40  # of each scenario
+_ALSO = {  # of the longer runs, what the short one does not pass
+    "loop": ("validator.run.after", "inbox.append.torn", "mcp.call.before"),
+    "waves": ("effect.merge.conflicts.after", "effect.commit.failed.before"),
+    "again": ("effect.commit.failed.after",),
+}
+
+
+async def test_killed_once_at_each_point_of_a_solo_run(theatres: Theatres) -> None:
+    theatre = theatres("solo")
+    for doom in (await theatre.undisturbed()).one_of_each(random.Random(1)):
+        if not doom.startswith("effect."):  # those are tried by the property of that name
+            await theatre.survives(doom)
+
+
+@pytest.mark.parametrize("name", _ALSO)
+async def test_killed_where_only_longer_runs_come_by(theatres: Theatres, name: str) -> None:
+    theatre = theatres(name)
+    undisturbed = await theatre.undisturbed()
+    for point in _ALSO[name]:
+        await theatre.survives(random.Random(2).choice(undisturbed.named(point)))
+
+
+async def test_killed_again_while_it_comes_back(theatres: Theatres) -> None:
+    theatre = theatres("again")
+    await theatre.survives("effect.commit.failed.before:1", "effect.settle.after:1", "journal.append.torn:2")
+
+
+@pytest.mark.parametrize("whom", ["group", "everyone"])
+async def test_killed_with_its_group_or_with_all_that_it_started(theatres: Theatres, whom: str) -> None:
+    theatre = theatres("solo")
+    trial = await theatre.survives(f"prompt.before:1:{whom}")
+    assert [ended.code for ended in trial.ended] == [KILLED, 0]
+    await theatre.survives(f"effect.merge.before:1:{whom}")
+
+
+# --- the whole of it ---------------------------------------------------------------------------------
+
+
+def every_pass(undisturbed: Undisturbed) -> list[tuple[str, ...]]:
+    return [(doom,) for doom in undisturbed.passes]
+
+
+def pairs(undisturbed: Undisturbed) -> list[tuple[str, ...]]:
+    """A seeded sample: killed, and killed again on the way back, which is passed by all at its beginning."""
+    dice = random.Random(3)
+    early = ["journal.append", "log.repair", "effect.settle", "snapshot.save", "projection.write", "agent.spawn"]
+    seconds = [f"{name}.{side}:{number}" for name in early for side in ("before", "after") for number in (1, 2, 5)]
+    return [(dice.choice(undisturbed.passes), dice.choice(seconds)) for _ in range(PAIRS)]
+
+
+def other_deaths(undisturbed: Undisturbed) -> list[tuple[str, ...]]:
+    dice = random.Random(4)
+    of_runner = [doom for doom in undisturbed.passes if not doom.startswith(("playbook.", "mcp.", "inbox."))]
+    return [(f"{dice.choice(of_runner)}:{whom}",) for whom in ("group", "everyone") for _ in range(PAIRS // 2)]
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize(("name", "shard"), list(product(SCENARIOS, range(SHARDS))))
+async def test_killed_at_every_pass_of_every_point(theatres: Theatres, name: str, shard: int) -> None:
+    theatre, report = theatres(name), Report()
+    undisturbed = await theatre.undisturbed()
+    wanted = every_pass(undisturbed) + pairs(undisturbed) + other_deaths(undisturbed)
+    problems = []
+    for dooms in left(report, name, (one for one in wanted if crc32(str(one).encode()) % SHARDS == shard)):
+        trial, problem = Trial(), None
+        try:
+            trial = await theatre.survives(*dooms)
+        except AssertionError as error:
+            problem = str(error)[:2000]
+            problems.append(f"{dooms}: {problem}")
+        report.add(Tried(name, dooms, trial.struck, len(trial.ended), problem))
+    assert not problems, "\n\n".join(problems)

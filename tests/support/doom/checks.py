@@ -1,0 +1,129 @@
+"""What must hold of a run when it is done, whoever was killed on the way: DESIGN's list, and the undisturbed end."""
+
+import os
+import re
+from collections import Counter
+from typing import Any
+
+from holdfast.core.events import Event
+from holdfast.core.events.checkpoint import Checkpoint
+from holdfast.core.events.conversation import TurnEnded, TurnInterrupted, TurnStarted
+from holdfast.core.events.effect import EffectHappened, EffectIntended
+from holdfast.core.events.inbox import InboxConsumed, InboxHandled
+from holdfast.core.fold import Fold
+from holdfast.core.state import RunState
+from holdfast.engine.service import verify_run
+from holdfast.leaf.process import RUN_MARK, marked
+from holdfast.store.files import FileStore
+from holdfast.store.folding import fold_log
+from tests.support.doom.place import Place
+from tests.support.events import events_in
+from tests.support.logs import whole
+
+_CHANCE = re.compile(r"[0-9a-f]{16}|turn-\d+")
+
+
+class Done:
+    """A run that came to its end, looked at from all sides."""
+
+    def __init__(self, place: Place, data: bytes, state: RunState) -> None:
+        self.place = place
+        self.data = data
+        self.state = state
+        self.events = list(events_in(data))
+
+    @classmethod
+    async def look(cls, place: Place) -> "Done":
+        store = FileStore(place.home)
+        data = await whole(store, place.run_id)
+        fold = Fold()
+        fold.feed(data)
+        done = cls(place, data, fold.state)
+        assert (await fold_log(store.log(place.run_id), await store.snapshot(place.run_id))).fold.state == fold.state
+        assert (await verify_run(place.home, place.run_id)).whole
+        return done
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    # What there is at the end, but for what chance decides
+
+    def end(self) -> dict[str, Any]:
+        return {
+            "tasks": {name: (task.status, task.error, task.iteration) for name, task in self.state.tasks.items()},
+            "evaluations": {name: (task.evaluations, task.conflicted) for name, task in self.state.tasks.items()},
+            "verdicts": {name: [v.accept for v in task.verdicts] for name, task in self.state.tasks.items()},
+            "history": self._history(),
+            "files": self._files(),
+            "refs": self._refs(),
+            "worktrees": self._worktrees(),
+            "user's": self.place.git("status", "--porcelain", "--branch", "--ignored"),
+        }
+
+    @property
+    def _main(self) -> str:
+        return f"holdfast/{self.place.run_id}/main"
+
+    def _history(self) -> list[str]:
+        return sorted(self.place.git("log", "--format=%s", self._main).splitlines())
+
+    def _files(self) -> dict[str, str]:
+        names = self.place.git("ls-tree", "-r", "--name-only", self._main).splitlines()
+        return {name: self.place.git("show", f"{self._main}:{name}") for name in names}
+
+    def _refs(self) -> list[str]:
+        names = self.place.git("for-each-ref", "--format=%(refname)").splitlines()
+        plain = {_CHANCE.sub("…", name.replace(self.place.run_id, "RUN")) for name in names}
+        return sorted(name for name in plain if not name.startswith(("refs/holdfast/salvage/", "refs/holdfast/snap")))
+
+    def _worktrees(self) -> list[str]:
+        listed = self.place.git("worktree", "list", "--porcelain")
+        paths = [line.partition(" ")[2] for line in listed.splitlines() if line.startswith("worktree ")]
+        assert not re.search(r"^(prunable|locked|detached)", listed, re.MULTILINE), listed
+        return sorted(os.path.relpath(path, self.place.folder).replace(self.place.run_id, "RUN") for path in paths)
+
+    # The invariants
+
+    def must_hold(self) -> None:
+        self.must_be_alone()
+        self.must_have_ended_every_turn_once()
+        self.must_have_done_every_effect_once()
+        self.must_have_consumed_every_message_once()
+        self.must_have_valid_checkpoints()
+        assert self._files() == dict(self.place.scenario.files)
+
+    def must_be_alone(self) -> None:
+        assert marked(RUN_MARK, self.place.run_id) == [], "a process is left"
+        folder = os.path.join(self.place.home, "runs", self.place.run_id)
+        assert not [name for name in os.listdir(folder) if name.startswith("trash-")], "half a deletion is left"
+
+    def must_have_ended_every_turn_once(self) -> None:
+        begun = Counter(event.turn for event in self.of(TurnStarted))
+        ended = Counter(event.turn for event in (*self.of(TurnEnded), *self.of(TurnInterrupted)))
+        assert begun == ended
+        assert set(begun.values()) <= {1}
+
+    def must_have_done_every_effect_once(self) -> None:
+        assert self.state.effects == {}, "an effect is left open"
+        kinds = {event.effect: (event.kind, event.task) for event in self.of(EffectIntended)}
+        happened = Counter(kinds[event.effect] for event in self.of(EffectHappened))
+        merged = {task: count for (kind, task), count in happened.items() if kind == "merge"}
+        assert set(merged.values()) <= {1}, f"merged more than once: {merged}"
+        subjects = Counter(self.place.git("log", "--format=%s", "--merges", "--first-parent", self._main).splitlines())
+        assert set(subjects.values()) <= {1}, f"merged twice: {subjects}"
+        effects = self.place.git("log", "--format=%(trailers:key=Holdfast-Effect,valueonly)", self._main).split()
+        assert len(effects) == len(set(effects)), "a commit twice"
+
+    def must_have_consumed_every_message_once(self) -> None:
+        with open(os.path.join(self.place.home, "runs", self.place.run_id, "inbox.jsonl"), "rb") as file:
+            lines = file.read().count(b"\n")
+        consumed = Counter(event.message for event in self.of(InboxConsumed))
+        handled = Counter(event.message for event in self.of(InboxHandled))
+        assert len(consumed) == lines, "a message was lost"
+        assert consumed == handled
+        assert set(consumed.values()) <= {1}, "a message was consumed twice"
+
+    def must_have_valid_checkpoints(self) -> None:
+        for point in self.of(Checkpoint):
+            if point.commit is not None:
+                self.place.git("merge-base", "--is-ancestor", point.commit, self._main)

@@ -1,0 +1,92 @@
+"""`holdfast` programs that start in milliseconds, real processes that can be killed: forked from one that is warm."""
+
+import array
+import marshal
+import os
+import select
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from tests.support.doom.program import MODULES, STAND_IN
+from tests.support.zygote import ROOM
+
+KILLED = -signal.SIGKILL
+_PATIENCE = 120.0  # seconds for a whole sitting, on a busy machine
+_STAND_IN = os.path.join(os.path.dirname(__file__), "stand_in.py")
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Nursery:
+    def __init__(self, folder: str) -> None:
+        self.socket = os.path.join(folder, "zygote")
+        self._stand_in = os.path.join(folder, "python")
+        with open(_STAND_IN, encoding="utf-8") as source, open(self._stand_in, "w", encoding="utf-8") as file:
+            file.write(f"#!{sys._base_executable} -IS\n{source.read()}")  # type: ignore[attr-defined]
+        os.chmod(self._stand_in, stat.S_IRWXU)
+
+    def environment(self) -> dict[str, str]:
+        """What a program needs so that those that it starts come from here."""
+        return {STAND_IN: self._stand_in, "TEST_ZYGOTE": self.socket}
+
+    def run(self, arguments: list[str], cwd: str, environment: Mapping[str, str]) -> Ended:
+        """One program, to its end or its death."""
+        here, there = os.pipe()
+        with _scratch() as out, _scratch() as err, open(os.devnull, "rb") as nothing, os.fdopen(here, "rb") as code:
+            asked = {
+                "module": "tests.support.doom.program",
+                "arguments": arguments,
+                "folder": cwd,
+                "environment": {**environment, **self.environment()},
+            }
+            self._ask(asked, [nothing.fileno(), out, err, there])
+            os.close(there)
+            ready, _, _ = select.select([code], [], [], _PATIENCE)
+            assert ready, f"holdfast {' '.join(arguments)} does not end: {_read(err)}"
+            said = code.read()
+            return Ended(int(said) if said else KILLED, _read(out), _read(err))
+
+    def _ask(self, asked: dict[str, Any], descriptors: list[int]) -> int:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(self.socket)
+            handed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+            connection.sendmsg([marshal.dumps(asked)], handed)
+            return int(connection.recv(100))
+
+
+@contextmanager
+def _scratch() -> Iterator[int]:
+    fd = os.memfd_create("output")
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _read(fd: int) -> str:
+    return os.pread(fd, os.fstat(fd).st_size, 0).decode(errors="replace")
+
+
+@contextmanager
+def nursery(folder: str) -> Iterator[Nursery]:
+    found = Nursery(folder)
+    command = [sys.executable, "-m", "tests.support.zygote", found.socket, "tests.support.doom.program", *MODULES]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env={**os.environ, **ROOM}
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield found
+        finally:
+            process.kill()

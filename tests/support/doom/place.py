@@ -1,0 +1,108 @@
+"""A user's repository and a home for one run of a scenario, as cheap to make as a copy."""
+
+import json
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+
+from tests.support.doom.nursery import Ended, Nursery
+from tests.support.doom.program import DOOM, DOOM_FILE
+from tests.support.doom.scenarios import BEGIN, Scenario
+from tests.support.repositories import put
+
+_NOBODY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+
+
+class Place:
+    def __init__(self, folder: str, scenario: Scenario, nursery: Nursery) -> None:
+        self.folder = folder
+        self.scenario = scenario
+        self.repo = os.path.join(folder, "repo")
+        self.home = os.path.join(folder, "home")
+        self._nursery = nursery
+        self._plan = os.path.join(folder, "plan.json")
+        self._book = os.path.join(folder, "book.json")
+
+    def make(self, template: str) -> None:
+        shutil.copytree(template, self.repo)
+        os.mkdir(self.home)
+        self.write()
+
+    def write(self) -> None:
+        """What is to be done, and what the agents do."""
+        tasks = self.scenario.goal
+        put(self.folder, {"book.json": self.scenario.book, "plan.json": json.dumps({"tasks": tasks})})
+
+    def begin(self, doom: str | None = None, passes: str = "passes") -> Ended:
+        """`holdfast run`, from nothing."""
+        goal = self.scenario.goal if isinstance(self.scenario.goal, str) else self._plan
+        settings = [part for pair in self.scenario.settings for part in ("--set", pair)]
+        how = ("--workflow", self.scenario.workflow, "--agent", f"playbook:{self._book}", *settings)
+        return self.call("run", goal, *how, "--name", "trial", "--quiet", doom=doom, passes=passes)
+
+    def resume(self, doom: str | None = None, passes: str = "passes") -> Ended:
+        how = ("--on-issue", self.scenario.on_issue, "--quiet")
+        return self.call("resume", self.run_id, *how, doom=doom, passes=passes)
+
+    def call(self, *arguments: str, doom: str | None = None, passes: str = "passes") -> Ended:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": self.folder,
+            "LC_ALL": "C.UTF-8",
+            "HOLDFAST_HOME": self.home,
+            "HOLDFAST_PLAYBOOK_STATE": os.path.join(self.folder, "memory"),
+            **_NOBODY,
+        }
+        if doom is not None:
+            file = os.path.join(self.folder, passes)
+            with open(file, "ab"):
+                environment |= {DOOM: doom, DOOM_FILE: file}
+        return self._nursery.run(list(arguments), self.repo, environment)
+
+    def passes(self, name: str = "passes") -> list[str]:
+        """The points that were passed, in their order."""
+        with open(os.path.join(self.folder, name), encoding="utf-8") as file:
+            return [line.split()[0] for line in file]
+
+    @property
+    def run_id(self) -> str:
+        (only,) = self.runs()
+        return only
+
+    def runs(self) -> list[str]:
+        """Those that can be resumed: whoever is killed before a run has its plan begins anew."""
+        runs = os.path.join(self.home, "runs")
+        names = os.listdir(runs) if os.path.isdir(runs) else []
+        return [name for name in names if _is_planned(os.path.join(runs, name, "events.jsonl"))]
+
+    def git(self, *arguments: str) -> str:
+        environment = {**os.environ, **_NOBODY}
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.repo, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _is_planned(log: str) -> bool:
+    with suppress(FileNotFoundError), open(log, "rb") as file:
+        return b'"type":"plan.created"' in file.read()
+    return False
+
+
+def make_template(folder: str) -> None:
+    """The repository that every place begins with."""
+    put(folder, BEGIN)
+
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", *arguments], cwd=folder, env={**os.environ, **_NOBODY}, check=True, capture_output=True)
+
+    git("init", "--quiet", "--initial-branch=main", "--template=")
+    git("config", "user.name", "Ada")
+    git("config", "user.email", "ada@example.com")
+    git("add", "--all")
+    git("commit", "--quiet", "--message=Begin")

@@ -1,0 +1,125 @@
+"""Small runs in which everything happens: rejections, a failing validator, a conflict, a task that fails.
+
+What an agent does follows from its prompt alone, and is the same when it is done twice. So whoever dies, the end is
+known beforehand.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_MET = [{"criterion": "works", "met": True, "evidence": "I looked"}]
+
+
+def _submit(tool: str, **arguments: Any) -> dict[str, Any]:
+    return {"mcp": {"tool": tool, "arguments": arguments, "tries": 3}}  # a server that was killed is asked again
+
+
+_CASE = _submit("submit_case", summary="It is done.", criteria=_MET)
+_ACCEPT = _submit("submit_verdict", accept=True)
+_REJECT = _submit(
+    "submit_verdict",
+    accept=False,
+    category="half_finished",
+    concern="It is a draft, and IS-TO-BE-FINAL.",
+    evidence="the first line",
+    next_step="Write the final one.",
+)
+
+
+def _write(path: str, text: str) -> dict[str, Any]:
+    return {"write": {"path": path, "text": text}}
+
+
+class Scenario(NamedTuple):
+    """`turns` are the playbook's; `ends` are the codes of a sitting that nobody cut off."""
+
+    name: str
+    workflow: str
+    turns: list[dict[str, Any]]
+    goal: str | list[dict[str, Any]]
+    files: Mapping[str, str]  # on the run's branch, at the end
+    settings: tuple[str, ...] = ()
+    ends: tuple[int, ...] = (0,)
+    on_issue: str = "skip"
+
+    @property
+    def book(self) -> str:
+        return json.dumps({"turns": self.turns, "otherwise": [{"say": "I do not know what is meant."}]})
+
+
+BEGIN = {"README.md": "a project\n", "shared.txt": "begin\n"}
+
+SOLO = Scenario(
+    name="solo",
+    workflow="solo",
+    goal="write the greeting",
+    turns=[{"when": "the greeting", "steps": [{"say": "I write."}, _write("hello.txt", "hello\n"), {"say": "Done."}]}],
+    files={**BEGIN, "hello.txt": "hello\n"},
+)
+
+LOOP = Scenario(
+    name="loop",
+    workflow="loop",
+    goal=[
+        {"id": "A", "title": "The first page", "acceptance_criteria": ["works"]},
+        {"id": "B", "title": "The second page", "acceptance_criteria": ["works"]},
+    ],
+    turns=[
+        {"when": r"(?s)You are the evaluator of task `A`.*\+final", "steps": [_ACCEPT]},
+        {"when": "You are the evaluator of task `A`", "steps": [_REJECT]},
+        {"when": "You are the evaluator of task", "steps": [_ACCEPT]},
+        {"when": r"(?s)ask `A`.*IS-TO-BE-FINAL", "steps": [_write("A.txt", "valid\nfinal\n"), _CASE]},
+        {"when": r"(?s)ask `A`.*validators do not pass", "steps": [_write("A.txt", "valid\ndraft\n"), _CASE]},
+        {"when": "worker on task `A`", "steps": [_write("A.txt", "draft\n"), _CASE]},
+        {"when": "worker on task `B`", "steps": [_write("B.txt", "valid\n"), _CASE]},
+        {"when": "ended without a report", "steps": [_CASE]},
+    ],
+    files={**BEGIN, "A.txt": "valid\nfinal\n", "B.txt": "valid\n"},
+    settings=('validators.commands.pages={"command": ["sh", "-c", "! grep -L valid [AB].txt | grep ."]}',),
+)
+
+WAVES = Scenario(
+    name="waves",
+    workflow="waves",
+    goal=[
+        {"id": "A", "title": "The first line", "acceptance_criteria": ["works"]},
+        {"id": "B", "title": "The second line", "acceptance_criteria": ["works"]},
+        {"id": "X", "title": "What cannot be done", "acceptance_criteria": ["works"]},
+        {"id": "C", "title": "The end", "depends_on": ["A", "B"], "acceptance_criteria": ["works"]},
+    ],
+    turns=[
+        {"when": "You are the evaluator of task", "steps": [_ACCEPT]},
+        {"when": r"(?s)conflicts with yours on task", "steps": [_write("shared.txt", "begin\nA\nB\n"), _CASE]},
+        {"when": "worker on task `A`", "steps": [_write("shared.txt", "begin\nA\n"), _CASE]},
+        {"when": "worker on task `B`", "steps": [_write("shared.txt", "begin\nB\n"), _CASE]},
+        {"when": "worker on task `C`", "steps": [_write("end.txt", "end\n"), _CASE]},
+        {
+            "when": "worker on task `X`",
+            "steps": [_write("half.txt", "half\n"), _submit("report_blocker", reason="there is no such thing")],
+        },
+        {"when": r"(?s)ended without a report.*`X`", "steps": [_submit("report_blocker", reason="no such thing")]},
+        {"when": "ended without a report", "steps": [_CASE]},
+    ],
+    files={**BEGIN, "shared.txt": "begin\nA\nB\n", "end.txt": "end\n"},
+    ends=(0, 1),
+)
+
+AGAIN = Scenario(
+    name="again",
+    workflow="loop",
+    goal=[{"id": "X", "title": "What is hard", "acceptance_criteria": ["works"]}],
+    turns=[
+        {"when": "You are the evaluator of task", "steps": [_ACCEPT]},
+        {"when": "ended without a report", "steps": [_write("whole.txt", "whole\n"), _CASE]},
+        {
+            "when": "worker on task `X`",
+            "steps": [_write("half.txt", "half\n"), _submit("report_blocker", reason="I need a rest")],
+        },
+    ],
+    files={**BEGIN, "half.txt": "half\n", "whole.txt": "whole\n"},
+    ends=(0, 1),
+    on_issue="fix",
+)
+
+SCENARIOS = {scenario.name: scenario for scenario in (SOLO, LOOP, WAVES, AGAIN)}

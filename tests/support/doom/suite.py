@@ -1,0 +1,87 @@
+"""Trials one after the other, each in a place of its own, held against the run that nobody disturbed."""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+from tests.support.doom.checks import Done
+from tests.support.doom.nursery import Nursery
+from tests.support.doom.place import Place, make_template
+from tests.support.doom.scenarios import Scenario
+from tests.support.doom.trial import RECORD, Trial, play
+
+
+class Undisturbed(NamedTuple):
+    end: dict[str, object]
+    passes: list[str]  # the points of the first sitting, each with its number
+    log: bytes
+
+    def named(self, *names: str) -> list[str]:
+        return [doom for doom in self.passes if doom.rpartition(":")[0] in names]
+
+    def one_of_each(self, dice: random.Random) -> list[str]:
+        """For each point that is passed, one of its passes."""
+        names = dict.fromkeys(doom.rpartition(":")[0] for doom in self.passes)
+        return [dice.choice(self.named(name)) for name in names]
+
+
+class Theatre:
+    """Where the trials of a scenario are held."""
+
+    def __init__(self, folder: str, scenario: Scenario, nursery: Nursery) -> None:
+        self._folder = os.path.join(folder, scenario.name)
+        self._scenario = scenario
+        self._nursery = nursery
+        self._count = 0
+        self._known: Undisturbed | None = None
+
+    @cached_property
+    def _template(self) -> str:
+        template = os.path.join(self._folder, "template")
+        os.makedirs(template)
+        make_template(template)
+        return template
+
+    def place(self) -> Place:
+        self._count += 1
+        place = Place(os.path.join(self._folder, str(self._count)), self._scenario, self._nursery)
+        place.make(self._template)
+        return place
+
+    async def undisturbed(self) -> Undisturbed:
+        if self._known is None:
+            place = self.place()
+            play(place, RECORD)
+            done = await Done.look(place)
+            done.must_hold()
+            self._known = Undisturbed(done.end(), numbered(place.passes("passes-0")), done.data)
+            place.remove()
+        return self._known
+
+    async def survives(self, *dooms: str) -> Trial:
+        """Kill there, resume until it is done, and see that all is as if nothing had been."""
+        expected = (await self.undisturbed()).end
+        place = self.place()
+        trial = play(place, *dooms)
+        done = await Done.look(place)
+        done.must_hold()
+        end = done.end()
+        different = {what: (found, expected[what]) for what, found in end.items() if found != expected[what]}
+        assert not different, f"killed at {dooms}, it ends otherwise: {different}\n{trial}"
+        place.remove()
+        return trial
+
+
+Theatres = Callable[[str], Theatre]  # what the fixture gives: the theatre of a scenario
+
+
+def numbered(names: list[str]) -> list[str]:
+    count = Counter[str]()
+    found = []
+    for name in names:
+        count[name] += 1
+        found.append(f"{name}:{count[name]}")
+    return found

@@ -1,0 +1,40 @@
+"""One trial: a run in which somebody is killed at a given point, then resumed until it is done."""
+
+from dataclasses import dataclass, field
+
+from tests.support.doom.nursery import KILLED, Ended
+from tests.support.doom.place import Place
+
+_MOST = 12  # sittings
+_NOTHING_TO_DO = 4
+RECORD = "record"
+
+
+@dataclass
+class Trial:
+    """How each sitting ended, the first first; and how many dooms came true, be it for a runner or for an agent."""
+
+    ended: list[Ended] = field(default_factory=list)
+    struck: int = 0
+
+    def __str__(self) -> str:
+        return "\n".join(f"  sitting {number}: {ended.code} {ended.err}" for number, ended in enumerate(self.ended, 1))
+
+
+def play(place: Place, *dooms: str) -> Trial:
+    """The first sitting under the first doom, the second under the second; those after them under none."""
+    trial = Trial()
+    for number in range(_MOST):
+        doom = dooms[number] if number < len(dooms) else None
+        ended = (place.resume if place.runs() else place.begin)(doom, f"passes-{number}")
+        trial.ended.append(ended)
+        trial.struck += doom is not None and _came_true(place, doom, f"passes-{number}")
+        if ended.code in (0, _NOTHING_TO_DO):
+            return trial
+        assert ended.code == KILLED or ended.code in place.scenario.ends, f"{dooms}:\n{trial}"
+    raise AssertionError(f"{dooms}: not done after {_MOST} sittings:\n{trial}")
+
+
+def _came_true(place: Place, doom: str, passes: str) -> bool:
+    name, _, rest = doom.partition(":")
+    return name != RECORD and place.passes(passes).count(name) >= int(rest.partition(":")[0])
