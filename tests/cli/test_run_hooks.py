@@ -1,11 +1,13 @@
 """Commands of the user are told what happened, and cannot hold the run up."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.support.stage import HELLO, Stage, alive
+from tests.support.stage import HELLO, Stage, alive, killed, told
+from tests.support.waiting import until
 
 
 def test_each_gets_its_event_as_json(stage: Stage) -> None:
@@ -25,6 +27,17 @@ def test_one_that_is_not_there_is_told_and_passed_over(stage: Stage) -> None:
     run = stage.run("say hello", "--agent", stage.book(HELLO), "--set", 'hooks.task_done=[["/no/such/hook"]]')
     (ran,) = stage.data(run, "hook.ran")
     assert "cannot be run" in ran["problem"]
+
+
+def test_one_that_outlives_its_runner_is_ended_before_the_run_goes_on(stage: Stage) -> None:
+    begun = Path(stage.folder, "begun")
+    hook = json.dumps([["sh", "-c", f"touch {begun}; exec sleep 100"]])
+    with stage.start("run", "say hello", "--agent", stage.book(HELLO), "--set", f"hooks.post_edit={hook}") as process:
+        told(process, "tool.returned")
+        asyncio.run(until(begun.exists))
+        killed(process)
+    stage.resume(stage.only_run())
+    assert alive(stage) == []
 
 
 @pytest.mark.torture

@@ -10,9 +10,11 @@ import msgspec
 
 from holdfast.core.events.work import HookRan
 from holdfast.core.settings import Hooks as Commands
+from holdfast.leaf.process import RUN_MARK
 from holdfast.store.run import OwnedRun
 
 _PATIENCE = 60.0  # seconds
+_AFTERWARDS = frozenset({"session_end", "notify"})  # the sitting is over: what they start may outlive it
 
 
 class Hooks:
@@ -28,15 +30,23 @@ class Hooks:
     async def run(self, hook: str, **about: object) -> None:
         told = msgspec.json.encode({"hook": hook, "run": self._run_id, "folder": self._folder, **about})
         for command in getattr(self._commands, hook):
-            code, problem = await _called(command, self._folder, told)
+            code, problem = await _called(command, self._folder, self._environment(hook), told)
             await self._run.append(HookRan(hook=hook, command=shlex.join(command), exit_code=code, problem=problem))
 
 
-async def _called(command: tuple[str, ...], cwd: str, told: bytes) -> tuple[int | None, str | None]:
+    def _environment(self, hook: str) -> dict[str, str]:
+        """Whoever goes on with the run after a crash ends what may still write to its worktrees."""
+        return {**os.environ} if hook in _AFTERWARDS else {**os.environ, RUN_MARK: self._run_id}
+
+
+async def _called(
+    command: tuple[str, ...], cwd: str, environment: dict[str, str], told: bytes
+) -> tuple[int | None, str | None]:
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
             cwd=cwd,
+            env=environment,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
