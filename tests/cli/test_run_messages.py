@@ -1,6 +1,9 @@
 """A message reaches its agent once, whoever is killed when."""
 
-from tests.support.stage import Stage, killed, told, worker
+import json
+import sys
+
+from tests.support.stage import EVALUATE, SUBMIT, Stage, killed, told, worker
 
 WORDS = "mind the kelp"
 
@@ -48,3 +51,28 @@ def test_one_that_was_delivered_is_not_delivered_again(stage: Stage) -> None:
     assert len(delivered) == 1
     assert len(stage.data(run, "inbox.handled")) == 1
     assert "nothing to resume" in stage.holdfast("resume", run, code=4).err
+
+
+def test_nobody_waits_for_one_that_another_is_about_to_be_told(stage: Stage) -> None:
+    """C has the message in its first prompt, and its agent takes its time to start; A goes on meanwhile."""
+    begins = worker({"say": "I begin"}, {"wait_for": f"{stage.folder}/sent"}, {"say": "I think"}, task="A")
+    reports = {"when": "Your turn ended without a report", "steps": [SUBMIT]}
+    agent = stage.book(EVALUATE, begins, reports, worker({"wait_for": f"{stage.folder}/told"}, SUBMIT))
+    start = f"until [ -e {stage.folder}/go ]; do sleep 0.1; done; exec {sys.executable} -m holdfast agent playbook"
+    slow = json.dumps(["sh", "-c", f"{start} {agent.removeprefix('playbook:')}"])
+    tasks = stage.tasks("A", "B", {"id": "C", "agent": "slow"})
+    options = ("--workflow", "waves", tasks, "--agent", agent, "--set", f"agents.slow.command={slow}")
+    with stage.start("run", *options) as process:
+        for _ in "AB":
+            told(process, "turn.started")
+        run = stage.only_run()
+        stage.holdfast("send", run, WORDS)
+        told(process, "inbox.consumed")
+        open(f"{stage.folder}/told", "w").close()
+        told(process, "memory.loaded", taskId="C")
+        open(f"{stage.folder}/sent", "w").close()
+        told(process, "task.completed", taskId="A")
+        open(f"{stage.folder}/go", "w").close()
+        process.communicate()
+        assert process.returncode == 0
+    assert len(told_of(stage, run)) == 1

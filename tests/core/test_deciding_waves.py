@@ -200,6 +200,11 @@ MESSAGES: dict[str, Row] = {
         "take as done b",
         at(busy="a"),
     ),
+    "for anyone, while another is about to be told something: it goes with that": Row(
+        situation({"a": at_work("a"), "b": begun()}, conversations=DONE, messages=ANYONE),
+        "take as done a",
+        at(busy="b"),
+    ),
     "for anyone, when the first is stuck": Row(
         situation({"a": at_work("a"), "b": at_work("b")}, conversations=DONE, messages=ANYONE),
         "work b (message)",

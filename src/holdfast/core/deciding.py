@@ -300,7 +300,15 @@ def _is_to_be_told(view: _View, name: str) -> bool:
     """There are words for its worker. Those for anyone are for the first at work, so that they are said once."""
     messages = view.state.messages
     words = {messages[key].task for key in messages_for(messages, name)}
-    return name in words or (None in words and _listener(view) == name)
+    return name in words or (None in words and _listener(view) == name and not _is_anyone_being_told(view))
+
+
+def _is_anyone_being_told(view: _View) -> bool:
+    """A worker is about to be spoken to, and what is for anyone goes with that."""
+    state = view.state
+    speaking = [task for name in view.facts.busy if (task := state.tasks.get(name)) is not None]
+    workers = [state.conversations.get(task.worker or "") for task in speaking if task.stage is Stage.WORK]
+    return any(worker is None or worker.turn is None for worker in workers)
 
 
 def _listener(view: _View) -> str | None:

@@ -33,7 +33,6 @@ class Hooks:
             code, problem = await _called(command, self._folder, self._environment(hook), told)
             await self._run.append(HookRan(hook=hook, command=shlex.join(command), exit_code=code, problem=problem))
 
-
     def _environment(self, hook: str) -> dict[str, str]:
         """Whoever goes on with the run after a crash ends what may still write to its worktrees."""
         return {**os.environ} if hook in _AFTERWARDS else {**os.environ, RUN_MARK: self._run_id}
