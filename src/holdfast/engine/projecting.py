@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -35,7 +36,7 @@ def write_learnings(folder: str, learnings: Sequence[str]) -> None:
     """For the user to accept: what is kept of it belongs into the project's own guide."""
     lines = "".join(f"- {' '.join(one.split())}\n" for one in learnings)
     page = f"# Proposed learnings\n\nMove what you agree with into AGENTS.md.\n\n{lines}"
-    replace(os.path.join(folder, "proposed-learnings.md"), page.encode())
+    _write(os.path.join(folder, "proposed-learnings.md"), page.encode())
 
 
 def write_projections(folder: str, state: RunState) -> None:
@@ -49,6 +50,10 @@ def write_projections(folder: str, state: RunState) -> None:
 
 
 def _write(path: str, data: bytes) -> None:
+    """Only when it says something new: a long run has thousands of ledgers, and each sync takes its time."""
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        if file.read() == data:
+            return
     _CRASH.before()
     replace(path, data)
     _CRASH.after()
