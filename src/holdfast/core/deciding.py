@@ -123,9 +123,11 @@ def _moves(view: _View) -> Iterator[Action]:
     places = view.bounds.parallel - sum(stage not in _WITHOUT_AGENT for stage in at_work)
     moving = behind = False
     for number, wave in sorted(state.plan.waves.items() if state.plan is not None else ()):
+        if wave.completed:  # whatever opens one of its tasks again opens it too
+            continue
         if all(_status(state, name) in _SETTLED for name in wave.task_ids):
             closing = Action(Do.CLOSE_WAVE, wave=number)
-            if wave.completed or behind or closing.key in facts.stuck:
+            if behind or closing.key in facts.stuck:
                 continue
             if closing.key not in facts.busy:
                 yield closing
