@@ -1,6 +1,6 @@
 """A graph of tasks: several agents at once, merged in order, and one that fails does not hold the others up."""
 
-from tests.support.stage import EVALUATE, SUBMIT, Stage, branch, worker
+from tests.support.stage import ACCEPT, EVALUATE, REJECT, SUBMIT, Stage, branch, worker
 
 MAKE = {"run": "t=$(git rev-parse --abbrev-ref HEAD | sed 's,.*/,,'); echo $t > $t.txt"}
 
@@ -57,3 +57,15 @@ def test_a_blocker_fails_its_task_and_says_why(stage: Stage) -> None:
     assert stage.states(run) == {"A": "FAILED", "B": "COMPLETE"}
     assert "No key. (needed: a key)" in stage.holdfast("analyze", run).out
     assert "A" in stage.holdfast("resume", run, code=6).err
+
+
+def test_a_blocker_that_the_worker_got_past_does_not_fail_a_later_iteration(stage: Stage) -> None:
+    blocked = {"mcp": {"tool": "report_blocker", "arguments": {"reason": "No key."}}}
+    agent = stage.book(
+        {"when": "(?s)You are the evaluator.*Prior iterations", "steps": [ACCEPT]},
+        {"when": "You are the evaluator", "steps": [{"mcp": {"tool": "submit_verdict", "arguments": REJECT}}]},
+        {"when": "The evaluator rejected your case", "steps": [SUBMIT]},
+        worker(blocked, MAKE, SUBMIT),
+    )
+    run = stage.run("--workflow", "waves", stage.tasks("A"), "--agent", agent)
+    assert stage.states(run) == {"A": "COMPLETE"}

@@ -326,3 +326,9 @@ def test_what_blocks_others_still_does_when_a_task_is_opened_again() -> None:
     blockers = [BlockerReported(task_id=number, description="no key") for number in (1, 2)]
     state = fold_once(sitting(*blockers, TaskReopened(task_id=1))).state
     assert [issue.task for issue in state.issues] == ["2"]
+
+
+def test_who_argues_that_it_is_done_is_no_longer_blocked() -> None:
+    blockers = [BlockerReported(task_id=number, description="no key") for number in (1, 2)]
+    state = fold_once(sitting(*blockers, CASE)).state
+    assert [issue.task for issue in state.issues] == ["2"]

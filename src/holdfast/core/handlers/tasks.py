@@ -119,7 +119,7 @@ def _task_reopened(state: RunState, _: Line, event: TaskReopened) -> None:
     task = _moved(state, name, TaskStatus.PENDING)
     _begun_anew(task)
     task.reason, task.done_key = event.reason, None
-    state.issues = [i for i in state.issues if not (i.type == BlockerReported.type and i.task == name)]
+    _unblocked(state, name)
     for wave in state.plan.waves.values() if state.plan is not None else ():
         wave.completed = wave.completed and name not in wave.task_ids
 
@@ -150,6 +150,12 @@ def _learnings_proposed(state: RunState, _: Line, event: LearningsProposed) -> N
 def _case_submitted(state: RunState, _: Line, event: CaseSubmitted) -> None:
     task = _task(state, event.task_id)
     task.stage, task.case = Stage.VALIDATE, bytes(event.case).decode()
+    _unblocked(state, str(event.task_id))
+
+
+def _unblocked(state: RunState, name: str) -> None:
+    """What a worker reported as in its way no longer is."""
+    state.issues = [i for i in state.issues if not (i.type == BlockerReported.type and i.task == name)]
 
 
 @on(ValidatorFinished)
