@@ -1,4 +1,4 @@
-"""Writes what is made in docs/recovery.md: the table of crash points, and the numbers of the last whole suite.
+"""Writes what is made in docs/recovery.md: the table of crash points, and the numbers of the last suite.
 
 .venv/bin/python scripts/recovery.py            write it
 .venv/bin/python scripts/recovery.py --check    exit 1 when the points are not those of the code
@@ -17,7 +17,7 @@ from tests.support.doom.report import Report, Tried  # noqa: E402
 
 DOCS = os.path.join(_ROOT, "docs", "recovery.md")
 _POINTS = "<!-- points: made by scripts/recovery.py -->\n"
-_NUMBERS = "<!-- numbers of the last whole suite: made by scripts/recovery.py -->\n"
+_NUMBERS = "<!-- numbers: made by scripts/recovery.py -->\n"
 
 # Everybody who has a point.
 for _module in ("engine.sitting", "app.mcp.server", "agents.playbook.sessions", "agents.builtin.session_file"):
@@ -34,13 +34,15 @@ def points() -> str:
 
 
 def numbers(tried: list[Tried]) -> str:
+    """Of a trial that was made twice, the later counts."""
+    found = {(one.scenario, one.dooms): one for one in tried}.values()
     rows = ["| scenario | trials | killed once | twice or more | not as it should be |", "|---|---|---|---|---|"]
-    for scenario in dict.fromkeys(one.scenario for one in tried):
-        newest = {one.dooms: one for one in tried if one.scenario == scenario}
-        deaths = Counter(min(one.deaths, 2) for one in newest.values())
-        problems = sum(one.problem is not None for one in newest.values())
-        rows.append(f"| `{scenario}` | {len(newest)} | {deaths[1]} | {deaths[2]} | {problems} |")
-    return "\n".join(rows) + "\n"
+    for scenario in dict.fromkeys(one.scenario for one in found):
+        trials = [one for one in found if one.scenario == scenario]
+        deaths = Counter(min(one.deaths, 2) for one in trials)
+        problems = sum(one.problem is not None for one in trials)
+        rows.append(f"| `{scenario}` | {len(trials)} | {deaths[1]} | {deaths[2]} | {problems} |")
+    return "\n".join([f"{len(found)} trials, of the sources as they were when the suite last ran:", "", *rows]) + "\n"
 
 
 def made() -> str:

@@ -45,6 +45,13 @@ async def test_killed_again_while_it_comes_back(theatres: Theatres) -> None:
     await theatre.survives("effect.commit.failed.before:1", "effect.settle.after:1", "journal.append.torn:2")
 
 
+async def test_a_task_whose_failure_a_death_cut_off_is_failed_and_nobody_decides_of_it_unasked(
+    theatres: Theatres,
+) -> None:
+    trial = await theatres("capped").survives("effect.commit.failed.after:1")
+    assert [ended.code for ended in trial.ended] == [KILLED, 1, 0]
+
+
 @pytest.mark.parametrize("whom", ["group", "everyone"])
 async def test_killed_with_its_group_or_with_all_that_it_started(theatres: Theatres, whom: str) -> None:
     theatre = theatres("solo")

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 ROOM = {"ROOM_FOR_THE_ENVIRONMENTS_OF_CHILDREN": "x" * 16_000}
@@ -36,8 +37,8 @@ def main() -> None:
         connection, _ = server.accept()
         with connection:
             asked, descriptors = _receive(connection)
-            if asked is None:
-                return
+            if asked is None:  # who was to ask was killed before it did
+                continue
             pid = os.fork()
             if pid == 0:
                 server.close()
@@ -45,7 +46,8 @@ def main() -> None:
                 _become(asked, descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
-            connection.sendall(str(pid).encode())
+            with suppress(OSError):  # who asked may be dead by now
+                connection.sendall(str(pid).encode())
 
 
 def _receive(connection: socket.socket) -> tuple[Any, list[int]]:

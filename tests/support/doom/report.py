@@ -1,11 +1,10 @@
 """What was tried, a line a trial: so that a long suite can be cut off, and goes on where it stood.
 
-The file is of one state of the sources: of another, it is begun anew.
+A line is of one state of the sources; those of others are passed over.
 """
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -58,13 +57,3 @@ def left(report: Report, scenario: str, wanted: Iterable[tuple[str, ...]]) -> li
     """Those that did not pass yet."""
     passed = report.passed(scenario)
     return [dooms for dooms in wanted if dooms not in passed]
-
-
-def clear_others(path: Path = PATH) -> None:
-    """Drop the lines of other sources."""
-    now = sources()
-    if path.exists():
-        lines = [line for line in path.read_text().splitlines() if json.loads(line)["sources"] == now]
-        temporary = f"{path}.{os.getpid()}"
-        Path(temporary).write_text("".join(f"{line}\n" for line in lines))
-        os.replace(temporary, path)

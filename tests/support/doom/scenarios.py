@@ -122,4 +122,17 @@ AGAIN = Scenario(
     on_issue="fix",
 )
 
-SCENARIOS = {scenario.name: scenario for scenario in (SOLO, LOOP, WAVES, AGAIN)}
+CAPPED = Scenario(
+    name="capped",
+    workflow="loop",
+    goal=[{"id": "A", "title": "A page", "acceptance_criteria": ["works"]}],
+    turns=[
+        {"when": "You are the evaluator of task", "steps": [_REJECT]},
+        {"when": "worker on task `A`", "steps": [_write("A.txt", "draft\n"), _CASE]},
+    ],
+    files=BEGIN,
+    settings=("caps.iterations=1",),
+    ends=(0, 1),
+)
+
+SCENARIOS = {scenario.name: scenario for scenario in (SOLO, LOOP, WAVES, AGAIN, CAPPED)}
