@@ -3,6 +3,7 @@
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,7 +190,7 @@ async def test_killed_at_each_save_of_its_session_it_comes_back_and_runs_nothing
     for number in range(2, 20):  # the first is that of a session in which nothing was said yet
         passes = tmp_path / f"passes-{number}"
         passes.touch()
-        doom = {WHAT: f"builtin.save.{side}:{number}", FILE: str(passes)}
+        doom: dict[str, Any] = {WHAT: f"builtin.save.{side}:{number}", FILE: str(passes)}
         model.play(
             Script([_NEXT, Rule(Answer(text="Running.", tools=[_TOUCH]), times=1), Rule(Answer(text="It is done."))])
         )
