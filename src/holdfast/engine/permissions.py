@@ -7,9 +7,7 @@ import asyncio
 import hashlib
 import os
 import secrets
-import signal
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +15,7 @@ import msgspec
 from holdfast.agents.client import Asked
 from holdfast.core.events.conversation import PermissionAnswered, PermissionRequested, ToolBlocked
 from holdfast.core.permission import Policy, Rule, Verdict, Wish, judge
+from holdfast.engine.hook_calls import called
 from holdfast.leaf.errors import BadInput
 from holdfast.store.run import OwnedRun
 
@@ -128,10 +127,13 @@ class Desk:
 
     async def _hooked(self, cwd: str, wish: Wish) -> str | None:
         told = msgspec.json.encode({"tool": wish.title, "kind": wish.kind, "paths": list(wish.paths), "cwd": cwd})
+        run_id = self._run.state.run.run_id if self._run.state.run is not None else None
         for command in self._consent.hooks:
-            refusal = await _refusal(command, cwd, told, self._consent.patience)
-            if refusal is not None:
-                return refusal
+            answer = await called(command, cwd, told, run_id=run_id, patience=self._consent.patience)
+            if answer.problem is not None:  # one that cannot be asked is against it
+                return f"the hook {command[0]} {answer.problem}"
+            if answer.code != 0:
+                return answer.said or f"the hook {command[0]} refused"
         return None
 
 
@@ -154,33 +156,6 @@ class Counsel:
 
     async def veto(self, tool: str, kind: str, paths: Sequence[str]) -> str | None:
         return await self._desk.veto(self._conversation, self._cwd, Wish(kind, tool, tuple(paths)))
-
-
-async def _refusal(command: Sequence[str], cwd: str, told: bytes, patience: float) -> str | None:
-    """What a hook has against it; None for nothing. One that cannot be run, or hangs, is against it."""
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            cwd=cwd,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return f"the hook {command[0]} cannot be run: {error.strerror}"
-    try:
-        said, _ = await asyncio.wait_for(process.communicate(told), patience)
-    except TimeoutError:
-        return f"the hook {command[0]} did not answer within {patience:g} s"
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-    if process.returncode == 0:
-        return None
-    return " ".join(said.decode(errors="replace").split()) or f"the hook {command[0]} refused"
 
 
 def _relative(cwd: str, paths: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,49 @@
+"""Calling a command of the user's: told what it is about as JSON, bounded in time, and found again after a crash."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from holdfast.leaf.process import RUN_MARK
+
+PATIENCE = 60.0  # seconds
+
+
+class Called(NamedTuple):
+    """How it ended. `problem` when it could not be run, or not to its end."""
+
+    code: int | None
+    said: str = ""
+    problem: str | None = None
+
+
+async def called(
+    command: Sequence[str], cwd: str, told: bytes, *, run_id: str | None, patience: float = PATIENCE
+) -> Called:
+    """With a `run_id`, whoever goes on with that run after a crash ends it; without one it may outlive us."""
+    mark = {RUN_MARK: run_id} if run_id is not None else {}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=cwd,
+            env={**os.environ, **mark},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return Called(None, problem=f"cannot be run: {error.strerror}")
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(told), patience)
+    except TimeoutError:
+        return Called(None, problem=f"did not answer within {patience:g} s")
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return Called(process.returncode, " ".join(said.decode(errors="replace").split()))
