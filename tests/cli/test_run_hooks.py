@@ -44,5 +44,5 @@ def test_one_that_outlives_its_runner_is_ended_before_the_run_goes_on(stage: Sta
 def test_one_that_hangs_is_ended(stage: Stage) -> None:
     run = stage.run("say hello", "--agent", stage.book(HELLO), "--set", 'hooks.session_start=[["sleep", "200"]]')
     (ran,) = stage.data(run, "hook.ran")
-    assert "did not end within" in ran["problem"]
+    assert "did not answer within" in ran["problem"]
     assert alive(stage) == []
