@@ -445,7 +445,7 @@ TABLE = (
         "a blocker",
         BLOCKER,
         issues=[
-            Issue("blocker.reported", 0, None, "2", {"description": "no key", "task_id": 2, "resolved": False}, "s1")
+            Issue("blocker.reported", 0, None, "2", {"description": "no key", "task_id": 2, "phase": None, "resolved": False}, "s1")
         ],
     ),
     row("a resolved blocker", BlockerReported(description="no key", resolved=True), issues=[]),
@@ -508,7 +508,7 @@ def test_fact(case: Row) -> None:
 
 
 def test_the_table_has_a_row_for_every_event_type_that_is_handled() -> None:
-    rows = (event for case in (*TABLE, *STEPS) for event in case.events)
+    rows = (event for case in (*TABLE, *STEPS, *PHASES) for event in case.events)
     shown = {event.type for event in rows} | {SessionStart.type, SessionEnd.type}
     assert shown >= HANDLERS.keys()
 

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from holdfast.core.conversation import CUT_OFF, OVER
 from holdfast.core.events.issue import BlockerReported
-from holdfast.core.state import Conversation, EffectStatus, OpenMessage, RunState, Stage, Task, TaskStatus
+from holdfast.core.state import RESEARCH, Conversation, EffectStatus, OpenMessage, RunState, Stage, Task, TaskStatus
 from holdfast.core.workflow import Bounds, Workflow
 
 USER_MESSAGE = "user"  # the kind of a message that is words for an agent
+FOR_AGENTS = (USER_MESSAGE, RESEARCH)  # kinds of messages that go into a prompt
 ASKED_FOR_VERDICT = 3  # times, before it is made up
 
 _SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
@@ -38,6 +39,20 @@ class Do(StrEnum):
     REOPEN = "reopen"
     CLOSE_WAVE = "close wave"
     STOP = "stop"
+    # of phases
+    ENTER = "enter"
+    PASS_OVER = "pass over"
+    TELL = "tell"  # the agent of a phase
+    REVIEW = "review"
+    CHECK = "check"  # by the project's validators, in a review
+    SUMMARIZE = "summarize"
+    ASK_APPROVAL = "ask approval"
+    PUBLISH = "publish"
+    CLOSE = "close"
+    GIVE_UP = "give up"  # a phase, until a person says how to go on
+    TAKE_AS_CHANGE = "take as change"  # words for a run that is done
+    RESEARCH = "research"
+    END_RESEARCH = "end research"  # nobody found anything
 
 
 class How(StrEnum):
@@ -57,11 +72,20 @@ class Action(NamedTuple):
     how: How | None = None
     reason: str | None = None
     wave: int | None = None
+    phase: str | None = None
+    role: str | None = None
+    research: str | None = None
 
     @property
     def key(self) -> str:
         """What is acted on: at most one action at a time is under way for it."""
-        return self.task if self.task is not None else f"wave {self.wave}"
+        if self.task is not None:
+            return self.task
+        if self.research is not None:
+            return f"research {self.research}"
+        if self.phase is not None:
+            return f"phase {self.phase} {self.role}" if self.role is not None else f"phase {self.phase}"
+        return f"wave {self.wave}"
 
 
 class Facts(NamedTuple):
@@ -87,9 +111,9 @@ class _View(NamedTuple):
 def decide(state: RunState, workflow: Workflow, bounds: Bounds, facts: Facts = AT_REST) -> list[Action]:
     """Everything that can be done now. Nothing, while all there is to do is under way."""
     view = _View(state, workflow, bounds, facts)
-    spent = _spent(view)
-    if spent is not None and not _is_done(state):
-        return [Action(Do.STOP, reason=spent)]
+    why = spent(state, bounds, facts)
+    if why is not None and not _is_done(state):
+        return [Action(Do.STOP, reason=why)]
     actions = list(_moves(view))
     if actions or facts.busy:
         return actions
@@ -99,9 +123,10 @@ def decide(state: RunState, workflow: Workflow, bounds: Bounds, facts: Facts = A
     return [Action(Do.STOP, reason=_outcome(view))]
 
 
-def _spent(view: _View) -> str | None:
-    bounds, budget = view.bounds, view.state.budget
-    if bounds.wall_clock is not None and view.facts.elapsed >= bounds.wall_clock:
+def spent(state: RunState, bounds: Bounds, facts: Facts) -> str | None:
+    """Why nothing more may be spent."""
+    budget = state.budget
+    if bounds.wall_clock is not None and facts.elapsed >= bounds.wall_clock:
         return "wall_clock"
     if bounds.tokens is not None and budget.input_tokens + budget.output_tokens >= bounds.tokens:
         return "token_cap"
@@ -220,18 +245,23 @@ def _work(view: _View, name: str, task: Task) -> Action | None:
         return Action(Do.WORK, name, How.RESOLVE if task.conflicts else How.BEGIN)
     if worker.turns <= task.since:
         return Action(Do.WORK, name, _next_words(task))
-    if _was_cut_off(worker) and not view.bounds.ask_when_cut_off:
+    if was_cut_off(worker) and not view.bounds.ask_when_cut_off:
         return Action(Do.WORK, name, How.GO_ON) if worker.cuts < view.bounds.agent_deaths else None
     if _is_to_be_told(view, name):
         return Action(Do.WORK, name, How.MESSAGE)
-    if _was_cut_off(worker):
-        return None  # a person is to say how to go on
+    if was_cut_off(worker) or waits_for_answer(view.state, task.worker):
+        return None  # a person is to say how to go on, or another agent what it found
     return _after_turn(name, task, worker, view.workflow)
 
 
-def _was_cut_off(conversation: Conversation) -> bool:
+def was_cut_off(conversation: Conversation) -> bool:
     """Its last turn was; so is one that never ended, when nobody is at it any more."""
     return conversation.turn is not None or conversation.last in CUT_OFF
+
+
+def waits_for_answer(state: RunState, conversation: str | None) -> bool:
+    """It asked for something to be looked into, and that goes on."""
+    return any(one.conversation == conversation and not one.answered for one in state.research.values())
 
 
 def _hopeless(view: _View, name: str, task: Task) -> str | None:
@@ -269,14 +299,14 @@ def _evaluate(view: _View, name: str, task: Task) -> Action | None:
     evaluator = view.state.conversations.get(task.evaluator or "")
     if evaluator is None or evaluator.state in OVER or evaluator.turns == 0:
         return Action(Do.EVALUATE, name, How.BEGIN)
-    if _was_cut_off(evaluator):
+    if was_cut_off(evaluator):
         return Action(Do.EVALUATE, name, How.GO_ON) if evaluator.cuts < view.bounds.agent_deaths else None
-    if _heard_out(evaluator) >= ASKED_FOR_VERDICT:
+    if heard_out(evaluator) >= ASKED_FOR_VERDICT:
         return Action(Do.JUDGE, name)
     return Action(Do.EVALUATE, name, How.NUDGE)
 
 
-def _heard_out(conversation: Conversation) -> int:
+def heard_out(conversation: Conversation) -> int:
     """Turns that came to their end."""
     return conversation.turns - conversation.interrupted_turns
 
@@ -294,8 +324,11 @@ def _asked_for_more(view: _View) -> str | None:
 
 
 def messages_for(messages: Mapping[str, OpenMessage], task: str) -> list[str]:
-    """The words of people that the next prompt to a task's worker takes along: its own, and those for anyone."""
-    return [key for key, message in messages.items() if message.kind == USER_MESSAGE and message.task in (None, task)]
+    """The words that the next prompt to a task's worker takes along: those for it, and those of people for anyone.
+
+    A phase is addressed as a task is.
+    """
+    return [key for key, message in messages.items() if message.kind in FOR_AGENTS and message.task in (None, task)]
 
 
 def _is_to_be_told(view: _View, name: str) -> bool:
@@ -357,4 +390,4 @@ def _waits_for_a_person(view: _View, task: Task) -> bool:
     worker = view.state.conversations.get(task.worker or "")
     if worker is None or task.stage is not Stage.WORK:
         return False
-    return view.bounds.ask_when_cut_off and _was_cut_off(worker)
+    return view.bounds.ask_when_cut_off and was_cut_off(worker)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+RESEARCH = "research"  # the kind of a message that answers an agent's question
 KEPT = 1_000  # how many notes, issues or warnings are held: the first notes, the newest issues and warnings
 
 
@@ -135,6 +136,57 @@ class Plan(msgspec.Struct):
     blocked_by: dict[str, list[str]] = {}
     overview: str = ""
     source: str | None = None
+    needs_design: bool = False
+
+
+class PhaseStatus(StrEnum):
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETE = "COMPLETE"
+    SKIPPED = "SKIPPED"
+    FAILED = "FAILED"
+
+
+class Approval(StrEnum):
+    ASKED = "asked"
+    GIVEN = "given"
+
+
+class Review(msgspec.Struct):
+    passed: bool
+    summary: str = ""
+    findings: str = "null"  # as JSON
+
+
+class Document(msgspec.Struct):
+    title: str
+    text: str
+
+
+class PhaseProgress(msgspec.Struct):
+    """How a phase stands. All but its documents is of its newest round."""
+
+    status: PhaseStatus = PhaseStatus.IN_PROGRESS
+    round: int = 0
+    tries: int = 0  # rounds since its loop was begun anew
+    outcome: str | None = None
+    reason: str | None = None
+    delivered: bool = False
+    talks: dict[str, str] = {}  # conversations by role
+    reviews: dict[str, Review] = {}  # by role
+    approval: Approval | None = None
+    published: bool = False
+    changes: list[str] = []
+    documents: dict[str, Document] = {}
+
+
+class Research(msgspec.Struct):
+    """Something that is looked into. Only its answer makes it done."""
+
+    conversation: str  # of the one who asked
+    topic: str
+    question: str
+    talk: str | None = None
+    answered: bool = False
 
 
 class Agent(msgspec.Struct):
@@ -158,9 +210,11 @@ class Conversation(msgspec.Struct):
     agent: str | None = None
     role: str | None = None
     task: str | None = None
+    about: str | None = None  # a phase, or a question that is looked into
     state: str = "created"
     token: str | None = None
     turns: int = 0
+    told: int = 0  # turns that took messages along
     interrupted_turns: int = 0  # and cancelled ones: those that did not come to their end
     turn: Turn | None = None
     started: bool = False  # an agent was there for it
@@ -272,6 +326,13 @@ class RunState(msgspec.Struct):
     permissions: dict[str, Permission] = {}
     settings: dict[str, Any] = {}
     learnings: list[str] = []  # what agents propose that later work should know
+    workflow: dict[str, Any] | None = None  # as it was chosen
+    wanted: list[str] = []  # optional phases that were asked for
+    phase: str | None = None  # the newest
+    phases: dict[str, PhaseProgress] = {}
+    changes: dict[str, str] = {}  # what people want to be otherwise, and no plan was made with yet
+    research: dict[str, Research] = {}
+    preferences: dict[str, list[str]] = {}  # by role: what agents propose for later runs
     instructions: list[str] = []  # a person's own words on how to go on, from every resume
     repairs: list[str] = []
     malformed: list[Note] = []

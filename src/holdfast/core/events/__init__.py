@@ -10,6 +10,7 @@ from holdfast.core.events import (
     inbox,
     issue,
     log,
+    phase,
     plan,
     session,
     task,
@@ -22,6 +23,7 @@ __all__ = ["TYPES", "Draft", "Envelope", "Event"]
 _FAMILIES: tuple[tuple[type[Event], ...], ...] = (
     session.FAMILY,
     plan.FAMILY,
+    phase.FAMILY,
     task.FAMILY,
     work.FAMILY,
     agent.FAMILY,

@@ -8,11 +8,14 @@ from holdfast.core.events.base import NOTHING, Event
 
 
 class ConversationOpened(Event, frozen=True, kw_only=True):
+    """`about` is what it is about when that is no task: a phase, or a question that is looked into."""
+
     type: ClassVar[str] = "conversation.opened"
     conversation: str
     agent: str | None = None
     role: str | None = None
     task: str | int | None = None
+    about: str | None = None
 
 
 class ConversationStateChanged(Event, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ class BlockerReported(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "blocker.reported"
     description: str | None = None
     task_id: str | int | None = None
+    phase: str | None = None
     resolved: bool = False
 
 

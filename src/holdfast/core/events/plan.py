@@ -38,6 +38,7 @@ class PlanCreated(Event, frozen=True, kw_only=True):
     dependencies: list[Dependency] = []
     overview: str = ""
     source: str | None = None
+    needs_design: bool = False
 
 
 FAMILY = (PlanCreated,)

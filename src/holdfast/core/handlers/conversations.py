@@ -32,6 +32,14 @@ def _conversation_opened(state: RunState, _: Line, event: ConversationOpened) ->
         task.worker, task.since = event.conversation, 0
     elif task is not None and event.role == "evaluator":
         task.evaluator = event.conversation
+    if event.about is None:
+        return
+    conversation.about = event.about
+    asked, phase = state.research.get(event.about), state.phases.get(event.about)
+    if asked is not None:
+        asked.talk = event.conversation
+    elif phase is not None and event.role is not None:
+        phase.talks[event.role] = event.conversation
 
 
 @on(ConversationStateChanged)
@@ -99,6 +107,7 @@ def _permission_answered(state: RunState, _: Line, event: PermissionAnswered) ->
 def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
     conversation = _conversation(state, event.conversation)
     conversation.turns += 1
+    conversation.told += bool(event.messages)
     conversation.turn = Turn(event.turn, started=line.ts, messages=event.messages)
 
 

@@ -37,6 +37,7 @@ def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
         blocked_by=blocked_by,
         overview=event.overview,
         source=event.source,
+        needs_design=event.needs_design,
     )
     known = set(state.plan.order)
     state.tasks = _under_new_names(state.tasks, event.tasks)

@@ -1,0 +1,150 @@
+"""Phases: where the workflow stands, and what was handed in, said and asked for on the way."""
+
+import msgspec
+
+from holdfast.core.codec import Line
+from holdfast.core.events.phase import (
+    FAILED,
+    SKIPPED,
+    ApprovalAnswered,
+    ApprovalRequested,
+    ArtifactStored,
+    ChangeRequested,
+    PhaseCompleted,
+    PhaseDelivered,
+    PhaseFailed,
+    PhaseReopened,
+    PhaseStarted,
+    PreferencesProposed,
+    ResearchAnswered,
+    ResearchRequested,
+    ReviewGiven,
+    WorkflowChosen,
+    WorkPublished,
+)
+from holdfast.core.handlers.base import on
+from holdfast.core.handlers.keeping import issue_of, keep
+from holdfast.core.state import (
+    RESEARCH,
+    Approval,
+    Document,
+    OpenMessage,
+    PhaseProgress,
+    PhaseStatus,
+    Research,
+    Review,
+    RunState,
+)
+
+_PREFERENCES = 50  # the newest of a role
+
+
+@on(WorkflowChosen)
+def _workflow_chosen(state: RunState, _: Line, event: WorkflowChosen) -> None:
+    state.workflow, state.wanted = event.workflow, event.wanted
+
+
+@on(PhaseStarted)
+def _phase_started(state: RunState, _: Line, event: PhaseStarted) -> None:
+    if event.changes:  # what follows is about something else than before
+        for other in state.phases.values():
+            other.tries = 0
+    before = state.phases.get(event.phase) or PhaseProgress()
+    state.phase = event.phase
+    state.phases[event.phase] = PhaseProgress(
+        round=event.round, tries=before.tries + 1, changes=event.changes, documents=before.documents
+    )
+
+
+@on(PhaseDelivered)
+def _phase_delivered(state: RunState, _: Line, event: PhaseDelivered) -> None:
+    _phase(state, event.phase).delivered = True
+
+
+@on(PhaseCompleted)
+def _phase_completed(state: RunState, _: Line, event: PhaseCompleted) -> None:
+    phase = _phase(state, event.phase)
+    phase.status = PhaseStatus.SKIPPED if event.outcome == SKIPPED else PhaseStatus.COMPLETE
+    phase.outcome, phase.reason = event.outcome, event.reason
+    state.phase = event.phase
+    for change in phase.changes:
+        state.changes.pop(change, None)
+
+
+@on(PhaseFailed)
+def _phase_failed(state: RunState, line: Line, event: PhaseFailed) -> None:
+    phase = _phase(state, event.phase)
+    phase.status, phase.reason = PhaseStatus.FAILED, event.reason
+    keep(state, state.issues, line, issue_of(state, line, event))
+
+
+@on(PhaseReopened)
+def _phase_reopened(state: RunState, _: Line, event: PhaseReopened) -> None:
+    """A review that had failed stays one that failed: what it found is to be fixed."""
+    phase = _phase(state, event.phase)
+    phase.status = PhaseStatus.COMPLETE if phase.outcome == FAILED else PhaseStatus.IN_PROGRESS
+    phase.reason, phase.tries = None, 0
+    phase.approval = None
+    if not phase.delivered:
+        phase.talks = {role: talk for role, talk in phase.talks.items() if role in phase.reviews}
+    state.issues = [one for one in state.issues if one.detail.get("phase") != event.phase]
+
+
+@on(ArtifactStored)
+def _artifact_stored(state: RunState, _: Line, event: ArtifactStored) -> None:
+    _phase(state, event.phase).documents[event.name] = Document(event.title, event.text)
+
+
+@on(ReviewGiven)
+def _review_given(state: RunState, _: Line, event: ReviewGiven) -> None:
+    review = Review(event.passed, event.summary, bytes(event.findings).decode())
+    _phase(state, event.phase).reviews[event.role] = review
+
+
+@on(ApprovalRequested)
+def _approval_requested(state: RunState, _: Line, event: ApprovalRequested) -> None:
+    _phase(state, event.phase).approval = Approval.ASKED
+
+
+@on(ApprovalAnswered)
+def _approval_answered(state: RunState, _: Line, event: ApprovalAnswered) -> None:
+    _phase(state, event.phase).approval = Approval.GIVEN if event.approved else None
+
+
+@on(ChangeRequested)
+def _change_requested(state: RunState, _: Line, event: ChangeRequested) -> None:
+    state.changes[event.change] = event.text
+
+
+@on(WorkPublished)
+def _work_published(state: RunState, _: Line, event: WorkPublished) -> None:
+    _phase(state, event.phase).published = True
+
+
+@on(ResearchRequested)
+def _research_requested(state: RunState, _: Line, event: ResearchRequested) -> None:
+    state.research[event.research] = Research(event.conversation, event.topic, event.question)
+
+
+@on(ResearchAnswered)
+def _research_answered(state: RunState, _: Line, event: ResearchAnswered) -> None:
+    """It is a message to whoever asked: with the task or the phase as its address, once."""
+    research = state.research.get(event.research)
+    if research is None or research.answered:
+        return
+    research.answered = True
+    asker = state.conversations.get(research.conversation)
+    if asker is not None:
+        body = msgspec.json.encode({"text": f"What was found out about {research.topic}:\n\n{event.answer}"})
+        state.messages[event.research] = OpenMessage(RESEARCH, "researcher", body.decode(), asker.task or asker.about)
+
+
+@on(PreferencesProposed)
+def _preferences_proposed(state: RunState, _: Line, event: PreferencesProposed) -> None:
+    kept = state.preferences.setdefault(event.role, [])
+    kept += [one for one in event.preferences if one not in kept]
+    del kept[:-_PREFERENCES]
+
+
+def _phase(state: RunState, name: str) -> PhaseProgress:
+    return state.phases.setdefault(name, PhaseProgress())

@@ -1,0 +1,283 @@
+"""What a run does next, phase by phase: chosen from its state alone, as `core.deciding` does within the tasks.
+
+The log says which phase is the newest and what came of it; what follows from that is the workflow's. A document that
+lies somewhere, a review that somebody began: they decide nothing. So a run that was cut off in a phase, between two, or
+in the very moment of leaving one, goes on by the rules by which it would have gone on without that.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from holdfast.core import deciding
+from holdfast.core.conditions import holds
+from holdfast.core.conversation import OVER
+from holdfast.core.deciding import AT_REST, USER_MESSAGE, Action, Do, Facts, How, messages_for, spent
+from holdfast.core.events.issue import BlockerReported
+from holdfast.core.events.phase import DONE, FAILED, PASSED
+from holdfast.core.state import Approval, PhaseProgress, PhaseStatus, Research, RunState, TaskStatus
+from holdfast.core.workflow import Bounds, Kind, PhaseSpec, Publish, Workflow
+
+VALIDATORS = "validators"  # the project's own checks, as one of those who review
+ASKED_FOR_SIGNAL = 3  # times, before a phase is given up
+_TALKING = (Do.TELL, Do.REVIEW, Do.RESEARCH)
+_OVER = (PhaseStatus.COMPLETE, PhaseStatus.SKIPPED)
+
+
+class _View(NamedTuple):
+    state: RunState
+    workflow: Workflow
+    bounds: Bounds
+    facts: Facts
+
+    @property
+    def progress(self) -> PhaseProgress | None:
+        return self.state.phases.get(self.state.phase or "")
+
+
+def decide(state: RunState, workflow: Workflow, bounds: Bounds, facts: Facts = AT_REST) -> list[Action]:
+    """Everything that can be done now. Nothing, while all there is to do is under way."""
+    if not workflow.phases:
+        return deciding.decide(state, workflow, bounds, facts)
+    view = _View(state, workflow, bounds, facts)
+    why = spent(state, bounds, facts)
+    if why is not None and not _is_done(view):
+        return [Action(Do.STOP, reason=why)]
+    actions = [*_within_places(view, (*_research(view), *_moves(view)))]
+    if actions or facts.busy:
+        return actions
+    return [Action(Do.STOP, reason=_outcome(view))]
+
+
+def _within_places(view: _View, actions: tuple[Action, ...]) -> Iterator[Action]:
+    """Not twice at once, not what cannot be done, and no more agents beside the tasks' than may work at once."""
+    facts = view.facts
+    places = view.bounds.parallel - sum(key.startswith(("phase ", "research ")) for key in facts.busy)
+    for action in actions:
+        if action.key in facts.busy or action.key in facts.stuck:
+            continue
+        if action.do in _TALKING:
+            places -= 1
+            if places < 0:
+                continue
+        yield action
+
+
+def _moves(view: _View) -> Iterator[Action]:
+    progress = view.progress
+    spec = view.workflow.phase(view.state.phase)
+    if progress is None or spec is None:
+        yield from _enter(view, view.workflow.phases[0])
+    elif progress.status in _OVER:
+        yield from _after(view, spec, progress)
+    elif progress.status is PhaseStatus.FAILED:
+        return
+    elif _is_overtaken(view, spec):
+        if not view.facts.busy:
+            yield from _to_planning(view)
+    else:
+        yield from _within(view, spec, progress)
+
+
+# From phase to phase
+
+
+def _after(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Action]:
+    """What a phase leads to that is over."""
+    if _is_overtaken(view, spec, over=True):
+        yield from _to_planning(view)
+    elif progress.outcome == FAILED:
+        target = view.workflow.phase(spec.on_fail)
+        if target is None or progress.tries >= spec.limit:
+            yield Action(Do.GIVE_UP, phase=spec.name, reason="review_cap")
+        else:
+            yield from _enter(view, target, f"{spec.name} failed")
+    elif (following := _following(view.workflow, spec)) is not None:
+        yield from _enter(view, following)
+    elif view.workflow.planner is not None:
+        words = [key for key, message in view.state.messages.items() if message.kind == USER_MESSAGE]
+        yield from (Action(Do.TAKE_AS_CHANGE, phase=spec.name, reason=key) for key in words[:1])
+
+
+def _following(workflow: Workflow, spec: PhaseSpec) -> PhaseSpec | None:
+    if spec.next is not None:
+        return workflow.phase(spec.next)
+    if spec.detour:
+        return next((one for one in workflow.phases if one.on_fail == spec.name), None)
+    return next((one for one in workflow.phases[workflow.place(spec.name) + 1 :] if not one.detour), None)
+
+
+def _enter(view: _View, spec: PhaseSpec, reason: str | None = None) -> Iterator[Action]:
+    if spec.optional and spec.name not in view.state.wanted:
+        yield Action(Do.PASS_OVER, phase=spec.name, reason="nobody asked for it")
+    elif not holds(spec.when, view.state):
+        yield Action(Do.PASS_OVER, phase=spec.name, reason=f"not so: {spec.when}")
+    else:
+        yield Action(Do.ENTER, phase=spec.name, reason=reason)
+
+
+def _is_overtaken(view: _View, spec: PhaseSpec, *, over: bool = False) -> bool:
+    """Somebody wants a change, and its place is planning. Before that phase is reached it simply waits there."""
+    planner = view.workflow.planner
+    if planner is None or not view.state.changes:
+        return False
+    here, there = view.workflow.place(spec.name), view.workflow.place(planner.name)
+    return here > there or (over and here == there)
+
+
+def _to_planning(view: _View) -> Iterator[Action]:
+    planner = view.workflow.planner
+    if planner is not None:
+        yield Action(Do.ENTER, phase=planner.name, reason="a change was asked for")
+
+
+# Within a phase
+
+
+def _within(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Action]:
+    match spec.kind:
+        case Kind.AGENT if progress.delivered:
+            yield from _close(view, spec, progress, DONE)
+        case Kind.AGENT:
+            yield from _told(view, spec, progress, spec.role or "agent", Do.TELL)
+        case Kind.TASKS:
+            yield from _tasks(view, spec, progress)
+        case Kind.REVIEW:
+            yield from _review(view, spec, progress)
+        case Kind.COMPLETE if not progress.delivered:
+            yield Action(Do.SUMMARIZE, phase=spec.name)
+        case Kind.COMPLETE:
+            yield from _close(view, spec, progress, DONE)
+
+
+def _told(view: _View, spec: PhaseSpec, progress: PhaseProgress, role: str, do: Do) -> Iterator[Action]:
+    """An agent of a phase that has not given its signal yet."""
+    name = progress.talks.get(role)
+    talk = view.state.conversations.get(name or "")
+    action = Action(do, phase=spec.name, role=role, how=How.BEGIN)
+    if _is_blocked(view, spec.name):
+        yield Action(Do.GIVE_UP, phase=spec.name, reason="blocked")
+    elif talk is None or talk.state in OVER or talk.turns == 0:
+        yield action
+    elif deciding.was_cut_off(talk):
+        if talk.cuts < view.bounds.agent_deaths:
+            yield action._replace(how=How.GO_ON)
+    elif do is Do.TELL and messages_for(view.state.messages, spec.name):
+        yield action._replace(how=How.MESSAGE)
+    elif deciding.waits_for_answer(view.state, name):
+        return
+    elif deciding.heard_out(talk) - talk.told >= ASKED_FOR_SIGNAL:
+        yield Action(Do.GIVE_UP, phase=spec.name, reason=f"no_signal: {role}")
+    else:
+        yield action._replace(how=How.NUDGE)
+
+
+def _is_blocked(view: _View, phase: str) -> bool:
+    return any(
+        issue.type == BlockerReported.type and issue.detail.get("phase") == phase for issue in view.state.issues
+    )
+
+
+def _tasks(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Action]:
+    actions = _of_tasks(view)
+    if [action.do for action in actions] != [Do.STOP]:
+        yield from actions
+    elif actions[0].reason == "all_done":
+        yield from _close(view, spec, progress, DONE)
+    elif actions[0].reason == "no_plan":
+        yield Action(Do.GIVE_UP, phase=spec.name, reason="there is no plan")
+
+
+def _of_tasks(view: _View) -> list[Action]:
+    """As a run of nothing else would go on. What is under way beside the tasks does not concern them."""
+    busy, stuck = (
+        frozenset(key for key in keys if not key.startswith(("phase ", "research ")))
+        for keys in (view.facts.busy, view.facts.stuck)
+    )
+    return deciding.decide(view.state, view.workflow, view.bounds, Facts(busy, stuck, view.facts.elapsed))
+
+
+def _review(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Action]:
+    """The project's checks first, when they are wanted: what does not pass them need not be read."""
+    reviews = progress.reviews
+    checked = reviews.get(VALIDATORS)
+    lacking = [role for role in spec.roles if role not in reviews]
+    if spec.validate and checked is None:
+        yield Action(Do.CHECK, phase=spec.name, role=VALIDATORS)
+    elif checked is not None and not checked.passed:
+        yield from _close(view, spec, progress, FAILED)
+    elif lacking:
+        for role in lacking:
+            yield from _told(view, spec, progress, role, Do.REVIEW)
+    else:
+        passed = all(review.passed for review in reviews.values())
+        yield from _close(view, spec, progress, PASSED if passed else FAILED)
+
+
+def _close(view: _View, spec: PhaseSpec, progress: PhaseProgress, outcome: str) -> Iterator[Action]:
+    """What stands between the work of a phase and its end. What failed needs nobody's approval for that."""
+    if spec.approval and outcome != FAILED and progress.approval is not Approval.GIVEN:
+        if progress.approval is None or view.bounds.approving:
+            yield Action(Do.ASK_APPROVAL, phase=spec.name)
+    elif spec.publish is not Publish.NOTHING and not progress.published:
+        yield Action(Do.PUBLISH, phase=spec.name)
+    else:
+        yield Action(Do.CLOSE, phase=spec.name, reason=outcome)
+
+
+# Research
+
+
+def _research(view: _View) -> Iterator[Action]:
+    """For those who still wait for it. That it was begun does not make it done, nor does what lies about of it."""
+    for name, research in view.state.research.items():
+        if not research.answered and _is_awaited(view, research):
+            yield from _looked_into(view, name, research)
+
+
+def _is_awaited(view: _View, research: Research) -> bool:
+    asker = view.state.conversations.get(research.conversation)
+    task = view.state.tasks.get(asker.task or "") if asker is not None else None
+    if task is not None:
+        return task.status is TaskStatus.IN_PROGRESS and task.worker == research.conversation
+    progress = view.progress
+    return progress is not None and research.conversation in progress.talks.values() and not progress.delivered
+
+
+def _looked_into(view: _View, name: str, research: Research) -> Iterator[Action]:
+    talk = view.state.conversations.get(research.talk or "")
+    action = Action(Do.RESEARCH, research=name, how=How.BEGIN)
+    if talk is None or talk.state in OVER or talk.turns == 0:
+        yield action
+    elif deciding.was_cut_off(talk):
+        if talk.cuts < view.bounds.agent_deaths:
+            yield action._replace(how=How.GO_ON)
+    elif deciding.heard_out(talk) >= ASKED_FOR_SIGNAL:
+        yield Action(Do.END_RESEARCH, research=name)
+    else:
+        yield action._replace(how=How.NUDGE)
+
+
+# The end
+
+
+def _is_done(view: _View) -> bool:
+    progress, spec = view.progress, view.workflow.phase(view.state.phase)
+    if progress is None or spec is None or progress.status not in _OVER or progress.outcome == FAILED:
+        return False
+    return _following(view.workflow, spec) is None and not view.state.changes
+
+
+def _outcome(view: _View) -> str:
+    """How a sitting ends in which nothing more can be done."""
+    progress, spec = view.progress, view.workflow.phase(view.state.phase)
+    if _is_done(view):
+        return "parked" if view.facts.stuck else "all_done"
+    if progress is None or spec is None or view.facts.stuck:
+        return "parked"
+    if progress.status is PhaseStatus.FAILED:
+        return "failed"
+    if progress.approval is Approval.ASKED:
+        return "waiting"
+    if spec.kind is Kind.TASKS:
+        return _of_tasks(view)[0].reason or "parked"
+    return "parked"
