@@ -31,6 +31,23 @@ from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, Effe
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.log import LogRepaired
+from holdfast.core.events.phase import (
+    ApprovalAnswered,
+    ApprovalRequested,
+    ArtifactStored,
+    ChangeRequested,
+    PhaseCompleted,
+    PhaseDelivered,
+    PhaseFailed,
+    PhaseReopened,
+    PhaseStarted,
+    PreferencesProposed,
+    ResearchAnswered,
+    ResearchRequested,
+    ReviewGiven,
+    WorkflowChosen,
+    WorkPublished,
+)
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
 from holdfast.core.events.session import (
     RunArchived,
@@ -95,6 +112,7 @@ _ALL: tuple[Event, ...] = (
             PlannedTask(id="1", summary="Design schema", agent="schema-designer"),
             PlannedTask(id=2),
         ],
+        needs_design=True,
         waves=[PlannedWave(wave=1, task_ids=["1"]), PlannedWave(wave=2, task_ids=[2])],
         dependencies=[Dependency(task_id=2, blocked_by="1")],
         overview="OAuth for everyone",
@@ -144,7 +162,7 @@ _ALL: tuple[Event, ...] = (
     BranchCreated(name="work/auth/api", base="holdfast/auth/main", task="2"),
     BranchMerged(name="work/auth/api", target="holdfast/auth/main", conflicts=False),
     BranchDeleted(name="work/auth/api"),
-    ConversationOpened(conversation="c1", agent="claude", role="coder", task="2"),
+    ConversationOpened(conversation="c1", agent="claude", role="coder", task="2", about="planning"),
     ConversationStateChanged(conversation="c1", state="running", reason="prompted"),
     ConversationTokenStored(conversation="c1", token="tok-1"),
     ConversationAttached(
@@ -202,8 +220,32 @@ _ALL: tuple[Event, ...] = (
         label="wave-1-complete", branch="holdfast/auth/main", commit="c0ffee", plan_step="wave-2-start", resumable=False
     ),
     ErrorEncountered(error="TypeError", file="src/api/service.ts", line=42, attempts=1, resolved=True),
-    BlockerReported(description="no key for the service", task_id="2", resolved=True),
+    BlockerReported(description="no key for the service", task_id="2", phase="planning", resolved=True),
     WarningLogged(message="slow tests"),
+    WorkflowChosen(workflow={"name": "pipeline", "about": "all of it"}, wanted=["product_management"]),
+    PhaseStarted(phase="planning", round=2, reason="a change was asked for", changes=["m1"]),
+    PhaseDelivered(phase="planning", round=2, tool="submit_plan", summary="two tasks"),
+    PhaseCompleted(phase="planning", round=2, outcome="done", reason="planned"),
+    PhaseFailed(phase="reviewing", round=3, reason="review_cap"),
+    PhaseReopened(phase="reviewing", reason="tried again"),
+    ArtifactStored(phase="designing", round=1, name="designing", title="Login", text="# Login", conversation="c1"),
+    ReviewGiven(
+        phase="reviewing",
+        round=1,
+        role="reviewer:logic",
+        passed=False,
+        summary="a case is missing",
+        findings=Raw(b'[{"severity":"major","concern":"a case is missing"}]'),
+    ),
+    ApprovalRequested(phase="completing", round=1, summary="Summary"),
+    ApprovalAnswered(phase="completing", round=1, approved=True, by="ann"),
+    ChangeRequested(change="m1", text="use the other library", by="ann"),
+    WorkPublished(
+        phase="completing", round=1, remote="origin", commit="c0ffee", url="https://example.org/pull/1", problem="none"
+    ),
+    ResearchRequested(research="research-1", conversation="c1", topic="tokens", question="How long do they last?"),
+    ResearchAnswered(research="research-1", answer="An hour.", found=True),
+    PreferencesProposed(role="architect", preferences=["name modules by their one idea"]),
     UsageRecorded(input_tokens=1200, output_tokens=300, dollars=0.125, conversation="c1", task="2"),
     BudgetSet(tokens=1_000_000, dollars=5.5),
     InboxConsumed(cursor=230, message="m1", kind="user", sender="ann", body=Raw(b'{"text":"go on"}')),

@@ -41,7 +41,7 @@ class Do(StrEnum):
     STOP = "stop"
     # of phases
     ENTER = "enter"
-    PASS_OVER = "pass over"
+    LEAVE_OUT = "leave out"
     TELL = "tell"  # the agent of a phase
     REVIEW = "review"
     CHECK = "check"  # by the project's validators, in a review

@@ -9,11 +9,14 @@ import msgspec
 from holdfast.core.conversation import Phase
 from holdfast.core.deciding import USER_MESSAGE
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered
-from holdfast.core.state import EffectStatus, RunState, TaskStatus
+from holdfast.core.state import Approval, EffectStatus, PhaseStatus, RunState, TaskStatus
+
+APPROVAL = "approval-"  # with the name of a phase: the key of its question
 
 
 class Want(StrEnum):
     PERMISSION = "permission"  # an agent asks, and waits
+    APPROVAL = "approval"  # a phase asks before it goes on
     EFFECT = "effect"  # whether it happened is not known
     FAILURE = "failure"  # a task failed
     TROUBLE = "trouble"  # an error or a blocker stands in the way
@@ -39,6 +42,9 @@ def _questions(state: RunState) -> Iterator[Need]:
     for request, asked in state.permissions.items():
         talk = state.conversations.get(asked.conversation)
         yield Need(Want.PERMISSION, asked.title, talk.task if talk is not None else None, request)
+    for name, phase in state.phases.items():
+        if phase.approval is Approval.ASKED and name == state.phase:
+            yield Need(Want.APPROVAL, f"{name} asks for your approval", None, f"{APPROVAL}{name}")
 
 
 def _unknowns(state: RunState) -> Iterator[Need]:
@@ -52,6 +58,9 @@ def _failures(state: RunState) -> Iterator[Need]:
     for name, task in state.tasks.items():
         if task.status is TaskStatus.FAILED:
             yield Need(Want.FAILURE, f"failed: {task.error or 'no reason was given'}", name, name)
+    for name, phase in state.phases.items():
+        if phase.status is PhaseStatus.FAILED:
+            yield Need(Want.FAILURE, f"{name} failed: {phase.reason or 'no reason was given'}", None, name)
     for issue in state.issues:
         said = issue.detail.get("description" if issue.type == BlockerReported.type else "error")
         if issue.type in (BlockerReported.type, ErrorEncountered.type):

@@ -36,9 +36,9 @@ class _View(NamedTuple):
 
 def decide(state: RunState, workflow: Workflow, bounds: Bounds, facts: Facts = AT_REST) -> list[Action]:
     """Everything that can be done now. Nothing, while all there is to do is under way."""
-    if not workflow.phases:
-        return deciding.decide(state, workflow, bounds, facts)
     view = _View(state, workflow, bounds, facts)
+    if not workflow.phases:
+        return _tasks_alone(view)
     why = spent(state, bounds, facts)
     if why is not None and not _is_done(view):
         return [Action(Do.STOP, reason=why)]
@@ -46,6 +46,16 @@ def decide(state: RunState, workflow: Workflow, bounds: Bounds, facts: Facts = A
     if actions or facts.busy:
         return actions
     return [Action(Do.STOP, reason=_outcome(view))]
+
+
+def _tasks_alone(view: _View) -> list[Action]:
+    """The tasks, and what their workers want to be looked into."""
+    actions = _of_tasks(view)
+    research = [*_within_places(view, tuple(_research(view)))]
+    looking = research or any(key.startswith("research ") for key in view.facts.busy)
+    if not looking or spent(view.state, view.bounds, view.facts) is not None:
+        return actions
+    return [*research, *(action for action in actions if action.do is not Do.STOP)]
 
 
 def _within_places(view: _View, actions: tuple[Action, ...]) -> Iterator[Action]:
@@ -108,9 +118,9 @@ def _following(workflow: Workflow, spec: PhaseSpec) -> PhaseSpec | None:
 
 def _enter(view: _View, spec: PhaseSpec, reason: str | None = None) -> Iterator[Action]:
     if spec.optional and spec.name not in view.state.wanted:
-        yield Action(Do.PASS_OVER, phase=spec.name, reason="nobody asked for it")
+        yield Action(Do.LEAVE_OUT, phase=spec.name, reason="nobody asked for it")
     elif not holds(spec.when, view.state):
-        yield Action(Do.PASS_OVER, phase=spec.name, reason=f"not so: {spec.when}")
+        yield Action(Do.LEAVE_OUT, phase=spec.name, reason=f"not so: {spec.when}")
     else:
         yield Action(Do.ENTER, phase=spec.name, reason=reason)
 
@@ -172,9 +182,7 @@ def _told(view: _View, spec: PhaseSpec, progress: PhaseProgress, role: str, do: 
 
 
 def _is_blocked(view: _View, phase: str) -> bool:
-    return any(
-        issue.type == BlockerReported.type and issue.detail.get("phase") == phase for issue in view.state.issues
-    )
+    return any(issue.type == BlockerReported.type and issue.detail.get("phase") == phase for issue in view.state.issues)
 
 
 def _tasks(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Action]:

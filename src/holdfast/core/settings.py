@@ -3,6 +3,7 @@
 TOML may write a span of time as `90m` and a command as one text; here the one is seconds and the other is words.
 """
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 import msgspec
@@ -11,6 +12,7 @@ from msgspec import Meta
 from holdfast.core.conversation import AfterInterruption
 from holdfast.core.durations import LONGEST, PATTERN
 from holdfast.core.permission import Policy, Rule
+from holdfast.core.workflow import Publish
 
 SPAN = {"written": "span"}
 COMMAND = {"written": "command"}
@@ -165,6 +167,13 @@ class MemoryCaps(Part, frozen=True):
     channel: Annotated[Count, Meta(description="of one channel")] = 16_000
 
 
+class Approvals(StrEnum):
+    """Who answers a phase that asks for approval."""
+
+    ASK = "ask"
+    GIVEN = "given"
+
+
 class Settings(Part, frozen=True):
     """The whole of a config file."""
 
@@ -176,6 +185,13 @@ class Settings(Part, frozen=True):
     after_interruption: Annotated[
         AfterInterruption, Meta(description="a turn that was cut off is continued, tried again, or asked about")
     ] = AfterInterruption.CONTINUE
+    approvals: Annotated[
+        Approvals, Meta(description="phases that ask for approval wait for you, or have it already")
+    ] = Approvals.ASK
+    publish: Annotated[
+        Publish | None,
+        Meta(description="where the work goes in the end, else as the workflow says", examples=["push"]),
+    ] = None
     roles: Annotated[dict[str, Role], Meta(description="who plays which role")] = {}
     caps: Caps = Caps()
     validators: Validators = Validators()

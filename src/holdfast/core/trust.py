@@ -15,6 +15,8 @@ _ALWAYS = (
     ("agents",),
     ("validators", "commands"),
     ("permissions",),
+    ("approvals",),
+    ("publish",),
     ("runtime",),
     ("roles", "*", "runtime"),
 )

@@ -11,7 +11,6 @@ from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, Plan
 from holdfast.core.plan import graph
 from holdfast.core.tasks import TaskList, TaskSpec, input_keys
 
-
 PLAN, DOCUMENT, DONE = "submit_plan", "submit_document", "submit_done"  # exit signals of agent phases
 
 
@@ -62,9 +61,9 @@ class PhaseSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     agent: Annotated[str | None, Meta(description="who plays the role, unless the config says it")] = None
     prompt: Annotated[str | None, Meta(description="the template, else the one of the role")] = None
     inputs: Annotated[tuple[Name, ...], Meta(description="phases whose documents its agents are told")] = ()
-    exit: Annotated[str | None, Meta(description="the tool that ends it: submit_document, submit_plan, submit_done")] = (
-        None
-    )
+    exit: Annotated[
+        str | None, Meta(description="the tool that ends it: submit_document, submit_plan, submit_done")
+    ] = None
     sections: Annotated[tuple[str, ...], Meta(description="headings that its document must have")] = ()
     when: Annotated[str | None, Meta(description="else it is passed over: `plan.needs_design`, `not plan`, …")] = None
     optional: Annotated[bool, Meta(description="passed over, unless it is asked for by --with")] = False
@@ -124,9 +123,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     dollars: float | None = None
 
 
-def lay_out(
-    tasks: TaskList, shape: Shape, source: str | None = None, *, needs_design: bool = False
-) -> PlanCreated:
+def lay_out(tasks: TaskList, shape: Shape, source: str | None = None, *, needs_design: bool = False) -> PlanCreated:
     """The plan of a task list; raises `PlanRejected` when its dependencies make no order.
 
     In a sequence each task waits for the one before it, but what it builds on is only what it names itself.

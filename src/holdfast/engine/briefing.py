@@ -56,9 +56,7 @@ class Briefing:
         base = self._state.branches[self._workspace.place(name).branch].base
         now = (await capture(tree, "What is to be judged")).oid
         whole = (await diff(self._workspace.repository, base or now, now)).decode(errors="replace")
-        if len(whole) <= DIFF:
-            return whole, None
-        return whole[:DIFF], f"{len(whole) - DIFF:,} of {len(whole):,} characters; `git diff {base}` shows all of it"
+        return within_limits(whole, base)
 
     def outcome(self, name: str) -> str | None:
         """What came of the task, in the worker's own words."""
@@ -74,7 +72,7 @@ class Briefing:
     def _brief(self, name: str, role: str, messages: Sequence[str]) -> tuple[Brief, MemoryLoaded]:
         task, plan = self._state.tasks[name], self._state.plan
         tree = self._workspace.worktree(name)
-        memory = load(tree.path, self._terms.settings.memory, self._progress(name))
+        memory = load(tree.path, self._terms.settings.memory, self._progress(name), self._documents())
         brief = Brief(
             goal=self._workspace.info.goal,
             task=_spec(name, task, plan.blocked_by.get(name, []) if plan is not None else []),
@@ -87,7 +85,17 @@ class Briefing:
             messages=[self._words(key) for key in messages],
             must_submit=self._terms.workflow.case,
         )
-        return brief, MemoryLoaded(task_id=name, role=role, channels=_recorded(memory))
+        return brief, MemoryLoaded(task_id=name, role=role, channels=recorded(memory))
+
+    def _documents(self) -> dict[str, str]:
+        """What the phases before handed in, but for the plan: of that a worker has its task."""
+        planner = self._terms.workflow.planner.name if self._terms.workflow.planner is not None else None
+        return {
+            f"{phase}: {document.title}": document.text
+            for phase, progress in self._state.phases.items()
+            for document in progress.documents.values()
+            if phase != planner
+        }
 
     def _progress(self, name: str) -> str:
         """What the other tasks came to, so far."""
@@ -98,6 +106,13 @@ class Briefing:
 
     def _words(self, key: str) -> str:
         return msgspec.json.decode(self._state.messages[key].body, type=Words).text
+
+
+def within_limits(whole: str, base: str | None) -> tuple[str, str | None]:
+    """As much of a diff as is shown, and what is missing of it."""
+    if len(whole) <= DIFF:
+        return whole, None
+    return whole[:DIFF], f"{len(whole) - DIFF:,} of {len(whole):,} characters; `git diff {base}` shows all of it"
 
 
 def _spec(name: str, task: Task, needed: Sequence[str]) -> TaskSpec:
@@ -118,6 +133,6 @@ def _case(task: Task) -> SubmitCase | None:
         return None  # an agent that had none to argue
 
 
-def _recorded(memory: Sequence[Loaded]) -> msgspec.Raw:
+def recorded(memory: Sequence[Loaded]) -> msgspec.Raw:
     rows = [{"name": one.name, "characters": one.characters, "cut": one.cut, "sha256": one.sha256} for one in memory]
     return msgspec.Raw(msgspec.json.encode(rows))

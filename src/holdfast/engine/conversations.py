@@ -108,10 +108,12 @@ class Conversations:
 
     # What can be done
 
-    async def open(self, agent: str, *, role: str | None = None, task: str | None = None) -> str:
+    async def open(
+        self, agent: str, *, role: str | None = None, task: str | None = None, about: str | None = None
+    ) -> str:
         find_agent(agent, self._ground.agents)  # before anything is written
         name = new_sid()
-        await self._run.append(ConversationOpened(conversation=name, agent=agent, role=role, task=task))
+        await self._run.append(ConversationOpened(conversation=name, agent=agent, role=role, task=task, about=about))
         return name
 
     async def say(self, name: str, text: str, cwd: str, *, messages: Sequence[str] = ()) -> Turn:

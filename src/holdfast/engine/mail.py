@@ -11,15 +11,19 @@ from holdfast.leaf.errors import NothingToDo
 from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 
-ANSWER, STOP = "answer", "stop"
+ANSWER, STOP, CHANGE = "answer", "stop", "change"
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """To a question of an agent. Without an option, the first that allows, or that refuses, is taken."""
+    """To a question of an agent. Without an option, the first that allows, or that refuses, is taken.
+
+    To a phase that asks for approval: `words` are what is to be changed before it is given.
+    """
 
     request: str
     allow: bool
     option: str | None = None
+    words: str | None = None
 
 
 class StopRequest(msgspec.Struct, frozen=True):
@@ -38,6 +42,11 @@ class Words(msgspec.Struct, frozen=True):
 
 async def send(home: str, run_id: str, words: Words) -> str:
     return await _put(home, run_id, USER_MESSAGE, words)
+
+
+async def ask_for_change(home: str, run_id: str, words: Words) -> str:
+    """It stays with the run until a plan was made with it, whatever dies."""
+    return await _put(home, run_id, CHANGE, words)
 
 
 async def answer(home: str, run_id: str, given: Answer) -> str:

@@ -1,20 +1,24 @@
 """From what a user wants to a run that can start: its plan, its settings, its branch and worktree."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
+from holdfast.core.events import Event
+from holdfast.core.events.phase import WorkflowChosen
 from holdfast.core.events.plan import PlanCreated
 from holdfast.core.events.session import SettingsChosen
 from holdfast.core.state import Plan, RunState
 from holdfast.core.tasks import TaskList, TaskSpec
-from holdfast.core.workflow import lay_out
+from holdfast.core.workflow import Workflow, lay_out
 from holdfast.engine.agents import own_agents
 from holdfast.engine.config import Config, load
-from holdfast.engine.terms import Terms, terms_of
+from holdfast.engine.terms import Terms
 from holdfast.engine.workspace import NewRun, create_run
 from holdfast.leaf.errors import BadInput
-from holdfast.workflows.builtin import find_workflow
+from holdfast.workflows.builtin import BUILT_IN, find_workflow
 from holdfast.workflows.tasklists import read_tasks
 
 GOAL = "T-1"  # the id of a task that is the goal itself
@@ -33,21 +37,48 @@ class Wanted(NamedTuple):
     flags: Mapping[str, Any] = {}
     seeds: tuple[str, ...] = ()
     begin: bool = True
+    phases: tuple[str, ...] = ()  # optional ones that are asked for
+    issue: int | None = None  # of which the goal was made
 
 
 async def prepare(home: str, wanted: Wanted) -> str:
     """A run at rest, with everything decided that its start needs. Returns its id."""
     config = load(wanted.repo, home=home, flags=wanted.flags)
     workflow = find_workflow(config.settings.workflow)
+    _must_have(workflow, wanted.phases)
     source = os.path.abspath(wanted.goal) if os.path.exists(wanted.goal) else None
     tasks = read_tasks(source) if source is not None else _one(wanted.goal)
-    plan = lay_out(tasks, workflow.shape, source)
-    terms = terms_of(config.settings, own_agents(config.settings))
+    terms = Terms(workflow, config.settings, own_agents(config.settings))
     terms.must_have_agents((task.agent for task in tasks.tasks), here=wanted.begin)
     goal = wanted.goal if source is None else _goal_of(tasks, source)
-    chosen = SettingsChosen(settings={"flags": lasting(wanted.flags), "folder": os.path.abspath(wanted.repo)})
     new = NewRun(goal, wanted.repo, workflow.name, wanted.slug, wanted.base)
-    return await create_run(home, new, chosen, plan, seeds=[os.path.abspath(seed) for seed in wanted.seeds])
+    known: list[Event] = [_chosen(wanted)]
+    if workflow.phases or workflow.name not in BUILT_IN:
+        known.append(WorkflowChosen(workflow=msgspec.to_builtins(workflow), wanted=list(wanted.phases)))
+    if source is not None or workflow.planner is None:
+        known.append(lay_out(tasks, workflow.shape, source))
+    return await create_run(home, new, *known, seeds=[os.path.abspath(seed) for seed in wanted.seeds])
+
+
+def _chosen(wanted: Wanted) -> SettingsChosen:
+    issue = {"issue": wanted.issue} if wanted.issue is not None else {}
+    folder = os.path.abspath(wanted.repo)
+    return SettingsChosen(settings={"flags": lasting(wanted.flags), "folder": folder, **issue})
+
+
+def _must_have(workflow: Workflow, phases: Sequence[str]) -> None:
+    optional = [phase.name for phase in workflow.phases if phase.optional]
+    for name in phases:
+        if name not in optional:
+            there = f"it has {', '.join(optional)}" if optional else "it has none"
+            raise BadInput(f"--with {name}: the workflow {workflow.name} has no such optional phase; {there}")
+
+
+def workflow_of(state: RunState) -> Workflow:
+    """The run's own, as it was when it was made; of an older run, the one that has its name."""
+    if state.workflow is not None:
+        return msgspec.convert(state.workflow, Workflow)
+    return find_workflow(state.run.workflow if state.run is not None else "solo")
 
 
 def on_issue_of(home: str, state: RunState) -> str:
@@ -59,8 +90,7 @@ def plan_again(state: RunState) -> PlanCreated | None:
     """The plan from its source as that is now, when it is another one. A source that is gone has nothing to say."""
     if state.plan is None or state.plan.source is None or not os.path.exists(state.plan.source):
         return None
-    workflow = find_workflow(state.run.workflow if state.run is not None else "solo")
-    plan = lay_out(read_tasks(state.plan.source), workflow.shape, state.plan.source)
+    plan = lay_out(read_tasks(state.plan.source), workflow_of(state).shape, state.plan.source)
     return plan if _gist(plan) != _known(state, state.plan) else None
 
 
@@ -78,7 +108,7 @@ def _known(state: RunState, plan: Plan) -> tuple[object, ...]:
 def terms_for(home: str, state: RunState, flags: Mapping[str, Any] | None = None) -> Terms:
     """What holds for a run now: the config as it is, what was asked for when it was made, and what is asked now."""
     settings = _config_for(home, state, flags).settings
-    return terms_of(settings, own_agents(settings))
+    return Terms(workflow_of(state), settings, own_agents(settings))
 
 
 def warnings_of(home: str, state: RunState) -> list[str]:
@@ -94,13 +124,15 @@ def _config_for(home: str, state: RunState, flags: Mapping[str, Any] | None = No
 
 
 def lasting(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """As they are to be understood from anywhere: a playbook is named by its whole path."""
-    return {name: _absolute(value) if isinstance(value, str) else value for name, value in flags.items()}
+    """As they are to be understood from anywhere: a playbook and a workflow's file are named by their whole path."""
+    return {name: _absolute(name, value) if isinstance(value, str) else value for name, value in flags.items()}
 
 
-def _absolute(agent: str) -> str:
-    kind, colon, file = agent.partition(":")
-    return f"{kind}:{os.path.abspath(file)}" if kind == "playbook" and colon else agent
+def _absolute(name: str, text: str) -> str:
+    kind, colon, file = text.partition(":")
+    if name == "workflow" and text.endswith((".yaml", ".yml")):
+        return os.path.abspath(text)
+    return f"{kind}:{os.path.abspath(file)}" if kind == "playbook" and colon else text
 
 
 def _one(goal: str) -> TaskList:

@@ -1,7 +1,7 @@
 """Readable files beside the log: the plan, verdicts, proposed learnings. Made from the log, and never read."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.state import RunState, Verdict
 from holdfast.core.workspace import place_of
 from holdfast.leaf.crashing import around
+from holdfast.leaf.ids import slug_of
 from holdfast.store.disk import make_directories, replace
 
 _CRASH = around("projection.write")
@@ -39,9 +40,33 @@ def write_learnings(folder: str, learnings: Sequence[str]) -> None:
     _write(os.path.join(folder, "proposed-learnings.md"), page.encode())
 
 
+def write_artifacts(folder: str, state: RunState) -> None:
+    """The documents of phases, as the log has them."""
+    for phase, progress in state.phases.items():
+        for name, document in progress.documents.items():
+            place = os.path.join(folder, "artifacts", phase)
+            make_directories(place)
+            file, text = os.path.join(place, f"{slug_of(name)}.md"), document.text.encode(errors="replace")
+            replace(file, text)
+
+
+def write_preferences(folder: str, preferences: Mapping[str, Sequence[str]]) -> None:
+    """For the user to accept: what is kept of it belongs into `preferences/ROLE.md` of the user's config folder."""
+    for role, proposed in preferences.items():
+        lines = "".join(f"- {' '.join(one.split())}\n" for one in proposed)
+        name = role.replace(":", "-")
+        page = (
+            f"# Proposed preferences for {role}\n\nMove what you agree with into .holdfast/preferences/{name}.md of "
+            f"the repository, or preferences/{name}.md beside your config.toml.\n\n{lines}"
+        )
+        replace(os.path.join(folder, f"proposed-preferences-{name}.md"), page.encode())
+
+
 def write_projections(folder: str, state: RunState) -> None:
     """All of them, as they should be: what a crash left out is made up for."""
     write_plan(folder, state)
+    write_artifacts(folder, state)
+    write_preferences(folder, state.preferences)
     if state.learnings:
         write_learnings(folder, state.learnings)
     for name, task in state.tasks.items():

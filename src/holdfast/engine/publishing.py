@@ -58,29 +58,35 @@ async def merge_run(home: str, run_id: str, into: str | None = None) -> Publishe
 async def push_run(home: str, run_id: str, remote: str | None = None) -> Published:
     """Push the run's branch, never by force."""
     async with opened(home, run_id, "push") as workspace:
-        return await _push(workspace, remote)
+        return await published(workspace, remote)
 
 
 async def request_pull(home: str, run_id: str, remote: str | None, wish: Wish) -> Requested:
     """Push, then open a pull request, unless there is one from this branch."""
     async with opened(home, run_id, "pr") as workspace:
-        repository, branch = workspace.repository, workspace.place().branch
-        remote = await choose_remote(repository, remote)
-        base = wish.base or await _base_on(workspace, remote)
-        link = await compare_link(repository, remote, base, branch)
-        pushed = await _push(workspace, remote)
-        if not can_open_pull_requests(link):
-            return Requested(link, opened=False, pushed=pushed)
-        goal = workspace.info.goal
-        title = wish.title or (goal.strip().splitlines() or [pushed.branch])[0]
-        body = wish.body if wish.body is not None else goal
-        repo = await web_repository(repository, remote)
-        effect = OpenPullRequest(repo=repo, base=base, title=title, body=body, draft=wish.draft)
-        url = (await workspace.hands.perform(effect))["url"]
-        return Requested(url, opened=True, pushed=pushed)
+        return await pull_requested(workspace, remote, wish)
 
 
-async def _push(workspace: Workspace, wanted: str | None) -> Published:
+async def pull_requested(workspace: Workspace, remote: str | None, wish: Wish) -> Requested:
+    """The same, by whoever owns the run."""
+    repository, branch = workspace.repository, workspace.place().branch
+    remote = await choose_remote(repository, remote)
+    base = wish.base or await _base_on(workspace, remote)
+    link = await compare_link(repository, remote, base, branch)
+    pushed = await published(workspace, remote)
+    if not can_open_pull_requests(link):
+        return Requested(link, opened=False, pushed=pushed)
+    goal = workspace.info.goal
+    title = wish.title or (goal.strip().splitlines() or [pushed.branch])[0]
+    body = wish.body if wish.body is not None else goal
+    repo = await web_repository(repository, remote)
+    effect = OpenPullRequest(repo=repo, base=base, title=title, body=body, draft=wish.draft)
+    url = (await workspace.hands.perform(effect))["url"]
+    return Requested(url, opened=True, pushed=pushed)
+
+
+async def published(workspace: Workspace, wanted: str | None) -> Published:
+    """The run's branch, at the remote that is wanted."""
     remote = await choose_remote(workspace.repository, wanted)
     effect = Push(remote=remote, commit=await workspace.tip())
     branch, lacking = workspace.place().branch, await _uncommitted(workspace)

@@ -8,22 +8,27 @@ from collections.abc import Callable
 
 import msgspec
 
-from holdfast.core.deciding import USER_MESSAGE
+from holdfast.core.deciding import FOR_AGENTS
 from holdfast.core.events import Event
 from holdfast.core.events.inbox import InboxHandled
 from holdfast.core.events.issue import BlockerReported, WarningLogged
+from holdfast.core.events.phase import ApprovalAnswered, ChangeRequested, PhaseFailed
 from holdfast.core.events.work import CaseSubmitted, LearningsProposed, ProgressReported, VerdictGiven
+from holdfast.core.needs import APPROVAL
 from holdfast.core.signals import (
     ReportBlocker,
     ReportProgress,
+    RequestResearch,
     Signal,
     SubmitCase,
     SubmitDone,
     SubmitVerdict,
     read_signal,
 )
-from holdfast.core.state import OpenMessage, RunState, Stage, TaskStatus
-from holdfast.engine.mail import ANSWER, STOP, Answer, StopRequest
+from holdfast.core.state import Approval, OpenMessage, RunState, Stage, TaskStatus
+from holdfast.core.workflow import Workflow
+from holdfast.engine import phase_receiving
+from holdfast.engine.mail import ANSWER, CHANGE, STOP, Answer, StopRequest, Words
 from holdfast.engine.permissions import Desk
 from holdfast.engine.reporting import SIGNAL
 from holdfast.leaf.errors import BadInput
@@ -39,8 +44,9 @@ class _Report(msgspec.Struct):
 class Receiver:
     """`stop` is called when somebody asks the run to stop."""
 
-    def __init__(self, run: OwnedRun, desk: Desk, stop: Callable[[str], None]) -> None:
+    def __init__(self, run: OwnedRun, desk: Desk, workflow: Workflow, stop: Callable[[str], None]) -> None:
         self._run = run
+        self._workflow = workflow
         self._desk = desk
         self._stop = stop
         self._acting = asyncio.Lock()
@@ -50,19 +56,23 @@ class Receiver:
         async with self._acting:  # two at once would both act on what neither has called handled
             await self._run.take_in()
             for key, message in list(self._run.state.messages.items()):
-                if message.kind != USER_MESSAGE:
+                if message.kind not in FOR_AGENTS:
                     await self._act(key, message)
 
     async def _act(self, key: str, message: OpenMessage) -> None:
         try:
-            events = await self._meaning(message)
+            events = await self._meaning(key, message)
         except (msgspec.MsgspecError, BadInput) as error:
             events = [WarningLogged(message=f"a message of kind {message.kind} was passed over: {error}")]
         await self._run.append(*events, InboxHandled(message=key))
 
-    async def _meaning(self, message: OpenMessage) -> list[Event]:
+    async def _meaning(self, key: str, message: OpenMessage) -> list[Event]:
+        if message.kind == CHANGE:
+            return self._wish(key, msgspec.json.decode(message.body, type=Words).text, message.sender)
         if message.kind == ANSWER:
             given = msgspec.json.decode(message.body, type=Answer)
+            if given.request.startswith(APPROVAL):
+                return self._approval(key, given, message.sender)
             option = given.option or self._desk.option_for(given.request, allow=given.allow)
             await self._desk.answer(given.request, option, message.sender or "user")
             return []
@@ -74,13 +84,33 @@ class Receiver:
         if message.kind.startswith(SIGNAL):
             report = msgspec.json.decode(message.body, type=_Report)
             signal = read_signal(report.role, message.kind.removeprefix(SIGNAL), report.signal)
-            return _reported(self._run.state, report.conversation, signal)
+            return _reported(self._run.state, self._workflow, report.conversation, signal)
         raise BadInput("nobody here knows what it means")
 
+    def _wish(self, key: str, text: str, by: str | None) -> list[Event]:
+        if self._workflow.planner is None:
+            raise BadInput(f"in the workflow {self._workflow.name} nobody plans; send words to an agent instead")
+        return [ChangeRequested(change=key, text=text, by=by)]
 
-def _reported(state: RunState, conversation: str | None, signal: Signal) -> list[Event]:
+    def _approval(self, key: str, given: Answer, by: str | None) -> list[Event]:
+        """Approved; to be changed before; or, without a word, the end of it until somebody says how to go on."""
+        name = given.request.removeprefix(APPROVAL)
+        phase = self._run.state.phases.get(name)
+        if phase is None or phase.approval is not Approval.ASKED:
+            raise BadInput(f"{name} does not ask for approval (any more)")
+        answered = ApprovalAnswered(phase=name, round=phase.round, approved=given.allow, by=by)
+        if given.allow:
+            return [answered]
+        if given.words:
+            return [answered, *self._wish(key, given.words, by)]
+        return [answered, PhaseFailed(phase=name, round=phase.round, reason="denied")]
+
+
+def _reported(state: RunState, workflow: Workflow, conversation: str | None, signal: Signal) -> list[Event]:
     """What an agent's report means for its task; a remark when it comes too late, or from somebody else."""
     told = state.conversations.get(conversation or "")
+    if conversation is not None and told is not None and told.about is not None:
+        return phase_receiving.reported(state, workflow, conversation, signal)
     name = told.task if told is not None else None
     task = state.tasks.get(name or "")
     if name is None or task is None:
@@ -97,6 +127,8 @@ def _reported(state: RunState, conversation: str | None, signal: Signal) -> list
             case = CaseSubmitted(task_id=name, iteration=task.iteration, case=_raw(signal))
             learnt = signal.learnings if isinstance(signal, SubmitCase) else []
             return [case, *([LearningsProposed(task_id=name, learnings=learnt)] if learnt else [])]
+        case RequestResearch() if conversation is not None and conversation == task.worker:
+            return phase_receiving.requested(state, conversation, signal)
         case SubmitVerdict() if conversation == task.evaluator and task.stage is Stage.EVALUATE:
             return [_verdict(name, task.iteration, signal)]
     return [WarningLogged(message=f"{signal.tool} came for {name} when nobody waited for it")]

@@ -8,8 +8,9 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 
-from holdfast.core.deciding import Action, Do, Facts, decide
+from holdfast.core.deciding import Action, Do, Facts
 from holdfast.core.events.issue import WarningLogged
+from holdfast.core.phases import decide
 from holdfast.engine.conversations import Conversations
 from holdfast.engine.receiving import Receiver
 from holdfast.engine.steps import Steps

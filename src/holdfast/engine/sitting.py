@@ -12,11 +12,12 @@ from holdfast.core.analysis import Analysis, analyze
 from holdfast.core.decision import Case, Choice
 from holdfast.core.events import Event
 from holdfast.core.events.issue import BlockerReported
+from holdfast.core.events.phase import PhaseReopened
 from holdfast.core.events.session import RunResumed, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskSkipped
 from holdfast.core.events.work import TaskReopened
 from holdfast.core.reconciliation import Remedy
-from holdfast.core.state import Conversation, RunState, TaskStatus
+from holdfast.core.state import Conversation, PhaseStatus, RunState, TaskStatus
 from holdfast.engine.conversations import Conversations, Ground
 from holdfast.engine.effects import Hands
 from holdfast.engine.hooking import Hooks
@@ -89,7 +90,7 @@ async def sit(
     """Move a run until it is done, stuck, or stopped."""
     store = FileStore(home)
     async with open_run(store, run_id) as run:
-        if run.state.plan is None:
+        if run.state.plan is None and run.state.workflow is None:
             raise NothingToDo(f"this run was cut off before its plan was made; `holdfast reset {run_id}` takes it away")
         analysis = analyze(run.state)
         resumed = not _is_prepared(run.state)
@@ -153,6 +154,7 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
         if skipping
         else [TaskReopened(task_id=name, reason="tried again when the run was resumed") for name in failed]
     )
+    changes += _phases_again(run.state)
     plan = plan_again(run.state)
     last = run.state.sessions.get(analysis.sid or "")
     found = RunResumed(
@@ -178,13 +180,24 @@ def _in_trouble(state: RunState) -> list[str]:
     return [name for name, task in state.tasks.items() if task.status is TaskStatus.FAILED or name in stuck]
 
 
+def _phases_again(state: RunState) -> list[Event]:
+    """A phase that failed is tried again, whatever was chosen for the tasks: there is no way around one.
+
+    A review that did not pass leads to what it found, never past it.
+    """
+    failed = [name for name, phase in state.phases.items() if phase.status is PhaseStatus.FAILED]
+    return [PhaseReopened(phase=name, reason="tried again when the run was resumed") for name in failed]
+
+
 def _told(happened: Happened) -> str:
     return {Happened.YES: "it had happened", Happened.NO: "it had not happened", Happened.UNKNOWN: "unknown"}[happened]
 
 
 def _summary(state: RunState, failed: Sequence[str], going_on: Sequence[str], *, skipping: bool, changed: bool) -> str:
     done = sum(task.status in (TaskStatus.COMPLETE, TaskStatus.SKIPPED) for task in state.tasks.values())
+    where = f"it stands in {state.phase}" if state.phase is not None else ""
     parts = [
+        where,
         f"{done} of {len(state.tasks)} tasks are done",
         f"{', '.join(going_on)} go on where they stood" if going_on else "",
         f"{', '.join(failed)} {'are skipped' if skipping else 'are tried again'}" if failed else "",
@@ -214,7 +227,7 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
     write_projections(hands.folder, run.state)
     await hooks.run("session_start")
     async with Conversations(run, ground, desk, hint) as conversations:
-        receiver = Receiver(run, desk, handle.stop)
+        receiver = Receiver(run, desk, terms.workflow, handle.stop)
         steps = Steps(workspace, conversations, terms, hooks, Ears(receiver.receive, handle.wake))
         runner = Runner(run, store.inbox(run_id), steps, conversations, terms)
         handle.attach(runner)

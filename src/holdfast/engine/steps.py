@@ -25,6 +25,7 @@ from holdfast.core.state import BranchStatus, RunState, Task
 from holdfast.engine.briefing import Briefing
 from holdfast.engine.conversations import Conversations
 from holdfast.engine.hooking import Hooks
+from holdfast.engine.phases import PhaseSteps
 from holdfast.engine.projecting import write_ledger
 from holdfast.engine.terms import EVALUATOR, WORKER, Terms
 from holdfast.engine.validating import Outcome, run_validators, validators_for
@@ -57,6 +58,7 @@ class Steps:
         self._hooks = hooks
         self._ears = ears
         self._briefing = Briefing(workspace, terms)
+        self._phases = PhaseSteps(workspace, conversations, terms)
         self._on_their_way: set[str] = set()  # messages that are in a prompt which is not sent yet
         self._steps: dict[Do, Step] = {
             Do.START: self._start,
@@ -78,6 +80,8 @@ class Steps:
             await self._steps[action.do](action.task, action)
         elif action.wave is not None:
             await self._close_wave(action.wave)
+        else:
+            await self._phases.take(action)
 
     @property
     def _state(self) -> RunState:

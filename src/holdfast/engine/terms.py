@@ -6,15 +6,14 @@ from typing import NamedTuple
 from holdfast.agents.launch import Runtime
 from holdfast.agents.registry import Entry, find_agent, missing
 from holdfast.core.conversation import AfterInterruption
-from holdfast.core.settings import Settings
+from holdfast.core.settings import Approvals, Settings
 from holdfast.core.workflow import Bounds, Workflow
 from holdfast.engine.agents import runtime_of
 from holdfast.engine.ladder import ANY_ROLE
 from holdfast.engine.permissions import Consent
 from holdfast.leaf.errors import BadInput
-from holdfast.workflows.builtin import find_workflow
 
-WORKER, EVALUATOR = "worker", "evaluator"
+WORKER, EVALUATOR, RESEARCHER = "worker", "evaluator", "researcher"
 
 
 class Terms(NamedTuple):
@@ -34,6 +33,7 @@ class Terms(NamedTuple):
             wall_clock=caps.wall_clock,
             tokens=caps.tokens,
             dollars=caps.dollars,
+            approving=self.settings.approvals is Approvals.GIVEN,
         )
 
     @property
@@ -43,19 +43,27 @@ class Terms(NamedTuple):
 
     @property
     def models(self) -> dict[str, str]:
-        """By role, where the config names one."""
-        return {name: role.model for name, role in self.settings.roles.items() if role.model is not None}
+        """By role, where the config names one; `reviewer` is also the one for `reviewer:logic`."""
+        own = {name: role.model for name, role in self.settings.roles.items() if role.model is not None}
+        return {role: own[_base(role)] for role in self._played if _base(role) in own} | own
 
     @property
     def runtimes(self) -> dict[str, Runtime]:
         """What agents run in, by role; under no role's name, those of which neither role nor agent says anything."""
         roles = self.settings.roles.items()
         own = {name: runtime_of(role.runtime) for name, role in roles if role.runtime is not None}
-        return {ANY_ROLE: runtime_of(self.settings.runtime), **own}
+        played = {role: own[_base(role)] for role in self._played if _base(role) in own}
+        return {ANY_ROLE: runtime_of(self.settings.runtime), **played, **own}
+
+    @property
+    def _played(self) -> list[str]:
+        """The roles in the phases of the workflow."""
+        return [role for phase in self.workflow.phases for role in phase.everyone]
 
     def must_have_agents(self, tasks: Iterable[str | None] = (), *, here: bool = True) -> None:
         """Those who are to work are known, and `here`: asked before anything is begun. `tasks` are whom those name."""
-        for name in dict.fromkeys((self.agent_for(WORKER), self.agent_for(EVALUATOR), *tasks)):
+        phases = [self.agent_in(role, phase.agent) for phase in self.workflow.phases for role in phase.everyone]
+        for name in dict.fromkeys((self.agent_for(WORKER), self.agent_for(EVALUATOR), *phases, *tasks)):
             entry = find_agent(name, self.agents) if name is not None else None
             if here and entry is not None and not (entry.found() or self._contained):
                 raise BadInput(missing(entry))
@@ -72,6 +80,12 @@ class Terms(NamedTuple):
         chosen = self.settings.roles.get(role)
         return wanted or (chosen.agent if chosen is not None else None) or self.settings.agent
 
+    def agent_in(self, role: str, suggested: str | None = None) -> str:
+        """Who plays a role in a phase: the config's for it, or for its kind; the workflow's; or the run's."""
+        roles = (self.settings.roles.get(name) for name in (role, _base(role)))
+        own = next((one.agent for one in roles if one is not None and one.agent is not None), None)
+        return own or suggested or self.settings.agent
 
-def terms_of(settings: Settings, agents: Mapping[str, Entry]) -> Terms:
-    return Terms(find_workflow(settings.workflow), settings, agents)
+
+def _base(role: str) -> str:
+    return role.partition(":")[0]

@@ -106,6 +106,18 @@ async def open_pull_request(repository: Repository, request: Request) -> str:
     return answer.lines[-1] if answer.lines else ""
 
 
+async def read_issue(repository: Repository, number: int) -> tuple[str, str]:
+    """Title and text of an issue, by `gh`."""
+    if shutil.which("gh") is None:
+        raise BadInput("gh is not here, by which issues are read; install it (https://cli.github.com), or say the goal")
+    answer = await _gh(repository, "issue", "view", str(number), "--json", "title,body")
+    try:
+        found = json.loads(answer.out)
+        return str(found["title"]), str(found["body"] or "")
+    except (ValueError, LookupError, TypeError):
+        raise HoldfastError(f"gh said something that is no issue: {answer.text[:200]!r}") from None
+
+
 def _in(repo: str | None) -> list[str]:
     return ["--repo", repo] if repo is not None else []
 

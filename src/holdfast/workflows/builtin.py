@@ -1,31 +1,25 @@
 """The workflows that come with Holdfast. They are data: the engine knows none of them by name."""
 
-from holdfast.core.workflow import Shape, Workflow
-from holdfast.leaf.errors import BadInput
+import os
 
-BUILT_IN = {
-    workflow.name: workflow
-    for workflow in (
-        Workflow(name="solo", about="one agent at one task, and a diff to review"),
-        Workflow(
-            name="loop",
-            about="worker, validators and evaluator over each task of a list, one after the other",
-            case=True,
-            evaluate=True,
-        ),
-        Workflow(
-            name="waves",
-            about="a graph of tasks, several agents at once, merged in order, a checkpoint each wave",
-            shape=Shape.GRAPH,
-            case=True,
-            evaluate=True,
-        ),
-    )
-}
+from holdfast.core.workflow import Workflow
+from holdfast.leaf.errors import BadInput
+from holdfast.workflows.reading import read_workflow
+
+BUILT_IN = ("solo", "loop", "waves", "pipeline")
+
+_FOLDER = os.path.dirname(__file__)
+_YAML = (".yaml", ".yml")
 
 
 def find_workflow(name: str) -> Workflow:
-    found = BUILT_IN.get(name)
-    if found is None:
-        raise BadInput(f"there is no workflow {name!r}; there are {', '.join(BUILT_IN)}")
-    return found
+    """One of ours by its name, or one of the user's by its file."""
+    if name in BUILT_IN:
+        return read_workflow(file_of(name))
+    if name.endswith(_YAML):
+        return read_workflow(name)
+    raise BadInput(f"there is no workflow {name!r}; there are {', '.join(BUILT_IN)}, and files of your own (.yaml)")
+
+
+def file_of(name: str) -> str:
+    return os.path.join(_FOLDER, f"{name}.yaml")

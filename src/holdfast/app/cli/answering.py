@@ -1,4 +1,4 @@
-"""What `approve` and `deny` share: an answer to a question of an agent."""
+"""What `approve` and `deny` share: an answer to a question of an agent, or of a phase."""
 
 import asyncio
 import json
@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.screen import plain
-from holdfast.core.state import Permission
+from holdfast.core.needs import APPROVAL, Want, needs_of
+from holdfast.core.state import RunState
 from holdfast.engine.mail import Answer, answer
 from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home
+from holdfast.engine.places import default_home, is_owned
 from holdfast.engine.service import view_run
 from holdfast.leaf.errors import OK, BadInput, NothingToDo
 
@@ -20,20 +21,32 @@ def answered(arguments: list[str], command: str, description: str, examples: str
     parser.add_argument("request", nargs="?", metavar="REQUEST", help="which one, when several are open")
     parser.add_argument("--option", metavar="ID", help="one of the answers that the agent offers")
     parser.add_argument("--all", action="store_true", help="every open request")
+    if not allow:
+        parser.add_argument("--changes", metavar="WORDS", help="to a phase: what is to be changed before you approve")
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = find_run(home, options.run)
-    open_ones = asyncio.run(view_run(home, run_id)).state.permissions
+    open_ones = _open(asyncio.run(view_run(home, run_id)).state)
+    words = None if allow else options.changes
     for request in _meant(run_id, open_ones, options.request, every=options.all):
-        message = asyncio.run(answer(home, run_id, Answer(request, allow, options.option)))
+        if words is not None and not request.startswith(APPROVAL):
+            raise BadInput("--changes is for a phase that asks for approval; an agent is told with holdfast send")
+        message = asyncio.run(answer(home, run_id, Answer(request, allow, options.option, words)))
         told = {"run": run_id, "request": request, "message": message}
-        print(json.dumps(told) if options.json else f"{command}: {plain(open_ones[request].title)}")
+        later = "" if is_owned(home, run_id) else f"; holdfast resume {run_id} goes on"
+        print(json.dumps(told) if options.json else f"{command}: {plain(open_ones[request])}{later}")
     return OK
 
 
-def _meant(run_id: str, open_ones: Mapping[str, Permission], request: str | None, *, every: bool) -> list[str]:
+def _open(state: RunState) -> dict[str, str]:
+    """What waits for an answer: by its key, in words."""
+    wanted = (Want.PERMISSION, Want.APPROVAL)
+    return {need.key: need.text for need in needs_of(state) if need.want in wanted and need.key is not None}
+
+
+def _meant(run_id: str, open_ones: Mapping[str, str], request: str | None, *, every: bool) -> list[str]:
     if not open_ones:
-        raise NothingToDo(f"no agent of run {run_id} waits for an answer")
+        raise NothingToDo(f"nothing of run {run_id} waits for an answer")
     if every:
         return list(open_ones)
     if request is not None:
@@ -46,5 +59,5 @@ def _meant(run_id: str, open_ones: Mapping[str, Permission], request: str | None
     return list(open_ones)
 
 
-def _listed(open_ones: Mapping[str, Permission]) -> str:
-    return "; ".join(f"{key} ({asked.title})" for key, asked in open_ones.items())
+def _listed(open_ones: Mapping[str, str]) -> str:
+    return "; ".join(f"{key} ({asked})" for key, asked in open_ones.items())

@@ -44,6 +44,8 @@ def _next(need: Need, run_id: str) -> str:
     match need.want:
         case Want.PERMISSION:
             return f"  →  holdfast approve {run_id} {plain(need.key or '')}   (or deny)"
+        case Want.APPROVAL:
+            return f"  →  holdfast approve {run_id}   (or deny --changes WORDS), then holdfast resume {run_id}"
         case Want.FAILURE | Want.TROUBLE:
             return f"  →  holdfast resume {run_id} --on-issue fix   (or skip)"
         case Want.WORDS:

@@ -4,7 +4,8 @@ from holdfast.app.cli.answering import answered
 
 _EXAMPLES = """\
   holdfast deny auth-system
-  holdfast deny auth-system --all"""
+  holdfast deny auth-system --all
+  holdfast deny auth-system --changes "keep the old flag too"      to a phase: planned anew, and asked again"""
 
 
 def run(arguments: list[str]) -> int:

@@ -26,7 +26,7 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("goal", metavar="GOAL|PATH", help="what is to be done, or a task list")
     parser.add_argument("--repo", default=".", metavar="DIR", help="the repository (default: here)")
-    parser.add_argument("--workflow", metavar="NAME", help="solo, loop or waves")
+    parser.add_argument("--workflow", metavar="NAME", help="solo, loop, waves, pipeline, or a file of your own")
     parser.add_argument("--name", metavar="SLUG", help="what the run is called")
     parser.add_argument("--base", metavar="BRANCH", help="where it begins (default: what is checked out)")
     parser.add_argument(

@@ -10,6 +10,7 @@ from holdfast.app.cli.moving import add_options, flags_of, move
 from holdfast.app.cli.screen import plain, warn
 from holdfast.engine.choosing import left_behind, prepared
 from holdfast.engine.config import load
+from holdfast.engine.issues import goal_of_issue
 from holdfast.engine.places import default_home
 from holdfast.engine.planning import Wanted, prepare
 from holdfast.leaf.errors import BadInput, NothingToDo
@@ -18,6 +19,8 @@ _EXAMPLES = """\
   holdfast run "add OAuth login"
   holdfast run --workflow loop tasks/             worker, validators and evaluator over a list of tasks
   holdfast run --workflow waves plan.yaml --parallel 4
+  holdfast run --workflow pipeline "users can log in with OAuth" --with product_management
+  holdfast run --workflow pipeline --issue 42
   holdfast run "fix the flaky test" --agent codex --detach
   holdfast run                                    the run that `holdfast plan` prepared here"""
 
@@ -33,7 +36,9 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("goal", nargs="?", metavar="GOAL|PATH", help="what is to be done, or a task list")
     parser.add_argument("--repo", default=".", metavar="DIR", help="the repository (default: here)")
-    parser.add_argument("--workflow", metavar="NAME", help="solo, loop or waves")
+    parser.add_argument("--workflow", metavar="NAME", help="solo, loop, waves, pipeline, or a file of your own")
+    parser.add_argument("--with", action="append", default=[], dest="phases", metavar="PHASE", help="an optional phase")
+    parser.add_argument("--issue", type=int, metavar="N", help="the goal is this issue of the repository on GitHub")
     parser.add_argument("--name", metavar="SLUG", help="what the run is called")
     parser.add_argument("--base", metavar="BRANCH", help="where it begins (default: what is checked out)")
     add_options(parser)
@@ -42,14 +47,24 @@ def run(arguments: list[str]) -> int:
     flags = flags_of(options)
     if options.workflow is not None:
         flags["workflow"] = options.workflow
+    if options.issue is not None:
+        options.goal = _goal_of_issue(options.repo, options.issue, options.goal)
     warn(load(options.repo, home=home, flags=flags).warnings)
     if options.goal is None:
         run_id = _prepared(home, options.repo)
     else:
         _warn_of_others(home, options.repo)
-        run_id = asyncio.run(prepare(home, Wanted(options.goal, options.repo, options.name, options.base, flags)))
+        phases, issue = tuple(options.phases), options.issue
+        wanted = Wanted(options.goal, options.repo, options.name, options.base, flags, phases=phases, issue=issue)
+        run_id = asyncio.run(prepare(home, wanted))
         flags = {}
     return move(home, run_id, lambda _: None, flags, options)
+
+
+def _goal_of_issue(folder: str, number: int, more: str | None) -> str:
+    """With what else is said of it."""
+    goal = asyncio.run(goal_of_issue(folder, number))
+    return f"{goal}\n\n{more}" if more is not None else goal
 
 
 def _prepared(home: str, folder: str) -> str:

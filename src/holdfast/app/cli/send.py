@@ -5,15 +5,17 @@ import json
 import sys
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.engine.mail import Words, send
+from holdfast.engine.mail import Words, ask_for_change, send
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, is_owned
+from holdfast.engine.planning import workflow_of
 from holdfast.engine.service import view_run
 from holdfast.leaf.errors import OK, BadInput
 
 _EXAMPLES = """\
   holdfast send auth-system "use the existing session table"
   holdfast send auth-system --task T-3 "leave the tests alone"
+  holdfast send auth-system --change "use the other library"      a workflow with phases plans anew
   holdfast send auth-system - < notes.txt"""
 
 
@@ -26,7 +28,8 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")
     parser.add_argument("words", metavar="WORDS", help="what to say; - reads standard input")
-    parser.add_argument("--task", metavar="ID", help="for the agent of this task")
+    parser.add_argument("--task", metavar="ID", help="for the agent of this task, or of this phase")
+    parser.add_argument("--change", action="store_true", help="a change of what is wanted: for planning, not an agent")
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = find_run(home, options.run)
@@ -34,10 +37,22 @@ def run(arguments: list[str]) -> int:
     if not text.strip():
         raise BadInput("there is nothing to say; give the words, or - to read them from standard input")
     if options.task is not None:
-        tasks = asyncio.run(view_run(home, run_id)).state.tasks
+        state = asyncio.run(view_run(home, run_id)).state
+        tasks = (*state.tasks, *(phase.name for phase in workflow_of(state).phases))
         if options.task not in tasks:
             raise BadInput(f"run {run_id} has no task {options.task!r}; its tasks are {', '.join(tasks) or 'none'}")
-    message = asyncio.run(send(home, run_id, Words(text, options.task)))
+    if options.change:
+        _must_plan(home, run_id, options.task)
+    put = ask_for_change if options.change else send
+    message = asyncio.run(put(home, run_id, Words(text, options.task)))
     later = "" if is_owned(home, run_id) else f"; holdfast resume {run_id} delivers it"
     print(json.dumps({"run": run_id, "message": message}) if options.json else f"taken{later}")
     return OK
+
+
+def _must_plan(home: str, run_id: str, task: str | None) -> None:
+    workflow = workflow_of(asyncio.run(view_run(home, run_id)).state)
+    if workflow.planner is None:
+        raise BadInput(f"in the workflow {workflow.name} nobody plans; leave --change out to tell an agent")
+    if task is not None:
+        raise BadInput("a change is for planning; leave --task out")

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.app.cli.screen import counted, plain
-from holdfast.core.events import Event, budget, checkpoint, effect, inbox, issue, log, plan, session, task, work
+from holdfast.core.events import Event, budget, checkpoint, effect, inbox, issue, log, phase, plan, session, task, work
 from holdfast.core.events import agent as agents
 from holdfast.core.events import branch as branches
 from holdfast.core.events import conversation as talk
@@ -19,6 +19,8 @@ _LONGEST = 400  # characters; a terminal shows fewer
 SILENT: Final[frozenset[type[Event]]] = frozenset(
     {
         session.SettingsChosen,
+        phase.WorkflowChosen,
+        phase.PhaseDelivered,
         work.MemoryLoaded,
         agents.AgentSpawned,
         agents.AgentCompleted,
@@ -48,9 +50,10 @@ def subject(event: Event, state: RunState) -> str:
     known = state.conversations.get(getattr(event, "conversation", None) or "")
     if known is not None:
         role = known.role if known.role not in (None, "worker") else None
-        return plain(" ".join(part for part in (known.task, role) if part) or known.agent or "")
+        return plain(" ".join(part for part in (known.task or known.about, role) if part) or known.agent or "")
     name = getattr(event, "task_id", None)
     name = name if name is not None else getattr(event, "task", None)
+    name = name if name is not None else getattr(event, "phase", None)
     return plain(str(name)) if name is not None else ""
 
 
@@ -59,6 +62,10 @@ def tone(event: Event) -> str | None:
     match event:
         case work.VerdictGiven() | work.ValidatorFinished() | work.ValidationFinished():
             return "green" if getattr(event, "accept", getattr(event, "passed", False)) else "yellow"
+        case phase.PhaseCompleted():
+            return {"failed": "yellow", "skipped": "dim"}.get(event.outcome, "green")
+        case phase.ReviewGiven():
+            return "green" if event.passed else "yellow"
         case talk.MessageRecorded() | talk.ToolCalled() | talk.AgentMisbehaved() | work.ProgressReported():
             return "dim"
         case issue.ErrorEncountered() | issue.BlockerReported():
@@ -74,6 +81,11 @@ def is_bad(event: Event) -> bool:
 
 _TONES: Mapping[type[Event], str] = {
     task.TaskCompleted: "green",
+    phase.PhaseStarted: "cyan",
+    phase.PhaseFailed: "red",
+    phase.PhaseReopened: "yellow",
+    phase.ApprovalRequested: "yellow",
+    phase.ChangeRequested: "yellow",
     task.WaveCompleted: "green",
     branches.BranchMerged: "green",
     task.TaskFailed: "red",
@@ -211,6 +223,19 @@ TOLD: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     session.RunMoved: lambda e: f"the repository is now at {e.repo}",
     session.RunArchived: lambda _: "archived",
     plan.PlanCreated: _plan,
+    phase.PhaseStarted: lambda e: _and(f"the phase begins{f', round {e.round}' if e.round > 1 else ''}", e.reason),
+    phase.PhaseCompleted: lambda e: _and(f"the phase is over ({e.outcome})", e.reason),
+    phase.PhaseFailed: lambda e: f"the phase failed: {e.reason}",
+    phase.PhaseReopened: lambda e: _and("the phase goes on", e.reason),
+    phase.ArtifactStored: lambda e: f"handed in: {e.title}",
+    phase.ReviewGiven: lambda e: _and(f"{e.role} {'passes it' if e.passed else 'does not pass it'}", e.summary),
+    phase.ApprovalRequested: lambda e: _and("asks for your approval", e.summary),
+    phase.ApprovalAnswered: lambda e: f"{'approved' if e.approved else 'not approved'}{' by ' + e.by if e.by else ''}",
+    phase.ChangeRequested: lambda e: f"to be changed: {e.text}",
+    phase.WorkPublished: lambda e: e.problem or _and(f"pushed to {e.remote}", e.url),
+    phase.ResearchRequested: lambda e: f"asks to look into {e.topic}",
+    phase.ResearchAnswered: lambda e: "answered" if e.found else "nobody found an answer",
+    phase.PreferencesProposed: lambda e: f"proposes {counted(len(e.preferences), 'preference')} for the {e.role}",
     task.TaskStarted: lambda e: _and("started", e.summary),
     task.TaskCompleted: lambda e: _and("done", e.outcome or e.summary),
     task.TaskFailed: lambda e: _and("failed", e.error),

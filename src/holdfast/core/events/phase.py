@@ -6,7 +6,6 @@ import msgspec
 
 from holdfast.core.events.base import NOTHING, Event
 
-
 DONE, PASSED, FAILED, SKIPPED = "done", "passed", "failed", "skipped"  # outcomes
 
 

@@ -1,0 +1,138 @@
+"""What the agents of a phase are told, put together from the run's state and its repository."""
+
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core.deciding import How
+from holdfast.core.events.work import MemoryLoaded
+from holdfast.core.state import Document, PhaseProgress, Review, RunState, TaskStatus
+from holdfast.core.workflow import Kind, PhaseSpec, Workflow
+from holdfast.engine.briefing import recorded, within_limits
+from holdfast.engine.config_files import user_file
+from holdfast.engine.mail import Words
+from holdfast.engine.memory import load
+from holdfast.engine.terms import RESEARCHER, Terms
+from holdfast.engine.workspace import Workspace
+from holdfast.git.snapshot import diff
+from holdfast.workflows import phase_prompts
+from holdfast.workflows.phase_prompts import PhaseBrief
+from holdfast.workflows.prompts import Channel
+from holdfast.workflows.templating import FOLDER, find_template, preferences_of
+
+
+class PhaseBriefing:
+    def __init__(self, workspace: Workspace, terms: Terms) -> None:
+        self._workspace = workspace
+        self._terms = terms
+
+    @property
+    def _state(self) -> RunState:
+        return self._workspace.hands.run.state
+
+    async def for_phase(
+        self, spec: PhaseSpec, role: str, how: How, messages: Sequence[str]
+    ) -> tuple[str, MemoryLoaded]:
+        brief, loaded = self._brief(role, spec.exit or phase_prompts.REVIEW, spec.prompt)
+        state = self._state
+        progress = state.phases[spec.name]
+        brief = brief._replace(
+            sections=spec.sections,
+            documents=documents_of(state, spec),
+            changes=[state.changes[key] for key in progress.changes if key in state.changes],
+            findings=found_before(state, self._terms.workflow, spec),
+            messages=[self._words(key) for key in messages],
+        )
+        if how is How.NUDGE:
+            return phase_prompts.nudge(brief), loaded
+        if how is How.MESSAGE:
+            return phase_prompts.told(brief), loaded
+        if spec.kind is Kind.REVIEW:
+            shown, cut = await self._changes()
+            brief = brief._replace(diff=shown, diff_cut=cut)
+        return phase_prompts.begin(brief._replace(plan=plan_in_words(state))), loaded
+
+    def for_researcher(self, name: str, how: How) -> tuple[str, MemoryLoaded]:
+        brief, loaded = self._brief(RESEARCHER, phase_prompts.RESEARCH, None)
+        asked = self._state.research[name]
+        brief = brief._replace(question=f"{asked.topic}\n\n{asked.question}")
+        return phase_prompts.nudge(brief) if how is How.NUDGE else phase_prompts.begin(brief), loaded
+
+    def _brief(self, role: str, ending: str, template: str | None) -> tuple[PhaseBrief, MemoryLoaded]:
+        tree = self._workspace.worktree()
+        prompts, preferences = self._folders("prompts"), self._folders("preferences")
+        others = {"preferences": preferences_of(role, preferences)}
+        memory = load(tree.path, self._terms.settings.memory, others=others)
+        brief = PhaseBrief(
+            template=find_template(role, template, prompts),
+            role=role,
+            exit=ending,
+            branch=tree.branch,
+            goal=self._workspace.info.goal,
+            memory=[Channel(one.name, one.text, one.cut) for one in memory],
+            instructions=self._state.instructions,
+        )
+        return brief, MemoryLoaded(role=role, channels=recorded(memory))
+
+    def _folders(self, kind: str) -> list[str]:
+        return own_folders(self._state, kind)
+
+    async def _changes(self) -> tuple[str, str | None]:
+        """All that the run changed so far."""
+        base = self._state.branches[self._workspace.place().branch].base
+        now = await self._workspace.tip()
+        whole = (await diff(self._workspace.repository, base or now, now)).decode(errors="replace")
+        return within_limits(whole, base)
+
+    def _words(self, key: str) -> str:
+        return msgspec.json.decode(self._state.messages[key].body, type=Words).text
+
+
+def own_folders(state: RunState, kind: str) -> list[str]:
+    """Where people keep their own: in the checkout that the run was started from, and at home.
+
+    Not in a run's worktree, where agents write.
+    """
+    here = state.settings.get("folder")
+    repository = [os.path.join(here, FOLDER, kind)] if isinstance(here, str) else []
+    return [*repository, os.path.join(os.path.dirname(user_file()), kind)]
+
+
+def documents_of(state: RunState, spec: PhaseSpec) -> list[tuple[str, Document]]:
+    """Those of the phases that it builds on, and its own from the round before."""
+    named = (*spec.inputs, spec.name)
+    return [
+        (name, document)
+        for name, phase in state.phases.items()
+        if name in named
+        for document in phase.documents.values()
+    ]
+
+
+def found_before(state: RunState, workflow: Workflow, spec: PhaseSpec) -> list[tuple[str, Review]]:
+    """What a review found that leads here."""
+    reviews = [
+        state.phases[one.name] for one in workflow.phases if one.on_fail == spec.name and one.name in state.phases
+    ]
+    return [row for progress in reviews for row in failed_of(progress)]
+
+
+def failed_of(progress: PhaseProgress) -> list[tuple[str, Review]]:
+    return [(role, review) for role, review in progress.reviews.items() if not review.passed]
+
+
+def plan_in_words(state: RunState) -> str:
+    if state.plan is None:
+        return ""
+    return "\n".join(_task_in_words(state, name) for name in state.plan.order)
+
+
+def _task_in_words(state: RunState, name: str) -> str:
+    assert state.plan is not None, "a task that is planned has a plan"
+    task = state.tasks[name]
+    after = ", ".join(state.plan.blocked_by.get(name, []))
+    head = f"- {name}: {task.summary or name}{f' (after {after})' if after else ''}"
+    status = f" [{task.status}]" if task.status is not TaskStatus.PENDING else ""
+    rows = [f"    {line}" for line in task.description.splitlines()]
+    return "\n".join([head + status, *rows, *(f"    * {one}" for one in task.acceptance_criteria)])

@@ -1,0 +1,258 @@
+"""The steps of phases: what each action does. Each may be cut off anywhere, and is chosen again if it was."""
+
+import os
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from holdfast.core.conversation import OVER, Phase
+from holdfast.core.deciding import Action, Do, How, messages_for
+from holdfast.core.events import Event
+from holdfast.core.events.checkpoint import Checkpoint
+from holdfast.core.events.inbox import InboxHandled
+from holdfast.core.events.issue import WarningLogged
+from holdfast.core.events.phase import (
+    DONE,
+    SKIPPED,
+    ApprovalAnswered,
+    ApprovalRequested,
+    ArtifactStored,
+    ChangeRequested,
+    PhaseCompleted,
+    PhaseDelivered,
+    PhaseFailed,
+    PhaseStarted,
+    ResearchAnswered,
+    ReviewGiven,
+    WorkPublished,
+)
+from holdfast.core.fixing import with_fix
+from holdfast.core.needs import words_of
+from holdfast.core.phases import VALIDATORS
+from holdfast.core.state import PhaseProgress, RunState
+from holdfast.core.workflow import PhaseSpec, Publish
+from holdfast.engine.conversations import Conversations
+from holdfast.engine.phase_briefing import PhaseBriefing, found_before
+from holdfast.engine.projecting import write_artifacts
+from holdfast.engine.publishing import Wish, published, pull_requested
+from holdfast.engine.summing import summary_of
+from holdfast.engine.terms import RESEARCHER, Terms
+from holdfast.engine.validating import Outcome, run_validators, validators_for
+from holdfast.engine.workspace import Workspace
+from holdfast.git.worktree import Worktree, status_of
+from holdfast.workflows.phase_prompts import finding_lines
+
+_OUTPUT = 4_000  # characters of what a failed check said
+_NO_ANSWER = "Nothing was found out: the researcher was asked several times, and gave no answer."
+
+Step = Callable[[Action], Awaitable[None]]
+
+
+class PhaseSteps:
+    """What the runner does beside the tasks. The log is told what came of each step before the next is chosen."""
+
+    def __init__(self, workspace: Workspace, conversations: Conversations, terms: Terms) -> None:
+        self._workspace = workspace
+        self._conversations = conversations
+        self._terms = terms
+        self._briefing = PhaseBriefing(workspace, terms)
+        self._steps: dict[Do, Step] = {
+            Do.ENTER: self._enter,
+            Do.LEAVE_OUT: self._leave_out,
+            Do.TELL: self._speak,
+            Do.REVIEW: self._speak,
+            Do.CHECK: self._check,
+            Do.SUMMARIZE: self._summarize,
+            Do.ASK_APPROVAL: self._ask_approval,
+            Do.PUBLISH: self._publish,
+            Do.CLOSE: self._close,
+            Do.GIVE_UP: self._give_up,
+            Do.TAKE_AS_CHANGE: self._take_as_change,
+            Do.RESEARCH: self._research,
+            Do.END_RESEARCH: self._end_research,
+        }
+
+    async def take(self, action: Action) -> None:
+        await self._steps[action.do](action)
+
+    @property
+    def _state(self) -> RunState:
+        return self._workspace.hands.run.state
+
+    async def _tell(self, *events: Event) -> None:
+        await self._workspace.hands.run.append(*events)
+
+    def _at(self, action: Action) -> tuple[PhaseSpec, PhaseProgress]:
+        spec = self._terms.workflow.phase(action.phase)
+        assert spec is not None, "a phase that is acted on is one of the workflow's"
+        return spec, self._state.phases.get(spec.name) or PhaseProgress()
+
+    # From phase to phase
+
+    async def _enter(self, action: Action) -> None:
+        """In one commit with the plan, where the phase is to work off what was found: else it might be made twice."""
+        spec, before = self._at(action)
+        await self._leave_tree_clean()
+        planner = self._terms.workflow.planner
+        changes = list(self._state.changes) if planner is not None and planner.name == spec.name else []
+        started = PhaseStarted(phase=spec.name, round=before.round + 1, reason=action.reason, changes=changes)
+        await self._tell(started, *([self._fix(spec)] if spec.findings else []))
+
+    def _fix(self, spec: PhaseSpec) -> Event:
+        found = found_before(self._state, self._terms.workflow, spec)
+        words = "\n\n".join(f"From {role}:\n{finding_lines(review)}" for role, review in found)
+        criteria = ["Every blocker and major finding is put right, or the case says why it is none."]
+        return with_fix(self._state, "Fix what the review found", words, criteria)
+
+    async def _leave_out(self, action: Action) -> None:
+        spec, before = self._at(action)
+        await self._tell(PhaseCompleted(phase=spec.name, round=before.round, outcome=SKIPPED, reason=action.reason))
+
+    async def _close(self, action: Action) -> None:
+        spec, progress = self._at(action)
+        for talk in progress.talks.values():
+            if self._conversations.state(talk).state not in OVER:
+                await self._conversations.close(talk, Phase.COMPLETED, f"{spec.name} is over")
+        await self._leave_tree_clean()
+        outcome = action.reason or DONE
+        point = Checkpoint(
+            label=f"{spec.name}-{progress.round}-{outcome}",
+            branch=self._workspace.place().branch,
+            commit=await self._workspace.tip(),
+            plan_step=f"after {spec.name}",
+        )
+        await self._tell(PhaseCompleted(phase=spec.name, round=progress.round, outcome=outcome), point)
+
+    async def _give_up(self, action: Action) -> None:
+        spec, progress = self._at(action)
+        reason = action.reason or "failed"
+        await self._tell(PhaseFailed(phase=spec.name, round=progress.round, reason=reason))
+
+    async def _leave_tree_clean(self) -> None:
+        """What somebody changed in the run's own worktree is saved, and taken out of the way of merges."""
+        tree = await self._tree()
+        if (await status_of(tree)).changes:
+            saved = await self._workspace.restore(None, await self._workspace.tip())
+            where = f"; it is kept as {saved}" if saved is not None else ""
+            await self._tell(WarningLogged(message=f"a phase changed files that are not its own{where}"))
+
+    # Its agents
+
+    async def _speak(self, action: Action) -> None:
+        spec, progress = self._at(action)
+        role, how = action.role or "agent", action.how or How.BEGIN
+        tree = await self._tree()
+        talk = await self._talk(role, spec.name, progress.talks.get(role), spec.agent)
+        if how is How.GO_ON and await self._went_on(talk, tree):
+            return
+        messages = messages_for(self._state.messages, spec.name) if action.do is Do.TELL else []
+        words, loaded = await self._briefing.for_phase(spec, role, how, messages)
+        await self._tell(loaded)
+        await self._conversations.say(talk, words, tree.path, messages=messages)
+
+    async def _went_on(self, talk: str, tree: Worktree) -> bool:
+        return await self._conversations.go_on(talk, tree.path, self._terms.settings.after_interruption) is not None
+
+    async def _talk(self, role: str, about: str, known: str | None, wanted: str | None = None) -> str:
+        agent = self._terms.agent_in(role, wanted)
+        talk = self._state.conversations.get(known or "")
+        if known is not None and talk is not None and talk.state not in OVER and talk.agent == agent:
+            return known
+        return await self._conversations.open(agent, role=role, about=about)
+
+    async def _tree(self) -> Worktree:
+        """The run's own worktree, made again when it is not there."""
+        tree = self._workspace.worktree()
+        return tree if os.path.isdir(tree.path) else await self._workspace.open()
+
+    async def _check(self, action: Action) -> None:
+        """The project's checks on all of it, as a review."""
+        spec, progress = self._at(action)
+        tree = await self._tree()
+        commands = validators_for(tree.path, self._terms.settings.validators)
+        outcomes = await run_validators(commands, tree.path, self._workspace.run_id, _unheard)
+        failed = [outcome for outcome in outcomes if not outcome.passed]
+        names = ", ".join(outcome.name for outcome in failed)
+        await self._tell(
+            ReviewGiven(
+                phase=spec.name,
+                round=progress.round,
+                role=VALIDATORS,
+                passed=not failed,
+                summary=f"these do not pass: {names}" if failed else f"{len(outcomes)} checks passed",
+                findings=msgspec.Raw(msgspec.json.encode([_as_finding(outcome) for outcome in failed])),
+            )
+        )
+
+    # The end of it
+
+    async def _summarize(self, action: Action) -> None:
+        spec, progress = self._at(action)
+        text = summary_of(self._state)
+        stored = ArtifactStored(phase=spec.name, round=progress.round, name="summary", title="Summary", text=text)
+        await self._tell(stored, PhaseDelivered(phase=spec.name, round=progress.round, tool="summary"))
+        write_artifacts(self._workspace.hands.folder, self._state)
+
+    async def _ask_approval(self, action: Action) -> None:
+        spec, progress = self._at(action)
+        about = next((one.title for one in progress.documents.values()), spec.about or spec.name)
+        request = ApprovalRequested(phase=spec.name, round=progress.round, summary=about)
+        given = ApprovalAnswered(phase=spec.name, round=progress.round, approved=True, by="approvals = given")
+        asked = [request] if progress.approval is None else []
+        await self._tell(*asked, *([given] if self._terms.bounds.approving else []))
+
+    async def _publish(self, action: Action) -> None:
+        """Each part of it is an effect that is looked up before it is done; cut off, it is simply done again."""
+        spec, progress = self._at(action)
+        done = WorkPublished(phase=spec.name, round=progress.round)
+        wanted = self._terms.settings.publish or spec.publish
+        if wanted is Publish.NOTHING:
+            done = msgspec.structs.replace(done, problem="it is not wanted")
+        elif not await self._workspace.repository.remotes():
+            done = msgspec.structs.replace(done, problem="the repository has no remote")
+        elif wanted is Publish.PUSH:
+            pushed = await published(self._workspace, None)
+            done = msgspec.structs.replace(done, remote=pushed.target, commit=pushed.commit)
+        else:
+            requested = await pull_requested(self._workspace, None, self._wish(spec.name))
+            pushed = requested.pushed
+            done = msgspec.structs.replace(done, remote=pushed.target, commit=pushed.commit, url=requested.url)
+        await self._tell(done)
+
+    def _wish(self, phase: str) -> Wish:
+        documents = self._state.phases[phase].documents
+        body = "\n\n".join(document.text for document in documents.values())
+        issue = self._state.settings.get("issue")
+        return Wish(body=f"{body}\n\nCloses #{issue}\n" if isinstance(issue, int) else body, draft=True)
+
+    async def _take_as_change(self, action: Action) -> None:
+        """Words for a run that is done are wishes for more."""
+        key = action.reason or ""
+        message = self._state.messages[key]
+        change = ChangeRequested(change=key, text=words_of(message.body), by=message.sender)
+        await self._tell(change, InboxHandled(message=key))
+
+    # Research
+
+    async def _research(self, action: Action) -> None:
+        name, how = action.research or "", action.how or How.BEGIN
+        tree = await self._tree()
+        talk = await self._talk(RESEARCHER, name, self._state.research[name].talk)
+        if how is not How.GO_ON or not await self._went_on(talk, tree):
+            words, loaded = self._briefing.for_researcher(name, how)
+            await self._tell(loaded)
+            await self._conversations.say(talk, words, tree.path)
+        if self._state.research[name].answered:
+            await self._conversations.close(talk, Phase.COMPLETED, "it gave its answer")
+
+    async def _end_research(self, action: Action) -> None:
+        await self._tell(ResearchAnswered(research=action.research or "", answer=_NO_ANSWER, found=False))
+
+
+def _as_finding(outcome: Outcome) -> dict[str, str]:
+    said = outcome.output[-_OUTPUT:]
+    return {"severity": "blocker", "concern": f"{outcome.name} does not pass: {outcome.problem or ''}\n{said}"}
+
+
+async def _unheard(_: Outcome) -> None:
+    pass

@@ -1,0 +1,146 @@
+"""From a YAML file to a workflow; or one line that says where it is wrong, what is wrong, and what is allowed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from holdfast.core.conditions import mistake_in
+from holdfast.core.shapes import Misshapen, instead_of, shaped
+from holdfast.core.signals import tools_of
+from holdfast.core.workflow import DOCUMENT, DONE, PLAN, Kind, PhaseSpec, Publish, Workflow
+from holdfast.leaf.errors import BadInput
+from holdfast.leaf.yaml_reading import Path, read_yaml, spelled
+
+_EXITS = (DOCUMENT, PLAN, DONE)
+_LARGEST = 256 * 1024  # bytes
+_Mistake = tuple[Path, str]
+
+
+def read_workflow(file: str) -> Workflow:
+    try:
+        with open(file, "rb") as source:
+            content = source.read(_LARGEST + 1)
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}; a workflow is a YAML file") from None
+    if len(content) > _LARGEST:
+        raise BadInput(f"{file}: larger than {_LARGEST} bytes; a workflow is a small YAML file")
+    try:
+        return parse_workflow(content.decode(), file)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BadInput(f"{file}:{line}: not UTF-8; a workflow is YAML in UTF-8") from None
+
+
+def parse_workflow(text: str, file: str) -> Workflow:
+    """`file` is for the messages only."""
+    document = read_yaml(text, file)
+    if document.root is None:
+        raise BadInput(f"{file}:1: empty; a workflow has a name, a line about it, and phases")
+    try:
+        workflow = msgspec.convert(shaped(document.value, Workflow, whole=True), Workflow)
+    except Misshapen as error:
+        where, what = tuple(error.path), error.what.replace("a table", "a mapping")
+        raise BadInput(_complaint(file, document.line(where), where, what)) from None
+    workflow = msgspec.structs.replace(workflow, phases=tuple(_with_exit(phase) for phase in workflow.phases))
+    for where, what in _mistakes(workflow):
+        raise BadInput(_complaint(file, document.line(where), where, what))
+    return workflow
+
+
+def schema() -> dict[str, Any]:
+    """For editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Workflow)}
+
+
+def _complaint(file: str, line: int, where: Path, what: str) -> str:
+    place = spelled(where)
+    return f"{file}:{line}: {f'{place}: ' if place else ''}{what}"
+
+
+def _with_exit(phase: PhaseSpec) -> PhaseSpec:
+    """An agent ends with what its role hands in, unless the file says otherwise."""
+    if phase.kind is not Kind.AGENT or phase.role is None or phase.exit is not None:
+        return phase
+    tools = [kind.tool for kind in tools_of(phase.role)]
+    return msgspec.structs.replace(phase, exit=next((tool for tool in tools if tool in _EXITS), None))
+
+
+# --- what the types cannot say ------------------------------------------------------------------------
+
+
+def _mistakes(workflow: Workflow) -> Iterator[_Mistake]:
+    names = [phase.name for phase in workflow.phases]
+    for index, phase in enumerate(workflow.phases):
+        here: Path = ("phases", index)
+        if phase.name in names[:index]:
+            yield (*here, "name"), f"there is a phase {phase.name!r} already"
+        yield from ((here + where, what) for where, what in _of_phase(phase))
+        yield from ((here + where, what) for where, what in _of_names(phase, names))
+        if phase.on_fail is not None and phase.on_fail not in names[:index]:
+            target = workflow.phase(phase.on_fail)
+            if target is not None and not target.detour:
+                yield (*here, "on_fail"), f"{phase.on_fail!r} comes later; only a detour can be sent to beforehand"
+        if phase.detour and not any(one.on_fail == phase.name for one in workflow.phases):
+            yield (*here, "detour"), f"no review has `on_fail: {phase.name}`, so it would never be entered"
+    if workflow.phases and workflow.phases[0].detour:
+        yield ("phases", 0, "detour"), "a workflow cannot begin with a detour"
+    planners = [index for index, phase in enumerate(workflow.phases) if phase.exit == PLAN]
+    if len(planners) > 1:
+        yield ("phases", planners[1]), "two phases make the plan; one does"
+    yield from _circles(workflow)
+
+
+def _of_phase(phase: PhaseSpec) -> Iterator[_Mistake]:
+    """What fits its kind."""
+    agent, review = phase.kind is Kind.AGENT, phase.kind is Kind.REVIEW
+    if agent and phase.role is None:
+        yield (), f"the phase {phase.name!r} needs a `role`: who is to do it"
+    if review and not (phase.roles or phase.validate):
+        yield (), f"the review {phase.name!r} needs `roles`, or `validate: true`"
+    for key, fits in (
+        ("role", agent),
+        ("exit", agent),
+        ("sections", agent and phase.exit in (DOCUMENT, None)),
+        ("agent", agent or review),
+        ("prompt", agent or review),
+        ("inputs", agent or review),
+        ("roles", review),
+        ("validate", review),
+        ("on_fail", review),
+        ("findings", phase.kind is Kind.TASKS),
+    ):
+        if getattr(phase, key) and not fits:
+            yield (key,), f"a phase of kind {phase.kind} has no such key"
+    if phase.publish is not Publish.NOTHING and phase.kind is not Kind.COMPLETE:
+        yield ("publish",), f"a phase of kind {phase.kind} has no such key"
+    if agent and phase.role is not None:
+        tools = [kind.tool for kind in tools_of(phase.role) if kind.tool in _EXITS]
+        if phase.exit not in tools:
+            yield (
+                ("exit",) if phase.exit else ("role",),
+                f"the role {phase.role!r} can end by {' or '.join(tools) or 'nothing'}",
+            )
+    for index, role in enumerate(phase.roles):
+        if "submit_review" not in [kind.tool for kind in tools_of(role)]:
+            yield ("roles", index), f"{role!r} cannot review; reviewers are `reviewer`, `reviewer:logic`, …"
+        if role in phase.roles[:index]:
+            yield ("roles", index), f"{role!r} is there already"
+
+
+def _of_names(phase: PhaseSpec, names: list[str]) -> Iterator[_Mistake]:
+    for key, name in (("on_fail", phase.on_fail), ("next", phase.next)):
+        if name is not None and name not in names:
+            yield (key,), f"there is no phase {name!r}; {instead_of(name, names)}"
+    for index, name in enumerate(phase.inputs):
+        if name not in names:
+            yield ("inputs", index), f"there is no phase {name!r}; {instead_of(name, names)}"
+    if phase.when is not None and (said := mistake_in(phase.when, names)):
+        yield ("when",), said
+
+
+def _circles(workflow: Workflow) -> Iterator[_Mistake]:
+    """Only a review may lead back, and that has its limit."""
+    for index, phase in enumerate(workflow.phases):
+        if phase.next in [one.name for one in workflow.phases[: index + 1]] and not phase.detour:
+            yield ("phases", index, "next"), f"{phase.next!r} comes before it: that would go round for ever"
