@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.core.deciding import How
 from holdfast.core.events.work import MemoryLoaded
-from holdfast.core.state import Document, PhaseProgress, Review, RunState, TaskStatus
+from holdfast.core.state import Document, Review, RunState
 from holdfast.core.workflow import Kind, PhaseSpec, Workflow
 from holdfast.engine.briefing import recorded, within_limits
 from holdfast.engine.config_files import user_file
@@ -123,16 +123,6 @@ def failed_of(progress: PhaseProgress) -> list[tuple[str, Review]]:
 
 
 def plan_in_words(state: RunState) -> str:
-    if state.plan is None:
-        return ""
-    return "\n".join(_task_in_words(state, name) for name in state.plan.order)
-
-
-def _task_in_words(state: RunState, name: str) -> str:
-    assert state.plan is not None, "a task that is planned has a plan"
-    task = state.tasks[name]
-    after = ", ".join(state.plan.blocked_by.get(name, []))
-    head = f"- {name}: {task.summary or name}{f' (after {after})' if after else ''}"
-    status = f" [{task.status}]" if task.status is not TaskStatus.PENDING else ""
-    rows = [f"    {line}" for line in task.description.splitlines()]
-    return "\n".join([head + status, *rows, *(f"    * {one}" for one in task.acceptance_criteria)])
+    """What became of its tasks; the plan itself is a document of the phase that made it."""
+    tasks = [(name, state.tasks[name]) for name in (state.plan.order if state.plan is not None else [])]
+    return "\n".join(f"- {name} ({task.status}): {task.summary or ''}" for name, task in tasks)

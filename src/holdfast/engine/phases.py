@@ -30,11 +30,11 @@ from holdfast.core.fixing import with_fix
 from holdfast.core.needs import words_of
 from holdfast.core.phases import VALIDATORS
 from holdfast.core.state import PhaseProgress, RunState
-from holdfast.core.workflow import PhaseSpec, Publish
+from holdfast.core.workflow import PhaseSpec
 from holdfast.engine.conversations import Conversations
 from holdfast.engine.phase_briefing import PhaseBriefing, found_before
 from holdfast.engine.projecting import write_artifacts
-from holdfast.engine.publishing import Wish, published, pull_requested
+from holdfast.engine.publishing import Wish, handed_over
 from holdfast.engine.summing import summary_of
 from holdfast.engine.terms import RESEARCHER, Terms
 from holdfast.engine.validating import Outcome, run_validators, validators_for
@@ -204,20 +204,9 @@ class PhaseSteps:
     async def _publish(self, action: Action) -> None:
         """Each part of it is an effect that is looked up before it is done; cut off, it is simply done again."""
         spec, progress = self._at(action)
-        done = WorkPublished(phase=spec.name, round=progress.round)
         wanted = self._terms.settings.publish or spec.publish
-        if wanted is Publish.NOTHING:
-            done = msgspec.structs.replace(done, problem="it is not wanted")
-        elif not await self._workspace.repository.remotes():
-            done = msgspec.structs.replace(done, problem="the repository has no remote")
-        elif wanted is Publish.PUSH:
-            pushed = await published(self._workspace, None)
-            done = msgspec.structs.replace(done, remote=pushed.target, commit=pushed.commit)
-        else:
-            requested = await pull_requested(self._workspace, None, self._wish(spec.name))
-            pushed = requested.pushed
-            done = msgspec.structs.replace(done, remote=pushed.target, commit=pushed.commit, url=requested.url)
-        await self._tell(done)
+        came = await handed_over(self._workspace, wanted, self._wish(spec.name))
+        await self._tell(WorkPublished(phase=spec.name, round=progress.round, **came._asdict()))
 
     def _wish(self, phase: str) -> Wish:
         documents = self._state.phases[phase].documents

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from holdfast.core.workflow import Publish
 from holdfast.engine.workspace import Workspace, opened
 from holdfast.git.effects import Happened, MergeInto, OpenPullRequest, Push
 from holdfast.git.remote import can_open_pull_requests, choose_remote, compare_link, default_branch, web_repository
@@ -34,6 +35,15 @@ class Wish(NamedTuple):
     title: str | None = None
     body: str | None = None
     draft: bool = False
+
+
+class HandedOver(NamedTuple):
+    """What came of giving the work to others as far as that is possible here."""
+
+    remote: str | None = None
+    commit: str | None = None
+    url: str | None = None
+    problem: str | None = None
 
 
 async def merge_run(home: str, run_id: str, into: str | None = None) -> Published:
@@ -83,6 +93,25 @@ async def pull_requested(workspace: Workspace, remote: str | None, wish: Wish) -
     effect = OpenPullRequest(repo=repo, base=base, title=title, body=body, draft=wish.draft)
     url = (await workspace.hands.perform(effect))["url"]
     return Requested(url, opened=True, pushed=pushed)
+
+
+async def handed_over(workspace: Workspace, wanted: Publish, wish: Wish) -> HandedOver:
+    """As far as it is wanted, and can be: where nobody opens pull requests, the branch is pushed."""
+    if wanted is Publish.NOTHING:
+        return HandedOver(problem="nobody wants it published")
+    try:
+        remote = await choose_remote(workspace.repository, None)
+    except BadInput as error:
+        return HandedOver(problem=str(error))
+    problem = None
+    if wanted is Publish.PR:
+        try:
+            requested = await pull_requested(workspace, remote, wish)
+            return HandedOver(remote, requested.pushed.commit, requested.url)
+        except BadInput as error:
+            problem = str(error)
+    pushed = await published(workspace, remote)
+    return HandedOver(remote, pushed.commit, problem=problem)
 
 
 async def published(workspace: Workspace, wanted: str | None) -> Published:

@@ -52,10 +52,12 @@ def begin(brief: PhaseBrief) -> str:
         "goal": f"## The goal of the run\n\n{fenced(cut(brief.goal, CONTEXT))}",
         "question": f"## The question\n\n{fenced(brief.question)}" if brief.question else "",
         "documents": "\n\n".join(_documents(brief.documents)),
-        "plan": f"## The plan as it stands\n\n{fenced(cut(brief.plan, _TEXT))}" if brief.plan else "",
+        "plan": f"## How the plan's tasks stand\n\n{fenced(cut(brief.plan, _TEXT))}" if brief.plan else "",
         "changes": _changes(brief.changes),
         "findings": findings(brief.findings),
-        "diff": "\n\n".join(shown_diff(brief.diff, brief.diff_cut)) if brief.diff is not None else "",
+        "diff": "\n\n".join(shown_diff(brief.diff, brief.diff_cut, "All changes of this run."))
+        if brief.diff is not None
+        else "",
     }
     return _joined(filled(brief.template, parts), *from_memory(brief.memory), *_people(brief), _rules(brief))
 

@@ -211,11 +211,14 @@ def _case(case: SubmitCase | None) -> str:
     return "## The worker's case\n\n" + fenced("\n\n".join(part for part in parts if part))
 
 
-def shown_diff(diff: str, diff_cut: str | None) -> Iterator[str]:
+_OF_TASK = "All changes of this task, over all its iterations."
+
+
+def shown_diff(diff: str, diff_cut: str | None, about: str = _OF_TASK) -> Iterator[str]:
     if not diff.strip() and diff_cut is None:
         yield "## The diff\n\nIt is empty: nothing was changed for this task."
         return
-    yield f"## The diff\n\nAll changes of this task, over all its iterations.\n\n{fenced(of_diff(diff), 'diff')}"
+    yield f"## The diff\n\n{about}\n\n{fenced(of_diff(diff), 'diff')}"
     if diff_cut is not None:
         yield f"**The diff above is cut.** Look at the rest before you decide:\n\n{fenced(diff_cut)}"
 

@@ -109,18 +109,20 @@ def _of_phase(phase: PhaseSpec) -> Iterator[_Mistake]:
         ("validate", review),
         ("on_fail", review),
         ("findings", phase.kind is Kind.TASKS),
+        ("publish", phase.kind is Kind.COMPLETE or phase.publish is Publish.NOTHING),
     ):
         if getattr(phase, key) and not fits:
             yield (key,), f"a phase of kind {phase.kind} has no such key"
-    if phase.publish is not Publish.NOTHING and phase.kind is not Kind.COMPLETE:
-        yield ("publish",), f"a phase of kind {phase.kind} has no such key"
-    if agent and phase.role is not None:
+    yield from _of_roles(phase)
+
+
+def _of_roles(phase: PhaseSpec) -> Iterator[_Mistake]:
+    """Whoever plays in it has the tool that ends it."""
+    if phase.kind is Kind.AGENT and phase.role is not None:
         tools = [kind.tool for kind in tools_of(phase.role) if kind.tool in _EXITS]
         if phase.exit not in tools:
-            yield (
-                ("exit",) if phase.exit else ("role",),
-                f"the role {phase.role!r} can end by {' or '.join(tools) or 'nothing'}",
-            )
+            where: Path = ("exit",) if phase.exit else ("role",)
+            yield where, f"the role {phase.role!r} can end by {' or '.join(tools) or 'nothing'}"
     for index, role in enumerate(phase.roles):
         if "submit_review" not in [kind.tool for kind in tools_of(role)]:
             yield ("roles", index), f"{role!r} cannot review; reviewers are `reviewer`, `reviewer:logic`, …"
