@@ -112,14 +112,9 @@ def documents_of(state: RunState, spec: PhaseSpec) -> list[tuple[str, Document]]
 
 def found_before(state: RunState, workflow: Workflow, spec: PhaseSpec) -> list[tuple[str, Review]]:
     """What a review found that leads here."""
-    reviews = [
-        state.phases[one.name] for one in workflow.phases if one.on_fail == spec.name and one.name in state.phases
-    ]
-    return [row for progress in reviews for row in failed_of(progress)]
-
-
-def failed_of(progress: PhaseProgress) -> list[tuple[str, Review]]:
-    return [(role, review) for role, review in progress.reviews.items() if not review.passed]
+    named = [one.name for one in workflow.phases if one.on_fail == spec.name]
+    reviews = [state.phases[name].reviews for name in named if name in state.phases]
+    return [(role, review) for given in reviews for role, review in given.items() if not review.passed]
 
 
 def plan_in_words(state: RunState) -> str:
