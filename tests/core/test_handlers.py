@@ -73,6 +73,7 @@ from holdfast.core.state import (
     Wave,
 )
 from tests.core.logs import TS, Row, fold_once, row, sitting
+from tests.core.test_phase_events import PHASES
 from tests.core.test_task_events import TABLE as STEPS
 
 PLAN = PlanCreated(
@@ -445,7 +446,14 @@ TABLE = (
         "a blocker",
         BLOCKER,
         issues=[
-            Issue("blocker.reported", 0, None, "2", {"description": "no key", "task_id": 2, "phase": None, "resolved": False}, "s1")
+            Issue(
+                "blocker.reported",
+                0,
+                None,
+                "2",
+                {"description": "no key", "task_id": 2, "phase": None, "resolved": False},
+                "s1",
+            )
         ],
     ),
     row("a resolved blocker", BlockerReported(description="no key", resolved=True), issues=[]),

@@ -93,11 +93,7 @@ PHASES: list[Row] = [
         ASKER,
         QUESTION,
         ResearchAnswered(research="r-1", answer="a"),
-        messages={
-            "r-1": OpenMessage(
-                RESEARCH, "researcher", '{"text":"What was found out about t:\\n\\na"}', "p"
-            )
-        },
+        messages={"r-1": OpenMessage(RESEARCH, "researcher", '{"text":"What was found out about t:\\n\\na"}', "p")},
     ),
     row(
         "preferences, each once",

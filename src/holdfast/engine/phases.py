@@ -51,10 +51,18 @@ Step = Callable[[Action], Awaitable[None]]
 class PhaseSteps:
     """What the runner does beside the tasks. The log is told what came of each step before the next is chosen."""
 
-    def __init__(self, workspace: Workspace, conversations: Conversations, terms: Terms) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        conversations: Conversations,
+        terms: Terms,
+        receive: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`receive` takes in what agents reported."""
         self._workspace = workspace
         self._conversations = conversations
         self._terms = terms
+        self._receive = receive
         self._briefing = PhaseBriefing(workspace, terms)
         self._steps: dict[Do, Step] = {
             Do.ENTER: self._enter,
@@ -143,12 +151,12 @@ class PhaseSteps:
         role, how = action.role or "agent", action.how or How.BEGIN
         tree = await self._tree()
         talk = await self._talk(role, spec.name, progress.talks.get(role), spec.agent)
-        if how is How.GO_ON and await self._went_on(talk, tree):
-            return
-        messages = messages_for(self._state.messages, spec.name) if action.do is Do.TELL else []
-        words, loaded = await self._briefing.for_phase(spec, role, how, messages)
-        await self._tell(loaded)
-        await self._conversations.say(talk, words, tree.path, messages=messages)
+        if how is not How.GO_ON or not await self._went_on(talk, tree):
+            messages = messages_for(self._state.messages, spec.name) if action.do is Do.TELL else []
+            words, loaded = await self._briefing.for_phase(spec, role, how, messages)
+            await self._tell(loaded)
+            await self._conversations.say(talk, words, tree.path, messages=messages)
+        await self._receive()
 
     async def _went_on(self, talk: str, tree: Worktree) -> bool:
         return await self._conversations.go_on(talk, tree.path, self._terms.settings.after_interruption) is not None
@@ -231,6 +239,7 @@ class PhaseSteps:
             words, loaded = self._briefing.for_researcher(name, how)
             await self._tell(loaded)
             await self._conversations.say(talk, words, tree.path)
+        await self._receive()
         if self._state.research[name].answered:
             await self._conversations.close(talk, Phase.COMPLETED, "it gave its answer")
 

@@ -58,7 +58,7 @@ class Steps:
         self._hooks = hooks
         self._ears = ears
         self._briefing = Briefing(workspace, terms)
-        self._phases = PhaseSteps(workspace, conversations, terms)
+        self._phases = PhaseSteps(workspace, conversations, terms, ears.receive)
         self._on_their_way: set[str] = set()  # messages that are in a prompt which is not sent yet
         self._steps: dict[Do, Step] = {
             Do.START: self._start,
