@@ -2,37 +2,114 @@
 
 from pathlib import Path
 
-from tests.support.pipelines import NEVER, STRICT, TEAM, small, told
-from tests.support.stage import Stage
+import pytest
+
+from tests.support.pipelines import NEVER, REVIEWER, STRICT, TEAM, calls, file_of, plan, small, told
+from tests.support.stage import SUBMIT, Stage, alive, killed, worker
+from tests.support.stage import told as heard
 
 GIVEN = ("--set", "approvals=given")
+AGAIN = {"interrupted": "again"}
+WHOLE = [
+    *("planning 1", "planning 1 done"),
+    *("implementing 1", "implementing 1 done"),
+    *("reviewing 1", "reviewing 1 failed"),
+    *("fixing 1", "fixing 1 done"),
+    *("reviewing 2", "reviewing 2 passed"),
+    *("completing 1", "completing 1 done"),
+]
+
+
+def assert_whole(stage: Stage, run: str) -> None:
+    """Every phase was gone through once, every task merged once, and nothing is left over."""
+    assert told(stage, run) == WHOLE
+    assert stage.states(run) == {"A": "COMPLETE", "fix-1": "COMPLETE"}
+    assert stage.subjects(run) == ["make A", "Merge task A", "Fix what the review found", "Merge task fix-1"]
+    assert [d["remote"] for d in stage.data(run, "work.published")] == ["origin"]
+    assert stage.data(run, "phase.failed") == []
+    assert len(stage.data(run, "plan.created")) == 2
+    assert len(stage.data(run, "review.given")) == 2
+    assert alive(stage) == []
+    stage.holdfast("verify", run)
+    stage.holdfast("resume", run, code=4)
 
 
 def test_a_pipeline_goes_from_a_plan_over_a_failed_review_and_its_fix_to_the_end(stage: Stage) -> None:
     agent = stage.book(STRICT, NEVER, *TEAM)
     run = str(stage.ended(*small(stage, agent, *GIVEN))["run"])
-
-    assert told(stage, run) == [
-        "planning 1",
-        "planning 1 done",
-        "implementing 1",
-        "implementing 1 done",
-        "reviewing 1",
-        "reviewing 1 failed",
-        "fixing 1",
-        "fixing 1 done",
-        "reviewing 2",
-        "reviewing 2 passed",
-        "completing 1",
-        "completing 1 done",
-    ]
-    assert stage.states(run) == {"A": "COMPLETE", "fix-1": "COMPLETE"}
-    (fix,) = [prompt for prompt in stage.prompts(run, "worker") if "`fix-1`" in prompt]
+    assert_whole(stage, run)
+    (fix,) = [prompt for prompt in stage.prompts(run, "worker") if "worker on task `fix-1`" in prompt]
     assert "there is no note" in fix
-    assert stage.subjects(run) == ["make A", "Merge task A", "Fix what the review found", "Merge task fix-1"]
     artifacts = Path(stage.home_of(run), "artifacts")
     assert "## A: make A" in (artifacts / "planning" / "planning.md").read_text()
     assert "**fix-1**" in (artifacts / "completing" / "summary.md").read_text()
-    assert [d["problem"] for d in stage.data(run, "work.published")] == ["the repository has no remote"]
-    stage.holdfast("verify", run)
-    stage.holdfast("resume", run, code=4)
+    shown = stage.holdfast("show", run).out
+    assert "reviewing, round 2: passed" in shown
+
+
+@pytest.mark.timeout(600)
+def test_killed_in_every_phase_it_goes_on_in_that_phase_and_ends_as_one_that_was_not(stage: Stage) -> None:
+    agent = stage.book(STRICT, NEVER, *TEAM, sessions=AGAIN)
+    points = [
+        ("phase.started", {"phase": "planning"}),
+        ("phase.delivered", {"phase": "planning"}),
+        ("task.committed", {}),
+        ("review.given", {"passed": False}),
+        ("phase.started", {"phase": "fixing"}),
+        ("turn.started", {}),
+        ("approval.requested", {}),
+    ]
+    command = small(stage, agent)
+    for kind, data in points:
+        with stage.start(*command) as process:
+            heard(process, kind, **data)
+            killed(process)
+        command = ["resume", stage.only_run(), *GIVEN]
+    run = stage.only_run()
+    stage.resume(run, *GIVEN)
+    assert_whole(stage, run)
+    assert len(stage.events(run, "session.start")) == len(points) + 2  # and the plan, and the last
+
+
+def test_what_a_person_wants_changed_is_planned_built_and_asked_about_again(stage: Stage) -> None:
+    more = {"when": "(?s)You are the planner.*a second note", "steps": [plan("A", "B")]}
+    agent = stage.book(more, REVIEWER, *TEAM)
+    run = str(stage.ended(*small(stage, agent), code=6)["run"])
+    assert "completing asks for your approval" in stage.holdfast("show", run).out
+    stage.resume(run, code=6)  # nobody answered: it asks no second time
+    stage.holdfast("deny", run, "--changes", "a second note, please")
+    stage.resume(run, code=6)
+    assert [row for row in told(stage, run) if row.startswith(("planning", "completing"))] == [
+        *("planning 1", "planning 1 done", "completing 1", "planning 2", "planning 2 done", "completing 2"),
+    ]
+    assert stage.subjects(run) == ["make A", "Merge task A", "make B", "Merge task B"]  # A was not done again
+    stage.holdfast("approve", run)
+    stage.resume(run)
+    assert stage.states(run) == {"A": "COMPLETE", "B": "COMPLETE"}
+    assert len(stage.data(run, "approval.requested")) == 2
+
+
+def test_research_that_was_cut_off_is_done_and_its_answer_reaches_whoever_asked_once(stage: Stage) -> None:
+    asks = calls("request_research", topic="notes", question="Where do notes live?")
+    agent = stage.book(
+        {"when": "You are the planner", "steps": [asks, {"say": "I wait."}]},
+        {"when": "What was found out about notes", "steps": [plan("A")]},
+        {"when": "You are a researcher", "steps": [calls("submit_research", topic="notes", answer="Under the sea.")]},
+        worker({"write": {"path": "A.txt", "text": "x\n"}}, SUBMIT),
+        sessions=AGAIN,
+    )
+    text = "name: short\nabout: a plan and its tasks\ncase: true\nphases:\n- {name: planning, role: planner}\n"
+    flow = file_of(stage, f"{text}- {{name: building, kind: tasks}}\n", "short.yaml")
+    with stage.start(
+        "run", "a note", "--workflow", flow, "--agent", agent, "--set", "validators.detect=false"
+    ) as process:
+        heard(process, "turn.started")
+        heard(process, "turn.started")  # the researcher's
+        killed(process)
+    run = stage.only_run()
+    Path(flow).unlink()  # the run has its own
+    stage.resume(run)
+    assert told(stage, run) == ["planning 1", "planning 1 done", "building 1", "building 1 done"]
+    (answer,) = [prompt for prompt in stage.prompts(run, "planner") if "Under the sea." in prompt]
+    assert answer.startswith("```text\nWhat was found out about notes")
+    assert len(stage.data(run, "research.answered")) == 1

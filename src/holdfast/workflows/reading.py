@@ -18,6 +18,10 @@ _Mistake = tuple[Path, str]
 
 
 def read_workflow(file: str) -> Workflow:
+    return parse_workflow(read_text(file), file)
+
+
+def read_text(file: str) -> str:
     try:
         with open(file, "rb") as source:
             content = source.read(_LARGEST + 1)
@@ -26,7 +30,7 @@ def read_workflow(file: str) -> Workflow:
     if len(content) > _LARGEST:
         raise BadInput(f"{file}: larger than {_LARGEST} bytes; a workflow is a small YAML file")
     try:
-        return parse_workflow(content.decode(), file)
+        return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise BadInput(f"{file}:{line}: not UTF-8; a workflow is YAML in UTF-8") from None

@@ -35,6 +35,7 @@ COMMANDS = {
     "salvage": "what was saved before something forceful: ls, show, restore",
     "doctor": "what a crash left behind, explained; --fix repairs it",
     "agents": "the agents we know, and what each was seen to do",
+    "workflow": "how runs go about their work: ls, show (drawn), check a file of yours",
     "config": "what is set, and where each value came from: init, path, trust, schema",
     "mcp": "the tools by which an agent reports to its run",
     "agent": "an agent that comes with Holdfast, as a program: builtin, playbook",

@@ -3,9 +3,18 @@
 from collections.abc import Iterator
 
 from holdfast.app.cli.screen import counted, paint, paint_status, plain
-from holdfast.core.state import RunState, Task, TaskStatus, Wave
+from holdfast.core.state import Approval, RunState, Task, TaskStatus, Wave
 
 MOST = 30
+
+
+def phase_rows(state: RunState) -> Iterator[str]:
+    """A line a phase that there was, the newest last."""
+    for name, phase in state.phases.items():
+        times = f", round {phase.round}" if phase.round > 1 else ""
+        asked = ", asks for your approval" if phase.approval is Approval.ASKED and name == state.phase else ""
+        came = plain(phase.outcome or phase.reason or "")
+        yield f"  {paint_status(phase.status.lower(), 12)}  {plain(name)}{times}{asked}{f': {came}' if came else ''}"
 
 
 def task_tree(state: RunState) -> Iterator[str]:

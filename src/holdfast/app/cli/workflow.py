@@ -1,0 +1,63 @@
+"""`holdfast workflow`: the workflows there are, and whether one of yours is sound."""
+
+import json
+
+import msgspec
+
+from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.screen import plain
+from holdfast.app.cli.workflow_drawing import drawn
+from holdfast.core.workflow import Workflow
+from holdfast.engine.workflows import all_workflows, one_workflow, workflow_schema
+from holdfast.leaf.errors import OK
+
+_EXAMPLES = """\
+  holdfast workflow ls
+  holdfast workflow show pipeline          its phases, drawn
+  holdfast workflow show pipeline --file   as it is written: to begin one of your own with
+  holdfast workflow check mine.yaml        what is wrong with it, and in which line
+  holdfast workflow schema > schema.json   JSON schema, for your editor"""
+
+
+def run(arguments: list[str]) -> int:
+    parser = Parser(
+        "workflow",
+        "How a run goes about its work: its phases, who does each, what must be handed in, and what leads back.\n"
+        "`holdfast run --workflow FILE` works by one of your own.",
+        _EXAMPLES,
+    )
+    parser.add_argument("action", choices=("ls", "show", "check", "schema"), metavar="ls|show|check|schema")
+    parser.add_argument("name", nargs="?", metavar="NAME|FILE", help="show, check: which one")
+    parser.add_argument("--file", action="store_true", help="show: the file itself")
+    options = parser.parse_args(arguments)
+    if options.action == "schema":
+        print(json.dumps(workflow_schema(), indent=None if options.json else 2))
+    elif options.action == "ls":
+        _ls(all_workflows(), as_json=options.json)
+    elif options.name is None:
+        parser.error(f"{options.action} which one? `holdfast workflow ls` lists those that come with Holdfast")
+    else:
+        found, text = one_workflow(options.name)
+        if options.file and not options.json:
+            print("\n".join(plain(line) for line in text.splitlines()))
+        elif options.action == "check" and not options.json:
+            print(f"{plain(options.name)}: sound, {len(found.phases) or 1} phases")
+        else:
+            _show(found, as_json=options.json)
+    return OK
+
+
+def _ls(workflows: list[Workflow], *, as_json: bool) -> None:
+    for workflow in workflows:
+        if as_json:
+            print(json.dumps(msgspec.to_builtins(workflow), ensure_ascii=False))
+        else:
+            print(f"{workflow.name:10}  {workflow.about}")
+
+
+def _show(workflow: Workflow, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(msgspec.to_builtins(workflow), ensure_ascii=False))
+        return
+    print(f"{plain(workflow.name)}: {plain(workflow.about)}\n")
+    print("\n".join(drawn(workflow)))

@@ -1,0 +1,119 @@
+"""Workflows as YAML: what is wrong is told with its line, what is wrong, and what is allowed."""
+
+import json
+
+import pytest
+
+from holdfast.core.workflow import Kind, Shape
+from holdfast.leaf.errors import BadInput
+from holdfast.workflows.builtin import BUILT_IN, find_workflow
+from holdfast.workflows.reading import parse_workflow, schema
+
+HEAD = "name: mine\nabout: something\n"
+
+
+def phases(*lines: str) -> str:
+    return HEAD + "phases:\n" + "\n".join(lines) + "\n"
+
+
+ARCHITECT = ("- name: thinking", "  role: architect")
+REVIEW = ("- name: looking", "  kind: review", "  roles: [reviewer]")
+
+MISTAKES: dict[str, tuple[str, str]] = {
+    "nothing": ("", ":1: empty; a workflow has a name, a line about it, and phases"),
+    "no YAML": ("name: [", "not YAML"),
+    "a key twice": (HEAD + "name: again\n", ":3: the key 'name' is there twice"),
+    "something missing": ("name: mine\n", ":1: the key 'about' is missing"),
+    "a key of nobody": (HEAD + "fases: []\n", ":3: fases: there is no such key; did you mean phases?"),
+    "a key of nobody in a phase": (phases(*ARCHITECT, "  rolle: x"), ":6: phases[0].rolle: there is no such key"),
+    "another type": (HEAD + "phases: all\n", ":3: phases: expected a list, got text"),
+    "no phase": (phases("- thinking"), ":4: phases[0]: expected a mapping, got text"),
+    "a kind of nobody": (phases(*ARCHITECT, "  kind: agents"), ":6: phases[0].kind: 'agents' is not allowed"),
+    "a name that is none": (phases("- name: My Phase", "  role: architect"), ":4: phases[0].name: expected text"),
+    "a name twice": (phases(*ARCHITECT, *ARCHITECT), ":6: phases[1].name: there is a phase 'thinking' already"),
+    "an agent without a role": (phases("- name: thinking"), ":4: phases[0]: the phase 'thinking' needs a `role`"),
+    "a review by nobody": (phases("- name: looking", "  kind: review"), "needs `roles`, or `validate: true`"),
+    "a review by one who cannot": (
+        phases("- name: looking", "  kind: review", "  roles: [architect]"),
+        ":6: phases[0].roles[0]: 'architect' cannot review",
+    ),
+    "a key of another kind": (
+        phases(*ARCHITECT, "  on_fail: thinking"),
+        ":6: phases[0].on_fail: a phase of kind agent",
+    ),
+    "a way out that the role has not": (
+        phases(*ARCHITECT, "  exit: submit_plan"),
+        ":6: phases[0].exit: the role 'architect' can end by submit_document or submit_done",
+    ),
+    "no such condition": (
+        phases(*ARCHITECT, "  when: plan.wants_design"),
+        ":6: phases[0].when: 'plan.wants_design' is no",
+    ),
+    "a document of nobody": (
+        phases(*ARCHITECT, "  inputs: [thinkin]"),
+        ":6: phases[0].inputs[0]: there is no phase 'thinkin'; did you mean thinking?",
+    ),
+    "a way to nowhere": (phases(*REVIEW, "  on_fail: mending"), ":7: phases[0].on_fail: there is no phase 'mending'"),
+    "a detour to which nothing leads": (
+        phases(*ARCHITECT, "- name: mending", "  kind: tasks", "  detour: true"),
+        ":8: phases[1].detour: no review has `on_fail: mending`",
+    ),
+    "a fall forward": (
+        phases(*REVIEW, "  on_fail: mending", "- name: mending", "  kind: tasks"),
+        ":7: phases[0].on_fail: 'mending' comes later",
+    ),
+    "a circle": (phases(*ARCHITECT, "  next: thinking"), ":6: phases[0].next: 'thinking' comes before it"),
+    "no limit": (phases(*REVIEW, "  limit: 0"), ":7: phases[0].limit: expected a whole number >= 1"),
+    "two plans": (
+        phases("- name: a", "  role: planner", "- name: b", "  role: planner"),
+        ":6: phases[1]: two phases make the plan",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_a_mistake_is_told_with_its_line(what: str) -> None:
+    text, expected = MISTAKES[what]
+    with pytest.raises(BadInput) as raised:
+        parse_workflow(text, "mine.yaml")
+    assert str(raised.value).startswith("mine.yaml:")
+    assert expected in str(raised.value)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_what_comes_with_holdfast_is_sound(name: str) -> None:
+    workflow = find_workflow(name)
+    assert workflow.name == name
+    assert workflow.about
+
+
+def test_the_pipeline_is_the_one_that_is_promised() -> None:
+    pipeline = find_workflow("pipeline")
+    assert [phase.name for phase in pipeline.phases] == [
+        *("product_management", "architecting", "planning", "designing"),
+        *("implementing", "reviewing", "fixing", "completing"),
+    ]
+    assert pipeline.shape is Shape.GRAPH
+    assert [phase.name for phase in pipeline.phases if phase.optional] == ["product_management"]
+    assert pipeline.planner is not None
+    assert pipeline.planner.name == "planning"
+    reviewing = pipeline.phase("reviewing")
+    assert reviewing is not None
+    assert (reviewing.kind, reviewing.on_fail, len(reviewing.roles)) == (Kind.REVIEW, "fixing", 3)
+
+
+def test_an_agent_ends_with_what_its_role_hands_in() -> None:
+    (phase,) = parse_workflow(phases(*ARCHITECT), "mine.yaml").phases
+    assert phase.exit == "submit_document"
+
+
+def test_a_workflow_nobody_knows_is_named_with_those_there_are() -> None:
+    with pytest.raises(BadInput, match="there is no workflow 'pipline'; there are solo, loop, waves, pipeline"):
+        find_workflow("pipline")
+    with pytest.raises(BadInput, match="nowhere.yaml: No such file"):
+        find_workflow("nowhere.yaml")
+
+
+def test_the_schema_names_every_key() -> None:
+    text = json.dumps(schema())
+    assert all(f'"{key}"' in text for key in ("phases", "on_fail", "detour", "approval", "publish"))
