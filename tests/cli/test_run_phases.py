@@ -50,7 +50,7 @@ def test_a_pipeline_goes_from_a_plan_over_a_failed_review_and_its_fix_to_the_end
 @pytest.mark.timeout(600)
 def test_killed_in_every_phase_it_goes_on_in_that_phase_and_ends_as_one_that_was_not(stage: Stage) -> None:
     agent = stage.book(STRICT, NEVER, *TEAM, sessions=AGAIN)
-    points = [
+    points: list[tuple[str, dict[str, object]]] = [
         ("phase.started", {"phase": "planning"}),
         ("phase.delivered", {"phase": "planning"}),
         ("task.committed", {}),

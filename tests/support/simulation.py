@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from holdfast.core.conversation import CUT_OFF
-from holdfast.core.deciding import USER_MESSAGE, Action, Do, Facts, How, decide, messages_for
+from holdfast.core.deciding import USER_MESSAGE, Action, Do, Facts, How, messages_for
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchMerged
 from holdfast.core.events.budget import UsageRecorded
@@ -31,6 +31,7 @@ from holdfast.core.events.work import (
     VerdictGiven,
 )
 from holdfast.core.fold import Fold
+from holdfast.core.phases import decide
 from holdfast.core.state import Conversation, RunState, Stage, Task, TaskStatus
 from holdfast.core.workflow import Bounds, Workflow
 from tests.core.logs import entry, fold_all
@@ -87,8 +88,15 @@ class Simulation:
         self._plans = list(world.plans)
         self._messages = list(world.messages)
         self._crashes = world.crashes
-        first = self._plans.pop(0)
-        self._append(SessionStart(), RunCreated(run_id="r", goal="g"), first)
+        self._append(SessionStart(), RunCreated(run_id="r", goal="g"), self._first())
+
+    def _first(self) -> Event:
+        """What it begins with."""
+        return self._plans.pop(0)
+
+    def _edited(self) -> list[Event]:
+        """What is found to be otherwise when it is resumed."""
+        return [self._plans.pop(0)] if self._plans else []
 
     @property
     def state(self) -> RunState:
@@ -272,8 +280,7 @@ class Simulation:
         self._append(RunResumed(summary="on", decision="fix"))
         failed = [name for name, task in self.state.tasks.items() if task.status is TaskStatus.FAILED]
         self._append(*(TaskReopened(task_id=name) for name in failed))
-        if self._plans:
-            self._append(self._plans.pop(0))
+        self._append(*self._edited())
 
     def _settle(self) -> None:
         for name, talk in self.state.conversations.items():

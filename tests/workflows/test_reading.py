@@ -110,7 +110,7 @@ def test_an_agent_ends_with_what_its_role_hands_in() -> None:
 def test_a_workflow_nobody_knows_is_named_with_those_there_are() -> None:
     with pytest.raises(BadInput, match="there is no workflow 'pipline'; there are solo, loop, waves, pipeline"):
         find_workflow("pipline")
-    with pytest.raises(BadInput, match="nowhere.yaml: No such file"):
+    with pytest.raises(BadInput, match=r"nowhere.yaml: No such file"):
         find_workflow("nowhere.yaml")
 
 
