@@ -27,7 +27,7 @@ def review(*, passed: bool = True) -> Turn:
 WRITE: Turn = {"run": "t=$(git rev-parse --abbrev-ref HEAD | sed 's,.*/,,'); echo $t > $t.txt"}
 ARCHITECT: Turn = {"when": "You are the architect", "steps": [calls("submit_document", title="Shape", text="# Shape")]}
 PLANNER: Turn = {"when": "You are the planner", "steps": [plan("A")]}
-REVIEWER: Turn = {"when": "reviewer", "steps": [review()]}
+REVIEWER: Turn = {"when": "You are a reviewer", "steps": [review()]}
 # It does not pass before there is a fix.
 STRICT: Turn = {"when": "You are a reviewer(?s:.)*fix-1.txt", "steps": [review()]}
 NEVER: Turn = {"when": "You are a reviewer", "steps": [review(passed=False)]}

@@ -9,6 +9,7 @@ from holdfast.core.events.work import MemoryLoaded
 from holdfast.core.signals import SubmitCase
 from holdfast.core.state import RunState, Task
 from holdfast.core.tasks import TaskSpec
+from holdfast.core.workflow import PLAN, Kind
 from holdfast.engine.mail import Words
 from holdfast.engine.memory import Loaded, load
 from holdfast.engine.terms import EVALUATOR, WORKER, Terms
@@ -88,13 +89,13 @@ class Briefing:
         return brief, MemoryLoaded(task_id=name, role=role, channels=recorded(memory))
 
     def _documents(self) -> dict[str, str]:
-        """What the phases before handed in, but for the plan: of that a worker has its task."""
-        planner = self._terms.workflow.planner.name if self._terms.workflow.planner is not None else None
+        """What agents of phases handed in, but for the plan: of that a worker has its task."""
+        phases = [one.name for one in self._terms.workflow.phases if one.kind is Kind.AGENT and one.exit != PLAN]
         return {
-            f"{phase}: {document.title}": document.text
-            for phase, progress in self._state.phases.items()
+            f"{name}: {document.title}": document.text
+            for name, progress in self._state.phases.items()
+            if name in phases
             for document in progress.documents.values()
-            if phase != planner
         }
 
     def _progress(self, name: str) -> str:
