@@ -13,11 +13,14 @@ from holdfast.core.events.conversation import ConversationAttached, ToolCalled
 from holdfast.core.state import RunState
 from holdfast.engine import rehearsal
 from holdfast.engine.places import default_home
-from holdfast.engine.rehearsal import Proof, Scene, Stage
+from holdfast.engine.play_pipeline import PIPELINE
+from holdfast.engine.play_waves import KELP
+from holdfast.engine.rehearsal import Play, Proof, Scene, Stage
 from holdfast.leaf.errors import OK, HoldfastError
 
 _EXAMPLES = """\
   holdfast demo              the whole: five tasks, agents in parallel, two kills, resume
+  holdfast demo pipeline     from a wish to reviewed work: a planner killed, and the runner as a review fails
   holdfast demo --quiet      the verdict only, for scripts
   holdfast demo log          the log alone: writers killed in mid-stream, a torn end"""
 
@@ -30,30 +33,31 @@ def run(arguments: list[str]) -> int:
         "proven. Needs no key and no network. Exits 1 if anything was lost or done twice.",
         _EXAMPLES,
     )
-    parser.add_argument("story", nargs="?", choices=("run", "log"), default="run", help="which one (run)")
+    parser.add_argument("story", nargs="?", choices=("run", "pipeline", "log"), default="run", help="which one (run)")
     parser.add_argument("-q", "--quiet", action="store_true", help="only the verdict")
     options = parser.parse_args(arguments)
     home = default_home()
     if options.story == "log":
         return demo_log.show(home, quiet=options.quiet, as_json=options.json)
-    return asyncio.run(_show(home, quiet=options.quiet, as_json=options.json))
+    play = PIPELINE if options.story == "pipeline" else KELP
+    return asyncio.run(_show(home, play, quiet=options.quiet, as_json=options.json))
 
 
-async def _show(home: str, *, quiet: bool, as_json: bool) -> int:
+async def _show(home: str, play: Play, *, quiet: bool, as_json: bool) -> int:
     tell = _silent if quiet or as_json else _print
-    stage = rehearsal.set_up(home)
-    tell(_title(1, "A repository, five tasks, three agents at once"))
+    stage = rehearsal.set_up(home, play)
+    tell(_title(1, play.title))
     tell(f"  {stage.repo}")
     run_id = await rehearsal.prepared(home, stage)
     deaths = 0
-    async with aclosing(rehearsal.played(home, run_id, murderous=True)) as scenes:
+    async with aclosing(rehearsal.played(home, run_id, play, murderous=True)) as scenes:
         async for scene in scenes:
             deaths += scene.killed is not None
-            tell(_scene(scene))
+            tell(_scene(scene, play))
     tell(_title(2, f"holdfast resume {run_id}"))
-    async with aclosing(rehearsal.played(home, run_id, murderous=False)) as scenes:
+    async with aclosing(rehearsal.played(home, run_id, play, murderous=False)) as scenes:
         async for scene in scenes:
-            tell(_scene(scene))
+            tell(_scene(scene, play))
     tell(_title(3, "The proof"))
     proof = await rehearsal.proven(home, run_id, stage)
     if as_json:
@@ -70,9 +74,9 @@ async def _show(home: str, *, quiet: bool, as_json: bool) -> int:
     return OK if proof.holds and deaths == 2 else HoldfastError.exit_code  # noqa: PLR2004 - an agent and a runner
 
 
-def _scene(scene: Scene) -> str | None:
+def _scene(scene: Scene, play: Play) -> str | None:
     if scene.killed is not None:
-        where = {"agent": "in the middle of its turn", "runner": "in the middle of a merge"}[scene.killed]
+        where = {"agent": "in the middle of its turn", "runner": play.moment}[scene.killed]
         return paint(f"  ⚡ kill -9 {scene.pid}: the {scene.killed}, {where}", "red")
     assert scene.event is not None, "a scene is an event or a death"
     assert scene.state is not None, "an event has happened to something"
@@ -119,8 +123,14 @@ def _next_steps(run_id: str, stage: Stage) -> str:
         f"\nWith a real agent, in a repository of yours:\n"
         f"  {name} agents ls                              those there are, and how to install them\n"
         f'  {name} run "add a --verbose flag" --agent claude\n'
-        f"  {name} run --workflow waves {stage.tasks} --repo {stage.repo} --agent codex"
+        f"  {_another(name, stage)}"
     )
+
+
+def _another(name: str, stage: Stage) -> str:
+    """The same again, by an agent that thinks."""
+    goal = stage.tasks if stage.play.tasks is not None else f'"{stage.play.goal}"'
+    return f"{name} run --workflow {stage.play.workflow} {goal} --repo {stage.repo} --agent codex"
 
 
 def _title(number: int, text: str) -> str:
