@@ -33,3 +33,11 @@ def test_json_is_one_object(holdfast: Program) -> None:
     found = holdfast("demo", "--json").object
     assert (found["kills"], found["whole"], found["ok"]) == (2, True, True)
     assert set(found["merged"].values()) == {1}
+
+
+def test_the_pipeline_is_played_to_its_end_over_a_failed_review(holdfast: Program) -> None:
+    out = holdfast("demo", "pipeline").out
+    assert re.search(r"kill -9 \d+: the agent, in the middle of its turn", out)
+    assert re.search(r"kill -9 \d+: the runner, in the moment in which a review failed", out)
+    assert out.index("the phase is over (failed)") < out.index("fixing") < out.index("the phase is over (passed)")
+    assert re.search(r"2 kills; 3 tasks merged, none twice; 0 processes left over; log whole: \d+ events", out)

@@ -27,6 +27,7 @@ def guarded(text: str) -> list[str]:
         ("agents.claude.secrets = ['AWS_SECRET_ACCESS_KEY']", ["agents"]),
         ("validators.commands.x.command = 'x'", ["validators.commands"]),
         ("permissions.policy = 'allow-all'", ["permissions"]),
+        ("approvals = 'given'\npublish = 'pr'", ["approvals", "publish"]),
         ("runtime.kind = 'local'", ["runtime"]),
         ("runtime.writable = ['~']", ["runtime"]),
         ("roles.coder.runtime.network = true", ["roles.coder.runtime"]),

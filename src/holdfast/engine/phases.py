@@ -157,6 +157,7 @@ class PhaseSteps:
             await self._tell(loaded)
             await self._conversations.say(talk, words, tree.path, messages=messages)
         await self._receive()
+        write_artifacts(self._workspace.hands.folder, self._state)
 
     async def _went_on(self, talk: str, tree: Worktree) -> bool:
         return await self._conversations.go_on(talk, tree.path, self._terms.settings.after_interruption) is not None

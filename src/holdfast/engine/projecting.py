@@ -41,13 +41,25 @@ def write_learnings(folder: str, learnings: Sequence[str]) -> None:
 
 
 def write_artifacts(folder: str, state: RunState) -> None:
-    """The documents of phases, as the log has them."""
+    """The documents of phases, as the log has them. What stood there instead is kept beside it."""
     for phase, progress in state.phases.items():
         for name, document in progress.documents.items():
             place = os.path.join(folder, "artifacts", phase)
             make_directories(place)
             file, text = os.path.join(place, f"{slug_of(name)}.md"), document.text.encode(errors="replace")
-            replace(file, text)
+            before = _content(file)
+            if before is not None and before != text:
+                replace(os.path.join(place, f"{slug_of(name)}.before.md"), before)
+            if before != text:
+                replace(file, text)
+
+
+def _content(file: str) -> bytes | None:
+    try:
+        with open(file, "rb") as source:
+            return source.read()
+    except OSError:
+        return None
 
 
 def write_preferences(folder: str, preferences: Mapping[str, Sequence[str]]) -> None:

@@ -99,6 +99,8 @@ async def handed_over(workspace: Workspace, wanted: Publish, wish: Wish) -> Hand
     """As far as it is wanted, and can be: where nobody opens pull requests, the branch is pushed."""
     if wanted is Publish.NOTHING:
         return HandedOver(problem="nobody wants it published")
+    if not await workspace.repository.remotes():
+        return HandedOver(problem="there is no remote to push to")
     try:
         remote = await choose_remote(workspace.repository, None)
     except BadInput as error:

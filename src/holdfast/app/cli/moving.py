@@ -136,7 +136,7 @@ def _words(run_id: str, ended: Ended) -> str:
         case "interrupted" | "stopped":
             return f"stopped; nothing is lost: holdfast resume {run_id}"
         case "waiting":
-            return f"it waits for you: holdfast show {run_id}, then holdfast send {run_id} WORDS"
+            return f"it waits for you: holdfast show {run_id} tells for what"
         case reason:
             return f"it ended ({reason}){detail}; its work is kept: holdfast show {run_id}, holdfast resume {run_id}"
 

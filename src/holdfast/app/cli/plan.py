@@ -27,6 +27,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("goal", metavar="GOAL|PATH", help="what is to be done, or a task list")
     parser.add_argument("--repo", default=".", metavar="DIR", help="the repository (default: here)")
     parser.add_argument("--workflow", metavar="NAME", help="solo, loop, waves, pipeline, or a file of your own")
+    parser.add_argument("--with", action="append", default=[], dest="phases", metavar="PHASE", help="an optional phase")
     parser.add_argument("--name", metavar="SLUG", help="what the run is called")
     parser.add_argument("--base", metavar="BRANCH", help="where it begins (default: what is checked out)")
     parser.add_argument(
@@ -43,7 +44,8 @@ def run(arguments: list[str]) -> int:
     if options.workflow is not None:
         flags["workflow"] = options.workflow
     home = default_home()
-    wanted = Wanted(options.goal, options.repo, options.name, options.base, flags, tuple(options.seed), begin=False)
+    seeds, phases = tuple(options.seed), tuple(options.phases)
+    wanted = Wanted(options.goal, options.repo, options.name, options.base, flags, seeds, begin=False, phases=phases)
     warn(load(options.repo, home=home, flags=flags).warnings)
     run_id = asyncio.run(prepare(home, wanted))
     print(json.dumps({"run": run_id}) if options.json else run_id)

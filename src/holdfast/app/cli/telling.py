@@ -50,7 +50,7 @@ def subject(event: Event, state: RunState) -> str:
     known = state.conversations.get(getattr(event, "conversation", None) or "")
     if known is not None:
         role = known.role if known.role not in (None, "worker") else None
-        return plain(" ".join(part for part in (known.task or known.about, role) if part) or known.agent or "")
+        return plain(" ".join(part for part in (known.task, role) if part) or known.agent or "")
     name = getattr(event, "task_id", None)
     name = name if name is not None else getattr(event, "task", None)
     name = name if name is not None else getattr(event, "phase", None)
