@@ -15,7 +15,7 @@ from holdfast.core.tasks import TaskList, TaskSpec
 from holdfast.core.workflow import Workflow, lay_out
 from holdfast.engine.agents import own_agents
 from holdfast.engine.config import Config, load
-from holdfast.engine.terms import Terms
+from holdfast.engine.terms import Terms, terms_of
 from holdfast.engine.workspace import NewRun, create_run
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.builtin import BUILT_IN, find_workflow
@@ -44,11 +44,11 @@ class Wanted(NamedTuple):
 async def prepare(home: str, wanted: Wanted) -> str:
     """A run at rest, with everything decided that its start needs. Returns its id."""
     config = load(wanted.repo, home=home, flags=wanted.flags)
-    workflow = find_workflow(config.settings.workflow)
+    terms = terms_of(config.settings, own_agents(config.settings))
+    workflow = terms.workflow
     _must_have(workflow, wanted.phases)
     source = os.path.abspath(wanted.goal) if os.path.exists(wanted.goal) else None
     tasks = read_tasks(source) if source is not None else _one(wanted.goal)
-    terms = Terms(workflow, config.settings, own_agents(config.settings))
     terms.must_have_agents((task.agent for task in tasks.tasks), here=wanted.begin)
     goal = wanted.goal if source is None else _goal_of(tasks, source)
     new = NewRun(goal, wanted.repo, workflow.name, wanted.slug, wanted.base)

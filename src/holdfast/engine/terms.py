@@ -12,6 +12,7 @@ from holdfast.engine.agents import runtime_of
 from holdfast.engine.ladder import ANY_ROLE
 from holdfast.engine.permissions import Consent
 from holdfast.leaf.errors import BadInput
+from holdfast.workflows.builtin import find_workflow
 
 WORKER, EVALUATOR, RESEARCHER = "worker", "evaluator", "researcher"
 
@@ -85,6 +86,11 @@ class Terms(NamedTuple):
         roles = (self.settings.roles.get(name) for name in (role, _base(role)))
         own = next((one.agent for one in roles if one is not None and one.agent is not None), None)
         return own or suggested or self.settings.agent
+
+
+def terms_of(settings: Settings, agents: Mapping[str, Entry]) -> Terms:
+    """Of a run that is to be: with the workflow that the settings name."""
+    return Terms(find_workflow(settings.workflow), settings, agents)
 
 
 def _base(role: str) -> str:
