@@ -40,6 +40,16 @@ async def test_killed_where_only_longer_runs_come_by(theatres: Theatres, name: s
         await theatre.survives(random.Random(2).choice(undisturbed.named(point)))
 
 
+async def test_killed_in_a_phase_and_between_two(theatres: Theatres) -> None:
+    """A review that failed leads to its fix, whoever dies; and no phase is gone through twice."""
+    theatre = theatres("pipeline")
+    undisturbed = await theatre.undisturbed()
+    appends = undisturbed.named("journal.append.after")
+    for part in (0.1, 0.25, 0.6, 0.7, 0.95):
+        await theatre.survives(appends[int(len(appends) * part)])
+    await theatre.survives("prompt.before:2", "mcp.call.after:1")
+
+
 async def test_killed_again_while_it_comes_back(theatres: Theatres) -> None:
     theatre = theatres("again")
     await theatre.survives("effect.commit.failed.before:1", "effect.settle.after:1", "journal.append.torn:2")

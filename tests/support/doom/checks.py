@@ -53,6 +53,7 @@ class Done:
             "tasks": {name: (task.status, task.error, task.iteration) for name, task in self.state.tasks.items()},
             "evaluations": {name: (task.evaluations, task.conflicted) for name, task in self.state.tasks.items()},
             "verdicts": {name: [v.accept for v in task.verdicts] for name, task in self.state.tasks.items()},
+            "phases": {name: (phase.status, phase.outcome, phase.round) for name, phase in self.state.phases.items()},
             "history": self._history(),
             "files": self._files(),
             "refs": self._refs(),

@@ -88,9 +88,11 @@ class Place:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _is_planned(log: str) -> bool:
-    with suppress(FileNotFoundError), open(log, "rb") as file:
-        return b'"type":"plan.created"' in file.read()
+def _is_planned(path: str) -> bool:
+    """It has its plan, or a workflow in which one is made."""
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        log = file.read()
+        return b'"type":"plan.created"' in log or b'"type":"workflow.chosen"' in log
     return False
 
 

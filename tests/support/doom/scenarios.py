@@ -135,4 +135,33 @@ CAPPED = Scenario(
     ends=(0, 1),
 )
 
-SCENARIOS = {scenario.name: scenario for scenario in (SOLO, LOOP, WAVES, AGAIN, CAPPED)}
+_GRAPH = _submit("submit_plan", tasks=[{"id": "A", "title": "The page", "acceptance_criteria": ["works"]}])
+_SHAPE = _submit("submit_document", title="Shape", text="# Shape")
+_PASS = _submit("submit_review", passed=True, summary="It is well.")
+_FAIL = _submit(
+    "submit_review",
+    passed=False,
+    summary="It is not well.",
+    findings=[{"severity": "blocker", "concern": "The page is a draft."}],
+)
+
+PIPELINE = Scenario(
+    name="pipeline",
+    workflow="pipeline",
+    goal="write the page",
+    turns=[
+        {"when": "You are the evaluator of task", "steps": [_ACCEPT]},
+        {"when": "worker on task `A`", "steps": [_write("A.txt", "draft\n"), _CASE]},
+        {"when": "worker on task `fix-1`", "steps": [_write("A.txt", "final\n"), _CASE]},
+        {"when": "You are the architect", "steps": [_SHAPE]},
+        {"when": "You are the planner", "steps": [_GRAPH]},
+        {"when": r"(?s)reviewer of the logic.*\+final", "steps": [_PASS]},
+        {"when": "reviewer of the logic", "steps": [_FAIL]},
+        {"when": "reviewer of the quality|expert among the reviewers", "steps": [_PASS]},
+        {"when": "ended without a report", "steps": [_CASE]},
+    ],
+    files={**BEGIN, "A.txt": "final\n"},
+    settings=("approvals=given",),
+)
+
+SCENARIOS = {scenario.name: scenario for scenario in (SOLO, LOOP, WAVES, AGAIN, CAPPED, PIPELINE)}
