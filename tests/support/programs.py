@@ -42,7 +42,9 @@ def save():
 save()
 if os.environ.get("GH_FAILS"):
     sys.exit("gh: " + os.environ["GH_FAILS"])
-if arguments[:2] == ["pr", "list"]:
+if arguments[:2] == ["issue", "view"]:
+    print(json.dumps({{"title": f"Issue {{arguments[2]}}", "body": "Words are counted wrongly."}}))
+elif arguments[:2] == ["pr", "list"]:
     print(json.dumps([{{"url": r["url"]}} for r in state["requests"] if r["head"] == option("--head")]))
 elif arguments[:2] == ["pr", "create"]:
     if os.environ.get("GH_KILLS") == "before":

@@ -42,8 +42,7 @@ def reported(state: RunState, workflow: Workflow, talk: str, signal: Signal) -> 
         return [ProgressReported(text=signal.text)]
     research = state.research.get(told.about or "")
     if research is not None:
-        answers = isinstance(signal, SubmitResearch) and research.talk == talk and not research.answered
-        if answers and isinstance(signal, SubmitResearch):
+        if isinstance(signal, SubmitResearch) and research.talk == talk and not research.answered:
             return [ResearchAnswered(research=told.about or "", answer=signal.answer)]
         return [_remark(signal, f"the question {told.about}")]
     spec, progress = workflow.phase(told.about), state.phases.get(told.about or "")
