@@ -12,12 +12,14 @@ from holdfast.core.tasks import TaskSpec
 from holdfast.core.workflow import PLAN, Kind
 from holdfast.engine.mail import Words
 from holdfast.engine.memory import Loaded, load
+from holdfast.engine.own_words import own_folders
 from holdfast.engine.terms import EVALUATOR, WORKER, Terms
 from holdfast.engine.workspace import Workspace
 from holdfast.git.snapshot import capture, diff
 from holdfast.git.worktree import Worktree
 from holdfast.workflows import prompts
 from holdfast.workflows.prompts import Brief, Channel
+from holdfast.workflows.templating import preferences_of
 
 DIFF = 200_000  # characters of a diff that an evaluator is shown
 
@@ -73,7 +75,7 @@ class Briefing:
     def _brief(self, name: str, role: str, messages: Sequence[str]) -> tuple[Brief, MemoryLoaded]:
         task, plan = self._state.tasks[name], self._state.plan
         tree = self._workspace.worktree(name)
-        memory = load(tree.path, self._terms.settings.memory, self._progress(name), self._documents())
+        memory = load(tree.path, self._terms.settings.memory, self._progress(name), self._others(role))
         brief = Brief(
             goal=self._workspace.info.goal,
             task=_spec(name, task, plan.blocked_by.get(name, []) if plan is not None else []),
@@ -88,10 +90,11 @@ class Briefing:
         )
         return brief, MemoryLoaded(task_id=name, role=role, channels=recorded(memory))
 
-    def _documents(self) -> dict[str, str]:
-        """What agents of phases handed in, but for the plan: of that a worker has its task."""
+    def _others(self, role: str) -> dict[str, str]:
+        """What the role is to hold to; what agents of phases handed in, but for the plan: of that there is the task."""
         phases = [one.name for one in self._terms.workflow.phases if one.kind is Kind.AGENT and one.exit != PLAN]
-        return {
+        preferences = preferences_of(role, own_folders(self._state, "preferences"))
+        return {"preferences": preferences} | {
             f"{name}: {document.title}": document.text
             for name, progress in self._state.phases.items()
             if name in phases

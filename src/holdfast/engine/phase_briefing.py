@@ -1,6 +1,5 @@
 """What the agents of a phase are told, put together from the run's state and its repository."""
 
-import os
 from collections.abc import Sequence
 
 import msgspec
@@ -10,16 +9,16 @@ from holdfast.core.events.work import MemoryLoaded
 from holdfast.core.state import Document, Review, RunState
 from holdfast.core.workflow import Kind, PhaseSpec, Workflow
 from holdfast.engine.briefing import recorded, within_limits
-from holdfast.engine.config_files import user_file
 from holdfast.engine.mail import Words
 from holdfast.engine.memory import load
+from holdfast.engine.own_words import own_folders
 from holdfast.engine.terms import RESEARCHER, Terms
 from holdfast.engine.workspace import Workspace
 from holdfast.git.snapshot import diff
 from holdfast.workflows import phase_prompts
 from holdfast.workflows.phase_prompts import PhaseBrief
 from holdfast.workflows.prompts import Channel
-from holdfast.workflows.templating import FOLDER, find_template, preferences_of
+from holdfast.workflows.templating import find_template, preferences_of
 
 
 class PhaseBriefing:
@@ -61,11 +60,10 @@ class PhaseBriefing:
 
     def _brief(self, role: str, ending: str, template: str | None) -> tuple[PhaseBrief, MemoryLoaded]:
         tree = self._workspace.worktree()
-        prompts, preferences = self._folders("prompts"), self._folders("preferences")
-        others = {"preferences": preferences_of(role, preferences)}
+        others = {"preferences": preferences_of(role, own_folders(self._state, "preferences"))}
         memory = load(tree.path, self._terms.settings.memory, others=others)
         brief = PhaseBrief(
-            template=find_template(role, template, prompts),
+            template=find_template(role, template, own_folders(self._state, "prompts")),
             role=role,
             exit=ending,
             branch=tree.branch,
@@ -74,9 +72,6 @@ class PhaseBriefing:
             instructions=self._state.instructions,
         )
         return brief, MemoryLoaded(role=role, channels=recorded(memory))
-
-    def _folders(self, kind: str) -> list[str]:
-        return own_folders(self._state, kind)
 
     async def _changes(self) -> tuple[str, str | None]:
         """All that the run changed so far."""
@@ -87,16 +82,6 @@ class PhaseBriefing:
 
     def _words(self, key: str) -> str:
         return msgspec.json.decode(self._state.messages[key].body, type=Words).text
-
-
-def own_folders(state: RunState, kind: str) -> list[str]:
-    """Where people keep their own: in the checkout that the run was started from, and at home.
-
-    Not in a run's worktree, where agents write.
-    """
-    here = state.settings.get("folder")
-    repository = [os.path.join(here, FOLDER, kind)] if isinstance(here, str) else []
-    return [*repository, os.path.join(os.path.dirname(user_file()), kind)]
 
 
 def documents_of(state: RunState, spec: PhaseSpec) -> list[tuple[str, Document]]:

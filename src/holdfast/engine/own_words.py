@@ -1,0 +1,17 @@
+"""Where people keep their own templates and preferences."""
+
+import os
+
+from holdfast.core.state import RunState
+from holdfast.engine.config_files import user_file
+from holdfast.workflows.templating import FOLDER
+
+
+def own_folders(state: RunState, kind: str) -> list[str]:
+    """Where people keep their own: in the checkout that the run was started from, and at home.
+
+    Not in a run's worktree, where agents write.
+    """
+    here = state.settings.get("folder")
+    repository = [os.path.join(here, FOLDER, kind)] if isinstance(here, str) else []
+    return [*repository, os.path.join(os.path.dirname(user_file()), kind)]
