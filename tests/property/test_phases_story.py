@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.events.plan import PlanCreated
 from holdfast.core.state import Approval, PhaseStatus
 from holdfast.core.workflow import Bounds
 from holdfast.workflows.builtin import find_workflow
@@ -53,10 +54,28 @@ def test_a_pipeline_ends_whatever_comes_of_its_steps_and_publishes_nothing_unrev
 @given(plans(most=1), wishes, st.integers(0, 9), st.integers(1, 3), st.integers(0, 2**32))
 @examples(50)
 def test_where_all_goes_well_it_is_done_with_every_wish_planned_however_often_it_is_killed(
-    planned: list[object], messages: list[str | None], crashes: int, parallel: int, seed: int
+    planned: list[PlanCreated], messages: list[str | None], crashes: int, parallel: int, seed: int
 ) -> None:
-    world = World(PIPELINE, Bounds(parallel=parallel), planned, ALL_WELL, crashes, messages, seed)  # type: ignore[arg-type]
+    world = World(PIPELINE, Bounds(parallel=parallel), planned, ALL_WELL, crashes, messages, seed)
     simulation = PhaseSimulation(world)
     assert simulation.run() == "all_done"
     assert simulation.planned == simulation.changes
     assert simulation.state.messages == {}
+
+
+@given(plans(most=1), st.integers(0, 5), st.integers(0, 2**32))
+@examples(50)
+def test_a_review_that_fails_is_fixed_and_read_again_until_it_passes_or_comes_to_its_limit(
+    planned: list[PlanCreated], crashes: int, seed: int
+) -> None:
+    luck = {**ALL_WELL, "review": ("passed", "passed", "failed")}
+    simulation = PhaseSimulation(World(PIPELINE, Bounds(), planned, luck, crashes, (), seed))
+    reason = simulation.run()
+    reviewing = simulation.state.phases["reviewing"]
+    fixes = [name for name in simulation.state.tasks if name.startswith("fix-")]
+    assert reviewing.tries <= 3
+    if reason == "all_done":
+        assert reviewing.outcome == "passed"
+        assert len(fixes) == reviewing.round - 1
+    else:
+        assert (reason, reviewing.reason, reviewing.tries) == ("failed", "review_cap", 3)
