@@ -49,17 +49,8 @@ def write_artifacts(folder: str, state: RunState) -> None:
             file, text = os.path.join(place, f"{slug_of(name)}.md"), document.text.encode(errors="replace")
             before = _content(file)
             if before is not None and before != text:
-                replace(os.path.join(place, f"{slug_of(name)}.before.md"), before)
-            if before != text:
-                replace(file, text)
-
-
-def _content(file: str) -> bytes | None:
-    try:
-        with open(file, "rb") as source:
-            return source.read()
-    except OSError:
-        return None
+                _write(os.path.join(place, f"{slug_of(name)}.before.md"), before)
+            _write(file, text)
 
 
 def write_preferences(folder: str, preferences: Mapping[str, Sequence[str]]) -> None:
@@ -71,7 +62,7 @@ def write_preferences(folder: str, preferences: Mapping[str, Sequence[str]]) -> 
             f"# Proposed preferences for {role}\n\nMove what you agree with into .holdfast/preferences/{name}.md of "
             f"the repository, or preferences/{name}.md beside your config.toml.\n\n{lines}"
         )
-        replace(os.path.join(folder, f"proposed-preferences-{name}.md"), page.encode())
+        _write(os.path.join(folder, f"proposed-preferences-{name}.md"), page.encode())
 
 
 def write_projections(folder: str, state: RunState) -> None:
@@ -88,9 +79,14 @@ def write_projections(folder: str, state: RunState) -> None:
 
 def _write(path: str, data: bytes) -> None:
     """Only when it says something new: a long run has thousands of ledgers, and each sync takes its time."""
-    with suppress(FileNotFoundError), open(path, "rb") as file:
-        if file.read() == data:
-            return
+    if _content(path) == data:
+        return
     _CRASH.before()
     replace(path, data)
     _CRASH.after()
+
+
+def _content(path: str) -> bytes | None:
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        return file.read()
+    return None
