@@ -197,6 +197,7 @@ ROWS: dict[str, tuple[tuple[Event, ...], str]] = {
         (*SUMMED, REQUEST, GIVEN, PUBLISHED, *completed("completing"), words("m")),
         "take as change completing (m)",
     ),
+    "words instead of an approval are one as well": ((*SUMMED, REQUEST, words("m")), "take as change completing (m)"),
     # changes
     "a change before planning waits there": (
         (*LEFT_OUT, started("architecting"), CHANGE),

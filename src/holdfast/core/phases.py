@@ -103,9 +103,15 @@ def _after(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Ac
             yield from _enter(view, target, f"{spec.name} failed")
     elif (following := _following(view.workflow, spec)) is not None:
         yield from _enter(view, following)
-    elif view.workflow.planner is not None:
-        words = [key for key, message in view.state.messages.items() if message.kind == USER_MESSAGE]
-        yield from (Action(Do.TAKE_AS_CHANGE, phase=spec.name, reason=key) for key in words[:1])
+    else:
+        yield from _words_taken_as_change(view, spec)
+
+
+def _words_taken_as_change(view: _View, spec: PhaseSpec) -> Iterator[Action]:
+    """Nobody is at work who could hear what a person says: it is a wish, for those who plan."""
+    words = [key for key, message in view.state.messages.items() if message.kind == USER_MESSAGE]
+    if words and view.workflow.planner is not None:
+        yield Action(Do.TAKE_AS_CHANGE, phase=spec.name, reason=words[0])
 
 
 def _following(workflow: Workflow, spec: PhaseSpec) -> PhaseSpec | None:
@@ -226,6 +232,8 @@ def _close(view: _View, spec: PhaseSpec, progress: PhaseProgress, outcome: str) 
     if spec.approval and outcome != FAILED and progress.approval is not Approval.GIVEN:
         if progress.approval is None or view.bounds.approving:
             yield Action(Do.ASK_APPROVAL, phase=spec.name)
+        else:
+            yield from _words_taken_as_change(view, spec)
     elif spec.publish is not Publish.NOTHING and not progress.published:
         yield Action(Do.PUBLISH, phase=spec.name)
     else:
