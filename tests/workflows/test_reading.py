@@ -1,6 +1,8 @@
 """Workflows as YAML: what is wrong is told with its line, what is wrong, and what is allowed."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +107,12 @@ def test_the_pipeline_is_the_one_that_is_promised() -> None:
 def test_an_agent_ends_with_what_its_role_hands_in() -> None:
     (phase,) = parse_workflow(phases(*ARCHITECT), "mine.yaml").phases
     assert phase.exit == "submit_document"
+
+
+def test_the_example_in_the_docs_is_sound() -> None:
+    page = Path(__file__).parents[2] / "docs" / "workflows.md"
+    (example,) = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert parse_workflow(example, "workflows.md").phases[0].sections == ("Decision", "Risks")
 
 
 def test_a_workflow_nobody_knows_is_named_with_those_there_are() -> None:
