@@ -23,7 +23,7 @@ from holdfast.core.events.task import TaskFailed, TaskStarted
 from holdfast.core.fixing import with_fix
 from holdfast.core.phases import ASKED_FOR_SIGNAL, decide
 from holdfast.core.state import TaskStatus
-from holdfast.core.workflow import Bounds
+from holdfast.core.workflow import Bounds, Kind, PhaseSpec, Workflow
 from tests.core.logs import fold_all, sitting
 from tests.core.phase_logs import (
     BEGUN,
@@ -324,6 +324,19 @@ def test_a_change_begins_the_loop_anew() -> None:
     change = [CHANGE, started("planning", 2, changes=["m1"]), plan("A"), *completed("planning", "done", 2)]
     again = [started("reviewing", 3), review(passed=False), *completed("reviewing", "failed", 3)]
     assert next_of(*BUILT, *twice, *change, *again) == "enter fixing (reviewing failed)"
+
+
+def test_where_nobody_plans_words_for_a_run_that_is_done_open_a_task_again_in_its_phase() -> None:
+    flow = Workflow(
+        name="direct",
+        about="tasks, and their end",
+        phases=(PhaseSpec(name="building", kind=Kind.TASKS), PhaseSpec(name="ending", kind=Kind.COMPLETE)),
+    )
+    over = (plan("A"), started("building"), *DONE_TASK, *completed("building"), started("ending"), *completed("ending"))
+    assert next_of(*over, workflow=flow) == "stop (all_done)"
+    assert next_of(*over, words("m", "nobody"), workflow=flow) == "stop (all_done)"
+    assert next_of(*over, words("m"), workflow=flow) == "enter building (there is a message for it)"
+    assert next_of(*over, words("m"), started("building", 2), workflow=flow) == "reopen A (there is a message for it)"
 
 
 def test_no_more_agents_are_at_work_than_may_be() -> None:

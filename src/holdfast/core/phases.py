@@ -103,8 +103,18 @@ def _after(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Ac
             yield from _enter(view, target, f"{spec.name} failed")
     elif (following := _following(view.workflow, spec)) is not None:
         yield from _enter(view, following)
-    else:
+    elif view.workflow.planner is not None:
         yield from _words_taken_as_change(view, spec)
+    else:
+        yield from _words_for_tasks(view)
+
+
+def _words_for_tasks(view: _View) -> Iterator[Action]:
+    """Nobody plans: a task that was finished is opened again by what a person has to say to it, in its phase."""
+    building = [one for one in view.workflow.phases if one.kind is Kind.TASKS and not one.detour]
+    opened = [action for action in _of_tasks(view) if action.do is Do.REOPEN]
+    if building and opened:
+        yield Action(Do.ENTER, phase=building[-1].name, reason=opened[0].reason)
 
 
 def _words_taken_as_change(view: _View, spec: PhaseSpec) -> Iterator[Action]:
