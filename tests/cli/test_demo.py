@@ -5,6 +5,8 @@ import re
 import shlex
 import sys
 
+import pytest
+
 from holdfast.leaf.process import RUN_MARK, marked
 from tests.cli.program import Program
 
@@ -29,6 +31,7 @@ def test_the_demo_tells_its_story_and_leaves_a_run_to_look_at(holdfast: Program)
         holdfast(*shlex.split(arguments))
 
 
+@pytest.mark.torture
 def test_json_is_one_object(holdfast: Program) -> None:
     found = holdfast("demo", "--json").object
     assert (found["kills"], found["whole"], found["ok"]) == (2, True, True)

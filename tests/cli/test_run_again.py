@@ -26,6 +26,7 @@ def test_its_partial_work_is_a_placeholder_commit(stage: Stage, failed: str) -> 
     assert (stage.project.footprint(), len(stage.events(failed))) == before
 
 
+@pytest.mark.torture
 def test_the_next_attempt_is_judged_by_all_that_was_done(stage: Stage, failed: str) -> None:
     assert stage.resume(failed, "--on-issue", "fix")["ended"] == "all_done"
     (prompt,) = stage.prompts(failed, "evaluator")
@@ -69,6 +70,7 @@ def test_skipping_it_warns_of_what_builds_on_it_and_goes_on(stage: Stage) -> Non
     assert stage.subjects(run) == ["make T-2", "Merge task T-2"]
 
 
+@pytest.mark.torture
 def test_it_is_not_forgotten_when_what_comes_later_is_done(stage: Stage) -> None:
     works = worker({"write": {"path": "x.txt", "text": "1\n"}}, SUBMIT)
     agent = stage.book(EVALUATE, {"when": "mind the kelp", "steps": [SUBMIT]}, worker(BLOCKED, task="C"), works)

@@ -27,6 +27,7 @@ def test_it_works_on_without_a_terminal(stage: Stage) -> None:
     assert alive(stage) == []
 
 
+@pytest.mark.torture
 def test_a_playbook_is_found_by_a_path_from_here(stage: Stage) -> None:
     name = os.path.relpath(stage.book(HELLO).removeprefix("playbook:"), stage.project.path)
     run = stage.holdfast("plan", "say hello", "--json").object["run"]

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.projects import write
 from tests.support.stage import EVALUATE, SUBMIT, Stage, worker
 
@@ -15,6 +17,7 @@ def task(number: int, words: str, needs: str = "") -> str:
     return f"---\nid: T-{number}\ntitle: task {number}\n{needs}---\n{words}\n\n## Acceptance criteria\n\n- works\n"
 
 
+@pytest.mark.torture
 def test_only_what_changed_and_what_builds_on_it_runs_again(stage: Stage) -> None:
     folder = f"{stage.folder}/tasks"
     write(

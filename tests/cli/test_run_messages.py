@@ -3,6 +3,8 @@
 import json
 import sys
 
+import pytest
+
 from tests.support.stage import EVALUATE, SUBMIT, Stage, killed, told, worker
 
 WORDS = "mind the kelp"
@@ -53,6 +55,7 @@ def test_one_that_was_delivered_is_not_delivered_again(stage: Stage) -> None:
     assert "nothing to resume" in stage.holdfast("resume", run, code=4).err
 
 
+@pytest.mark.torture
 def test_nobody_waits_for_one_that_another_is_about_to_be_told(stage: Stage) -> None:
     """C has the message in its first prompt, and its agent takes its time to start; A goes on meanwhile."""
     begins = worker({"say": "I begin"}, {"wait_for": f"{stage.folder}/sent"}, {"say": "I think"}, task="A")

@@ -36,6 +36,7 @@ def test_people_are_told_how_to_go_on(stage: Stage) -> None:
         assert f"nothing is lost: holdfast resume {stage.only_run()}" in outcome(process, code=130).err
 
 
+@pytest.mark.torture
 def test_the_second_signal_does_not_wait_for_a_deaf_agent(stage: Stage) -> None:
     agent = stage.book(worker(WROTE, {"hang": {"how": "stubborn", "seconds": 100, "once": True}}))
     with stage.holdfast.start("run", "take your time", "--agent", agent) as process:

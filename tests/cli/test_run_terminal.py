@@ -40,6 +40,7 @@ def test_nobody_waits_where_there_is_no_terminal(stage: Stage) -> None:
     assert (process.returncode, f"holdfast resume {run}" in err.decode()) == (0, True)
 
 
+@pytest.mark.torture
 def test_of_several_runs_one_is_picked(stage: Stage) -> None:
     older = interrupted(stage, "the older")
     newer = interrupted(stage, "the newer")

@@ -93,6 +93,7 @@ def test_one_that_was_stopped_stays_stopped(stage: Stage) -> None:
     assert len(stage.events(stopped)) == count
 
 
+@pytest.mark.torture
 def test_many_runs_at_rest_take_one_watcher_of_the_kernel(stage: Stage) -> None:
     runs = [stage.holdfast("plan", "rest", "--json").object["run"] for _ in range(3)]
     with watching(stage) as process:

@@ -1,5 +1,7 @@
 """A graph of tasks: several agents at once, merged in order, and one that fails does not hold the others up."""
 
+import pytest
+
 from tests.support.stage import ACCEPT, EVALUATE, REJECT, SUBMIT, Stage, branch, worker
 
 MAKE = {"run": "t=$(git rev-parse --abbrev-ref HEAD | sed 's,.*/,,'); echo $t > $t.txt"}
@@ -40,6 +42,7 @@ def test_a_conflict_is_given_to_the_worker_and_merged_when_it_is_resolved(stage:
     ]
 
 
+@pytest.mark.torture
 def test_a_conflict_that_nobody_resolves_fails_its_task_alone(stage: Stage) -> None:
     agent = stage.book(EVALUATE, conflicting("A"), conflicting("B"), worker(MAKE, SUBMIT, task="C"))
     options = ("--parallel", "3", "--set", "caps.conflict_attempts=1")
@@ -59,6 +62,7 @@ def test_a_blocker_fails_its_task_and_says_why(stage: Stage) -> None:
     assert "A" in stage.holdfast("resume", run, code=6).err
 
 
+@pytest.mark.torture
 def test_a_blocker_that_the_worker_got_past_does_not_fail_a_later_iteration(stage: Stage) -> None:
     blocked = {"mcp": {"tool": "report_blocker", "arguments": {"reason": "No key."}}}
     agent = stage.book(

@@ -58,7 +58,8 @@ _FILES = {
 def script() -> dict[str, Any]:
     """What the agents do. One of them is busy for long: it is killed then, and goes on when it is back."""
     workers = [
-        {"when": f"interrupted before it ended(?s:.)*task `{task['id']}`", "steps": _work(task)} for task in _TASKS
+        {"when": f"interrupted before it ended(?s:.)*worker on task `{task['id']}`", "steps": _work(task)}
+        for task in _TASKS
     ]
     busy = {
         "when": "You are the worker on task `T-2`",

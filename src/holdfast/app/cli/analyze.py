@@ -24,6 +24,9 @@ _EXAMPLES = """\
   holdfast analyze auth-system                      a run of ours, by name"""
 
 
+_TASK = ("status", "summary", "agent", "files", "files_changed", "error", "attempts", "reason")
+
+
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "analyze",
@@ -64,7 +67,7 @@ def logs_of(name: str) -> list[str]:
 def as_json(analysis: Analysis) -> dict[str, Any]:
     """The analysis as scripts get it."""
     found: dict[str, Any] = msgspec.to_builtins(analysis)
-    found["tasks"] = {name: _without_nulls(task) for name, task in found["tasks"].items()}
+    found["tasks"] = {name: _of_protocol(task) for name, task in found["tasks"].items()}
     found["active_agents"] = [agent.name for agent in analysis.active_agents]
     found["agents"] = {agent.name: msgspec.to_builtins(agent) for agent in analysis.active_agents}
     found["issues"] = [_issue(issue) for issue in analysis.issues]
@@ -77,5 +80,6 @@ def _issue(issue: Issue) -> dict[str, Any]:
     return {**known, "type": issue.type, "sid": issue.sid, "seq": issue.seq}
 
 
-def _without_nulls(task: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in task.items() if value is not None}
+def _of_protocol(task: dict[str, Any]) -> dict[str, Any]:
+    """What the Resume Protocol knows of a task; `show --json` has the rest."""
+    return {key: task[key] for key in _TASK if task[key] is not None}
