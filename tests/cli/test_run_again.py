@@ -43,6 +43,7 @@ def test_the_next_attempt_is_judged_by_all_that_was_done(stage: Stage, failed: s
     assert len(stage.events(failed)) == count
 
 
+@pytest.mark.torture
 def test_words_reach_the_prompts(stage: Stage, failed: str) -> None:
     stage.resume(failed, "--on-issue", "look at the kelp")
     assert "look at the kelp" in stage.prompts(failed, "worker")[-1]

@@ -40,6 +40,7 @@ def test_one_sent_before_the_runner_dies_is_delivered_by_the_next(stage: Stage) 
     assert len([text for text in stage.prompts(run) if "and the rock" in text]) == 1
 
 
+@pytest.mark.torture
 def test_one_that_was_delivered_is_not_delivered_again(stage: Stage) -> None:
     heard = {"when": WORDS, "steps": [{"hang": {"how": "turn", "seconds": 100, "once": True}}, {"say": "heard"}]}
     agent = stage.book(heard, worker({"say": "done"}))

@@ -48,6 +48,7 @@ def test_a_hook_that_fails_forbids_the_tool_call(stage: Stage) -> None:
     assert stage.file(run, "answer.txt") == "rejected"
 
 
+@pytest.mark.torture
 def test_ctrl_c_while_it_asks_leaves_the_question_open(stage: Stage) -> None:
     agent = stage.book(worker(ASK), sessions={"interrupted": "again"})
     with stage.start("run", "tidy up", "--agent", agent) as process:

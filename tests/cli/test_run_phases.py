@@ -47,6 +47,7 @@ def test_a_pipeline_goes_from_a_plan_over_a_failed_review_and_its_fix_to_the_end
     assert "reviewing, round 2: passed" in shown
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(600)
 def test_killed_in_every_phase_it_goes_on_in_that_phase_and_ends_as_one_that_was_not(stage: Stage) -> None:
     agent = stage.book(STRICT, NEVER, *TEAM, sessions=AGAIN)
@@ -89,6 +90,7 @@ def test_what_a_person_wants_changed_is_planned_built_and_asked_about_again(stag
     assert len(stage.data(run, "approval.requested")) == 2
 
 
+@pytest.mark.torture
 def test_research_that_was_cut_off_is_done_and_its_answer_reaches_whoever_asked_once(stage: Stage) -> None:
     asks = calls("request_research", topic="notes", question="Where do notes live?")
     agent = stage.book(

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from tests.support.projects import write
 from tests.support.stage import HELLO, Stage, branch
 
@@ -49,6 +51,7 @@ def killed_in_the_making(stage: Stage, *options: str) -> str:
     return stage.only_run()
 
 
+@pytest.mark.torture
 def test_one_that_was_killed_while_it_was_planned_can_go_on(stage: Stage) -> None:
     run = killed_in_the_making(stage)
     assert stage.resume(run)["ended"] == "all_done"

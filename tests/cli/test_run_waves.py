@@ -53,6 +53,7 @@ def test_a_conflict_that_nobody_resolves_fails_its_task_alone(stage: Stage) -> N
     assert stage.file(run, "C.txt") == "C"
 
 
+@pytest.mark.torture
 def test_a_blocker_fails_its_task_and_says_why(stage: Stage) -> None:
     blocked = {"mcp": {"tool": "report_blocker", "arguments": {"reason": "No key.", "needed": "a key"}}}
     agent = stage.book(EVALUATE, worker(blocked, task="A"), worker(MAKE, SUBMIT, task="B"))
