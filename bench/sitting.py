@@ -12,8 +12,9 @@ from contextlib import asynccontextmanager
 import holdfast.engine.publishing  # noqa: F401  # and with it what a runner has loaded for work on a repository
 from holdfast.agents.registry import Entry
 from holdfast.core.events.session import SessionStart
+from holdfast.core.permission import Consent
 from holdfast.engine.conversations import Conversations, Ground
-from holdfast.engine.permissions import Consent, Desk
+from holdfast.engine.permissions import Desk
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from holdfast.store.run import open_run

@@ -11,21 +11,13 @@ from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.conversation import (
     AgentMisbehaved,
     AgentPlanned,
-    ConversationAttached,
-    ConversationDetached,
     ConversationOpened,
-    ConversationStateChanged,
-    ConversationTokenStored,
     MessageRecorded,
-    ModeChanged,
     PermissionAnswered,
     PermissionRequested,
     RungFailed,
     ToolBlocked,
     ToolCalled,
-    ToolReturned,
-    TurnEnded,
-    TurnInterrupted,
     TurnStarted,
 )
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
@@ -37,10 +29,8 @@ from holdfast.core.events.session import (
     RunArchived,
     RunCreated,
     RunMoved,
-    RunResumed,
     SessionEnd,
     SessionStart,
-    SettingsChosen,
 )
 from holdfast.core.events.task import (
     TaskCompleted,
@@ -58,21 +48,19 @@ from holdfast.core.state import (
     BranchStatus,
     Budget,
     CheckpointReached,
-    Conversation,
     Effect,
     EffectStatus,
     Issue,
     OpenMessage,
-    Permission,
     Plan,
     RunInfo,
     RunState,
     Task,
     TaskStatus,
-    Turn,
     Wave,
 )
 from tests.core.logs import TS, Row, fold_once, row, sitting
+from tests.core.test_conversation_events import TABLE as TALK
 from tests.core.test_phase_events import PHASES
 from tests.core.test_task_events import TABLE as STEPS
 
@@ -217,178 +205,6 @@ TABLE = (
         SPAWNED,
         branches={"work/2": Branch(BranchStatus.MERGED, target="main")},
     ),
-    # conversations
-    row("a conversation opened", OPENED, conversations={"c": Conversation("claude", "coder", "2")}),
-    row(
-        "a conversation changed state",
-        OPENED,
-        ConversationStateChanged(conversation="c", state="running"),
-        conversations={"c": Conversation("claude", "coder", "2", state="running")},
-    ),
-    row(
-        "a resume token stored",
-        ConversationTokenStored(conversation="c", token="tok"),
-        conversations={"c": Conversation(token="tok")},
-    ),
-    row(
-        "a rejected token is gone",
-        ConversationTokenStored(conversation="c", token="tok"),
-        ConversationTokenStored(conversation="c", token=None),
-        conversations={"c": Conversation()},
-    ),
-    row("a turn started", TURN, conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS))}),
-    row("a turn ended", TURN, TurnEnded(conversation="c", turn="t1"), conversations={"c": Conversation(turns=1)}),
-    row(
-        "a turn interrupted, with its calls",
-        TURN,
-        CALL,
-        TurnInterrupted(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
-    ),
-    row(
-        "a turn that was cancelled did not come to its end either",
-        TURN,
-        TurnEnded(conversation="c", turn="t1", stop_reason="cancelled"),
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="cancelled", cuts=1)},
-    ),
-    row(
-        "a turn that came to its end is the end of a row of those that did not",
-        TURN,
-        TurnInterrupted(conversation="c", turn="t1"),
-        TURN,
-        TurnEnded(conversation="c", turn="t1", stop_reason="end_turn"),
-        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="end_turn")},
-    ),
-    row(
-        "a run that is resumed begins to count anew",
-        TURN,
-        TurnInterrupted(conversation="c", turn="t1"),
-        RunResumed(summary="on"),
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted")},
-    ),
-    row("what a resume was told", RunResumed(summary="on", instructions="use SQLite"), instructions=["use SQLite"]),
-    row("a decision leaves what stood in the way behind", ERROR, RunResumed(summary="on", decision="fix"), issues=[]),
-    row(
-        "settings replace settings",
-        SettingsChosen(settings={"a": 1}),
-        SettingsChosen(settings={"b": 2}),
-        settings={"b": 2},
-    ),
-    row(
-        "an agent that is there",
-        ConversationAttached(conversation="c", rung="fresh", pid=7, start_time=8, boot_id="b"),
-        conversations={"c": Conversation(started=True, pid=7, start_time=8, boot_id="b")},
-    ),
-    row(
-        "an agent that was there",
-        ConversationAttached(conversation="c", rung="fresh", pid=7, start_time=8, boot_id="b"),
-        ConversationDetached(conversation="c"),
-        conversations={"c": Conversation(started=True)},
-    ),
-    row(
-        "a session that has only been told of the past",
-        ConversationAttached(conversation="c", rung="history injection"),
-        conversations={"c": Conversation(started=True, blank=True)},
-    ),
-    row(
-        "a session that refused what it was told of the past",
-        ConversationAttached(conversation="c", rung="history injection"),
-        TURN,
-        TurnEnded(conversation="c", turn="t1", stop_reason="refused"),
-        conversations={"c": Conversation(started=True, turns=1, last="refused", blank=True)},
-    ),
-    row(
-        "a session that was told of the past and ended a turn",
-        ConversationAttached(conversation="c", rung="history injection"),
-        TURN,
-        TurnEnded(conversation="c", turn="t1"),
-        conversations={"c": Conversation(started=True, turns=1)},
-    ),
-    row("a mode", ModeChanged(conversation="c", mode="plan"), conversations={"c": Conversation(mode="plan")}),
-    row(
-        "a question is open until it is answered",
-        TURN,
-        ASKED,
-        permissions={"p": Permission("c", "Edit", "edit", ["a"], "[]", "f", "t1")},
-    ),
-    row("an answer closes the question", TURN, ASKED, ANSWERED, permissions={}),
-    row(
-        "an answer is kept while its turn goes on",
-        TURN,
-        ASKED,
-        ANSWERED,
-        conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS, answers={"f": "y"}))},
-    ),
-    row(
-        "an answer after which nothing is known of the agent waits for it to ask again",
-        TURN,
-        ASKED,
-        ANSWERED,
-        ToolReturned(conversation="c", call="k1", status="interrupted"),
-        TurnInterrupted(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1, granted={"f": "y"})},
-    ),
-    row(
-        "an answer after which the agent went on is used up",
-        TURN,
-        ASKED,
-        ANSWERED,
-        CALL,
-        TurnInterrupted(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
-    ),
-    row(
-        "an answer in a turn that ended is used up",
-        TURN,
-        ASKED,
-        ANSWERED,
-        TurnEnded(conversation="c", turn="t1"),
-        TURN,
-        TurnInterrupted(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="interrupted", cuts=1)},
-    ),
-    row(
-        "an answer for a turn that is over waits for the agent to ask again",
-        TURN,
-        ASKED,
-        TurnInterrupted(conversation="c", turn="t1"),
-        ANSWERED,
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1, granted={"f": "y"})},
-    ),
-    row(
-        "asked again, it is used up",
-        TURN,
-        ASKED,
-        TurnInterrupted(conversation="c", turn="t1"),
-        ANSWERED,
-        ASKED,
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
-    ),
-    row(
-        "an answer that nobody asked for again is dropped when a turn ends",
-        TURN,
-        ASKED,
-        TurnInterrupted(conversation="c", turn="t1"),
-        ANSWERED,
-        TURN,
-        TurnEnded(conversation="c", turn="t1", stop_reason="end_turn"),
-        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="end_turn")},
-    ),
-    row(
-        "a call in flight",
-        TURN,
-        CALL,
-        conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS, calls={"k1": "edit"}))},
-    ),
-    row(
-        "a call returned",
-        TURN,
-        CALL,
-        ToolReturned(conversation="c", call="k1"),
-        conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS))},
-    ),
-    row("a call outside any turn", CALL, conversations={"c": Conversation()}),
-    row("a return outside any turn", ToolReturned(conversation="c", call="k1"), conversations={"c": Conversation()}),
     # effects
     row("an intent is open", INTENDED, effects={"e": Effect("commit", "2", {"branch": "b"})}),
     row("an effect happened", INTENDED, EffectHappened(effect="e"), effects={}),
@@ -471,6 +287,14 @@ TABLE = (
     ),
     row("a checkpoint leaves the warnings before it behind", WarningLogged(), Checkpoint(label="l"), warnings=[]),
     # the rest
+    row("what a resume was told", RunResumed(summary="on", instructions="use SQLite"), instructions=["use SQLite"]),
+    row("a decision leaves what stood in the way behind", ERROR, RunResumed(summary="on", decision="fix"), issues=[]),
+    row(
+        "settings replace settings",
+        SettingsChosen(settings={"a": 1}),
+        SettingsChosen(settings={"b": 2}),
+        settings={"b": 2},
+    ),
     row(
         "what was spent adds up",
         UsageRecorded(input_tokens=5, output_tokens=2, dollars=0.5),
@@ -516,7 +340,7 @@ def test_fact(case: Row) -> None:
 
 
 def test_the_table_has_a_row_for_every_event_type_that_is_handled() -> None:
-    rows = (event for case in (*TABLE, *STEPS, *PHASES) for event in case.events)
+    rows = (event for case in (*TABLE, *TALK, *STEPS, *PHASES) for event in case.events)
     shown = {event.type for event in rows} | {SessionStart.type, SessionEnd.type}
     assert shown >= HANDLERS.keys()
 

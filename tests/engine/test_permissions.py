@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.events.conversation import PermissionAnswered, PermissionRequested, ToolBlocked
-from holdfast.core.permission import Policy, Rule, Verdict
-from holdfast.engine.permissions import Consent
+from holdfast.core.permission import Consent, Policy, Rule, Verdict
 from holdfast.leaf.errors import BadInput
 from tests.support.processes import child
 from tests.support.talks import AGENT, Place, Sitting, answer_until_killed, ask_until_killed

@@ -8,8 +8,7 @@ import time
 from typing import NamedTuple
 
 from holdfast.agents.driver import Deadlines
-from holdfast.core.permission import Policy
-from holdfast.engine.permissions import Consent
+from holdfast.core.permission import Consent, Policy
 from tests.real_agents.setups import SETUPS, Setup
 from tests.support.model_server.script import Answer, Rule, Script
 from tests.support.model_server.seen import Seen

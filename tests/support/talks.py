@@ -26,10 +26,11 @@ from holdfast.core.events.conversation import (
     TurnInterrupted,
 )
 from holdfast.core.events.session import SessionStart
+from holdfast.core.permission import Consent
 from holdfast.engine.containers import end_containers
 from holdfast.engine.conversations import Conversations, Ground
 from holdfast.engine.effects import TETHER, fence
-from holdfast.engine.permissions import Consent, Desk
+from holdfast.engine.permissions import Desk
 from holdfast.engine.service import verify_run
 from holdfast.leaf.process import RUN_MARK, ProcessIdentity, marked
 from holdfast.store.files import FileStore

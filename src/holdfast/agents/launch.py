@@ -21,6 +21,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 LOCAL = Runtime()
+ANY_ROLE = ""  # for which a runtime or a model is chosen, when for no role by its name
 
 
 class Launch(NamedTuple):

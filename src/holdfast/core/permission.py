@@ -35,6 +35,18 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     path: str | None = None
 
 
+class Consent(NamedTuple):
+    """What is decided without a person. `hooks` are commands that may veto a tool call: JSON in, exit code out.
+
+    A hook that does not answer within `patience` seconds is against it.
+    """
+
+    policy: Policy = Policy.ASK
+    rules: tuple[Rule, ...] = ()
+    hooks: tuple[tuple[str, ...], ...] = ()
+    patience: float = 60.0
+
+
 class Wish(NamedTuple):
     """What a tool call is about to do. Paths are relative to the worktree; one outside begins with `..` or `/`."""
 

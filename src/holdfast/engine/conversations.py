@@ -116,6 +116,15 @@ class Conversations:
         await self._run.append(ConversationOpened(conversation=name, agent=agent, role=role, task=task, about=about))
         return name
 
+    async def seat(
+        self, known: str | None, agent: str, *, role: str, task: str | None = None, about: str | None = None
+    ) -> str:
+        """The conversation that there is; a new one, when it is over or another agent is to lead it now."""
+        talk = self._run.state.conversations.get(known or "")
+        if known is not None and talk is not None and talk.state not in OVER and talk.agent == agent:
+            return known
+        return await self.open(agent, role=role, task=task, about=about)
+
     async def say(self, name: str, text: str, cwd: str, *, messages: Sequence[str] = ()) -> Turn:
         """One turn, after those before it. A dead agent is brought back first; one that died unheard is asked again."""
         return await self._say(name, MessageRecorded(conversation=name, speaker="user", text=text), cwd, messages)

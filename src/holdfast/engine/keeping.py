@@ -74,13 +74,22 @@ async def _mind(store: FileStore, run_id: str, say: Say) -> None:
         try:
             await until_free(store.home, run_id)
             after = await end_of_log(store.home, run_id)
-            if not await _revived(store.home, run_id, say):
+            if not await _revived_or_told(store.home, run_id, say):
                 await _begun_again(store.log(run_id), after)
         except FileNotFoundError:
             return  # it was taken away
         except HoldfastError as error:
             say(run_id, f"it cannot be minded: {error}")
             return
+
+
+async def _revived_or_told(home: str, run_id: str, say: Say) -> bool:
+    """What is wrong now, as a config that cannot be read, may be right when it is begun again."""
+    try:
+        return await _revived(home, run_id, say)
+    except HoldfastError as error:
+        say(run_id, f"it is left as it is: {error}")
+        return False
 
 
 async def _revived(home: str, run_id: str, say: Say) -> bool:

@@ -24,7 +24,7 @@ from holdfast.agents.driver import (
     speaking,
 )
 from holdfast.agents.frames import Scribe
-from holdfast.agents.launch import LOCAL, Launch, Runtime
+from holdfast.agents.launch import ANY_ROLE, LOCAL, Launch, Runtime
 from holdfast.agents.registry import Entry, environment_for, find_agent, missing
 from holdfast.core.conversation import NATIVE, Ability, Phase, Rung, is_rejection, ladder, must_go, next_rung
 from holdfast.core.events import Event
@@ -66,9 +66,6 @@ _NOTICES = {
 
 class AgentUnavailable(HoldfastError):
     """No rung held, not even a fresh start. The conversation waits; nothing of it is lost."""
-
-
-ANY_ROLE = ""
 
 
 class Ground(NamedTuple):

@@ -8,31 +8,19 @@ import hashlib
 import os
 import secrets
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from holdfast.agents.client import Asked
+from holdfast.core.events import Event
 from holdfast.core.events.conversation import PermissionAnswered, PermissionRequested, ToolBlocked
-from holdfast.core.permission import Policy, Rule, Verdict, Wish, judge
+from holdfast.core.permission import Consent, Verdict, Wish, judge
 from holdfast.engine.hook_calls import called
 from holdfast.leaf.errors import BadInput
 from holdfast.store.run import OwnedRun
 
 _ALLOWING = ("allow_once", "allow_always")
 _REFUSING = ("reject_once", "reject_always")
-
-
-class Consent(NamedTuple):
-    """What is decided without a person. `hooks` are commands that may veto a tool call: JSON in, exit code out.
-
-    A hook that does not answer within `patience` seconds is against it.
-    """
-
-    policy: Policy = Policy.ASK
-    rules: tuple[Rule, ...] = ()
-    hooks: tuple[tuple[str, ...], ...] = ()
-    patience: float = 60.0
 
 
 class Desk:
@@ -53,15 +41,18 @@ class Desk:
         kinds = _ALLOWING if allow else _REFUSING
         return next((one["id"] for kind in kinds for one in offered if one["kind"] == kind), None)
 
-    async def answer(self, request: str, option: str | None, by: str) -> None:
-        """A person's answer. Durable before the agent is told; kept for later when the agent is not there."""
+    async def answer(self, request: str, option: str | None, by: str, *also: Event) -> None:
+        """A person's answer. Durable before the agent is told; kept for later when the agent is not there.
+
+        `also` goes into the same commit.
+        """
         asked = self._run.state.permissions.get(request)
         if asked is None:
             raise BadInput(f"there is no open request {request!r}; it was answered already, or never made")
         ids = [one["id"] for one in msgspec.json.decode(asked.options)]
         if option is not None and option not in ids:
             raise BadInput(f"{option!r} is not one of the answers; they are {', '.join(ids)}")
-        await self._run.append(PermissionAnswered(request=request, option=option, by=by))
+        await self._run.append(PermissionAnswered(request=request, option=option, by=by), *also)
         waiting = self._open.pop(request, None)
         if waiting is not None and not waiting.done():
             waiting.set_result(option)

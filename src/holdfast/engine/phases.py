@@ -150,7 +150,8 @@ class PhaseSteps:
         spec, progress = self._at(action)
         role, how = action.role or "agent", action.how or How.BEGIN
         tree = await self._tree()
-        talk = await self._talk(role, spec.name, progress.talks.get(role), spec.agent)
+        agent = self._terms.agent_in(role, spec.agent)
+        talk = await self._conversations.seat(progress.talks.get(role), agent, role=role, about=spec.name)
         if how is not How.GO_ON or not await self._went_on(talk, tree):
             messages = messages_for(self._state.messages, spec.name) if action.do is Do.TELL else []
             words, loaded = await self._briefing.for_phase(spec, role, how, messages)
@@ -161,13 +162,6 @@ class PhaseSteps:
 
     async def _went_on(self, talk: str, tree: Worktree) -> bool:
         return await self._conversations.go_on(talk, tree.path, self._terms.settings.after_interruption) is not None
-
-    async def _talk(self, role: str, about: str, known: str | None, wanted: str | None = None) -> str:
-        agent = self._terms.agent_in(role, wanted)
-        talk = self._state.conversations.get(known or "")
-        if known is not None and talk is not None and talk.state not in OVER and talk.agent == agent:
-            return known
-        return await self._conversations.open(agent, role=role, about=about)
 
     async def _tree(self) -> Worktree:
         """The run's own worktree, made again when it is not there."""
@@ -235,7 +229,8 @@ class PhaseSteps:
     async def _research(self, action: Action) -> None:
         name, how = action.research or "", action.how or How.BEGIN
         tree = await self._tree()
-        talk = await self._talk(RESEARCHER, name, self._state.research[name].talk)
+        agent, known = self._terms.agent_in(RESEARCHER), self._state.research[name].talk
+        talk = await self._conversations.seat(known, agent, role=RESEARCHER, about=name)
         if how is not How.GO_ON or not await self._went_on(talk, tree):
             words, loaded = self._briefing.for_researcher(name, how)
             await self._tell(loaded)

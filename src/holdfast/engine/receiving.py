@@ -60,22 +60,26 @@ class Receiver:
                     await self._act(key, message)
 
     async def _act(self, key: str, message: OpenMessage) -> None:
+        handled = InboxHandled(message=key)
         try:
-            events = await self._meaning(key, message)
+            if message.kind == ANSWER:
+                await self._answered(msgspec.json.decode(message.body, type=Answer), message.sender, handled)
+            else:
+                await self._run.append(*self._meaning(key, message), handled)
         except (msgspec.MsgspecError, BadInput) as error:
-            events = [WarningLogged(message=f"a message of kind {message.kind} was passed over: {error}")]
-        await self._run.append(*events, InboxHandled(message=key))
+            remark = WarningLogged(message=f"a message of kind {message.kind} was passed over: {error}")
+            await self._run.append(remark, handled)
 
-    async def _meaning(self, key: str, message: OpenMessage) -> list[Event]:
+    async def _answered(self, given: Answer, by: str | None, handled: InboxHandled) -> None:
+        if given.request.startswith(APPROVAL):
+            await self._run.append(*self._approval(handled.message, given, by), handled)
+        else:
+            option = given.option or self._desk.option_for(given.request, allow=given.allow)
+            await self._desk.answer(given.request, option, by or "user", handled)
+
+    def _meaning(self, key: str, message: OpenMessage) -> list[Event]:
         if message.kind == CHANGE:
             return self._wish(key, msgspec.json.decode(message.body, type=Words).text, message.sender)
-        if message.kind == ANSWER:
-            given = msgspec.json.decode(message.body, type=Answer)
-            if given.request.startswith(APPROVAL):
-                return self._approval(key, given, message.sender)
-            option = given.option or self._desk.option_for(given.request, allow=given.allow)
-            await self._desk.answer(given.request, option, message.sender or "user")
-            return []
         if message.kind == STOP:
             asked = msgspec.json.decode(message.body, type=StopRequest)
             if asked.epoch == self._run.epoch:

@@ -5,8 +5,8 @@ There is one way for both. What a resume finds and what was decided is one event
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from contextlib import suppress
 
 from holdfast.core.analysis import Analysis, analyze
 from holdfast.core.decision import Case, Choice
@@ -17,7 +17,7 @@ from holdfast.core.events.session import RunResumed, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskSkipped
 from holdfast.core.events.work import TaskReopened
 from holdfast.core.reconciliation import Remedy
-from holdfast.core.state import Conversation, PhaseStatus, RunState, TaskStatus
+from holdfast.core.state import BranchStatus, Conversation, PhaseStatus, RunState, TaskStatus
 from holdfast.engine.conversations import Conversations, Ground
 from holdfast.engine.effects import Hands
 from holdfast.engine.hooking import Hooks
@@ -31,29 +31,13 @@ from holdfast.engine.reconciling import reconciled
 from holdfast.engine.runner import Runner
 from holdfast.engine.steps import Ears, Steps, at_work
 from holdfast.engine.terms import Terms
+from holdfast.engine.ways import Chooser, Ended, Way
 from holdfast.engine.workspace import Workspace, repository_of
 from holdfast.git.effects import Happened
-from holdfast.leaf.errors import DecisionNeeded, HoldfastError, NothingToDo
+from holdfast.leaf.errors import DecisionNeeded, Denied, HoldfastError, NothingToDo
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from holdfast.store.run import OwnedRun, open_run
-
-Hint = Callable[[str, str, str], None]
-
-
-class Way(NamedTuple):
-    """How to go on past what stood in the way: the choice, and a person's own words with it."""
-
-    choice: Choice
-    words: str | None = None
-
-
-Chooser = Callable[[Analysis], Way | None]  # None when nobody is there to choose
-
-
-class Ended(NamedTuple):
-    reason: str
-    detail: str | None = None
 
 
 class Handle:
@@ -85,7 +69,6 @@ async def sit(
     *,
     handle: Handle | None = None,
     flags: dict[str, object] | None = None,
-    hint: Hint | None = None,
 ) -> Ended:
     """Move a run until it is done, stuck, or stopped."""
     store = FileStore(home)
@@ -112,7 +95,7 @@ async def sit(
                 await workspace.open(base=run.state.checkpoints[0].commit if run.state.checkpoints else None)
             if resumed:
                 await _resumed(workspace, analysis, way)
-            return await _moved(store, workspace, terms, handle or Handle(), hint)
+            return await _moved(store, workspace, terms, handle or Handle())
         except HoldfastError as error:
             await run.append(SessionEnd(reason="error", summary=str(error)))
             raise
@@ -141,6 +124,9 @@ async def _way(run: OwnedRun, analysis: Analysis, choose: Chooser) -> Way | None
 async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) -> None:
     """Bring git in line with the log, act on the decision, and write down all of it as one."""
     run = workspace.hands.run
+    for name in _done_and_there(run.state):
+        with suppress(Denied):  # it is looked at again below, and whoever is in the way is told
+            await workspace.take_away(name)
     findings = await reconciled(workspace)
     failed = _in_trouble(run.state) if way is not None else []  # not those of which nobody was asked
     skipping = way is not None and way.choice is Choice.SKIP
@@ -171,6 +157,12 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
     )
     roster = [at_work(name, workspace.place(name).branch) for name in going_on]
     await run.append(found, *changes, *([plan] if plan is not None else []), *roster)
+
+
+def _done_and_there(state: RunState) -> list[str]:
+    """Tasks that are done and whose branch never had anything to be merged: by that, it looks as if they went on."""
+    begun = {one.task for one in state.branches.values() if one.status is BranchStatus.IN_PROGRESS}
+    return [name for name, task in state.tasks.items() if task.status is TaskStatus.COMPLETE and name in begun]
 
 
 def _in_trouble(state: RunState) -> list[str]:
@@ -206,7 +198,7 @@ def _summary(state: RunState, failed: Sequence[str], going_on: Sequence[str], *,
     return "; ".join(part for part in parts if part)
 
 
-async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: Handle, hint: Hint | None) -> Ended:
+async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: Handle) -> Ended:
     """The loop, with all that it needs around it."""
     hands = workspace.hands
     run, run_id = hands.run, hands.run_id
@@ -226,7 +218,7 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
     )
     write_projections(hands.folder, run.state)
     await hooks.run("session_start")
-    async with Conversations(run, ground, desk, hint) as conversations:
+    async with Conversations(run, ground, desk) as conversations:
         receiver = Receiver(run, desk, terms.workflow, handle.stop)
         steps = Steps(workspace, conversations, terms, hooks, Ears(receiver.receive, handle.wake))
         runner = Runner(run, store.inbox(run_id), steps, conversations, terms)

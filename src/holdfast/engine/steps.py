@@ -4,7 +4,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from holdfast.core.conversation import OVER, Phase
+from holdfast.core.conversation import Phase
 from holdfast.core.deciding import Action, Do, How, messages_for
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentCompleted, AgentSpawned
@@ -31,7 +31,6 @@ from holdfast.engine.terms import EVALUATOR, WORKER, Terms
 from holdfast.engine.validating import Outcome, run_validators, validators_for
 from holdfast.engine.workspace import Workspace
 from holdfast.git.commit import Unresolved
-from holdfast.git.effects import DeleteBranch
 from holdfast.git.snapshot import changed_files
 from holdfast.git.worktree import Worktree
 from holdfast.leaf.errors import Denied
@@ -104,7 +103,9 @@ class Steps:
 
     async def _work(self, name: str, action: Action) -> None:
         tree = await self._tree(name)
-        worker = await self._talk(WORKER, name, self._task(name).worker, self._task(name).wants)
+        task = self._task(name)
+        agent = self._terms.agent_for(WORKER, task.wants)
+        worker = await self._conversations.seat(task.worker, agent, role=WORKER, task=name)
         if action.how is not How.GO_ON or await self._went_on(worker, tree) is None:
             await self._tell_worker(name, worker, action.how or How.BEGIN, tree)
         await self._ears.receive()  # what it reported in its turn, before anybody asks what came of that
@@ -149,7 +150,8 @@ class Steps:
 
     async def _evaluate(self, name: str, action: Action) -> None:
         tree = await self._tree(name)
-        evaluator = await self._talk(EVALUATOR, name, self._task(name).evaluator)
+        agent = self._terms.agent_for(EVALUATOR)
+        evaluator = await self._conversations.seat(self._task(name).evaluator, agent, role=EVALUATOR, task=name)
         if action.how is not How.GO_ON or await self._went_on(evaluator, tree) is None:
             words, loaded = await self._briefing.for_evaluator(name, action.how or How.BEGIN, tree)
             await self._tell(loaded)
@@ -214,14 +216,8 @@ class Steps:
         return await changed_files(self._workspace.repository, base, task.commit)
 
     async def _take_away(self, name: str) -> None:
-        place = self._workspace.place(name)
         try:
-            await self._workspace.remove(name)
-            tip = await self._workspace.repository.commit_of(f"refs/heads/{place.branch}")
-            if tip is not None and self._state.branches[place.branch].status is not BranchStatus.DELETED:
-                into = self._workspace.place().branch
-                effect = DeleteBranch(branch=place.branch, commit=tip, merged_into=into)
-                await self._workspace.hands.perform(effect, task=name)
+            await self._workspace.take_away(name)
         except Denied as error:
             await self._tell(WarningLogged(message=f"the worktree of {name} was left where it is: {error}"))
 
@@ -254,14 +250,6 @@ class Steps:
         await self._tell(WaveCompleted(wave=number), checkpoint)
 
     # What they need
-
-    async def _talk(self, role: str, task: str, known: str | None, wanted: str | None = None) -> str:
-        """The conversation that there is; a new one, when it is over or somebody else is to do it now."""
-        agent = self._terms.agent_for(role, wanted)
-        talk = self._state.conversations.get(known or "")
-        if known is not None and talk is not None and talk.state not in OVER and talk.agent == agent:
-            return known
-        return await self._conversations.open(agent, role=role, task=task)
 
     async def _tree(self, name: str) -> Worktree:
         """The task's worktree, made when it is not there."""

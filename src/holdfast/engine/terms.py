@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from holdfast.agents.launch import Runtime
+from holdfast.agents.launch import ANY_ROLE, Runtime
 from holdfast.agents.registry import Entry, find_agent, missing
 from holdfast.core.conversation import AfterInterruption
+from holdfast.core.permission import Consent
 from holdfast.core.settings import Approvals, Settings
 from holdfast.core.workflow import Bounds, Workflow
 from holdfast.engine.agents import runtime_of
-from holdfast.engine.ladder import ANY_ROLE
-from holdfast.engine.permissions import Consent
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.builtin import find_workflow
 

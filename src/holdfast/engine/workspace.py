@@ -15,6 +15,7 @@ from holdfast.engine.effects import TETHER, Hands, Settled
 from holdfast.git.effects import (
     BringConflicts,
     CommitTask,
+    DeleteBranch,
     KeepFailed,
     MakeWorktree,
     MergeTask,
@@ -146,6 +147,15 @@ class Workspace:
         """Remove a worktree. Returns the ref under which what was only there was saved, if something was."""
         salvaged: str | None = (await self.hands.perform(RemoveWorktree(task=task), task=task)).get("salvaged")
         return salvaged
+
+    async def take_away(self, task: str) -> None:
+        """The worktree and the branch of a task that is done: the run's branch has all of it."""
+        await self.remove(task)
+        branch = self.place(task).branch
+        tip = await self.repository.commit_of(f"refs/heads/{branch}")
+        if tip is not None and self.hands.run.state.branches[branch].status is not BranchStatus.DELETED:
+            effect = DeleteBranch(branch=branch, commit=tip, merged_into=self.place().branch)
+            await self.hands.perform(effect, task=task)
 
     def _base(self, task: str | None) -> str:
         """The commit that a branch began at."""

@@ -41,6 +41,7 @@ class FileStore:
                 os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | new, 0o600))
             sync_directory(folder)
             sync_directory(runs_folder(self.home))
+            os.utime(runs_folder(self.home))  # whoever watches it looks again: now there is a run
         except FileExistsError:
             raise RunExists(f"run {run_id} is there already; choose another name, or resume it") from None
         except OSError as error:

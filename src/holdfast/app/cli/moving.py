@@ -16,7 +16,7 @@ from holdfast.core.permission import Policy
 from holdfast.engine.detaching import start_detached
 from holdfast.engine.planning import lasting
 from holdfast.engine.service import end_of_log
-from holdfast.engine.sitting import Chooser, Ended, Handle, sit
+from holdfast.engine.ways import Chooser, Ended
 from holdfast.leaf.errors import INTERRUPTED, OK, BadInput, DecisionNeeded, HoldfastError, TimedOut
 
 _CODES = {
@@ -90,9 +90,11 @@ def _passed_on(flags: Mapping[str, Any], options: argparse.Namespace) -> list[st
 
 
 async def _moved(home: str, run_id: str, choose: Chooser, flags: dict[str, Any], style: Style) -> Ended:
+    from holdfast.engine.sitting import Handle, sit
+
     handle, notices = Handle(), asyncio.Queue[str]()
     sitting = asyncio.ensure_future(sit(home, run_id, choose, handle=handle, flags=flags))
-    _heed_signals(handle, sitting, notices.put_nowait)
+    _heed_signals(handle.stop, sitting, notices.put_nowait)
     after = await end_of_log(home, run_id)
     view = asyncio.ensure_future(watch(home, run_id, style=style, after=after, notices=notices))
     try:
@@ -108,7 +110,7 @@ async def _moved(home: str, run_id: str, choose: Chooser, flags: dict[str, Any],
             await view
 
 
-def _heed_signals(handle: Handle, sitting: "asyncio.Future[Ended]", tell: Callable[[str], None]) -> None:
+def _heed_signals(stop: Callable[[str], None], sitting: "asyncio.Future[Ended]", tell: Callable[[str], None]) -> None:
     """The first asks to stop cleanly, the second stops at once. A terminal that goes does not end the run."""
     asked = 0
 
@@ -120,7 +122,7 @@ def _heed_signals(handle: Handle, sitting: "asyncio.Future[Ended]", tell: Callab
         if asked > 1:
             return
         tell("stopping cleanly; again to stop at once")
-        handle.stop("interrupted")
+        stop("interrupted")
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

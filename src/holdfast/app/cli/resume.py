@@ -18,7 +18,7 @@ from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, run_of
 from holdfast.engine.planning import on_issue_of, warnings_of
 from holdfast.engine.service import view_run
-from holdfast.engine.sitting import Chooser, Way
+from holdfast.engine.ways import Chooser, Way
 from holdfast.leaf.errors import BadInput, NothingToDo
 
 _EXAMPLES = """\

@@ -1,0 +1,26 @@
+"""A task that changes nothing is done too, and nothing of it is left: neither when it ends, nor when it is killed there."""
+
+import pytest
+
+from holdfast.leaf.crashing import FILE, WHAT
+from tests.support.stage import Stage, worker
+
+NOTHING = worker({"say": "There is nothing to do."})
+
+
+@pytest.mark.parametrize("point", ["effect.worktree.remove.before:1", "effect.branch.delete.before:1"])
+def test_killed_while_it_is_tidied_up_it_leaves_nothing_behind(stage: Stage, point: str) -> None:
+    passes = stage.folder + "/passes"
+    with open(passes, "w", encoding="utf-8"):
+        pass
+    killed = stage.start("run", "look around", "--agent", stage.book(NOTHING), env={WHAT: point, FILE: passes})
+    with killed:
+        killed.communicate()
+    assert killed.returncode == -9
+    run = stage.only_run()
+    stage.resume(run)
+    assert stage.states(run) == {"T-1": "COMPLETE"}
+    assert stage.project.git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/holdfast").split() == [
+        f"holdfast/{run}/main"
+    ]
+    assert len(stage.project.git("worktree", "list").splitlines()) == 2  # the user's, and the run's own

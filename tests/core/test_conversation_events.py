@@ -1,0 +1,202 @@
+"""What each event of a conversation does to the state."""
+
+import pytest
+from msgspec import Raw
+
+from holdfast.core.events.conversation import (
+    ConversationAttached,
+    ConversationDetached,
+    ConversationOpened,
+    ConversationStateChanged,
+    ConversationTokenStored,
+    ModeChanged,
+    PermissionAnswered,
+    PermissionRequested,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+    TurnInterrupted,
+    TurnStarted,
+)
+from holdfast.core.events.session import RunResumed
+from holdfast.core.state import Conversation, Permission, Turn
+from tests.core.logs import TS, Row, fold_once, row, sitting
+
+OPENED = ConversationOpened(conversation="c", agent="claude", role="coder", task=2)
+TURN = TurnStarted(conversation="c", turn="t1")
+ASKED = PermissionRequested(
+    conversation="c", request="p", title="Edit", kind="edit", paths=["a"], options=Raw(b"[]"), fingerprint="f"
+)
+ANSWERED = PermissionAnswered(request="p", option="y", by="user")
+CALL = ToolCalled(conversation="c", call="k1", tool="edit", turn="t1")
+
+TABLE = (
+    row("a conversation opened", OPENED, conversations={"c": Conversation("claude", "coder", "2")}),
+    row(
+        "a conversation changed state",
+        OPENED,
+        ConversationStateChanged(conversation="c", state="running"),
+        conversations={"c": Conversation("claude", "coder", "2", state="running")},
+    ),
+    row(
+        "a resume token stored",
+        ConversationTokenStored(conversation="c", token="tok"),
+        conversations={"c": Conversation(token="tok")},
+    ),
+    row(
+        "a rejected token is gone",
+        ConversationTokenStored(conversation="c", token="tok"),
+        ConversationTokenStored(conversation="c", token=None),
+        conversations={"c": Conversation()},
+    ),
+    row("a turn started", TURN, conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS))}),
+    row("a turn ended", TURN, TurnEnded(conversation="c", turn="t1"), conversations={"c": Conversation(turns=1)}),
+    row(
+        "a turn interrupted, with its calls",
+        TURN,
+        CALL,
+        TurnInterrupted(conversation="c", turn="t1"),
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
+    ),
+    row(
+        "a turn that was cancelled did not come to its end either",
+        TURN,
+        TurnEnded(conversation="c", turn="t1", stop_reason="cancelled"),
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="cancelled", cuts=1)},
+    ),
+    row(
+        "a turn that came to its end is the end of a row of those that did not",
+        TURN,
+        TurnInterrupted(conversation="c", turn="t1"),
+        TURN,
+        TurnEnded(conversation="c", turn="t1", stop_reason="end_turn"),
+        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="end_turn")},
+    ),
+    row(
+        "a run that is resumed begins to count anew",
+        TURN,
+        TurnInterrupted(conversation="c", turn="t1"),
+        RunResumed(summary="on"),
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted")},
+    ),
+    row(
+        "an agent that is there",
+        ConversationAttached(conversation="c", rung="fresh", pid=7, start_time=8, boot_id="b"),
+        conversations={"c": Conversation(started=True, pid=7, start_time=8, boot_id="b")},
+    ),
+    row(
+        "an agent that was there",
+        ConversationAttached(conversation="c", rung="fresh", pid=7, start_time=8, boot_id="b"),
+        ConversationDetached(conversation="c"),
+        conversations={"c": Conversation(started=True)},
+    ),
+    row(
+        "a session that has only been told of the past",
+        ConversationAttached(conversation="c", rung="history injection"),
+        conversations={"c": Conversation(started=True, blank=True)},
+    ),
+    row(
+        "a session that refused what it was told of the past",
+        ConversationAttached(conversation="c", rung="history injection"),
+        TURN,
+        TurnEnded(conversation="c", turn="t1", stop_reason="refused"),
+        conversations={"c": Conversation(started=True, turns=1, last="refused", blank=True)},
+    ),
+    row(
+        "a session that was told of the past and ended a turn",
+        ConversationAttached(conversation="c", rung="history injection"),
+        TURN,
+        TurnEnded(conversation="c", turn="t1"),
+        conversations={"c": Conversation(started=True, turns=1)},
+    ),
+    row("a mode", ModeChanged(conversation="c", mode="plan"), conversations={"c": Conversation(mode="plan")}),
+    row(
+        "a question is open until it is answered",
+        TURN,
+        ASKED,
+        permissions={"p": Permission("c", "Edit", "edit", ["a"], "[]", "f", "t1")},
+    ),
+    row("an answer closes the question", TURN, ASKED, ANSWERED, permissions={}),
+    row(
+        "an answer is kept while its turn goes on",
+        TURN,
+        ASKED,
+        ANSWERED,
+        conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS, answers={"f": "y"}))},
+    ),
+    row(
+        "an answer after which nothing is known of the agent waits for it to ask again",
+        TURN,
+        ASKED,
+        ANSWERED,
+        ToolReturned(conversation="c", call="k1", status="interrupted"),
+        TurnInterrupted(conversation="c", turn="t1"),
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1, granted={"f": "y"})},
+    ),
+    row(
+        "an answer after which the agent went on is used up",
+        TURN,
+        ASKED,
+        ANSWERED,
+        CALL,
+        TurnInterrupted(conversation="c", turn="t1"),
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
+    ),
+    row(
+        "an answer in a turn that ended is used up",
+        TURN,
+        ASKED,
+        ANSWERED,
+        TurnEnded(conversation="c", turn="t1"),
+        TURN,
+        TurnInterrupted(conversation="c", turn="t1"),
+        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="interrupted", cuts=1)},
+    ),
+    row(
+        "an answer for a turn that is over waits for the agent to ask again",
+        TURN,
+        ASKED,
+        TurnInterrupted(conversation="c", turn="t1"),
+        ANSWERED,
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1, granted={"f": "y"})},
+    ),
+    row(
+        "asked again, it is used up",
+        TURN,
+        ASKED,
+        TurnInterrupted(conversation="c", turn="t1"),
+        ANSWERED,
+        ASKED,
+        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1)},
+    ),
+    row(
+        "an answer that nobody asked for again is dropped when a turn ends",
+        TURN,
+        ASKED,
+        TurnInterrupted(conversation="c", turn="t1"),
+        ANSWERED,
+        TURN,
+        TurnEnded(conversation="c", turn="t1", stop_reason="end_turn"),
+        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="end_turn")},
+    ),
+    row(
+        "a call in flight",
+        TURN,
+        CALL,
+        conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS, calls={"k1": "edit"}))},
+    ),
+    row(
+        "a call returned",
+        TURN,
+        CALL,
+        ToolReturned(conversation="c", call="k1"),
+        conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS))},
+    ),
+    row("a call outside any turn", CALL, conversations={"c": Conversation()}),
+    row("a return outside any turn", ToolReturned(conversation="c", call="k1"), conversations={"c": Conversation()}),
+)
+
+
+@pytest.mark.parametrize("case", TABLE, ids=[case.fact for case in TABLE])
+def test_fact(case: Row) -> None:
+    assert getattr(fold_once(sitting(*case.events)).state, case.field) == case.expected
