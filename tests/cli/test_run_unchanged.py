@@ -1,4 +1,4 @@
-"""A task that changes nothing is done too, and nothing of it is left: neither when it ends, nor when it is killed there."""
+"""A task that changes nothing is done too, and leaves nothing: neither when it ends, nor when it is killed there."""
 
 import pytest
 

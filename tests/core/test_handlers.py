@@ -29,8 +29,10 @@ from holdfast.core.events.session import (
     RunArchived,
     RunCreated,
     RunMoved,
+    RunResumed,
     SessionEnd,
     SessionStart,
+    SettingsChosen,
 )
 from holdfast.core.events.task import (
     TaskCompleted,
