@@ -6,7 +6,8 @@ A commit can be found again by its effect's id, whatever happened to the process
 import os
 from typing import NamedTuple
 
-from holdfast.git.process import Git, GitFailed, GitKilled
+from holdfast.git.process import GitFailed, GitKilled
+from holdfast.git.repository import Repository
 from holdfast.git.snapshot import nested_repositories
 from holdfast.git.worktree import Status, Worktree, status_of
 from holdfast.leaf.errors import Denied, HoldfastError
@@ -79,39 +80,37 @@ async def commit_all(
     what must be kept.
     """
     own = await worktree.must_be_on_branch()
-    if await worktree.repository.commit_of(f"refs/heads/{worktree.branch}") is None:
+    status = await status_of(worktree)
+    if status.head is None:
         raise Denied(f"the branch {worktree.branch} is gone; `holdfast doctor --fix` makes it again")
-    done = await find_commit(worktree, ground.base, signature.effect)
+    done = await find_commit(worktree, ground.base, signature.effect) if status.head != ground.base else None
     if done is not None:
         return done
     merging = os.path.exists(os.path.join(own, "MERGE_HEAD"))
-    status = await _everything_staged(worktree, merging=merging)
-    head = (await worktree.git.ask("rev-parse", "HEAD")).text
-    squashed = not merging and await _go_back_to(worktree, ground)
-    if not squashed and not merging and not any(change.staged for change in status.changes):
+    await _stage_everything(worktree, status, merging=merging)
+    squashed = not merging and status.head != ground.base and await _go_back_to(worktree, ground, status.head)
+    if not squashed and not merging and not any(change.staged for change in (await status_of(worktree)).changes):
         return None
     text = f"{_plain(message).strip()}\n\n{signature.trailers()}"
     options = ["--quiet", "--allow-empty", "--cleanup=whitespace", "--file=-", *([] if checked else ["--no-verify"])]
     try:
-        await worktree.git.do(*await identity(worktree.git), "commit", *options, given=text.encode())
+        await worktree.git.do(*await identity(worktree.repository), "commit", *options, given=text.encode())
     except GitKilled:
         raise
     except GitFailed as error:
         if squashed:
-            await worktree.git.do("reset", "--quiet", "--soft", head)
+            await worktree.git.do("reset", "--quiet", "--soft", status.head)
         if checked and await is_a_hooks_doing(worktree, error):
             raise HookRefused(error.said) from None
         raise
     return (await worktree.git.ask("rev-parse", "HEAD")).text
 
 
-async def _everything_staged(worktree: Worktree, *, merging: bool) -> Status:
-    """Stage all that is not ignored. Refuses while a conflict is not resolved: staging it would call it so."""
-    status = await status_of(worktree)
+async def _stage_everything(worktree: Worktree, status: Status, *, merging: bool) -> None:
+    """All that is not ignored. Refuses while a conflict is not resolved: staging it would call it so."""
     await _must_be_resolved(worktree, status, await _said_to_be_resolved(worktree) if merging else [])
     nested = [f":(exclude,top,literal){path}" for path in nested_repositories(status)]
     await worktree.git.do("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--sparse", "--", ":/", *nested)
-    return await status_of(worktree)
 
 
 async def _said_to_be_resolved(worktree: Worktree) -> list[str]:
@@ -157,13 +156,12 @@ def _content(worktree: Worktree, path: str) -> bytes | None:
         return None
 
 
-async def _go_back_to(worktree: Worktree, ground: Ground) -> bool:
+async def _go_back_to(worktree: Worktree, ground: Ground, head: str) -> bool:
     """Take back the commits since the last of ours, their content staying staged, so that one commit holds it all.
 
     Not when one of them is a merge (it says more than its content), or `base` is not behind them any more.
     """
     repository = worktree.repository
-    head = (await worktree.git.ask("rev-parse", "HEAD")).text
     if not await repository.is_ancestor(ground.base, head):
         return False
     base = await find_commit(worktree, ground.base, "[0-9a-f]*") or ground.base
@@ -220,10 +218,12 @@ async def unwind_failed(worktree: Worktree, ground: Ground, task: str) -> str | 
     return placeholder
 
 
-async def identity(git: Git) -> tuple[str, ...]:
+async def identity(repository: Repository) -> tuple[str, ...]:
     """Nothing, when the user told git who they are; else a name, so that the work is not lost for want of one."""
-    known = await git.run("var", "GIT_COMMITTER_IDENT")
-    return () if known.code == 0 and (await git.run("var", "GIT_AUTHOR_IDENT")).code == 0 else _FALLBACK_IDENTITY
+    if not repository.knows_the_user:
+        asked = [await repository.git.run("var", f"GIT_{whose}_IDENT") for whose in ("COMMITTER", "AUTHOR")]
+        repository.knows_the_user = all(answer.code == 0 for answer in asked)
+    return () if repository.knows_the_user else _FALLBACK_IDENTITY
 
 
 async def is_a_hooks_doing(worktree: Worktree, error: GitFailed) -> bool:

@@ -45,7 +45,14 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
     text = f"{subject}\n\n{signature.trailers()}"
     try:
         await run.git.do(
-            *_PLAINLY, *await identity(run.git), "merge", "--no-ff", "--no-edit", "--quiet", f"--message={text}", commit
+            *_PLAINLY,
+            *await identity(repository),
+            "merge",
+            "--no-ff",
+            "--no-edit",
+            "--quiet",
+            f"--message={text}",
+            commit,
         )
     except GitKilled:
         raise  # it may have stopped anywhere: whoever mends that finds out where
@@ -84,7 +91,7 @@ async def bring_conflicts(task: Worktree, run_branch: str, commit: str) -> tuple
     theirs = run_branch if await task.repository.commit_of(f"refs/heads/{run_branch}") == commit else commit
     merge = ("merge", "--no-ff", "--no-edit", "--quiet", f"--message=Merge {run_branch}", theirs)
     try:
-        await task.git.do(*_PLAINLY, *await identity(task.git), *merge)
+        await task.git.do(*_PLAINLY, *await identity(task.repository), *merge)
     except GitKilled:
         raise
     except GitFailed:
@@ -134,7 +141,7 @@ async def merge_into(repository: Repository, target: str, branch: str, commit: s
     else:
         tree = await merged_tree(repository, target, ours, branch, commit)
         text = f"Merge {branch} into {target}\n\n{signature.trailers()}"
-        known = await identity(repository.git)
+        known = await identity(repository)
         signing = (await repository.git.run("config", "--type=bool", "commit.gpgSign")).text == "true"
         sign = ["-S"] if signing else []
         commands = ("commit-tree", *sign, f"-p{ours}", f"-p{commit}", f"-m{text}", tree)

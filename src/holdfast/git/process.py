@@ -9,9 +9,10 @@ inherited when Holdfast itself is called from a hook), or ask a question that no
 import asyncio
 import os
 import signal
-from collections.abc import Coroutine, Mapping
+import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.leaf.environment import MISLEADING
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
@@ -120,17 +121,15 @@ class Spot(NamedTuple):
 async def run_program(*command: str, at: Spot, limit: float = LONG, given: bytes = b"") -> Answer:
     with _memory() as out, _memory() as said, _memory(given) as read, tethered(at.tether) as held:
         try:
-            process = await _started(
-                asyncio.create_subprocess_exec(
-                    *command,
-                    cwd=at.folder,
-                    env=at.environment,
-                    stdin=read,
-                    stdout=out,
-                    stderr=said,
-                    start_new_session=True,
-                    pass_fds=held,
-                )
+            process = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own starts it no otherwise, and costs a thread more
+                command,
+                cwd=at.folder,
+                env=at.environment,
+                stdin=read,
+                stdout=out,
+                stderr=said,
+                start_new_session=True,
+                pass_fds=held,
             )
         except FileNotFoundError:
             if os.path.isdir(at.folder):
@@ -141,29 +140,33 @@ async def run_program(*command: str, at: Spot, limit: float = LONG, given: bytes
         except OSError as error:
             raise HoldfastError(f"`{_words(command)[:200]}` could not be started: {error.strerror}") from None
         try:
-            code = await asyncio.wait_for(process.wait(), limit)
+            await asyncio.wait_for(_death_of(process), limit)
         except TimeoutError:
             raise TimedOut(f"`{_words(command)}` took longer than {limit:.0f} s and was ended") from None
         finally:
             if process.returncode is None or process.returncode < 0:
-                await _end(process)
-        if code < 0:  # no answer: never to be taken for a no
-            raise GitKilled(_words(command[1:]), code, f"it was ended by signal {-code}", program=command[0])
-        return Answer(code, _content(out), _content(said).decode(errors="replace"))
+                await asyncio.shield(_end(process))
+        if process.returncode < 0:  # no answer: never to be taken for a no
+            told = f"it was ended by signal {-process.returncode}"
+            raise GitKilled(_words(command[1:]), process.returncode, told, program=command[0])
+        return Answer(process.returncode, _content(out), _content(said).decode(errors="replace"))
 
 
-async def _started(start: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
-    """Whoever is cancelled meanwhile leaves nothing of it behind."""
-    starting = asyncio.ensure_future(start)
+async def _death_of(process: subprocess.Popen[bytes]) -> None:
+    """Learned from a handle on it, so that no thread has to wait."""
+    loop = asyncio.get_running_loop()
+    dead = asyncio.Event()
+    handle = os.pidfd_open(process.pid)
+    loop.add_reader(handle, dead.set)
     try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        with suppress(OSError):
-            await _end(await starting)
-        raise
+        await dead.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
+    process.wait()
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: subprocess.Popen[bytes]) -> None:
     """Git, and all that it started in its session: with nobody to wait for them they would go on."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -171,7 +174,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):
             if os.getsid(pid) == process.pid:  # a shell's job has a group of its own
                 os.kill(pid, signal.SIGKILL)
-    await asyncio.shield(process.wait())
+    if process.returncode is None:
+        await _death_of(process)
 
 
 class _memory:  # noqa: N801 - used like a function

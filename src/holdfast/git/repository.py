@@ -35,6 +35,7 @@ class Repository:
         self.common_dir = common_dir
         self.mark = dict(mark or {})
         self.tether = tether
+        self.knows_the_user = False  # until git has said who they are
         self.git = Git(common_dir, mark={**self.mark, "GIT_DIR": common_dir}, tether=tether)
 
     async def base(self, path: str, name: str | None = None) -> tuple[str, str]:
@@ -69,6 +70,8 @@ class Repository:
         return {name: oid for oid, _, name in (line.partition(" ") for line in answer.lines)}
 
     async def is_ancestor(self, older: str, newer: str) -> bool:
+        if older == newer:
+            return True
         answer = await self.git.run("merge-base", "--is-ancestor", older, newer)
         if answer.code > 1:
             raise GitFailed("merge-base --is-ancestor", answer.code, answer.said)
