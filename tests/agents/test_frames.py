@@ -227,6 +227,24 @@ async def test_what_was_spent_is_written_as_what_came_since(hand: Hand) -> None:
     assert [event.dollars for event in hand.events if isinstance(event, UsageRecorded)] == [0.25, 0.5]
 
 
+@pytest.mark.parametrize(
+    ("told", "written"),
+    [
+        pytest.param((2.0, 2.5), [0.5], id="it goes on with its sum"),
+        pytest.param((0.25, 0.5), [0.25, 0.25], id="it begins anew"),
+        pytest.param((2.25, 0.5), [0.25], id="it goes on, and errs once"),
+    ],
+)
+async def test_an_agent_that_came_back_is_not_paid_twice(
+    hand: Hand, told: tuple[float, ...], written: list[float]
+) -> None:
+    hand.scribe.carry_on(2.0)
+    for amount in told:
+        await hand.tell("usage_update", used=1, size=2)
+        await hand.tell("usage_update", used=1, size=2, cost={"amount": amount, "currency": "USD"})
+    assert [event.dollars for event in hand.events if isinstance(event, UsageRecorded)] == written
+
+
 async def test_tokens_count_while_a_turn_goes_on_and_once(hand: Hand) -> None:
     hand.scribe.turn = "t1"
     for used in (100, 90, 250):

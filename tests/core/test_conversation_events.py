@@ -3,6 +3,7 @@
 import pytest
 from msgspec import Raw
 
+from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationDetached,
@@ -48,6 +49,21 @@ TABLE = (
         ConversationTokenStored(conversation="c", token="tok"),
         ConversationTokenStored(conversation="c", token=None),
         conversations={"c": Conversation()},
+    ),
+    row(
+        "a session's dollars go with its token",
+        ConversationTokenStored(conversation="c", token="one"),
+        UsageRecorded(conversation="c", dollars=0.5),
+        ConversationTokenStored(conversation="c", token="one"),
+        UsageRecorded(conversation="c", dollars=0.25),
+        conversations={"c": Conversation(token="one", dollars=0.75)},
+    ),
+    row(
+        "another session has spent nothing yet",
+        ConversationTokenStored(conversation="c", token="one"),
+        UsageRecorded(conversation="c", dollars=0.5),
+        ConversationTokenStored(conversation="c", token="two"),
+        conversations={"c": Conversation(token="two")},
     ),
     row("a turn started", TURN, conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS))}),
     row("a turn ended", TURN, TurnEnded(conversation="c", turn="t1"), conversations={"c": Conversation(turns=1)}),

@@ -61,6 +61,22 @@ async def test_a_session_that_was_never_saved_is_replaced(place: Place) -> None:
     assert "[TOOL CALL: Saw]\n[TOOL RESULT: Saw] interrupted" in (await place.said())[-1]
 
 
+@pytest.mark.parametrize(("load", "spent"), [("works", 0.75), ("absent", 1.25)])
+async def test_what_a_session_spent_is_counted_once_though_it_tells_the_sum_again(
+    place: Place, load: str, spent: float
+) -> None:
+    """A new session has a sum of its own."""
+    costs = [{"usage": {"used": 1, "size": 9, "cost": cost}} for cost in (0.5, 0.75)]
+    turns = [{"when": word, "steps": [cost]} for word, cost in zip(("second", "first"), reversed(costs), strict=True)]
+    place.play({**book(load=load), "turns": turns})
+    async with place.sitting() as (_, _, talks):
+        name = await talks.open(AGENT)
+        await talks.say(name, "first", place.cwd)
+    async with place.sitting() as (run, _, talks):
+        await talks.say(name, "second", place.cwd)
+        assert run.state.budget.dollars == spent
+
+
 @pytest.mark.parametrize("rung", ["session/resume", "session/load"])
 async def test_what_an_agent_replays_is_not_written_again(place: Place, rung: str) -> None:
     replays = {"how": "works", "replay": True, "tool_calls": "new_ids"}

@@ -65,9 +65,14 @@ class Scribe:
         self._over: dict[str, None] = {}
         self._plan: bytes | None = None
         self._dollars = 0.0
+        self._carried = False
         self._tokens = 0
         self._odd: dict[str, int] = {}
         self.turn: str | None = None
+
+    def carry_on(self, dollars: float) -> None:
+        """The session had spent so much by its own account, before this agent came for it."""
+        self._dollars, self._carried = dollars, True
 
     async def update(self, update: dict[str, Any]) -> None:
         if self._late is not None and self._late.done():
@@ -221,11 +226,15 @@ class Scribe:
     def _used(self, update: dict[str, Any]) -> list[Event]:
         """What was spent, by the agent's account: of dollars it tells the sum, of tokens how many it has in mind.
 
-        It read those in this turn, at the least: so a cap on tokens need not wait for the turn's own figures.
+        An agent that came back goes on with its sum, or begins it anew. As for tokens, it read those in this turn, at
+        the least: so a cap on them need not wait for the turn's own figures.
         """
         dollars, tokens = _dollars(update.get("cost")), update.get("used")
+        if dollars is not None and self._carried:
+            self._carried = False
+            self._dollars = self._dollars if dollars >= self._dollars else 0.0
         read = tokens if isinstance(tokens, int) and self.turn is not None else 0
-        since = (max(0.0, dollars - self._dollars), max(0, read - self._tokens))
+        since = (max(0.0, (dollars or 0.0) - self._dollars), max(0, read - self._tokens))
         self._dollars, self._tokens = self._dollars + since[0], self._tokens + since[1]
         if not any(since):
             return []
@@ -239,9 +248,9 @@ class Scribe:
         return [UsageRecorded(input_tokens=rest, output_tokens=output_tokens, conversation=self._conversation)]
 
 
-def _dollars(cost: object) -> float:
+def _dollars(cost: object) -> float | None:
     amount = cost.get("amount") if isinstance(cost, dict) and cost.get("currency") == "USD" else None
-    return float(amount) if isinstance(amount, int | float) else 0.0
+    return float(amount) if isinstance(amount, int | float) else None
 
 
 def _text_of(content: object) -> str:

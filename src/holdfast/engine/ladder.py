@@ -256,6 +256,7 @@ class Ladder:
         )
         events.append(ConversationStateChanged(conversation=name, state=Phase.WAITING))
         await self._run.append(*await self._model_chosen(name, agent, opened), *events)
+        agent.scribe.carry_on(self._state(name).dollars)
         return Live(agent, opened.session, stack)
 
     async def _model_chosen(self, name: str, agent: Agent, opened: Opened) -> list[Event]:

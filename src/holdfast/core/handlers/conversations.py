@@ -49,7 +49,9 @@ def _conversation_state_changed(state: RunState, _: Line, event: ConversationSta
 
 @on(ConversationTokenStored)
 def _conversation_token_stored(state: RunState, _: Line, event: ConversationTokenStored) -> None:
-    _conversation(state, event.conversation).token = event.token
+    conversation = _conversation(state, event.conversation)
+    if event.token != conversation.token:
+        conversation.token, conversation.dollars = event.token, 0.0
 
 
 @on(ConversationAttached)

@@ -79,6 +79,8 @@ def _usage_recorded(state: RunState, _: Line, event: UsageRecorded) -> None:
     state.budget.input_tokens += event.input_tokens
     state.budget.output_tokens += event.output_tokens
     state.budget.dollars += event.dollars
+    if event.conversation in state.conversations:
+        state.conversations[event.conversation].dollars += event.dollars
 
 
 @on(BudgetSet)
