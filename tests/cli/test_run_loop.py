@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.support.stage import ACCEPT, REJECT, SUBMIT, Stage, worker
+from tests.support.stage import ACCEPT, REJECT, SUBMIT, Stage, killed, told, worker
 
 CHECK = 'validators.commands={"check": {"command": ["sh", "-c", "cat note.txt; ! grep -q bad note.txt"]}}'
 
@@ -60,3 +60,17 @@ def test_an_evaluator_without_a_verdict_has_rejected(stage: Stage) -> None:
     assert len(stage.prompts(run, "worker")) == 1  # whatever it did, nobody may judge it
     assert [d["error"] for d in stage.data(run, "task.failed")] == ["evaluator_cap"]
     assert "no verdict" in Path(stage.home_of(run), "ledger", "T-1.jsonl").read_text()
+
+
+def test_an_evaluator_that_was_killed_after_its_verdict_is_not_waited_for(stage: Stage) -> None:
+    lingers = {"hang": {"how": "turn", "seconds": 100, "once": True}}
+    agent = stage.book(worker(writes("one\n"), SUBMIT), {"when": "You are the evaluator", "steps": [ACCEPT, lingers]})
+    with stage.start("run", "--workflow", "loop", stage.tasks("T-1"), "--agent", agent) as process:
+        told(process, "verdict.given")
+        killed(process)
+    run = stage.only_run()
+    assert stage.resume(run)["ended"] == "all_done"
+    assert len(stage.prompts(run, "evaluator")) == 1
+    (evaluator,) = [d["conversation"] for d in stage.data(run, "conversation.opened") if d["role"] == "evaluator"]
+    states = [d["state"] for d in stage.data(run, "conversation.state_changed") if d["conversation"] == evaluator]
+    assert states[-1] == "completed"

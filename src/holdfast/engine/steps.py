@@ -4,7 +4,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from holdfast.core.conversation import Phase
+from holdfast.core.conversation import OVER, Phase
 from holdfast.core.deciding import Action, Do, How, messages_for
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentCompleted, AgentSpawned
@@ -73,6 +73,13 @@ class Steps:
             Do.FAIL: self._fail,
             Do.REOPEN: self._reopen,
         }
+
+    async def tidy_up(self) -> None:
+        """What a sitting was cut off over: evaluators whose verdict is in, or in whose place another was asked."""
+        for name, talk in list(self._state.conversations.items()):
+            task = self._state.tasks.get(talk.task or "")
+            if talk.role == EVALUATOR and task is not None and task.evaluator != name and talk.state not in OVER:
+                await self._conversations.close(name, Phase.COMPLETED, "it gave its verdict, or another is to give it")
 
     async def take(self, action: Action) -> None:
         if action.task is not None:
