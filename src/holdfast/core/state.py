@@ -226,6 +226,8 @@ class Conversation(msgspec.Struct):
     cuts: int = 0  # such turns in a row, since the run was resumed
     granted: dict[str, str] = {}  # answers by fingerprint that may not have reached the agent that asked
     dollars: float = 0.0  # what the session of its token has spent, as far as it told
+    tokens: int = 0  # in all its sessions
+    cost: float = 0.0  # the same
     blank: bool = False  # its token is of a new session that is to be told the history, and has not yet heard it
 
 

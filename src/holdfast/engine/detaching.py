@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from threading import Thread
 
 from holdfast.core.codec import CODEC, Line, parse
 from holdfast.core.events.session import SessionStart
@@ -36,6 +37,7 @@ async def start_detached(home: str, run_id: str, *options: str) -> int:
     await asyncio.wait({started, gone}, return_when=asyncio.FIRST_COMPLETED)
     if started.done():
         gone.cancel()
+        Thread(target=process.wait, daemon=True).start()  # whoever stays, as a dashboard does, leaves no zombie
         return process.pid
     started.cancel()
     process.wait()

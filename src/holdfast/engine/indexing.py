@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from holdfast.core.codec import CODEC, Line, Unfit, parse_lines
 from holdfast.core.events.conversation import MessageRecorded
+from holdfast.core.needs import needs_of
 from holdfast.core.state import RunState, TaskStatus
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import START, Batch
@@ -16,9 +17,11 @@ from holdfast.store.layout import LOG, run_folder
 
 _TEXT_KEPT = 20_000  # characters of one message that can be searched
 
+_NEED_KEPT = 400  # characters of what a run needs most
+
 _AT_ONCE = 1_000  # messages in memory, however many there are
 
-_UNREADABLE = Summary(None, None, None, None, "unreadable", None, None, 0, 0, 0, 0, 0, 0.0)
+_UNREADABLE = Summary(None, None, None, None, "unreadable", None, None, 0, 0, 0, 0, 0, 0.0, 0, None, None)
 
 _MESSAGE_MARK = f'"{MessageRecorded.type}"'.encode()
 
@@ -62,6 +65,7 @@ async def _index_run(store: FileStore, catalog: Catalog, run_id: str, old: Row |
 
 def summarize(state: RunState) -> Summary:
     session = next(reversed(state.sessions.values()), None)
+    needs = needs_of(state)
     return Summary(
         slug=state.feature,
         goal=state.run.goal if state.run else None,
@@ -76,6 +80,9 @@ def summarize(state: RunState) -> Summary:
         tasks=len(state.tasks),
         tokens=state.budget.input_tokens + state.budget.output_tokens,
         dollars=state.budget.dollars,
+        needs=len(needs),
+        want=needs[0].want if needs else None,
+        need=needs[0].text[:_NEED_KEPT] if needs else None,
     )
 
 

@@ -62,8 +62,12 @@ EVERYTHING = Filter()
 
 async def view_run(home: str, run_id: str) -> RunView:
     store = FileStore(home)
-    state = (await fold_log(store.log(run_id), await store.snapshot(run_id))).fold.state
-    holder = await store.holder(run_id)
+    return await view_of(home, run_id, (await fold_log(store.log(run_id), await store.snapshot(run_id))).fold.state)
+
+
+async def view_of(home: str, run_id: str, state: RunState) -> RunView:
+    """For those who follow a run, and have its state."""
+    holder = await FileStore(home).holder(run_id)
     status = status_of(condition_of(state), lambda: is_owned(home, run_id))
     return RunView(run_id, status, run_folder(home, run_id), state, analyze(state), holder)
 

@@ -27,14 +27,15 @@ else:
     except ImportError:
         import sqlite3
 
-_VERSION = 1
+_VERSION = 2
 _PATIENCE = 2.0  # seconds to wait for others who write: each needs milliseconds
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: not our tables
 _SCHEMA = (
     """CREATE TABLE runs (
         id TEXT PRIMARY KEY, inode INTEGER, size INTEGER, mtime INTEGER, said_until INTEGER,
         slug TEXT, goal TEXT, workflow TEXT, repo TEXT, condition TEXT, created TEXT, updated TEXT,
-        sessions INTEGER, events INTEGER, tasks_done INTEGER, tasks INTEGER, tokens INTEGER, dollars REAL
+        sessions INTEGER, events INTEGER, tasks_done INTEGER, tasks INTEGER, tokens INTEGER, dollars REAL,
+        needs INTEGER, want TEXT, need TEXT
     ) WITHOUT ROWID""",
     "CREATE VIRTUAL TABLE said USING fts5 (text, run UNINDEXED, position UNINDEXED, speaker UNINDEXED)",
     f"PRAGMA user_version = {_VERSION}",
@@ -54,7 +55,10 @@ UNKNOWN = Stamp(0, 0, 0)
 
 
 class Summary(NamedTuple):
-    """One run in one row. `condition` is what the log says: open, or how its last session ended."""
+    """One run in one row. `condition` is what the log says: open, or how its last session ended.
+
+    `needs` is how much of it wants a person; `want` and `need` are the kind of the first, and its words.
+    """
 
     slug: str | None
     goal: str | None
@@ -69,6 +73,9 @@ class Summary(NamedTuple):
     tasks: int
     tokens: int
     dollars: float
+    needs: int
+    want: str | None
+    need: str | None
 
 
 class Row(NamedTuple):

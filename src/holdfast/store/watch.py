@@ -20,9 +20,12 @@ class Watcher:
         self._waiting: dict[int, set[asyncio.Event]] = {}
 
     @asynccontextmanager
-    async def changes(self, path: str) -> AsyncIterator[asyncio.Event]:
-        """An event that is set at every change of the file, or new entry of the folder. The caller clears it."""
-        changed = asyncio.Event()
+    async def changes(self, path: str, changed: asyncio.Event | None = None) -> AsyncIterator[asyncio.Event]:
+        """An event that is set at every change of the file, or of an entry of the folder. The caller clears it.
+
+        Whoever watches many brings one for all of them.
+        """
+        changed = changed or asyncio.Event()
         inotify = self._opened()
         try:
             watch = inotify.add_watch(path, _CHANGES | _ENTRIES)

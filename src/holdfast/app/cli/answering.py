@@ -26,7 +26,7 @@ def answered(arguments: list[str], command: str, description: str, examples: str
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = find_run(home, options.run)
-    open_ones = _open(asyncio.run(view_run(home, run_id)).state)
+    open_ones = open_questions(asyncio.run(view_run(home, run_id)).state)
     words = None if allow else options.changes
     for request in _meant(run_id, open_ones, options.request, every=options.all):
         if words is not None and not request.startswith(APPROVAL):
@@ -38,7 +38,7 @@ def answered(arguments: list[str], command: str, description: str, examples: str
     return OK
 
 
-def _open(state: RunState) -> dict[str, str]:
+def open_questions(state: RunState) -> dict[str, str]:
     """What waits for an answer: by its key, in words."""
     wanted = (Want.PERMISSION, Want.APPROVAL)
     return {need.key: need.text for need in needs_of(state) if need.want in wanted and need.key is not None}

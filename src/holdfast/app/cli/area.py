@@ -1,10 +1,10 @@
 """The part of the screen that shows a run at work: who is at what, and what it cost so far. Of the state alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
-from typing import NamedTuple
 
 from holdfast.app.cli.screen import columns_of, counted, plain, shortened
+from holdfast.app.cli.spans import Row, Span, padded
 from holdfast.core.conversation import Phase
 from holdfast.core.state import Conversation, RunState, Stage, Task, TaskStatus
 
@@ -16,16 +16,6 @@ _WAITS = {
 }
 _TOO_NARROW = 40
 _STAGE = 10  # columns
-
-
-class Span(NamedTuple):
-    """Words in a colour."""
-
-    text: str
-    colour: str | None = None
-
-
-Row = Sequence[Span]
 
 
 def area(state: RunState, run_id: str, now: str, width: int, height: int) -> list[Row]:
@@ -41,10 +31,10 @@ def area(state: RunState, run_id: str, now: str, width: int, height: int) -> lis
 def _head(state: RunState, run_id: str, now: str, width: int) -> Row:
     sitting = state.newest_sitting()
     began = elapsed(sitting.started if sitting is not None else None, now)
-    left = [part for part in (_workflow(state), _wave(state), _progress(state), began) if part]
+    left = [part for part in (_workflow(state), wave_of(state), progress_of(state), began) if part]
     told = f"{plain(run_id)} · {' · '.join(left)}"
     room = width - 6
-    spent = next((one for one in _spent(state) if columns_of(f"{told}  {one}") <= room), "")
+    spent = next((one for one in spent_on(state) if columns_of(f"{told}  {one}") <= room), "")
     tail = f" {spent} " if spent else ""
     told = shortened(told, room)
     rule = "─" * (room - columns_of(told) - columns_of(tail) + 1)
@@ -55,7 +45,7 @@ def _workflow(state: RunState) -> str:
     return plain(state.run.workflow) if state.run is not None else ""
 
 
-def _wave(state: RunState) -> str:
+def wave_of(state: RunState) -> str:
     waves = sorted(state.plan.waves.items()) if state.plan is not None else []
     if len(waves) < 2:  # noqa: PLR2004 - a single one is not worth a word
         return ""
@@ -63,12 +53,12 @@ def _wave(state: RunState) -> str:
     return f"wave {place} of {len(waves)}"
 
 
-def _progress(state: RunState) -> str:
+def progress_of(state: RunState) -> str:
     done = sum(task.status in _SETTLED for task in state.tasks.values())
     return f"{done} of {counted(len(state.tasks), 'task')}" if state.tasks else ""
 
 
-def _spent(state: RunState) -> list[str]:
+def spent_on(state: RunState) -> list[str]:
     """In full, and in the little that a narrow terminal has room for."""
     spent = state.budget
     tokens = spent.input_tokens + spent.output_tokens
@@ -90,18 +80,12 @@ def _tasks(state: RunState, now: str, width: int) -> Iterator[Row]:
         time = f"  {time}" if time and room > _TOO_NARROW // 2 else ""
         what = plain(_doing(state, task, talk))
         yield [
-            Span(f"  {_padded(name, wide)}  "),
-            Span(_padded(stage, _STAGE), colour),
+            Span(f"  {padded(name, wide)}  "),
+            Span(padded(stage, _STAGE), colour),
             Span(often, "dim"),
-            Span(_padded(what, room - len(time)) if time else shortened(what, room)),
+            Span(padded(what, room - len(time)) if time else shortened(what, room)),
             Span(time, "dim"),
         ]
-
-
-def _padded(text: str, width: int) -> str:
-    """So many columns, neither more nor fewer."""
-    text = shortened(text, width)
-    return text + " " * (width - columns_of(text))
 
 
 def _talk(state: RunState, task: Task) -> Conversation | None:
@@ -117,15 +101,27 @@ def _stage(task: Task, talk: Conversation | None) -> tuple[str, str]:
 
 
 def _doing(state: RunState, task: Task, talk: Conversation | None) -> str:
-    if any(state.conversations.get(asked.conversation) is talk for asked in state.permissions.values()):
-        return "waits for your answer"
+    if talk is not None and asks(state, talk):
+        return doing(state, talk)
     if task.stage in _WAITS:
         return _WAITS[task.stage]
-    if talk is not None and talk.turn is not None:
-        if talk.turn.calls:
-            return next(reversed(talk.turn.calls.values()))
-        return f"{talk.agent or 'the agent'} is thinking"
-    return task.summary or ""
+    return (doing(state, talk) if talk is not None else "") or task.summary or ""
+
+
+def asks(state: RunState, talk: Conversation) -> bool:
+    """True of one whose agent waits to be allowed something."""
+    return any(state.conversations.get(asked.conversation) is talk for asked in state.permissions.values())
+
+
+def doing(state: RunState, talk: Conversation) -> str:
+    """What an agent is at in its turn; nothing when it is in none."""
+    if asks(state, talk):
+        return "waits for your answer"
+    if talk.turn is None:
+        return ""
+    if talk.turn.calls:
+        return next(reversed(talk.turn.calls.values()))
+    return f"{talk.agent or 'the agent'} is thinking"
 
 
 def _questions(state: RunState, run_id: str, width: int) -> Iterator[Row]:

@@ -11,12 +11,12 @@ import sys
 from contextlib import aclosing, suppress
 from enum import StrEnum
 
-from holdfast.app.cli.area import Row, area
+from holdfast.app.cli.area import area
 from holdfast.app.cli.pen import Gone, Pen
 from holdfast.app.cli.screen import CODES, columns_of, shortened, warn
-from holdfast.app.cli.telling import is_bad, subject, told, tone
-from holdfast.core.codec import CODEC, Line, Unfit
-from holdfast.core.events import Event
+from holdfast.app.cli.spans import Row, padded, text_of
+from holdfast.app.cli.told_lines import told_line
+from holdfast.core.codec import Line
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.state import RunState
 from holdfast.engine.following import Follower, Moved
@@ -142,18 +142,13 @@ class View:
         return ended
 
     def _line(self, one: LogLine, state: RunState, width: int | None) -> str | None:
-        event = _event(one)
-        words = told(event) if event is not None else None
-        if event is None or words is None or not isinstance(one.line, Line):
+        line = told_line(one, state)
+        if line is None or (self._style is Style.QUIET and not line.bad):
             return None
-        if self._style is Style.QUIET and not is_bad(event):
-            return None
-        head = f"{(one.line.ts or '')[11:19]:8}  "
-        who = shortened(subject(event, state), _SUBJECT)
-        who += " " * (_SUBJECT - columns_of(who)) + "  "
+        head, who, words = f"{line.time:8}  ", f"{padded(line.who, _SUBJECT)}  ", line.words
         if width is not None:
             words = shortened(words, max(10, width - len(head) - _SUBJECT - 3))
-        return self._paint(head, "dim") + self._paint(who, "bold") + self._paint(words, tone(event))
+        return self._paint(head, "dim") + self._paint(who, "bold") + self._paint(words, line.colour)
 
     async def _show_notices(self, notices: "asyncio.Queue[str]") -> None:
         while True:
@@ -190,7 +185,7 @@ class View:
     def _back(self) -> str:
         """To where the area began. In a terminal that became narrower, its rows have become more."""
         width = max(1, self._size().columns)
-        rows = sum(max(1, -(-columns_of("".join(span.text for span in row)) // width)) for row in self._drawn)
+        rows = sum(max(1, -(-columns_of(text_of(row)) // width)) for row in self._drawn)
         self._drawn = []
         return f"\x1b[{rows}F" if rows else ""
 
@@ -206,12 +201,3 @@ class View:
 
     def _paint(self, text: str, colour: str | None) -> str:
         return f"\x1b[{CODES[colour]}m{text}\x1b[0m" if colour is not None and self._colourful else text
-
-
-def _event(one: LogLine) -> Event | None:
-    if not isinstance(one.line, Line):
-        return None
-    try:
-        return CODEC.event(one.line)
-    except Unfit as unfit:
-        return unfit.without

@@ -86,7 +86,7 @@ def code_of(reason: str) -> int:
 def _passed_on(flags: Mapping[str, Any], options: argparse.Namespace) -> list[str]:
     said = [part for name, value in flags.items() for part in ("--set", f"{name}={json.dumps(value)}")]
     on_issue = getattr(options, "on_issue", None)
-    return [*said, *(["--on-issue", on_issue] if on_issue is not None else [])]
+    return [*said, *([f"--on-issue={on_issue}"] if on_issue is not None else [])]
 
 
 async def _moved(home: str, run_id: str, choose: Chooser, flags: dict[str, Any], style: Style) -> Ended:

@@ -10,15 +10,16 @@ from holdfast.app.cli.away import told_digest
 from holdfast.app.cli.moving import add_options, flags_of, move
 from holdfast.app.cli.report import report
 from holdfast.app.cli.screen import plain, warn
+from holdfast.app.cli.way_on import by_policy, warn_of, word_of
 from holdfast.core.analysis import Analysis
-from holdfast.core.decision import Case, Choice, Option
+from holdfast.core.decision import Case, Choice
 from holdfast.engine.choosing import resumable
 from holdfast.engine.digesting import digest_of
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, run_of
 from holdfast.engine.planning import on_issue_of, warnings_of
 from holdfast.engine.service import view_run
-from holdfast.engine.ways import Chooser, Way
+from holdfast.engine.ways import Way
 from holdfast.leaf.errors import BadInput, NothingToDo
 
 _EXAMPLES = """\
@@ -26,8 +27,6 @@ _EXAMPLES = """\
   holdfast resume auth-system
   holdfast resume auth-system --on-issue fix       tasks that failed are tried again
   holdfast resume auth-system --on-issue "use the old schema, and leave the tests alone\""""
-
-_WORDS = {"fix": (Choice.FIX, Choice.RESTART), "skip": (Choice.SKIP,)}
 
 
 def run(arguments: list[str]) -> int:
@@ -38,12 +37,15 @@ def run(arguments: list[str]) -> int:
         _EXAMPLES,
     )
     parser.add_argument("run", nargs="?", metavar="RUN", help="id, beginning of an id, slug, or folder")
-    parser.add_argument("--on-issue", metavar="fix|skip|ask|TEXT", help="how to go on past what went wrong")
+    parser.add_argument("--on-issue", metavar="fix|skip|replan|ask|TEXT", help="how to go on past what went wrong")
     add_options(parser)
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = _meant(home, options)
-    return move(home, run_id, _chooser(home, run_id, options), flags_of(options), options)
+    way = _way(home, run_id, options)
+    if way is not None:
+        options.on_issue = word_of(way)  # for a runner that cannot ask
+    return move(home, run_id, lambda _: way, flags_of(options), options)
 
 
 def _meant(home: str, options: argparse.Namespace) -> str:
@@ -62,7 +64,7 @@ def _meant(home: str, options: argparse.Namespace) -> str:
     return found[int(answer) - 1].id
 
 
-def _chooser(home: str, run_id: str, options: argparse.Namespace) -> Chooser:
+def _way(home: str, run_id: str, options: argparse.Namespace) -> Way | None:
     """Asked for before anything is started, so that Ctrl-C at the question is only that."""
     view = asyncio.run(view_run(home, run_id))
     warn(warnings_of(home, view.state))
@@ -71,26 +73,13 @@ def _chooser(home: str, run_id: str, options: argparse.Namespace) -> Chooser:
         for line in told_digest(asyncio.run(digest_of(home, run_id, view=view)), run_id):
             sys.stderr.write(f"{line}\n")
     if view.status == "running" or analysis.decision.case in (Case.AUTO, Case.COMPLETE):
-        return lambda _: None
+        return None
     policy = options.on_issue or on_issue_of(home, view.state)
-    way = _by_policy(analysis, policy)
+    way = by_policy(analysis, policy)
     if way is None and _is_asked() and not options.json:
         sys.stderr.write(report(analysis) + "\n\n")
         way = _by_person(analysis)
-    return lambda _: way
-
-
-def _by_policy(analysis: Analysis, policy: str) -> Way | None:
-    if policy == "ask":
-        return None
-    offered = {option.choice: option for option in analysis.decision.options}
-    for choice in _WORDS.get(policy, ()):
-        if choice in offered:
-            _warn(offered[choice])
-            return Way(choice)
-    if policy in _WORDS:
-        raise BadInput(f"--on-issue {policy} does not fit here; the choices are {', '.join(offered)}")
-    return Way(Choice.CUSTOM, policy)
+    return way
 
 
 def _by_person(analysis: Analysis) -> Way:
@@ -99,18 +88,13 @@ def _by_person(analysis: Analysis) -> Way:
     chosen = options.get(answer)
     if chosen is None:
         raise BadInput(f"{answer!r} is none of {', '.join(options)}; nothing was changed")
-    _warn(chosen)
+    warn_of(chosen)
     if chosen.choice is Choice.CUSTOM:
         words = _asked("Your instructions: ")
         if not words:
             raise BadInput("no instructions were given; nothing was changed")
         return Way(chosen.choice, words)
     return Way(chosen.choice)
-
-
-def _warn(option: Option) -> None:
-    if option.warning:
-        sys.stderr.write(f"warning: {plain(option.warning)}\n")
 
 
 def _is_asked() -> bool:

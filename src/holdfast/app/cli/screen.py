@@ -37,7 +37,11 @@ def paint(text: str, colour: str | None) -> str:
 
 
 def paint_status(status: str, width: int = 0) -> str:
-    return paint(f"{status:{width}}", _STATUS.get(status))
+    return paint(f"{status:{width}}", status_colour(status))
+
+
+def status_colour(status: str) -> str | None:
+    return _STATUS.get(status)
 
 
 def plain(text: str) -> str:

@@ -11,6 +11,7 @@ from holdfast.app.cli.analyze import as_json
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.away import told_digest, wanting
 from holdfast.app.cli.screen import counted, moment, paint, paint_status, plain
+from holdfast.app.cli.spans import painted
 from holdfast.app.cli.tree import MOST, phase_rows, task_tree
 from holdfast.core.decision import Case
 from holdfast.core.digest import Digest
@@ -64,8 +65,8 @@ def _told(view: RunView, digest: Digest) -> Iterator[str]:
     yield f"{paint(plain(view.run_id), 'bold')}  {paint_status(plain(view.status))}"
     for name, value in _facts(view):
         yield f"  {name:10}  {plain(value)}"
-    yield from _section("phases", phase_rows(state))
-    yield from _section("tasks", task_tree(state))
+    yield from _section("phases", painted(phase_rows(state)))
+    yield from _section("tasks", painted(task_tree(state)))
     yield from _section("needs you", (f"  {line}" for line in wanting(digest.needs, view.run_id)), "yellow")
     yield from _section("the last sitting", (f"  {line}" for line in _last_sitting(digest, view.run_id)))
     yield from _section("sessions and checkpoints", _timeline(state))

@@ -15,21 +15,24 @@ _EXAMPLES = """\
   holdfast stop auth-system --timeout 10"""
 
 
+PATIENCE = 60.0  # seconds
+
+
 def run(arguments: list[str]) -> int:
     parser = Parser("stop", "Ask a run to stop cleanly, and wait until it has. `holdfast resume` goes on.", _EXAMPLES)
     parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")
-    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="how long to wait (60)")
+    parser.add_argument("--timeout", type=float, default=PATIENCE, metavar="SECONDS", help="how long to wait (60)")
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = find_run(home, options.run)
-    asyncio.run(_stopped(home, run_id, options.timeout))
+    asyncio.run(stopped(home, run_id, options.timeout))
     print(
         json.dumps({"run": run_id, "stopped": True}) if options.json else f"stopped: holdfast resume {run_id} goes on"
     )
     return OK
 
 
-async def _stopped(home: str, run_id: str, patience: float) -> None:
+async def stopped(home: str, run_id: str, patience: float = PATIENCE) -> None:
     await ask_to_stop(home, run_id)
     try:
         await asyncio.wait_for(until_free(home, run_id), patience)

@@ -2,54 +2,57 @@
 
 from collections.abc import Iterator
 
-from holdfast.app.cli.screen import counted, paint, paint_status, plain
+from holdfast.app.cli.screen import counted, plain, status_colour
+from holdfast.app.cli.spans import Row, Span
 from holdfast.core.state import Approval, RunState, Task, TaskStatus, Wave
 
 MOST = 30
 
 
-def phase_rows(state: RunState) -> Iterator[str]:
+def phase_rows(state: RunState) -> Iterator[Row]:
     """A line a phase that there was, the newest last."""
     for name, phase in state.phases.items():
         times = f", round {phase.round}" if phase.round > 1 else ""
         asked = ", asks for your approval" if phase.approval is Approval.ASKED and name == state.phase else ""
         came = plain(phase.outcome or phase.reason or "")
-        yield f"  {paint_status(phase.status.lower(), 12)}  {plain(name)}{times}{asked}{f': {came}' if came else ''}"
+        how = Span(f"  {phase.status.lower():12}  ", status_colour(phase.status))
+        yield [how, Span(f"{plain(name)}{times}{asked}{f': {came}' if came else ''}")]
 
 
-def task_tree(state: RunState) -> Iterator[str]:
+def task_tree(state: RunState, most: int = MOST) -> Iterator[Row]:
     """A line a task; those that are in no wave come last."""
     waves = state.plan.waves if state.plan is not None else {}
     in_waves = {name for wave in waves.values() for name in wave.task_ids}
-    left = MOST
+    left = most
     if len(waves) > 1:
         for number, wave in sorted(waves.items()):
             names = [name for name in wave.task_ids if name in state.tasks][:left]
             if not names:
                 continue
-            yield f"  wave {number}{_how_far(wave)}"
-            yield from (f"  {_row(state, name)}" for name in names)
+            yield [Span(f"  wave {number}"), _how_far(wave)]
+            yield from ([Span("  "), *_row(state, name)] for name in names)
             left -= len(names)
     else:
         in_waves = set()
     for name in [name for name in state.tasks if name not in in_waves][:left]:
         yield _row(state, name)
-    if len(state.tasks) > MOST:
-        yield f"  … and {len(state.tasks) - MOST} more (--json has them all)"
+    if len(state.tasks) > most:
+        yield [Span(f"  … and {len(state.tasks) - most} more (--json has them all)")]
 
 
-def _how_far(wave: Wave) -> str:
+def _how_far(wave: Wave) -> Span:
     if wave.completed:
-        return paint("  done", "green")
-    return paint("  at work", "yellow") if wave.started else ""
+        return Span("  done", "green")
+    return Span("  at work", "yellow") if wave.started else Span("")
 
 
-def _row(state: RunState, name: str) -> str:
+def _row(state: RunState, name: str) -> Row:
     task = state.tasks[name]
     about = task.error or task.reason or task.summary or ""
     facts = "; ".join(facts_of(state, name, task))
-    row = f"  {plain(name):8}  {paint_status(task.status, 11)}  {plain(about)}"
-    return f"{row.rstrip()}  {paint(f'[{plain(facts)}]', 'dim')}" if facts else row
+    status = Span(f"{task.status:11}", status_colour(task.status))
+    row = [Span(f"  {plain(name):8}  "), status, Span(f"  {plain(about)}" if about else "")]
+    return [*row, Span("  "), Span(f"[{plain(facts)}]", "dim")] if facts else row
 
 
 def facts_of(state: RunState, name: str, task: Task) -> Iterator[str]:

@@ -79,8 +79,11 @@ def _usage_recorded(state: RunState, _: Line, event: UsageRecorded) -> None:
     state.budget.input_tokens += event.input_tokens
     state.budget.output_tokens += event.output_tokens
     state.budget.dollars += event.dollars
-    if event.conversation in state.conversations:
-        state.conversations[event.conversation].dollars += event.dollars
+    talk = state.conversations.get(event.conversation or "")
+    if talk is not None:
+        talk.tokens += event.input_tokens + event.output_tokens
+        talk.cost += event.dollars
+        talk.dollars += event.dollars
 
 
 @on(BudgetSet)
