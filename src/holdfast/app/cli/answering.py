@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.screen import plain
-from holdfast.core.needs import APPROVAL, Want, needs_of
+from holdfast.core.needs import APPROVAL, Need, Want, needs_of
 from holdfast.core.state import RunState
 from holdfast.engine.mail import Answer, answer
 from holdfast.engine.naming import find_run
@@ -26,7 +26,8 @@ def answered(arguments: list[str], command: str, description: str, examples: str
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = find_run(home, options.run)
-    open_ones = open_questions(asyncio.run(view_run(home, run_id)).state)
+    asked = open_questions(asyncio.run(view_run(home, run_id)).state)
+    open_ones = {need.key: need.text for need in asked if need.key is not None}
     words = None if allow else options.changes
     for request in _meant(run_id, open_ones, options.request, every=options.all):
         if words is not None and not request.startswith(APPROVAL):
@@ -38,10 +39,9 @@ def answered(arguments: list[str], command: str, description: str, examples: str
     return OK
 
 
-def open_questions(state: RunState) -> dict[str, str]:
-    """What waits for an answer: by its key, in words."""
-    wanted = (Want.PERMISSION, Want.APPROVAL)
-    return {need.key: need.text for need in needs_of(state) if need.want in wanted and need.key is not None}
+def open_questions(state: RunState) -> list[Need]:
+    """What waits for an answer."""
+    return [need for need in needs_of(state) if need.want in (Want.PERMISSION, Want.APPROVAL)]
 
 
 def _meant(run_id: str, open_ones: Mapping[str, str], request: str | None, *, every: bool) -> list[str]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "wait": "until a run is no longer at work",
     "watch": "bring back runs that a crash or a reboot cut off",
     "ls": "the runs there are, and how each stands",
+    "top": "all runs on one screen, what they need of you, and keys to give it",
     "show": "one run: its tasks, sessions, checkpoint, and how it would go on",
     "logs": "a run's events, as they were or as they come (-f)",
     "attach": "watch a run at work; Ctrl-C detaches, and the run goes on",
