@@ -42,7 +42,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _can_show() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    terminals = (sys.stdin, sys.stdout, sys.stderr)
+    return all(one is not None and one.isatty() for one in terminals) and os.environ.get("TERM") != "dumb"
 
 
 def _print(runs: Sequence[ListedRun], *, as_json: bool) -> None:

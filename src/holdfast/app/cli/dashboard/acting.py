@@ -53,7 +53,7 @@ class Hands:
         if decision is None:
             return await self._resumed(run_id)
         key = await self._ask(how(run_id, decision))
-        chosen = next((option.choice for option in decision.options if option.key.lower() == key), None)
+        chosen = next((option.choice for option in decision.options if option.key == key), None)
         if chosen is None:
             return None
         words = await self._ask(Question("Your instructions")) if chosen is Choice.CUSTOM else None

@@ -84,12 +84,13 @@ def _agents(view: RunView, now: str, width: int) -> Iterator[Row]:
     talks = [*(talk for talk in newest if talk.state not in OVER), *(talk for talk in newest if talk.state in OVER)]
     names = {id(talk): _name(talk) for talk in talks}
     wide = min(max(map(len, names.values()), default=0), max(12, width // 3))
+    spent = max(len(_spent(talk)) for talk in talks) if talks else 0
     for talk in talks[:_MOST_TALKS]:
         state, colour = _state(view, talk)
         yield [
             Span(f"  {padded(names[id(talk)], wide)}  "),
             Span(f"{state:9}  ", colour),
-            Span(f"{_spent(talk):>14}  ", "dim"),
+            Span(f"{_spent(talk):>{spent}}  " if spent else "", "dim"),
             Span(plain(_at(view, talk, now))),
         ]
     if len(talks) > _MOST_TALKS:

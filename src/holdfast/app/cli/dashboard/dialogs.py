@@ -41,10 +41,10 @@ class Asking(ModalScreen[str | None]):
             one.cursor_blink = False  # a screen that waits is idle
 
     def on_key(self, event: Key) -> None:
-        key = event.key.lower()
-        if key in self._question.answers:
-            event.stop()
-            self.dismiss(key if key != NO else None)
+        for key in self._question.answers:
+            if key.lower() == event.key.lower():
+                event.stop()
+                self.dismiss(key if key != NO else None)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value)

@@ -22,7 +22,7 @@ _NAME, _STATUS, _TASKS, _AGE, _COST, _WORKFLOW = range(6)
 _NUMBERS = (_TASKS, _AGE, _COST)
 _GIVE_WAY = (_WORKFLOW, _COST, _TASKS, _AGE)  # in this order, where the terminal is narrow
 _SHORTEST_NAME = 14
-_WORDS = 24  # columns that are kept for what it needs, or what it is for
+_WORDS = 20  # columns that are kept for what it needs, or what it is for
 
 
 class Columns(NamedTuple):
@@ -36,13 +36,12 @@ class Columns(NamedTuple):
 def columns_for(runs: Sequence[ListedRun], now: str, width: int) -> Columns:
     rows = [_HEADINGS, *(_cells(run, now) for run in runs)]
     widths: list[int] = [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
+    widths[_NAME] = min(widths[_NAME], max(_SHORTEST_NAME, width // 4))
     shown = [*range(len(_HEADINGS))]
-
     for column in _GIVE_WAY:
-        if _left(shown, widths, width) < _WORDS + widths[_NAME] - max(_SHORTEST_NAME, width // 4):
+        if _left(shown, widths, width) < _WORDS:
             shown.remove(column)
-    too_wide = max(0, _WORDS - _left(shown, widths, width))
-    widths[_NAME] = max(_SHORTEST_NAME, widths[_NAME] - too_wide)
+    widths[_NAME] = max(_SHORTEST_NAME, widths[_NAME] - max(0, _WORDS - _left(shown, widths, width)))
     return Columns(shown, widths, max(0, _left(shown, widths, width)))
 
 

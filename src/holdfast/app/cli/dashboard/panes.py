@@ -41,14 +41,17 @@ class Pane(ScrollView, can_focus=True):
         self._rows = rows
         self.virtual_size = Size(self.room, len(rows))
         if self._follow and at_end:
-            self.scroll_end(animate=False, immediate=True)
+            self._to_end()
         elif anew:
             self.scroll_home(animate=False, immediate=True)
         self.refresh()
 
     def on_resize(self) -> None:
         if self._follow:
-            self.scroll_end(animate=False, immediate=True)
+            self._to_end()
+
+    def _to_end(self) -> None:
+        self.scroll_end(animate=False, immediate=True, force=True)  # though there is no bar yet
 
     @property
     def room(self) -> int:
@@ -122,4 +125,4 @@ class Choice(Pane):
 
     def _keep_in_sight(self) -> None:
         if self._count and self.size.height:
-            self.scroll_to_region(Region(0, self._chosen, 1, 1), animate=False, immediate=True)
+            self.scroll_to_region(Region(0, self._chosen, 1, 1), animate=False, immediate=True, force=True)

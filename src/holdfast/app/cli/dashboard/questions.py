@@ -31,7 +31,7 @@ def which(run_id: str, open_ones: Sequence[Need]) -> Question:
 def how(run_id: str, decision: Decision) -> Question:
     """The choices by which an interrupted run goes on."""
     answers = {
-        option.key.lower(): option.label + (f" (warning: {option.warning})" if option.warning else "")
+        option.key: option.label + (f" (warning: {option.warning})" if option.warning else "")
         for option in decision.options
     }
     return Question(f"{run_id} does not go on by itself. How shall it?", (), answers)

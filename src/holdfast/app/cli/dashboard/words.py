@@ -1,16 +1,16 @@
 """The fixed words of the dashboard: its keys, its help, and what it says where there is nothing to show."""
 
 from holdfast.app.cli.screen import columns_of
-from holdfast.app.cli.spans import Row, Span
+from holdfast.app.cli.spans import Row, Span, text_of
 
 KEYS = (
     ("⏎", "attach", "watch the run at work; Ctrl-C comes back here"),
-    ("a", "approve", "allow what an agent asks to do, or what a phase waits for"),
+    ("a", "approve", "allow what an agent, or a phase, asks for"),
     ("d", "deny", "refuse it; a phase can be told what to change"),
     ("r", "resume", "go on from where it stood, without this terminal"),
     ("x", "stop", "ask the run to stop cleanly"),
     ("s", "send", "a line of words for the run's agent"),
-    ("/", "filter", "only runs with these words in name, status, workflow, repository or goal"),
+    ("/", "filter", "only runs about which these words can be said"),
     ("?", "help", "this page"),
     ("q", "quit", "runs go on"),
 )
@@ -18,10 +18,10 @@ KEYS = (
 HELP = [
     *(f"{key:>4}  {name:8}  {what}" for key, name, what in KEYS),
     "",
-    " ↑ ↓  choose a run, or scroll      Tab  from pane to pane",
+    " ↑ ↓  choose a run, or scroll; Tab goes from pane to pane",
     "",
-    "   ?  in the list: it asks you something     !  it failed, or was cut off",
-    "   ▸  it is at work                          ·  it can go on when you want",
+    "in the list: ? asks you   ! failed, or was cut off",
+    "             ▸ at work    · can go on when you want",
 ]
 
 NO_RUNS = [
@@ -35,7 +35,10 @@ NO_RUNS = [
 
 def keys_row(width: int) -> Row:
     """As many names as there is room for; the keys alone where there is little."""
-    named = [[Span(f" {key} ", "bold"), Span(f"{name} ", "dim")] for key, name, _ in KEYS]
-    if sum(columns_of(span.text) for pair in named for span in pair) <= width:
-        return [span for pair in named for span in pair]
-    return [Span(f" {key} ", "bold") for key, _, _ in KEYS]
+    named = [span for key, name, _ in KEYS for span in (Span(f"  {key}", "bold"), Span(f" {name}", "dim"))]
+    short = [Span(f"  {key}", "bold") for key, _, _ in KEYS]
+    return _begun(named) if columns_of(text_of(_begun(named))) <= width else _begun(short)
+
+
+def _begun(row: Row) -> Row:
+    return [row[0]._replace(text=row[0].text.lstrip()), *row[1:]]
