@@ -14,6 +14,7 @@ _WAITS = {
     Stage.COMMIT: "committing",
     Stage.MERGE: "waiting for its turn to merge",
 }
+_THINKING = "thinking"
 _TOO_NARROW = 40
 _STAGE = 10  # columns
 
@@ -105,7 +106,10 @@ def _doing(state: RunState, task: Task, talk: Conversation | None) -> str:
         return doing(state, talk)
     if task.stage in _WAITS:
         return _WAITS[task.stage]
-    return (doing(state, talk) if talk is not None else "") or task.summary or ""
+    at = doing(state, talk) if talk is not None else ""
+    if talk is not None and at == _THINKING:
+        return f"{talk.agent or 'the agent'} is {at}"
+    return at or task.summary or ""
 
 
 def asks(state: RunState, talk: Conversation) -> bool:
@@ -121,7 +125,7 @@ def doing(state: RunState, talk: Conversation) -> str:
         return ""
     if talk.turn.calls:
         return next(reversed(talk.turn.calls.values()))
-    return f"{talk.agent or 'the agent'} is thinking"
+    return _THINKING
 
 
 def _questions(state: RunState, run_id: str, width: int) -> Iterator[Row]:

@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from rich.text import Text
+from textual import on
 from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding
 from textual.containers import Container
@@ -16,12 +17,13 @@ from holdfast.app.cli.dashboard.acting import Hands
 from holdfast.app.cli.dashboard.attaching import attach_here
 from holdfast.app.cli.dashboard.attention import matching, ordered
 from holdfast.app.cli.dashboard.chosen import Chosen
-from holdfast.app.cli.dashboard.details import details, log_rows
+from holdfast.app.cli.dashboard.details import details, log_rows, wrapped
 from holdfast.app.cli.dashboard.dialogs import Asking
 from holdfast.app.cli.dashboard.listing import columns_for, heading, headline, run_row
+from holdfast.app.cli.dashboard.looks import LOOKS
 from holdfast.app.cli.dashboard.panes import STYLES, Choice, Pane
 from holdfast.app.cli.dashboard.questions import Question
-from holdfast.app.cli.dashboard.words import HELP, NO_RUNS, keys_row
+from holdfast.app.cli.dashboard.words import HELP, NO_RUNS, complaint, keys_row
 from holdfast.app.cli.screen import plain
 from holdfast.app.cli.spans import Row, Span, fitted
 from holdfast.engine.listing import ListedRun
@@ -34,7 +36,7 @@ _WIDE = 120  # columns from which the log stands beside the run
 
 
 class Board(App[None]):
-    CSS_PATH = "board.tcss"
+    CSS = LOOKS
     ENABLE_COMMAND_PALETTE = False
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE, "-wide")]
     BINDINGS = [
@@ -170,7 +172,7 @@ class Board(App[None]):
             nothing = [f"No run has “{self._wanted}”; Esc shows all of them."] if self._wanted else NO_RUNS
             return [[Span(plain(line))] for line in nothing]
         if chosen.problem is not None:
-            return [[Span(plain(chosen.problem), "red")]]
+            return [*wrapped(chosen.problem, width, most=6, colour="red")]
         if chosen.view is None:
             return []
         return details(chosen.view, chosen.needs, now(), width)
@@ -180,7 +182,7 @@ class Board(App[None]):
         self.query_one("#told", Static).update(_text(fitted(row, self.size.width)))
 
     def _complain(self, error: BaseException) -> None:
-        self._say(str(error), "red")
+        self._say(complaint(error), "red")
 
     # What keys do
 
@@ -224,13 +226,12 @@ class Board(App[None]):
         self.query_one(Input).value = ""
         self._leave_filter()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
+    @on(Input.Changed, "#filter")  # not a line of a dialog
+    def _filtered(self, event: Input.Changed) -> None:
         self._wanted = event.value
         self._select()
 
-    def on_input_submitted(self) -> None:
-        self._leave_filter()
-
+    @on(Input.Submitted, "#filter")
     def _leave_filter(self) -> None:
         line = self.query_one(Input)
         line.display = bool(line.value)

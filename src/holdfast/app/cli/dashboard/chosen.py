@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
+from holdfast.app.cli.dashboard.words import complaint
 from holdfast.app.cli.told_lines import ToldLine, told_line
 from holdfast.core.needs import Need
 from holdfast.core.state import RunState
@@ -44,7 +45,7 @@ class Chosen:
         except (FileNotFoundError, NoSuchRun):
             self._give_up("this run is gone: somebody took it away")
         except (HoldfastError, OSError, UnicodeError) as error:
-            self._give_up(f"this run cannot be read: {error}; holdfast doctor tells what can be done")
+            self._give_up(f"this run cannot be read ({complaint(error)}); holdfast doctor tells what can be done")
 
     async def look_again(self) -> None:
         """Something about it changed that is not in its log, as its runner's death."""

@@ -51,7 +51,7 @@ def _section(title: str, rows: Iterator[Row], colour: str = "bold") -> Iterator[
 
 def _facts(view: RunView, now: str, width: int) -> Iterator[Row]:
     state = view.state
-    yield from _wrapped(state.run.goal if state.run is not None else state.feature or "", width, most=3)
+    yield from wrapped(state.run.goal if state.run is not None else state.feature or "", width, most=3)
     sitting = state.newest_sitting()
     began = elapsed(sitting.started, now) if sitting is not None and view.status == "running" else ""
     told = [state.run.workflow if state.run is not None else "", wave_of(state), progress_of(state), began]
@@ -71,7 +71,7 @@ def _needs(needs: Sequence[Need], width: int) -> Iterator[Row]:
     yield [Span("needs you", "yellow")]
     for need in needs[:_MOST_NEEDS]:
         about = f"{need.about}: " if need.about else ""
-        for row in _wrapped(f"{about}{need.text}", width - 2, most=4):
+        for row in wrapped(f"{about}{need.text}", width - 2, most=4):
             yield [Span("  "), *row]
         yield [Span(f"    {_ANSWERS[need.want]}", "dim")]
     if len(needs) > _MOST_NEEDS:
@@ -137,13 +137,13 @@ def _way_on(view: RunView, width: int) -> Iterator[Row]:
     else:
         yield [Span("  r resumes it, and asks which:")]
         for option in decision.options:
-            yield from ([Span("    "), *row] for row in _wrapped(f"{option.key}. {option.label}", width - 4, most=3))
+            yield from ([Span("    "), *row] for row in wrapped(f"{option.key}. {option.label}", width - 4, most=3))
 
 
-def _wrapped(text: str, width: int, most: int) -> Iterator[Row]:
+def wrapped(text: str, width: int, most: int, colour: str | None = None) -> Iterator[Row]:
     """In several rows, so that a question is seen whole; no more than so many."""
     lines = wrap(plain(" ".join(text.split())), max(10, width), max_lines=most, placeholder=" …")
-    yield from ([Span(line)] for line in lines)
+    yield from ([Span(line, colour)] for line in lines)
 
 
 def log_rows(lines: Sequence[ToldLine], width: int) -> list[Row]:

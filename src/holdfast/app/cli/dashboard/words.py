@@ -33,6 +33,13 @@ NO_RUNS = [
 ]
 
 
+def complaint(error: BaseException) -> str:
+    """What went wrong, in one line."""
+    if isinstance(error, OSError):
+        return f"{error.filename or 'the system'}: {error.strerror}"
+    return " ".join(str(error).split())
+
+
 def keys_row(width: int) -> Row:
     """As many names as there is room for; the keys alone where there is little."""
     named = [span for key, name, _ in KEYS for span in (Span(f"  {key}", "bold"), Span(f" {name}", "dim"))]

@@ -1,3 +1,6 @@
+"""Where things stand on the screen, in the terminal's own colours."""
+
+LOOKS = """
 Screen { layout: vertical; overflow: hidden; }
 #head, #heading, #told, #keys { height: 1; width: 100%; }
 #heading { text-style: dim; }
@@ -21,3 +24,4 @@ Asking { align: center middle; background: transparent; }
 }
 #dialog Static { height: auto; width: 100%; }
 #dialog Input { margin: 1 0; }
+"""

@@ -1,0 +1,134 @@
+"""Keys of the dashboard, and what they do to real runs at work in other processes."""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cli.boards import Screen, board
+from tests.support.stage import HELLO, Stage, killed, outcome, told, worker
+
+ASK = {
+    "permission": {
+        "title": "Delete the notes",
+        "kind": "delete",
+        "allowed": [{"write": {"path": "answer.txt", "text": "allowed\n"}}],
+        "rejected": [{"write": {"path": "answer.txt", "text": "rejected\n"}}],
+    }
+}
+HANG = {"hang": {"how": "turn", "seconds": 200}}
+BLOCKED = worker({"mcp": {"tool": "report_blocker", "arguments": {"reason": "no key", "needed": "a key"}}})
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_the_callers(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runner that the dashboard starts has its environment."""
+    for name, value in stage.holdfast.environment().items():
+        monkeypatch.setenv(name, value)
+
+
+@contextmanager
+def at_work(stage: Stage, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A run in another process, which does not outlive a test that fails."""
+    with stage.start("run", *arguments) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def asked(screen: Screen) -> None:
+    await screen.until("Delete the notes", "a approves, d denies")
+
+
+@pytest.mark.parametrize(
+    ("key", "answer"), [("a", "allowed"), pytest.param("d", "rejected", marks=pytest.mark.torture)]
+)
+async def test_an_answer_reaches_the_agent_that_waits_for_it(stage: Stage, key: str, answer: str) -> None:
+    with at_work(stage, "tidy up", "--agent", stage.book(worker(ASK))) as process:
+        told(process, "permission.requested")
+        run = stage.only_run()
+        async with board(stage.home) as screen:
+            await asked(screen)
+            await screen.press(key)
+            await screen.until("kind   delete", "leave it")
+            await screen.press("n")
+            await asked(screen)
+            assert stage.data(run, "permission.answered") == []
+            await screen.press(key, "y")
+            await screen.until({"a": "approved", "d": "denied"}[key] + ": Delete the notes")
+            await asyncio.to_thread(outcome, process)
+            await screen.press(key)
+            await screen.until(f"nothing of {run} waits for an answer")
+    assert stage.file(run, "answer.txt") == answer
+    (given,) = stage.data(run, "permission.answered")
+    assert given["by"]
+
+
+async def test_a_run_is_stopped_when_one_is_sure_and_resumed_without_this_terminal(stage: Stage) -> None:
+    agent = stage.book(worker(HANG), HELLO, sessions={"interrupted": "again"})
+    with at_work(stage, "take your time", "--agent", agent) as process:
+        told(process, "turn.started")
+        run = stage.only_run()
+        async with board(stage.home) as screen:
+            await screen.until("1 at work", "thinking")
+            await screen.press("r")
+            await screen.until(f"{run} is at work already; Enter attaches")
+            await screen.press("x", "escape")
+            await screen.press("s")
+            await screen.until("with its next prompt")
+            await screen.type("mind the tests")
+            await screen.press("enter")
+            await screen.until("taken: mind the tests")
+            await screen.press("x")
+            await screen.until(f"Stop {run}?")
+            await screen.press("y")
+            await screen.until(f"{run} has stopped; r resumes it")
+            await asyncio.to_thread(outcome, process)
+            await screen.press("x")
+            await screen.until(f"{run} is not at work")
+            await screen.press("enter")
+            await screen.until(f"nobody is at work on {run} (stopped); r resumes it")
+    assert [d["reason"] for d in stage.data(run, "session.end")] == ["planned", "stopped"]
+    assert "mind the tests" in stage.holdfast("show", run).out
+
+
+@pytest.mark.torture
+async def test_a_killed_run_is_seen_to_be_and_goes_on_to_its_end(stage: Stage) -> None:
+    agent = stage.book(worker(HANG), sessions={"interrupted": "again"})
+    with at_work(stage, "say hello", "--agent", agent) as process:
+        told(process, "turn.started")
+        run = stage.only_run()
+        async with board(stage.home) as screen:
+            await screen.until("1 at work")
+            killed(process)
+            await screen.until("1 needs you", "interrupted")
+            await screen.press("r")
+            await screen.until("is at work (pid ")
+            await screen.until("resumed after")
+            await screen.press("x", "y")
+            await screen.until(f"{run} has stopped")
+    assert [d["command"] for d in stage.data(run, "session.start")] == ["plan", "run", "resume"]
+
+
+@pytest.mark.torture
+async def test_a_run_that_needs_a_decision_asks_for_it_and_goes_that_way(stage: Stage) -> None:
+    agent = stage.book(BLOCKED)
+    run = stage.run("say hello", "--agent", agent, code=1)
+    stage.book(otherwise=HELLO["steps"])
+    async with board(stage.home) as screen:
+        await screen.until("no key", "and asks how")
+        await screen.press("r")
+        await screen.until("does not go on by itself", "Provide custom instructions")
+        await screen.press("escape")
+        await screen.until("and asks how")
+        assert [d["command"] for d in stage.data(run, "session.start")] == ["plan", "run"]
+        await screen.press("r", "c")
+        await screen.until("Your instructions")
+        await screen.press("enter")
+        await screen.until("no instructions were given; nothing was changed")
+        await screen.press("r", "a")
+        await screen.until("the sitting ended (all_done)")
+    assert stage.file(run, "hello.txt") == "hello"

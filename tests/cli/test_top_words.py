@@ -1,0 +1,144 @@
+"""What the dashboard says, of values alone."""
+
+import pytest
+
+from holdfast.app.cli.dashboard.attention import Call, call_of, matching, ordered
+from holdfast.app.cli.dashboard.details import log_rows
+from holdfast.app.cli.dashboard.listing import age, columns_for, heading, headline, run_row
+from holdfast.app.cli.dashboard.words import KEYS, keys_row
+from holdfast.app.cli.screen import columns_of
+from holdfast.app.cli.spans import Span, fitted, text_of
+from holdfast.app.cli.told_lines import ToldLine
+from holdfast.engine.listing import ListedRun
+from holdfast.store.catalog import Summary
+
+NOW = "2026-02-14T10:00:00.000Z"
+
+
+def listed(status: str = "done", want: str | None = None, run_id: str = "auth-abc234", **more: object) -> ListedRun:
+    facts: dict[str, object] = {
+        "slug": "auth",
+        "goal": "Add OAuth login",
+        "workflow": "waves",
+        "repo": "/src/web/.git",
+        "condition": status,
+        "created": NOW,
+        "updated": NOW,
+        "sessions": 1,
+        "events": 10,
+        "tasks_done": 2,
+        "tasks": 5,
+        "tokens": 100,
+        "dollars": 1.5,
+        "needs": 1 if want else 0,
+        "want": want,
+        "need": f"a {want}" if want else None,
+        **more,
+    }
+    return ListedRun(run_id, status, Summary(**facts))
+
+
+@pytest.mark.parametrize(
+    ("status", "want", "call"),
+    [
+        ("running", "permission", Call.QUESTION),
+        ("interrupted", "permission", Call.QUESTION),
+        ("waiting", "approval", Call.QUESTION),
+        ("interrupted", None, Call.TROUBLE),
+        ("failed", "failure", Call.TROUBLE),
+        ("wall_clock", None, Call.TROUBLE),
+        ("parked", None, Call.TROUBLE),
+        ("unreadable", None, Call.TROUBLE),
+        ("stopped", "failure", Call.TROUBLE),
+        ("stopped", "effect", Call.TROUBLE),
+        ("waiting", "words", Call.WORDS),
+        ("running", "failure", Call.AT_WORK),
+        ("running", None, Call.AT_WORK),
+        ("stopped", None, Call.AT_REST),
+        ("stopped", "message", Call.AT_REST),
+        ("planned", None, Call.AT_REST),
+        ("done", None, Call.OVER),
+        ("done", "message", Call.OVER),
+        ("archived", "failure", Call.OVER),
+        ("empty", None, Call.OVER),
+    ],
+)
+def test_how_much_a_run_wants_a_person(status: str, want: str | None, call: Call) -> None:
+    assert call_of(listed(status, want)) is call
+
+
+def test_what_calls_loudest_comes_first_and_equals_keep_their_order() -> None:
+    runs = [
+        listed("done", run_id="a"),
+        listed("running", run_id="b"),
+        listed("failed", "failure", run_id="c"),
+        listed("running", run_id="d"),
+        listed("running", "permission", run_id="e"),
+    ]
+    assert [run.id for run in ordered(runs)] == ["e", "c", "b", "d", "a"]
+
+
+@pytest.mark.parametrize("words", ["", "AUTH", "waves running", "oauth  add", "/src/web"])
+def test_a_filter_looks_into_all_that_is_known(words: str) -> None:
+    assert matching([listed("running")], words)
+    assert not matching([listed("running")], f"{words} nowhere")
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
+def test_no_row_is_wider_than_the_terminal_and_columns_stand_in_line(width: int) -> None:
+    runs = [
+        listed("running", "permission", need="May I? " * 50, needs=3),
+        listed("interrupted", run_id="x" * 120, goal="数据库迁移" * 40),
+        listed("done", goal="two\nlines", updated=None, dollars=1234.5),
+    ]
+    columns = columns_for(runs, NOW, width)
+    rows = [text_of(row) for row in (heading(columns), *(run_row(run, NOW, columns) for run in runs))]
+    assert all(columns_of(row) <= max(width, 40) for row in rows), rows
+    status = rows[0].index("STATUS")
+    assert [row[status:].split()[0] for row in rows[1:]] == ["running", "interrupted", "done"]
+    if width >= 80:
+        assert "(and 2 more)" in rows[1] or "…" in rows[1]
+        assert "COST" in rows[0]
+
+
+@pytest.mark.parametrize(
+    ("since", "told"),
+    [
+        (NOW, "now"),
+        ("2026-02-14T09:59:01.000Z", "now"),
+        ("2026-02-14T09:55:00.000Z", "5m"),
+        ("2026-02-14T07:00:00.000Z", "3h"),
+        ("2026-02-12T07:00:00.000Z", "2d"),
+        ("2027-01-01T00:00:00.000Z", "now"),
+        (None, "-"),
+        ("yesterday", "-"),
+    ],
+)
+def test_an_age_is_short(since: str | None, told: str) -> None:
+    assert age(since, NOW) == told
+
+
+def test_all_runs_in_one_row() -> None:
+    runs = [listed("running"), listed("failed", "failure"), listed("done")]
+    assert text_of(headline(runs, 3)) == " holdfast 3 runs · 1 needs you · 1 at work · $4.50"
+    assert text_of(headline(runs[2:], 0)) == " holdfast 1 run, 0 shown · $1.50"
+
+
+def test_the_keys_are_named_where_there_is_room() -> None:
+    assert columns_of(text_of(keys_row(80))) <= 80
+    assert all(name in text_of(keys_row(80)) for _, name, _ in KEYS)
+    assert text_of(keys_row(40)).split() == [key for key, _, _ in KEYS]
+
+
+def test_a_line_of_the_log_is_cut_to_the_terminal() -> None:
+    lines = [ToldLine("10:00:00", "T-1 evaluator of much", "w" * 200, None, bad=False)]
+    (row,) = log_rows(lines, 60)
+    assert text_of(row).startswith("10:00:00  T-1 evaluat…  www")
+    assert columns_of(text_of(row)) == 60
+
+
+@pytest.mark.parametrize("width", range(12))
+def test_a_row_is_cut_where_there_is_no_more_room(width: int) -> None:
+    row = [Span("one "), Span("数据 ", "bold"), Span("three")]
+    assert columns_of(text_of(fitted(row, width))) <= width
+    assert text_of(fitted(row, 14)) == "one 数据 three"
