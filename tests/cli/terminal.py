@@ -8,6 +8,7 @@ import subprocess
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from tests.cli.program import Outcome, Program, assert_no_noise
 
@@ -72,11 +73,10 @@ class Conversation:
 
 
 @contextmanager
-def conversation(holdfast: Program, *arguments: str) -> Iterator[Conversation]:
+def conversation(holdfast: Program, *arguments: str, env: dict[str, str] | None = None) -> Iterator[Conversation]:
     ours, theirs = pty.openpty()
-    with holdfast.start(
-        *arguments, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, preexec_fn=_take_the_terminal
-    ) as process:
+    how: dict[str, Any] = {"start_new_session": True, "preexec_fn": _take_the_terminal}
+    with holdfast.start(*arguments, env=env, stdin=theirs, stdout=theirs, stderr=theirs, **how) as process:
         os.close(theirs)
         try:
             yield Conversation(process, ours)

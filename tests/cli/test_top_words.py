@@ -1,5 +1,7 @@
 """What the dashboard says, of values alone."""
 
+from typing import Any
+
 import pytest
 
 from holdfast.app.cli.dashboard.attention import Call, call_of, matching, ordered
@@ -15,8 +17,8 @@ from holdfast.store.catalog import Summary
 NOW = "2026-02-14T10:00:00.000Z"
 
 
-def listed(status: str = "done", want: str | None = None, run_id: str = "auth-abc234", **more: object) -> ListedRun:
-    facts: dict[str, object] = {
+def listed(status: str = "done", want: str | None = None, run_id: str = "auth-abc234", **more: Any) -> ListedRun:
+    facts: dict[str, Any] = {
         "slug": "auth",
         "goal": "Add OAuth login",
         "workflow": "waves",

@@ -36,13 +36,19 @@ class Columns(NamedTuple):
 def columns_for(runs: Sequence[ListedRun], now: str, width: int) -> Columns:
     rows = [_HEADINGS, *(_cells(run, now) for run in runs)]
     widths: list[int] = [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
-    widths[_NAME] = min(widths[_NAME], max(_SHORTEST_NAME, width // 4))
-    shown = [*range(len(_HEADINGS))]
+    widths[_NAME] = min(widths[_NAME], max(_SHORTEST_NAME, width // 3))
+    shown = [one for one in range(len(_HEADINGS)) if one != _COST or any(run.summary.dollars for run in runs)]
     for column in _GIVE_WAY:
-        if _left(shown, widths, width) < _WORDS:
+        if column in shown and _left(shown, widths, width) + _to_spare(widths, width) < _WORDS:
             shown.remove(column)
-    widths[_NAME] = max(_SHORTEST_NAME, widths[_NAME] - max(0, _WORDS - _left(shown, widths, width)))
+    lacking = max(0, _WORDS - _left(shown, widths, width))
+    widths[_NAME] -= min(lacking, _to_spare(widths, width))
     return Columns(shown, widths, max(0, _left(shown, widths, width)))
+
+
+def _to_spare(widths: Sequence[int], width: int) -> int:
+    """How much narrower the names may become."""
+    return max(0, widths[_NAME] - max(_SHORTEST_NAME, width // 4))
 
 
 def _left(shown: Sequence[int], widths: Sequence[int], width: int) -> int:

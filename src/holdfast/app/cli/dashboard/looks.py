@@ -5,9 +5,11 @@ Screen { layout: vertical; overflow: hidden; }
 #head, #heading, #told, #keys { height: 1; width: 100%; }
 #heading { text-style: dim; }
 #filter { display: none; height: 1; padding: 0 1; }
-Pane { overflow-x: hidden; overflow-y: auto; scrollbar-size: 0 1; scrollbar-gutter: stable;
-    scrollbar-background: ansi_default; scrollbar-background-hover: ansi_default; scrollbar-background-active: ansi_default;
+Pane {
+    overflow-x: hidden; overflow-y: auto; scrollbar-size: 0 1; scrollbar-gutter: stable;
     scrollbar-color: ansi_bright_black; scrollbar-color-hover: ansi_white; scrollbar-color-active: ansi_white;
+    scrollbar-background: ansi_default; scrollbar-background-hover: ansi_default;
+    scrollbar-background-active: ansi_default;
 }
 #runs { height: auto; min-height: 2; max-height: 35%; }
 #lower { height: 1fr; }
