@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -149,6 +150,12 @@ async def test_what_goes_wrong_is_one_line(home: str) -> None:
         ):
             await screen.press(*keys)
             await screen.until(words)
+
+
+async def test_a_home_that_cannot_be_made_is_one_line(home: str) -> None:
+    Path(home).write_text("no folder\n", encoding="utf-8")
+    async with board(home, WIDE) as screen:
+        await screen.until(f"{home}/runs: Not a directory")
 
 
 async def test_a_filter_shows_only_what_fits_and_escape_shows_all(home: str) -> None:

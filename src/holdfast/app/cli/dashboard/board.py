@@ -178,8 +178,8 @@ class Board(App[None]):
         return details(chosen.view, chosen.needs, now(), width)
 
     def _say(self, words: str, colour: str | None = None) -> None:
-        row = [Span(f" {plain(' '.join(words.split()))}", colour)]
-        self.query_one("#told", Static).update(_text(fitted(row, self.size.width)))
+        rows = wrapped(words, self.size.width - 2, most=3, colour=colour)
+        self.query_one("#told", Static).update(Text("\n").join(map(_text, rows)))
 
     def _complain(self, error: BaseException) -> None:
         self._say(complaint(error), "red")

@@ -2,7 +2,8 @@
 
 LOOKS = """
 Screen { layout: vertical; overflow: hidden; }
-#head, #heading, #told, #keys { height: 1; width: 100%; }
+#head, #heading, #keys { height: 1; width: 100%; }
+#told { height: auto; min-height: 1; padding: 0 1; }
 #heading { text-style: dim; }
 #filter { display: none; height: 1; padding: 0 1; }
 Pane {
