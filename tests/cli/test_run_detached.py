@@ -7,10 +7,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.cli.terminal import conversation
 from tests.support.stage import HELLO, Stage, alive, killed, outcome, told, worker
 from tests.support.waiting import until
 
 WAIT = {"hang": {"how": "turn", "seconds": 100, "once": True}}
+BLOCKED = {"mcp": {"tool": "report_blocker", "arguments": {"reason": "no key", "needed": "a key"}}}
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
 
 
@@ -55,6 +57,18 @@ def test_it_is_followed_and_stopped_from_elsewhere(stage: Stage) -> None:
     assert stage.holdfast("wait", run).out == "stopped\n"
     assert "is not at work" in stage.holdfast("stop", run, code=4).complaint
     assert [d["stop_reason"] for d in stage.data(run, "turn.ended")] == ["cancelled"]
+
+
+@pytest.mark.torture
+def test_a_choice_that_was_asked_for_goes_along(stage: Stage) -> None:
+    run = stage.run("say hello", "--agent", stage.book(worker(BLOCKED)), code=1)
+    stage.book(otherwise=HELLO["steps"])
+    with conversation(stage.holdfast, "resume", run, "--detach") as terminal:
+        terminal.until("Your choice: ")
+        terminal.type("A\n")
+        assert terminal.end() == 0
+    assert stage.holdfast("wait", run).out == "done\n"
+    assert stage.file(run, "hello.txt") == "hello"
 
 
 def test_of_two_resumes_at_once_one_works_and_the_other_touches_nothing(stage: Stage) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.cli.boards import Screen, board
+from tests.cli.test_run_detached import BLOCKED
 from tests.support.stage import HELLO, Stage, killed, outcome, told, worker
 
 ASK = {
@@ -19,7 +20,6 @@ ASK = {
     }
 }
 HANG = {"hang": {"how": "turn", "seconds": 200}}
-BLOCKED = worker({"mcp": {"tool": "report_blocker", "arguments": {"reason": "no key", "needed": "a key"}}})
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +115,7 @@ async def test_a_killed_run_is_seen_to_be_and_goes_on_to_its_end(stage: Stage) -
 
 @pytest.mark.torture
 async def test_a_run_that_needs_a_decision_asks_for_it_and_goes_that_way(stage: Stage) -> None:
-    agent = stage.book(BLOCKED)
+    agent = stage.book(worker(BLOCKED))
     run = stage.run("say hello", "--agent", agent, code=1)
     stage.book(otherwise=HELLO["steps"])
     async with board(stage.home) as screen:

@@ -168,6 +168,9 @@ def test_a_summary_tells_a_run_in_one_row() -> None:
         "tasks": 2,
         "tokens": 0,
         "dollars": 0.0,
+        "needs": 0,
+        "want": None,
+        "need": None,
     }
 
 
