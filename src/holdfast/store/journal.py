@@ -88,30 +88,30 @@ class FileJournal:
 
     def _commit(self) -> None:
         """Bring all that was stamped to the disk. When that fails, `_refusal` says why."""
+        disk, fd, start = self._disk, self._fd, self._durable
         try:
             calls = self._stamp.take()
             self._alone = self._alone + 1 if len(calls) == 1 else 0
             data = b"".join(calls)
-            if data:
-                self._ground.check(self._durable)
-                self._write(data)
+            if start + len(data) != self._stamp.position:
+                raise StorageFailed(f"an append to {self._path} was interrupted; nothing more is written, resume")
+            if not data:
+                return
+            self._ground.check(start)
+            try:
+                done = disk.write(fd, data)
+                if done < len(data):
+                    write_all(disk, fd, data[done:])
+                disk.sync(fd)
+            except BaseException:
+                self._take_back()
+                raise
+            self._written(data)
+            self._durable, self._link = start + len(data), self._stamp.link
         except BaseException as error:
             self._refusal = error if isinstance(error, HoldfastError) else self._poisoned(error)
             if not isinstance(error, Exception):
                 raise
-
-    def _write(self, data: bytes) -> None:
-        end = self._durable + len(data)
-        if end != self._stamp.position:
-            raise StorageFailed(f"an append to {self._path} was interrupted; nothing more is written, resume")
-        try:
-            write_all(self._disk, self._fd, data)
-            self._disk.sync(self._fd)
-        except BaseException:
-            self._take_back()
-            raise
-        self._written(data)
-        self._durable, self._link = end, self._stamp.link
 
     def _take_back(self) -> None:
         """Cut off what was not acknowledged.

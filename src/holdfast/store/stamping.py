@@ -8,6 +8,7 @@ import msgspec
 from holdfast.core import chain
 from holdfast.core.codec import encode, is_json
 from holdfast.core.events import TYPES, Draft, Envelope, Event
+from holdfast.core.events.base import NOTHING
 from holdfast.leaf.errors import BadInput, PositionMismatch
 from holdfast.store.base import Desk, Position
 
@@ -83,8 +84,9 @@ def _checked(envelope: Envelope) -> bytes:
     """The line of an event that takes any JSON, when it can be read back."""
     event = envelope.data
     for name in _raw_fields(type(event)):
-        if not is_json(getattr(event, name)):
-            raise _not_json(getattr(event, name), f"the {name} of {envelope.type}")
+        raw = getattr(event, name)
+        if raw is not NOTHING and not is_json(raw):
+            raise _not_json(raw, f"the {name} of {envelope.type}")
     try:
         line = one_line(encode(envelope))
     except RecursionError:
