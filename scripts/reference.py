@@ -1,7 +1,9 @@
 """Writes docs/reference.md from the program itself: its help, its exit codes, its event types.
 
-.venv/bin/python scripts/reference.py            write it
-.venv/bin/python scripts/reference.py --check    exit 1 when it is not what would be written
+And the help of each command into a file of its own, from which `--help` is answered without loading the command.
+
+.venv/bin/python scripts/reference.py            write them
+.venv/bin/python scripts/reference.py --check    exit 1 when they are not what would be written
 """
 
 import inspect
@@ -13,15 +15,17 @@ from collections.abc import Iterator
 import msgspec
 
 from holdfast.app.cli.agent import PROGRAMS
-from holdfast.app.cli.main import COMMANDS
+from holdfast.app.cli.main import COMMANDS, HELP_WIDTH, help_file
 from holdfast.core.events import TYPES
 from holdfast.leaf import errors
 
 _PYTHON = (3, 11)  # others lay out the same help a little differently
 _TARGET = os.path.join(os.path.dirname(__file__), "..", "docs", "reference.md")
 
+Helps = dict[tuple[str, ...], str]  # by the arguments before `--help`
 
-def reference() -> str:
+
+def reference(helps: Helps) -> str:
     return "\n".join(
         (
             "# Reference",
@@ -30,7 +34,7 @@ def reference() -> str:
             "",
             "## Commands",
             "",
-            *_commands(),
+            *_commands(helps),
             "## Exit codes",
             "",
             "The same for every command. A message on stderr says what, why, and what to do next.",
@@ -47,18 +51,18 @@ def reference() -> str:
     )
 
 
-def _commands() -> Iterator[str]:
-    for arguments in ((), *((name,) for name in COMMANDS), *(("agent", name) for name in PROGRAMS)):
+def _commands(helps: Helps) -> Iterator[str]:
+    for arguments, text in helps.items():
         yield f"### `{' '.join(('holdfast', *arguments))}`"
         yield ""
         yield "```"
-        yield _help(*arguments)
+        yield text
         yield "```"
         yield ""
 
 
 def _help(*arguments: str) -> str:
-    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+    environment = {**os.environ, "COLUMNS": str(HELP_WIDTH), "NO_COLOR": "1"}
     environment.pop("HOLDFAST_HOME", None)
     command = [sys.executable, "-m", "holdfast", *arguments, "--help"]
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.rstrip()
@@ -85,16 +89,27 @@ def main() -> int:
     if sys.version_info[:2] != _PYTHON:
         print(f"reference: not checked, it quotes the argparse of Python {_PYTHON}", file=sys.stderr)
         return 0
-    text = reference()
+    asked = ((), *((name,) for name in COMMANDS), *(("agent", name) for name in PROGRAMS))
+    helps = {arguments: _help(*arguments) for arguments in asked}
+    files = {_TARGET: reference(helps), **{help_file(name): f"{helps[name,]}\n" for name in COMMANDS}}
     if "--check" not in sys.argv[1:]:
-        with open(_TARGET, "w", encoding="utf-8") as file:
-            file.write(text)
+        for path, text in files.items():
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
         return 0
-    with open(_TARGET, encoding="utf-8") as file:
-        fresh = file.read() == text
-    if not fresh:
-        print("docs/reference.md is stale: run scripts/reference.py", file=sys.stderr)
-    return 0 if fresh else 1
+    stale = [os.path.relpath(path) for path, text in files.items() if _content(path) != text]
+    for path in stale:
+        print(f"{path} is stale: run scripts/reference.py", file=sys.stderr)
+    return 1 if stale else 0
+
+
+def _content(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
 
 
 if __name__ == "__main__":

@@ -50,6 +50,30 @@ def test_the_help_of_each_command_teaches_by_examples(holdfast: Program, command
     assert "--json" in out
 
 
+_ASK_ALL = """\
+import sys
+from holdfast.app.cli import main
+for command in main.COMMANDS:
+    assert main.main([command, "--help"]) == 0
+loaded = {"argparse", "asyncio", "msgspec", "json", "re", "typing"} & sys.modules.keys()
+loaded |= {name for name in sys.modules if name.startswith(("holdfast.engine", "holdfast.store", "holdfast.core"))}
+assert not loaded, loaded
+"""
+
+
+def test_the_help_of_a_command_is_there_without_loading_the_command() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run([sys.executable, "-c", _ASK_ALL], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("usage: holdfast ") == len(COMMANDS)
+
+
+def test_whoever_sets_columns_has_the_help_laid_out_anew(holdfast: Program) -> None:
+    wide, narrow = holdfast("logs", "--help"), holdfast("logs", "--help", env={"COLUMNS": "50"})
+    assert len(narrow.lines) > len(wide.lines)
+    assert narrow.out.partition("\nexamples:")[2] == wide.out.partition("\nexamples:")[2]
+
+
 def test_help_fits_on_a_terminal_of_120_columns(holdfast: Program) -> None:
     for arguments in (("--help",), *((command, "--help") for command in ("logs", "analyze"))):
         assert max(map(len, holdfast(*arguments, env={"HOLDFAST_HOME": "/home/me/holdfast"}).lines)) <= 120

@@ -1,6 +1,7 @@
 """The door: finds the command, runs it, and turns whatever goes wrong into one clear line and an exit code.
 
-Loads nothing that the asked-for command does not need; `--help` and `ls` start about as fast as Python.
+Loads nothing that the asked-for command does not need; `--help` and `ls` start about as fast as Python. The help of
+a command is in a file, which `scripts/reference.py` makes of its parser.
 """
 
 import os
@@ -58,6 +59,8 @@ stdout is data, stderr is decoration. HOLDFAST_HOME moves everything ({home}).
 exit codes: 0 ok · 1 the work failed · 2 bad usage or input · 3 timed out · 4 no such run / nothing to do
             5 owned by a live process or denied · 6 a decision is needed · 130 interrupted
 """
+
+HELP_WIDTH = 100  # columns, of the help that is in files
 
 
 def entry() -> None:
@@ -137,12 +140,30 @@ def _dispatch(arguments: list[str]) -> int:
         return OK
     if name not in COMMANDS:
         raise BadInput(f"there is no command {name!r}; the commands are {', '.join(COMMANDS)}")
+    if rest in (["-h"], ["--help"]) and _is_wide() and os.path.exists(help_file(name)):
+        with open(help_file(name), encoding="utf-8") as file:
+            sys.stdout.write(file.read())
+        return OK
     module = __import__(f"holdfast.app.cli.{name}", fromlist=["run"])
     try:
         code: int = module.run(rest)
     except SystemExit as leave:  # argparse, after --help
         return int(leave.code or OK)
     return code
+
+
+def help_file(command: str) -> str:
+    return os.path.join(os.path.dirname(__file__), "help", f"{command}.txt")
+
+
+def _is_wide() -> bool:
+    """Whether the help that is in files fits. Whoever sets COLUMNS has it laid out anew."""
+    if "COLUMNS" in os.environ:
+        return False
+    try:
+        return os.get_terminal_size().columns >= HELP_WIDTH
+    except OSError:  # no terminal
+        return True
 
 
 def _help() -> str:
