@@ -68,6 +68,33 @@ def test_the_help_of_a_command_is_there_without_loading_the_command() -> None:
     assert done.stdout.count("usage: holdfast ") == len(COMMANDS)
 
 
+_ASK_ONE = """\
+import sys
+from holdfast.app.cli import main
+code = main.main(sys.argv[1:])
+heavy = ("acp", "pydantic", "rich", "yaml", "holdfast.agents", "holdfast.git", "holdfast.workflows")
+loaded = [name for name in sys.modules if name.startswith(heavy)]
+assert not loaded, loaded
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("arguments", [("show",), ("logs",), ("send", "words"), ("approve",), ("stop",)], ids=" ".join)
+def test_what_looks_at_a_run_or_leaves_it_a_message_loads_no_agents_git_or_yaml(
+    holdfast: Program, run: str, arguments: tuple[str, ...]
+) -> None:
+    command, *rest = arguments
+    done = subprocess.run(
+        [sys.executable, "-c", _ASK_ONE, command, run, *rest],
+        env=holdfast.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Error" not in done.stderr
+    assert done.returncode in (0, 4)
+
+
 def test_whoever_sets_columns_has_the_help_laid_out_anew(holdfast: Program) -> None:
     wide, narrow = holdfast("logs", "--help"), holdfast("logs", "--help", env={"COLUMNS": "50"})
     assert len(narrow.lines) > len(wide.lines)

@@ -5,11 +5,11 @@ import json
 import sys
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.core.state import RunState
+from holdfast.core.workflow import Workflow
 from holdfast.engine.mail import Words, ask_for_change, send
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, is_owned
-from holdfast.engine.planning import workflow_of
-from holdfast.engine.service import view_run
 from holdfast.leaf.errors import OK, BadInput
 
 _EXAMPLES = """\
@@ -37,8 +37,8 @@ def run(arguments: list[str]) -> int:
     if not text.strip():
         raise BadInput("there is nothing to say; give the words, or - to read them from standard input")
     if options.task is not None:
-        state = asyncio.run(view_run(home, run_id)).state
-        tasks = (*state.tasks, *(phase.name for phase in workflow_of(state).phases))
+        state, workflow = _looked_at(home, run_id)
+        tasks = (*state.tasks, *(phase.name for phase in workflow.phases))
         if options.task not in tasks:
             raise BadInput(f"run {run_id} has no task {options.task!r}; its tasks are {', '.join(tasks) or 'none'}")
     if options.change:
@@ -51,8 +51,16 @@ def run(arguments: list[str]) -> int:
 
 
 def _must_plan(home: str, run_id: str, task: str | None) -> None:
-    workflow = workflow_of(asyncio.run(view_run(home, run_id)).state)
+    _, workflow = _looked_at(home, run_id)
     if workflow.planner is None:
         raise BadInput(f"in the workflow {workflow.name} nobody plans; leave --change out to tell an agent")
     if task is not None:
         raise BadInput("a change is for planning; leave --task out")
+
+
+def _looked_at(home: str, run_id: str) -> tuple[RunState, Workflow]:
+    from holdfast.engine.planning import workflow_of  # both take long to load, and most words need neither
+    from holdfast.engine.service import view_run
+
+    state = asyncio.run(view_run(home, run_id)).state
+    return state, workflow_of(state)
