@@ -63,7 +63,9 @@ assert not loaded, loaded
 
 def test_the_help_of_a_command_is_there_without_loading_the_command() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    done = subprocess.run([sys.executable, "-c", _ASK_ALL], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", _ASK_ALL], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("usage: holdfast ") == len(COMMANDS)
 

@@ -94,20 +94,21 @@ class FileJournal:
             self._alone = self._alone + 1 if len(calls) == 1 else 0
             data = b"".join(calls)
             if start + len(data) != self._stamp.position:
-                raise StorageFailed(f"an append to {self._path} was interrupted; nothing more is written, resume")
-            if not data:
-                return
-            self._ground.check(start)
-            try:
-                done = disk.write(fd, data)
-                if done < len(data):
-                    write_all(disk, fd, data[done:])
-                disk.sync(fd)
-            except BaseException:
-                self._take_back()
-                raise
-            self._written(data)
-            self._durable, self._link = start + len(data), self._stamp.link
+                self._refusal = StorageFailed(
+                    f"an append to {self._path} was interrupted; nothing more is written, resume"
+                )
+            elif data:
+                self._ground.check(start)
+                try:
+                    done = disk.write(fd, data)
+                    if done < len(data):
+                        write_all(disk, fd, data[done:])
+                    disk.sync(fd)
+                except BaseException:
+                    self._take_back()
+                    raise
+                self._written(data)
+                self._durable, self._link = start + len(data), self._stamp.link
         except BaseException as error:
             self._refusal = error if isinstance(error, HoldfastError) else self._poisoned(error)
             if not isinstance(error, Exception):
