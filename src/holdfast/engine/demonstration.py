@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from holdfast.store.run import open_run
 
 INTERRUPTED_LOG = os.path.join(os.path.dirname(__file__), "interrupted.jsonl")
 
+WRITER = (sys.executable, "-m", "holdfast.engine.demonstration")
 _PRODUCERS = ("north", "south", "east", "west")
 _TORN = b'{"v":1,"ts":"2026-02-14T10:08:00.000Z","sid":"the-power-w'
 
@@ -62,30 +63,31 @@ async def create(home: str) -> str:
     return run_id
 
 
-def kill_writers(home: str, run_id: str, rounds: int = 4, at_least: int = 250) -> Iterator[Kill]:
+def kill_writers(
+    home: str, run_id: str, rounds: int = 4, at_least: int = 250, writer: Sequence[str] = WRITER
+) -> Iterator[Kill]:
     """Start a writer, let it write at full speed, kill -9 it; again and again on the same log."""
     promised: Counter[str] = Counter()
     for _ in range(rounds):
-        with _writer(home, run_id) as writer:
-            assert writer.stdout is not None, "it was asked for"
-            assert writer.stderr is not None, "it was asked for"
+        with _started(*writer, home, run_id) as process:
+            assert process.stdout is not None, "it was asked for"
+            assert process.stderr is not None, "it was asked for"
             acknowledged = 0
-            for line in writer.stdout:
+            for line in process.stdout:
                 promised[line.strip()] += 1
                 acknowledged += 1
                 if acknowledged == at_least:
-                    writer.kill()
-            last_words = writer.stderr.read()
-        if writer.returncode != -signal.SIGKILL:
-            raise StorageFailed(f"a writer of the demo stopped before it was killed: {last_words}")
+                    process.kill()
+            last_words = process.stderr.read()
+        if process.returncode != -signal.SIGKILL:
+            raise StorageFailed(f"a writer stopped before it was killed: {last_words}")
         found = asyncio.run(_said(home, run_id))
-        yield Kill(writer.pid, acknowledged, found.total(), (promised - found).total())
+        yield Kill(process.pid, acknowledged, found.total(), (promised - found).total())
 
 
 @contextmanager
-def _writer(home: str, run_id: str) -> Iterator[subprocess.Popen[str]]:
+def _started(*command: str) -> Iterator[subprocess.Popen[str]]:
     """A process that writes until it is killed, here at the latest."""
-    command = [sys.executable, "-m", "holdfast.engine.demonstration", home, run_id]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process

@@ -4,7 +4,6 @@ A repair never deletes work that is not in a branch of the user's: what could ho
 """
 
 import os
-import re
 import shutil
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -18,15 +17,14 @@ from holdfast.engine.reconciling import observe, reconciled
 from holdfast.engine.service import RunView, view_run
 from holdfast.engine.workspace import opened
 from holdfast.git.locks import folders_of, remove_stale, stale_locks
-from holdfast.git.process import Git
 from holdfast.git.repository import Repository, WorktreeFact
+from holdfast.git.version import NEEDED, installed
 from holdfast.git.worktree import Worktree, forget_worktree, known_place
 from holdfast.leaf.errors import Denied, HoldfastError
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder, trash_folder
 from holdfast.store.run import open_run
 
-_OLDEST_GIT = (2, 38)
 _NOTHING_WRONG = (Remedy.NONE, Remedy.RESUME_ON_BRANCH, Remedy.RESUME_IN_WORKTREE)
 
 Repair = Callable[[], Awaitable[None]]
@@ -70,11 +68,8 @@ async def _looked_into(subject: str, look: Awaitable[list[Ailment]]) -> list[Ail
 
 
 async def _git_itself() -> list[Ailment]:
-    said = (await Git(os.sep).ask("version")).text
-    version = tuple(map(int, re.findall(r"\d+", said)[:2]))
-    if version >= _OLDEST_GIT:
-        return []
-    return [Ailment("git", f"is {said}; merging without a worktree needs 2.38 or newer")]
+    version = await installed()
+    return [] if version.fits else [Ailment("git", f"is {version.said}; {NEEDED}")]
 
 
 def _trash(home: str) -> list[Ailment]:

@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,6 +29,7 @@ from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.ids import new_run_id
 from holdfast.leaf.process import RUN_MARK, marked
 
+OURSELVES = (sys.executable, "-m", "holdfast")
 _README = "# Kelp\n\nA small library about texts, written by agents that were killed on the way.\n"
 _FIRST_TEST = (
     "import unittest\n\n\nclass Empty(unittest.TestCase):\n    def test_that_there_is_one(self):\n        pass\n"
@@ -45,9 +47,9 @@ class Play(NamedTuple):
     workflow: str
     script: dict[str, Any]
     merges: int
-    hard: str
-    cue: Callable[[Event], bool]
-    moment: str
+    hard: str = ""
+    cue: Callable[[Event], bool] = lambda _: False
+    moment: str = ""
     tasks: list[dict[str, Any]] | None = None
     flags: Mapping[str, Any] = {}
 
@@ -88,16 +90,21 @@ class Proof(NamedTuple):
         return self.whole and once and not self.alive and len(self.branches) == 1
 
 
-def set_up(home: str, play: Play) -> Stage:
-    """A repository with one commit, a task list, and the agents' script, in a folder that stays."""
-    folder = os.path.join(os.path.abspath(home), "demo", new_run_id("kelp"))
+def folder_for(home: str) -> str:
+    """Where a play stays, to be looked at."""
+    return os.path.join(os.path.abspath(home), "demo", new_run_id("kelp"))
+
+
+def set_up(folder: str, play: Play, repo: str | None = None) -> Stage:
+    """A repository with one commit, a task list, and the agents' script."""
     stage = Stage(
         play,
         folder,
-        os.path.join(folder, "kelp"),
+        repo or os.path.join(folder, "kelp"),
         os.path.join(folder, "tasks.json"),
         os.path.join(folder, "agents.json"),
     )
+    os.makedirs(folder, exist_ok=True)
     os.makedirs(os.path.join(stage.repo, "tests"))
     _write(os.path.join(stage.repo, "README.md"), _README)
     _write(os.path.join(stage.repo, "tests", "__init__.py"), "")
@@ -128,14 +135,7 @@ async def prepared(home: str, stage: Stage) -> str:
 async def played(home: str, run_id: str, play: Play, *, murderous: bool) -> AsyncGenerator[Scene, None]:
     """One sitting of the runner, as it happens. A murderous one ends by the hand of whoever watches."""
     follower = await Follower.of(home, run_id, None)
-    runner = subprocess.Popen(  # noqa: ASYNC220 - ourselves
-        [sys.executable, "-m", "holdfast", "resume", run_id, "--quiet"],
-        env={**os.environ, "HOLDFAST_HOME": os.path.abspath(home)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    runner = started(home, run_id)
     try:
         async with aclosing(_events(follower, runner)) as events:
             async for event, state in events:
@@ -156,6 +156,20 @@ async def played(home: str, run_id: str, play: Play, *, murderous: bool) -> Asyn
     words = (runner.stderr.read() if runner.stderr is not None else b"").decode(errors="replace")
     if runner.returncode:
         raise HoldfastError(f"the runner of the demo ended with code {runner.returncode}: {' '.join(words.split())}")
+
+
+def started(
+    home: str, run_id: str, program: Sequence[str] = OURSELVES, environment: Mapping[str, str] = MappingProxyType({})
+) -> "subprocess.Popen[bytes]":
+    """A sitting of the runner, as a process of its own; what it says is in its stderr."""
+    return subprocess.Popen(
+        [*program, "resume", run_id, "--quiet"],
+        env={**os.environ, "HOLDFAST_HOME": os.path.abspath(home), **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 async def _events(
@@ -200,7 +214,7 @@ async def proven(home: str, run_id: str, stage: Stage) -> Proof:
     merged: Counter[str] = Counter()
     async for line in read_log(home, run_id, Filter((BranchMerged.type,))):
         merged.update(event.name.rpartition("/")[2] for event in _read([line]) if isinstance(event, BranchMerged))
-    branches = _git(stage.repo, "for-each-ref", "--format=%(refname:short)", "refs/heads/holdfast").split()
+    branches = git(stage.repo, "for-each-ref", "--format=%(refname:short)", "refs/heads/holdfast").split()
     return Proof(
         verdict.whole,
         verdict.events,
@@ -208,12 +222,12 @@ async def proven(home: str, run_id: str, stage: Stage) -> Proof:
         dict(merged),
         len(marked(RUN_MARK, run_id)),
         branches,
-        _git(stage.repo, "log", "--graph", "--format=%s", f"holdfast/{run_id}/main"),
+        git(stage.repo, "log", "--graph", "--format=%s", f"holdfast/{run_id}/main"),
         stage.play.merges,
     )
 
 
-def _git(repo: str, *arguments: str) -> str:
+def git(repo: str, *arguments: str) -> str:
     done = subprocess.run(["git", "-C", repo, *arguments], check=True, capture_output=True, text=True)
     return done.stdout
 

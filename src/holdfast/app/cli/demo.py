@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
 
 async def _show(home: str, play: Play, *, quiet: bool, as_json: bool) -> int:
     tell = _silent if quiet or as_json else _print
-    stage = rehearsal.set_up(home, play)
+    stage = rehearsal.set_up(rehearsal.folder_for(home), play)
     tell(_title(1, play.title))
     tell(f"  {stage.repo}")
     run_id = await rehearsal.prepared(home, stage)

@@ -36,6 +36,7 @@ COMMANDS = {
     "reset": "take a run away, in the repository and at home",
     "salvage": "what was saved before something forceful: ls, show, restore",
     "doctor": "what a crash left behind, explained; --fix repairs it",
+    "selftest": "whether this disk keeps its promises: syncs, locks, and runs that are killed",
     "agents": "the agents we know, and what each was seen to do",
     "workflow": "how runs go about their work: ls, show (drawn), check a file of yours",
     "config": "what is set, and where each value came from: init, path, trust, schema",

@@ -1,0 +1,47 @@
+"""What a check says. Each is a function, and what it rests on can be replaced, so that it is seen to say no."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import NamedTuple
+
+from holdfast.leaf.errors import HoldfastError
+
+
+class Verdict(StrEnum):
+    HOLDS = "holds"
+    DOUBT = "doubt"  # it cannot be seen from here, or holds less than one may think
+    FAILS = "fails"
+
+
+class Finding(NamedTuple):
+    """What was measured; and what to do, when it is not as it should be."""
+
+    verdict: Verdict
+    measured: str
+    advice: str | None = None
+
+
+def holds(measured: str) -> Finding:
+    return Finding(Verdict.HOLDS, measured)
+
+
+def doubt(measured: str, advice: str) -> Finding:
+    return Finding(Verdict.DOUBT, measured, advice)
+
+
+def fails(measured: str, advice: str) -> Finding:
+    return Finding(Verdict.FAILS, measured, advice)
+
+
+class Broken(HoldfastError):
+    """A promise that was seen not to be kept, in the middle of a check."""
+
+
+@contextmanager
+def promised(what: str) -> Iterator[None]:
+    """Turn the system's refusal into a broken promise."""
+    try:
+        yield
+    except OSError as error:
+        raise Broken(f"{what}: {error.strerror}") from error

@@ -1,0 +1,67 @@
+"""The other process of a check: what must hold between two is tried with two.
+
+python -m holdfast.engine.selftest.child append FILE FLAGS COUNT NAME    on a line from its stdin
+python -m holdfast.engine.selftest.child hold FILE                       a lock, until its stdin ends
+"""
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def child(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """Started, and dead at the end at the latest."""
+    command = [sys.executable, "-m", __name__, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def told(process: "subprocess.Popen[str]") -> str:
+    """The next line that it says; nothing when it is dead."""
+    assert process.stdout is not None, "it was asked for"
+    return process.stdout.readline().strip()
+
+
+def tell(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None, "it was asked for"
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def line(name: str, number: int) -> bytes:
+    return f"{name} {number:6} {'x' * 80}\n".encode()
+
+
+def _say(word: str) -> None:
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
+def _append(path: str, flags: str, count: str, name: str) -> None:
+    fd = os.open(path, os.O_WRONLY | int(flags))
+    _say("ready")
+    sys.stdin.readline()
+    for number in range(int(count)):
+        os.write(fd, line(name, number))
+
+
+def _hold(path: str) -> None:
+    fd = os.open(path, os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    _say("held")
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    what, *arguments = sys.argv[1:]
+    if what == "append":
+        _append(*arguments)
+    else:
+        _hold(*arguments)

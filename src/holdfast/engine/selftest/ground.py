@@ -1,0 +1,108 @@
+"""What a folder stands on: its file system, the room on it, and the clock beside it."""
+
+import os
+import re
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from holdfast.engine.selftest.base import Finding, doubt, fails, holds
+
+_MOUNTS = "/proc/self/mountinfo"
+_IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+_FAR = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "glusterfs", "virtiofs"})
+_FAR_BY_FUSE = frozenset({"fuse.sshfs", "fuse.glusterfs", "fuse.ceph-fuse", "fuse.s3fs", "fuse.rclone"})
+_CARELESS = frozenset({"nobarrier", "barrier=0"})
+_MEBI = 1024 * 1024
+_LITTLE, _TOO_LITTLE = 1024 * _MEBI, 64 * _MEBI
+_FEW, _TOO_FEW = 20_000, 1_000  # inodes
+_WRITTEN = 1_767_225_600  # seconds: when this was written, in 2026, no clock was right that said less
+_APART = 5.0  # seconds
+
+
+class Mount(NamedTuple):
+    kind: str
+    source: str
+    point: str
+    options: frozenset[str]
+
+
+def mount_of(folder: str, table: str) -> Mount:
+    """The mount that a folder is on, by the kernel's table."""
+    real = os.path.realpath(folder)
+    found = None
+    for row in table.splitlines():
+        left, _, right = row.partition(" - ")
+        fields, (kind, source, more) = left.split(), right.split(" ", 2)
+        point = _unescaped(fields[4])
+        if f"{real}/".startswith(f"{point.rstrip('/')}/") and (found is None or len(point) >= len(found.point)):
+            found = Mount(kind, _unescaped(source), point, frozenset((*fields[5].split(","), *more.split(","))))
+    assert found is not None, "everything is below the root"
+    return found
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+def file_system(folder: str, *, table: str | None = None) -> Finding:
+    """Its kind, and how it is mounted."""
+    if table is None:
+        with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+            table = file.read()
+    mount = mount_of(folder, table)
+    what = f"{mount.kind} ({mount.source}) at {mount.point}"
+    careless = mount.options & _CARELESS
+    if mount.kind in _IN_MEMORY:
+        return fails(
+            f"{what}: in memory. A kill is survived, a reboot or a power cut takes everything",
+            "set HOLDFAST_HOME to a folder on a disk",
+        )
+    if careless:
+        return fails(
+            f"{what}, mounted with {', '.join(careless)}: a power cut may take what was synced",
+            "mount it without that option",
+        )
+    if mount.kind in _FAR | _FAR_BY_FUSE:
+        return doubt(
+            f"{what}: over the network. What is synced, and who holds a lock, is up to its server",
+            "prefer a local disk; let one machine at a time work in a home",
+        )
+    if mount.kind == "overlay":
+        return doubt(
+            f"{what}: a container's own layer, which goes when the container does",
+            "set HOLDFAST_HOME to a volume that stays",
+        )
+    return holds(what)
+
+
+def room(folder: str, *, look: Callable[[str], os.statvfs_result] = os.statvfs) -> Finding:
+    """Free space and free inodes, for a user who is not root."""
+    seen = look(folder)
+    space, inodes = seen.f_bavail * seen.f_frsize, seen.f_favail
+    counted = seen.f_files > 0  # some file systems make inodes as they are wanted
+    what = f"{_size(space)} free" + (f", {inodes:,} inodes" if counted else "")
+    if space < _TOO_LITTLE or (counted and inodes < _TOO_FEW):
+        return fails(what, "make room: a full disk stops every run (and loses nothing)")
+    if space < _LITTLE or (counted and inodes < _FEW):
+        return doubt(what, "each task of a run has a worktree: make room for as many checkouts as agents work at once")
+    return holds(what)
+
+
+def _size(number: int) -> str:
+    return f"{number / _MEBI / 1024:.1f} GiB" if number >= 1024 * _MEBI else f"{number / _MEBI:.0f} MiB"
+
+
+def clock(folder: str, *, now: Callable[[], float] = time.time) -> Finding:
+    """It is not in the past, and the file system has the same one."""
+    path = os.path.join(folder, "clock")
+    before = now()
+    with open(path, "wb") as file:
+        file.write(b"now")
+    apart = abs(os.stat(path).st_mtime - before)
+    told = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(before))
+    if before < _WRITTEN:
+        return fails(f"it says {told}, which is past", "set the clock; events and commits carry its time")
+    if apart > _APART:
+        return doubt(f"it says {told}; the file system's is {apart:.0f} s away", "synchronise the two machines' clocks")
+    return holds(told)
