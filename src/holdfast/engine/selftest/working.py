@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from holdfast.agents.playbook.program import STATE
 from holdfast.engine import rehearsal
 from holdfast.engine.rehearsal import OURSELVES, Play, Stage
 from holdfast.engine.selftest.base import Broken, Finding, fails, holds
@@ -120,7 +121,9 @@ def _survived(trial: Trial, number: int, dooms: Iterable[str]) -> int:
 def _sat(trial: Trial, run_id: str, doom: str | None, passes: str) -> tuple[int, str]:
     """One sitting, to its end or its death."""
     with open(passes, "wb"):
-        environment = {WHAT: doom, FILE: passes} if doom is not None else {}
+        environment = {STATE: os.path.join(trial.folder, "memory")}
+    if doom is not None:
+        environment |= {WHAT: doom, FILE: passes}
     with rehearsal.started(home_in(trial.folder), run_id, trial.program, environment) as runner:
         try:
             _, said = runner.communicate(timeout=_PATIENCE)

@@ -1,0 +1,67 @@
+"""`selftest`: a verdict about this disk, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import Program, finished
+
+CHECKS = [
+    *("file system", "room", "fdatasync", "kill -9", "rename", "append"),
+    *("flock", "inotify", "processes", "tree kill", "clock", "git", "resume"),
+]
+
+
+def test_every_check_is_one_object_and_nothing_is_left_behind(holdfast: Program) -> None:
+    found = holdfast("selftest", "--quick", "--json").objects
+    assert [one["check"] for one in found] == CHECKS
+    assert {one["at"] for one in found} == {holdfast.home}
+    assert all(one["measured"] for one in found)
+    assert not os.path.exists(holdfast.home)
+
+
+@pytest.mark.torture
+def test_people_get_a_line_a_check_within_eighty_columns(holdfast: Program) -> None:
+    lines = holdfast("selftest").lines
+    assert [line[7:18].strip() for line in lines[1:] if line[:5] in ("holds", "doubt")] == CHECKS
+    assert lines[-1].startswith("It holds here: ")
+
+
+@pytest.mark.torture
+def test_a_repository_on_another_disk_is_looked_at_too(holdfast: Program, quick_home: str) -> None:
+    os.makedirs(quick_home)
+    if os.stat(quick_home).st_dev == os.stat(holdfast.cwd).st_dev:
+        pytest.skip("NOT TESTED: there is no second file system here")
+    subprocess.run(["git", "init", "--quiet", quick_home], check=True)
+    found = Program(holdfast.home, quick_home)("selftest", "--quick", "--json", code=1).objects
+    git = os.path.join(quick_home, ".git")
+    assert [one["check"] for one in found if one["at"] == git] == CHECKS[:6]
+    assert {one["check"] for one in found if one["verdict"] == "fails"} == {"file system"}  # it is in memory
+    assert not [name for name in os.listdir(git) if name.startswith("selftest")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_one_that_is_cut_off(holdfast: Program, number: int) -> None:
+    """Interrupted, it tidies up; killed, the next one does."""
+    os.makedirs(holdfast.home)
+    with holdfast.start("selftest", "--json") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(number)
+        process.wait()
+    left = os.listdir(holdfast.home)
+    assert (process.returncode, len(left)) == ((130, 0) if number == signal.SIGINT else (-number, 1))
+    with holdfast.start("selftest", "--json") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert not set(left) & set(os.listdir(holdfast.home))
+        process.send_signal(signal.SIGINT)
+        finished(process, 130)
+    assert os.listdir(holdfast.home) == []
+
+
+def test_a_folder_that_is_not_there(holdfast: Program, tmp_path: Path) -> None:
+    assert "is no folder" in holdfast("selftest", "--at", str(tmp_path / "none"), code=2).complaint
