@@ -13,7 +13,7 @@ _ROOT = os.path.join(os.path.dirname(__file__), "..")
 sys.path.insert(0, _ROOT)
 
 from holdfast.leaf.crashing import POINTS  # noqa: E402 - the tests' report is found from the root
-from tests.support.doom.report import Report, Tried  # noqa: E402
+from tests.support.doom.report import Lived, Tried, lives, trials  # noqa: E402
 
 DOCS = os.path.join(_ROOT, "docs", "recovery.md")
 _POINTS = "<!-- points: made by scripts/recovery.py -->\n"
@@ -51,7 +51,7 @@ def made() -> str:
     _, also, old = rest.partition(_NUMBERS)
     assert mark, f"{DOCS} has no line {_POINTS!r}"
     assert also, f"{DOCS} has no line {_NUMBERS!r}"
-    tried = [] if "--check" in sys.argv[1:] else list(Report().tried())
+    tried = [] if "--check" in sys.argv[1:] else list(trials().entries())
     return f"{prose}{_POINTS}\n{points()}\n{_NUMBERS}{chr(10) + numbers(tried) if tried else old}"
 
 

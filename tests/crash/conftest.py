@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.doom.nursery import nursery
+from tests.support.doom.nursery import Nursery, nursery
 from tests.support.doom.scenarios import SCENARIOS
 from tests.support.doom.suite import Theatre, Theatres
 from tests.support.git_crash import Play, Prepared
@@ -14,13 +14,19 @@ _MEMORY = "/dev/shm"
 
 
 @pytest.fixture(scope="session")
-def theatres() -> Iterator[Theatres]:
-    """Where whole runs are killed; each is begun once and kept, for it knows how the undisturbed one ends."""
-    known: dict[str, Theatre] = {}
+def warm() -> Iterator[Nursery]:
     with (
         tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder,
-        nursery(folder) as warm,
+        nursery(folder) as found,
     ):
+        yield found
+
+
+@pytest.fixture(scope="session")
+def theatres(warm: Nursery) -> Iterator[Theatres]:
+    """Where whole runs are killed; each is begun once and kept, for it knows how the undisturbed one ends."""
+    known: dict[str, Theatre] = {}
+    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
         yield lambda name: known.setdefault(name, Theatre(folder, SCENARIOS[name], warm))
 
 

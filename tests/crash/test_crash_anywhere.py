@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 
 from tests.support.doom.nursery import KILLED
-from tests.support.doom.report import Report, Tried, left
+from tests.support.doom.report import Tried, left, trials
 from tests.support.doom.scenarios import SCENARIOS
 from tests.support.doom.suite import Theatres, Undisturbed
 from tests.support.doom.trial import Trial
@@ -94,7 +94,7 @@ def other_deaths(undisturbed: Undisturbed) -> list[tuple[str, ...]]:
 @pytest.mark.torture
 @pytest.mark.parametrize(("name", "shard"), list(product(SCENARIOS, range(SHARDS))))
 async def test_killed_at_every_pass_of_every_point(theatres: Theatres, name: str, shard: int) -> None:
-    theatre, report = theatres(name), Report()
+    theatre, report = theatres(name), trials()
     undisturbed = await theatre.undisturbed()
     wanted = every_pass(undisturbed) + pairs(undisturbed) + other_deaths(undisturbed)
     problems = []

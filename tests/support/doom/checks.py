@@ -74,14 +74,19 @@ class Done:
 
     def _refs(self) -> list[str]:
         names = self.place.git("for-each-ref", "--format=%(refname)").splitlines()
-        plain = {_CHANCE.sub("…", name.replace(self.place.run_id, "RUN")) for name in names}
+        of_others = [name for name in names if "/holdfast/" in name and self.place.run_id not in name]
+        assert self.place.is_shared or not of_others, of_others
+        plain = {_CHANCE.sub("…", name.replace(self.place.run_id, "RUN")) for name in names if name not in of_others}
         return sorted(name for name in plain if not name.startswith(("refs/holdfast/salvage/", "refs/holdfast/snap")))
 
     def _worktrees(self) -> list[str]:
         listed = self.place.git("worktree", "list", "--porcelain")
         paths = [line.partition(" ")[2] for line in listed.splitlines() if line.startswith("worktree ")]
         assert not re.search(r"^(prunable|locked|detached)", listed, re.MULTILINE), listed
-        return sorted(os.path.relpath(path, self.place.folder).replace(self.place.run_id, "RUN") for path in paths)
+        ours = [path for path in paths if path == self.place.repo or self.place.run_id in path]
+        assert self.place.is_shared or ours == paths, paths
+        named = (path.replace(self.place.home, "HOME").replace(self.place.repo, "REPO") for path in ours)
+        return sorted(path.replace(self.place.run_id, "RUN") for path in named)
 
     # The invariants
 

@@ -27,6 +27,19 @@ class Ended(NamedTuple):
     err: str
 
 
+class Born(NamedTuple):
+    """A program that runs. `code` can be read when it has ended, and is empty when it was killed."""
+
+    pid: int
+    code: int
+    out: int
+    err: int
+
+    def ended(self) -> Ended:
+        said = os.read(self.code, 100)
+        return Ended(int(said) if said else KILLED, _read(self.out), _read(self.err))
+
+
 class Nursery:
     def __init__(self, folder: str) -> None:
         self.socket = os.path.join(folder, "zygote")
@@ -41,20 +54,25 @@ class Nursery:
 
     def run(self, arguments: list[str], cwd: str, environment: Mapping[str, str]) -> Ended:
         """One program, to its end or its death."""
+        with self.start(arguments, cwd, environment) as born:
+            poll = select.poll()
+            poll.register(born.code, select.POLLIN)
+            assert poll.poll(_PATIENCE * 1000), f"holdfast {' '.join(arguments)} does not end: {_read(born.err)}"
+            return born.ended()
+
+    @contextmanager
+    def start(self, arguments: list[str], cwd: str, environment: Mapping[str, str]) -> Iterator["Born"]:
         here, there = os.pipe()
-        with _scratch() as out, _scratch() as err, open(os.devnull, "rb") as nothing, os.fdopen(here, "rb") as code:
+        with _scratch() as out, _scratch() as err, open(os.devnull, "rb") as nothing, os.fdopen(here, "rb"):
             asked = {
                 "module": "tests.support.doom.program",
                 "arguments": arguments,
                 "folder": cwd,
                 "environment": {**environment, **self.environment()},
             }
-            self._ask(asked, [nothing.fileno(), out, err, there])
+            pid = self._ask(asked, [nothing.fileno(), out, err, there])
             os.close(there)
-            ready, _, _ = select.select([code], [], [], _PATIENCE)
-            assert ready, f"holdfast {' '.join(arguments)} does not end: {_read(err)}"
-            said = code.read()
-            return Ended(int(said) if said else KILLED, _read(out), _read(err))
+            yield Born(pid, here, out, err)
 
     def _ask(self, asked: dict[str, Any], descriptors: list[int]) -> int:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -4,9 +4,9 @@ import json
 import os
 import shutil
 import subprocess
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
-from tests.support.doom.nursery import Ended, Nursery
+from tests.support.doom.nursery import Born, Ended, Nursery
 from tests.support.doom.program import DOOM, DOOM_FILE
 from tests.support.doom.scenarios import BEGIN, Scenario
 from tests.support.repositories import put
@@ -15,18 +15,33 @@ _NOBODY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 
 
 class Place:
-    def __init__(self, folder: str, scenario: Scenario, nursery: Nursery) -> None:
+    """`repo` and `home` may be those of others too; then `name` tells which run is meant."""
+
+    def __init__(
+        self,
+        folder: str,
+        scenario: Scenario,
+        nursery: Nursery,
+        *,
+        repo: str | None = None,
+        home: str | None = None,
+        name: str = "trial",
+    ) -> None:
         self.folder = folder
         self.scenario = scenario
-        self.repo = os.path.join(folder, "repo")
-        self.home = os.path.join(folder, "home")
+        self.name = name
+        self.is_shared = repo is not None
+        self.repo = repo or os.path.join(folder, "repo")
+        self.home = home or os.path.join(folder, "home")
         self._nursery = nursery
         self._plan = os.path.join(folder, "plan.json")
         self._book = os.path.join(folder, "book.json")
 
     def make(self, template: str) -> None:
-        shutil.copytree(template, self.repo)
-        os.mkdir(self.home)
+        for path in (self.folder, self.home):
+            os.makedirs(path, exist_ok=True)
+        if not os.path.exists(self.repo):
+            shutil.copytree(template, self.repo)
         self.write()
 
     def write(self) -> None:
@@ -36,17 +51,33 @@ class Place:
 
     def begin(self, doom: str | None = None, passes: str = "passes") -> Ended:
         """`holdfast run`, from nothing."""
+        return self.call(*self.beginning(), doom=doom, passes=passes)
+
+    def beginning(self) -> list[str]:
         goal = self.scenario.goal if isinstance(self.scenario.goal, str) else self._plan
         settings = [part for pair in self.scenario.settings for part in ("--set", pair)]
         how = ("--workflow", self.scenario.workflow, "--agent", f"playbook:{self._book}", *settings)
-        return self.call("run", goal, *how, "--name", "trial", "--quiet", doom=doom, passes=passes)
+        return ["run", goal, *how, "--name", self.name, "--quiet"]
 
     def resume(self, doom: str | None = None, passes: str = "passes") -> Ended:
-        how = ("--on-issue", self.scenario.on_issue, "--quiet")
-        return self.call("resume", self.run_id, *how, doom=doom, passes=passes)
+        return self.call(*self.going_on(), doom=doom, passes=passes)
+
+    def going_on(self) -> list[str]:
+        return ["resume", self.run_id, "--on-issue", self.scenario.on_issue, "--quiet"]
 
     def call(self, *arguments: str, doom: str | None = None, passes: str = "passes") -> Ended:
-        environment = {
+        environment = self._environment()
+        if doom is not None:
+            file = os.path.join(self.folder, passes)
+            with open(file, "ab"):
+                environment |= {DOOM: doom, DOOM_FILE: file}
+        return self._nursery.run(list(arguments), self.repo, environment)
+
+    def start(self, *arguments: str) -> AbstractContextManager[Born]:
+        return self._nursery.start(list(arguments), self.repo, self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        return {
             "PATH": os.environ["PATH"],
             "HOME": self.folder,
             "LC_ALL": "C.UTF-8",
@@ -54,11 +85,6 @@ class Place:
             "HOLDFAST_PLAYBOOK_STATE": os.path.join(self.folder, "memory"),
             **_NOBODY,
         }
-        if doom is not None:
-            file = os.path.join(self.folder, passes)
-            with open(file, "ab"):
-                environment |= {DOOM: doom, DOOM_FILE: file}
-        return self._nursery.run(list(arguments), self.repo, environment)
 
     def passes(self, name: str = "passes") -> list[str]:
         """The points that were passed, in their order."""
@@ -74,7 +100,8 @@ class Place:
         """Those that can be resumed: whoever is killed before a run has its plan begins anew."""
         runs = os.path.join(self.home, "runs")
         names = os.listdir(runs) if os.path.isdir(runs) else []
-        return [name for name in names if _is_planned(os.path.join(runs, name, "events.jsonl"))]
+        ours = [name for name in names if name.startswith(f"{self.name}-")]
+        return [name for name in ours if _is_planned(os.path.join(runs, name, "events.jsonl"))]
 
     def git(self, *arguments: str) -> str:
         environment = {**os.environ, **_NOBODY}

@@ -7,10 +7,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 ROOT = Path(__file__).parents[3]
 PATH = ROOT / ".torture" / "crashes.jsonl"
+LIVES = ROOT / ".torture" / "load.jsonl"
 
 
 class Tried(NamedTuple):
@@ -21,6 +22,23 @@ class Tried(NamedTuple):
     problem: str | None = None
 
 
+class Lived(NamedTuple):
+    """A run among many that were killed at random. `seconds` is how long the load lasted by then."""
+
+    seed: int
+    number: int
+    scenario: str
+    kills: int
+    sittings: int
+    messages: int
+    at_once: int
+    seconds: float
+    problem: str | None = None
+
+
+Entry = TypeVar("Entry", Tried, Lived)
+
+
 def sources() -> str:
     """A fingerprint of all that the trials depend on."""
     found = hashlib.sha256()
@@ -29,23 +47,21 @@ def sources() -> str:
     return found.hexdigest()[:16]
 
 
-class Report:
-    def __init__(self, path: Path = PATH) -> None:
+class Report(Generic[Entry]):
+    def __init__(self, kind: type[Entry], path: Path) -> None:
+        self._kind: type[Entry] = kind
         self._path = path
         self._sources = sources()
 
-    def tried(self) -> Iterator[Tried]:
+    def entries(self) -> Iterator[Entry]:
         if not self._path.exists():
             return
         for line in self._path.read_text().splitlines():
             entry = json.loads(line)
             if entry.pop("sources") == self._sources:
-                yield Tried(**{**entry, "dooms": tuple(entry["dooms"])})
+                yield self._kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in entry.items()})
 
-    def passed(self, scenario: str) -> set[tuple[str, ...]]:
-        return {entry.dooms for entry in self.tried() if entry.scenario == scenario and entry.problem is None}
-
-    def add(self, tried: Tried) -> None:
+    def add(self, tried: Entry) -> None:
         """One write of one line: several processes may do so."""
         self._path.parent.mkdir(exist_ok=True)
         line = json.dumps({"sources": self._sources, **tried._asdict()}) + "\n"
@@ -53,7 +69,15 @@ class Report:
             file.write(line.encode())
 
 
-def left(report: Report, scenario: str, wanted: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def trials() -> Report[Tried]:
+    return Report(Tried, PATH)
+
+
+def lives() -> Report[Lived]:
+    return Report(Lived, LIVES)
+
+
+def left(report: Report[Tried], scenario: str, wanted: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Those that did not pass yet."""
-    passed = report.passed(scenario)
+    passed = {entry.dooms for entry in report.entries() if entry.scenario == scenario and entry.problem is None}
     return [dooms for dooms in wanted if dooms not in passed]

@@ -15,7 +15,7 @@ def _submit(tool: str, **arguments: Any) -> dict[str, Any]:
     return {"mcp": {"tool": tool, "arguments": arguments, "tries": 3}}  # a server that was killed is asked again
 
 
-_CASE = _submit("submit_case", summary="It is done.", criteria=_MET)
+CASE = _submit("submit_case", summary="It is done.", criteria=_MET)
 _ACCEPT = _submit("submit_verdict", accept=True)
 _REJECT = _submit(
     "submit_verdict",
@@ -69,11 +69,11 @@ LOOP = Scenario(
         {"when": r"(?s)You are the evaluator of task `A`.*\+final", "steps": [_ACCEPT]},
         {"when": "You are the evaluator of task `A`", "steps": [_REJECT]},
         {"when": "You are the evaluator of task", "steps": [_ACCEPT]},
-        {"when": r"(?s)ask `A`.*IS-TO-BE-FINAL", "steps": [_write("A.txt", "valid\nfinal\n"), _CASE]},
-        {"when": r"(?s)ask `A`.*validators do not pass", "steps": [_write("A.txt", "valid\ndraft\n"), _CASE]},
-        {"when": "worker on task `A`", "steps": [_write("A.txt", "draft\n"), _CASE]},
-        {"when": "worker on task `B`", "steps": [_write("B.txt", "valid\n"), _CASE]},
-        {"when": "ended without a report", "steps": [_CASE]},
+        {"when": r"(?s)ask `A`.*IS-TO-BE-FINAL", "steps": [_write("A.txt", "valid\nfinal\n"), CASE]},
+        {"when": r"(?s)ask `A`.*validators do not pass", "steps": [_write("A.txt", "valid\ndraft\n"), CASE]},
+        {"when": "worker on task `A`", "steps": [_write("A.txt", "draft\n"), CASE]},
+        {"when": "worker on task `B`", "steps": [_write("B.txt", "valid\n"), CASE]},
+        {"when": "ended without a report", "steps": [CASE]},
     ],
     files={**BEGIN, "A.txt": "valid\nfinal\n", "B.txt": "valid\n"},
     settings=('validators.commands.pages={"command": ["sh", "-c", "! grep -L valid [AB].txt | grep ."]}',),
@@ -90,16 +90,16 @@ WAVES = Scenario(
     ],
     turns=[
         {"when": "You are the evaluator of task", "steps": [_ACCEPT]},
-        {"when": r"(?s)conflicts with yours on task", "steps": [_write("shared.txt", "begin\nA\nB\n"), _CASE]},
-        {"when": "worker on task `A`", "steps": [_write("shared.txt", "begin\nA\n"), _CASE]},
-        {"when": "worker on task `B`", "steps": [_write("shared.txt", "begin\nB\n"), _CASE]},
-        {"when": "worker on task `C`", "steps": [_write("end.txt", "end\n"), _CASE]},
+        {"when": r"(?s)conflicts with yours on task", "steps": [_write("shared.txt", "begin\nA\nB\n"), CASE]},
+        {"when": "worker on task `A`", "steps": [_write("shared.txt", "begin\nA\n"), CASE]},
+        {"when": "worker on task `B`", "steps": [_write("shared.txt", "begin\nB\n"), CASE]},
+        {"when": "worker on task `C`", "steps": [_write("end.txt", "end\n"), CASE]},
         {
             "when": "worker on task `X`",
             "steps": [_write("half.txt", "half\n"), _submit("report_blocker", reason="there is no such thing")],
         },
         {"when": r"(?s)ended without a report.*`X`", "steps": [_submit("report_blocker", reason="no such thing")]},
-        {"when": "ended without a report", "steps": [_CASE]},
+        {"when": "ended without a report", "steps": [CASE]},
     ],
     files={**BEGIN, "shared.txt": "begin\nA\nB\n", "end.txt": "end\n"},
     ends=(0, 1),
@@ -111,7 +111,7 @@ AGAIN = Scenario(
     goal=[{"id": "X", "title": "What is hard", "acceptance_criteria": ["works"]}],
     turns=[
         {"when": "You are the evaluator of task", "steps": [_ACCEPT]},
-        {"when": "ended without a report", "steps": [_write("whole.txt", "whole\n"), _CASE]},
+        {"when": "ended without a report", "steps": [_write("whole.txt", "whole\n"), CASE]},
         {
             "when": "worker on task `X`",
             "steps": [_write("half.txt", "half\n"), _submit("report_blocker", reason="I need a rest")],
@@ -128,7 +128,7 @@ CAPPED = Scenario(
     goal=[{"id": "A", "title": "A page", "acceptance_criteria": ["works"]}],
     turns=[
         {"when": "You are the evaluator of task", "steps": [_REJECT]},
-        {"when": "worker on task `A`", "steps": [_write("A.txt", "draft\n"), _CASE]},
+        {"when": "worker on task `A`", "steps": [_write("A.txt", "draft\n"), CASE]},
     ],
     files=BEGIN,
     settings=("caps.iterations=1",),
@@ -151,14 +151,14 @@ PIPELINE = Scenario(
     goal="write the page",
     turns=[
         {"when": "You are the evaluator of task", "steps": [_ACCEPT]},
-        {"when": "worker on task `A`", "steps": [_write("A.txt", "draft\n"), _CASE]},
-        {"when": "worker on task `fix-1`", "steps": [_write("A.txt", "final\n"), _CASE]},
+        {"when": "worker on task `A`", "steps": [_write("A.txt", "draft\n"), CASE]},
+        {"when": "worker on task `fix-1`", "steps": [_write("A.txt", "final\n"), CASE]},
         {"when": "You are the architect", "steps": [_SHAPE]},
         {"when": "You are the planner", "steps": [_GRAPH]},
         {"when": r"(?s)reviewer of the logic.*\+final", "steps": [_PASS]},
         {"when": "reviewer of the logic", "steps": [_FAIL]},
         {"when": "reviewer of the quality|expert among the reviewers", "steps": [_PASS]},
-        {"when": "ended without a report", "steps": [_CASE]},
+        {"when": "ended without a report", "steps": [CASE]},
     ],
     files={**BEGIN, "A.txt": "final\n"},
     settings=("approvals=given",),

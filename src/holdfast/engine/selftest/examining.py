@@ -44,7 +44,7 @@ def examine(home: str, repository: str | None, *, quick: bool, tell: Tell) -> It
             yield from _made(repository, _disk(repositories, quick=quick), tell)
         both: list[_Check] = [
             ("git", partial(working.using_git, folder, repositories)),
-            ("resume", partial(working.resuming, trial, working.ROUNDS[:1] if quick else working.ROUNDS)),
+            ("resume", partial(working.resuming, trial, working.QUICK if quick else working.ROUNDS)),
         ]
         yield from _made(home, both, tell)
 

@@ -44,6 +44,7 @@ ROUNDS = (
     ("effect.worktree.make.after:1", "prompt.after:1:everyone", "effect.merge.before:1", "log.repair.before:1"),
     ("validator.run.after:1:group", "effect.snapshot.take.after:1", "effect.branch.delete.before:1"),
 )
+QUICK = (ROUNDS[0][:2],)
 
 
 def using_git(folder: str, repositories: str) -> Finding:

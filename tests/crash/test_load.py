@@ -1,0 +1,69 @@
+"""Many runs at once, their runners and agents killed at random: nothing is lost, and nothing is left behind.
+
+`make torture` does it with HOLDFAST_LOAD_RUNS (100) for HOLDFAST_LOAD_SECONDS (600), by the dice of HOLDFAST_LOAD_SEED.
+What became of each run is in `.torture/load.jsonl`: a load that is cut off goes on from there.
+"""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.leaf.process import RUN_MARK, has_mark, mark_of
+from tests.support.doom.nursery import Nursery
+from tests.support.doom.place import make_template
+from tests.support.doom.report import Lived, lives
+from tests.support.doom.suite import Theatres
+from tests.support.load.crowd import Crowd, Load
+
+
+async def loaded(theatres: Theatres, nursery: Nursery, folder: str, load: Load, add: Callable[[Lived], None]) -> None:
+    template = os.path.join(folder, "template")
+    os.makedirs(template)
+    make_template(template)
+
+    async def undisturbed(name: str) -> dict[str, object]:
+        return (await theatres(name).undisturbed()).end
+
+    lived = await Crowd(folder, template, nursery, load, undisturbed, add).live()
+    problems = [f"{one.number} ({one.scenario}): {one.problem}" for one in lived if one.problem is not None]
+    assert not problems, "\n\n".join(problems)
+    nothing_is_left(folder)
+    assert sum(one.kills for one in lived) > 0
+
+
+def nothing_is_left(folder: str) -> None:
+    """Of all runs together: no process, and no branch or worktree that is of none of them."""
+    runs = set(os.listdir(os.path.join(folder, "home", "runs")))
+    pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    assert not [pid for pid in pids if has_mark(pid, RUN_MARK) and mark_of(pid, RUN_MARK) in runs]
+    for repo in Path(folder).glob("shared-*"):
+        refs = _git(repo, "for-each-ref", "--format=%(refname)", "refs/heads/holdfast", "refs/holdfast")
+        assert {ref.split("/")[3] for ref in refs} <= runs
+        assert not [line for line in _git(repo, "worktree", "list", "--porcelain") if line.startswith("prunable")]
+
+
+def _git(repo: Path, *arguments: str) -> list[str]:
+    done = subprocess.run(["git", *arguments], cwd=repo, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+async def test_a_few_runs_at_once_killed_at_random(theatres: Theatres, warm: Nursery, quick_home: str) -> None:
+    await loaded(theatres, warm, quick_home, Load(seed=1, at_once=4, seconds=6, pace=0.8), lambda _: None)
+
+
+@pytest.mark.torture
+async def test_a_hundred_runs_at_once_killed_at_random(theatres: Theatres, warm: Nursery, quick_home: str) -> None:
+    at_once = int(os.environ.get("HOLDFAST_LOAD_RUNS", "100"))
+    seconds = float(os.environ.get("HOLDFAST_LOAD_SECONDS", "600"))
+    seed = int(os.environ.get("HOLDFAST_LOAD_SEED", "1"))
+    report = lives()
+    before = [one for one in report.entries() if (one.seed, one.at_once) == (seed, at_once) and one.problem is None]
+    spent, first = (
+        max((one.seconds for one in before), default=0.0),
+        max((one.number for one in before), default=-1) + 1,
+    )
+    load = Load(seed, at_once, seconds, pace=max(1.0, at_once * 0.15), spent=spent, first=first)
+    await loaded(theatres, warm, quick_home, load, report.add)

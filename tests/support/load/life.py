@@ -1,0 +1,103 @@
+"""One run among many: begun, killed at random, resumed, told something in between, until it is done."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from holdfast.core.events.conversation import TurnStarted
+from holdfast.leaf.errors import OK, NothingToDo, Owned
+from tests.support.doom.checks import Done
+from tests.support.doom.nursery import KILLED, Born, Ended
+from tests.support.doom.place import Place
+from tests.support.load.killing import kill
+
+WORDS = "MIND-"  # what people say, and agents know how to answer
+_DONE = (OK, NothingToDo.exit_code)
+_PARKED = "(parked)"  # agents of one task that were killed time and again within one sitting
+_MOST = 400  # sittings
+_PATIENCE = 240.0  # seconds for a sitting that nobody kills, with all the others beside it
+_OF_MESSAGES = frozenset({"evaluations", "verdicts", "tasks"})  # what a word from a person may change
+
+
+@dataclass
+class Life:
+    place: Place
+    dice: random.Random
+    pace: float  # seconds until somebody is killed, on average
+    hears: bool  # whether people send it something
+    is_peace: Callable[[], bool]
+    kills: int = 0
+    messages: int = 0
+    sittings: list[Ended] = field(default_factory=list)
+
+    async def lived(self) -> None:
+        """Until it is done, and says so."""
+        for _ in range(_MOST):
+            ended = await self._sat()
+            if ended.code == NothingToDo.exit_code:
+                return
+        raise AssertionError(f"{self.place.name} is not done after {_MOST} sittings:\n{self}")
+
+    async def _sat(self) -> Ended:
+        """One sitting. Sometimes two are begun at once, of which one has nothing to do here."""
+        arguments = self.place.going_on() if self.place.runs() else self.place.beginning()
+        twice = arguments[0] == "resume" and self.dice.random() < 0.15
+        with ExitStack() as stack:
+            born = [stack.enter_context(self.place.start(*arguments)) for _ in range(2 if twice else 1)]
+            ended = await asyncio.gather(*(self._watched(one) for one in born))
+        for one in ended:
+            self.sittings.append(one)
+            self._must_be_fine(one)
+        return min(ended, key=lambda one: one.code == Owned.exit_code)
+
+    async def _watched(self, born: Born) -> Ended:
+        while not await _is_over(born, _PATIENCE if self.is_peace() else self.dice.expovariate(1 / self.pace)):
+            if not self.is_peace():
+                await self._disturb(born)
+        return born.ended()
+
+    async def _disturb(self, born: Born) -> None:
+        run_id = next(iter(self.place.runs()), None)
+        if self.hears and run_id is not None and self.dice.random() < 0.3:
+            await self._send(run_id)
+        else:
+            self.kills += kill(self.dice, born.pid, run_id)
+
+    async def _send(self, run_id: str) -> None:
+        with self.place.start("send", run_id, f"{WORDS}{self.messages}.") as born:
+            assert await _is_over(born, _PATIENCE), "send does not return"
+            ended = born.ended()
+        assert ended.code == OK, ended
+        self.messages += 1
+
+    def _must_be_fine(self, ended: Ended) -> None:
+        fine = (*_DONE, KILLED, Owned.exit_code, *self.place.scenario.ends)
+        assert ended.code in fine or _PARKED in ended.err, f"{self.place.name}: {ended}\n{self}"
+
+    async def must_have_ended_as(self, undisturbed: dict[str, object]) -> None:
+        done = await Done.look(self.place)
+        done.must_hold()
+        end = done.end()
+        passed_over = _OF_MESSAGES if self.messages else frozenset()
+        other = {key: (end[key], undisturbed[key]) for key in end if key not in passed_over}
+        assert not (wrong := {key: both for key, both in other.items() if both[0] != both[1]}), f"{wrong}\n{self}"
+        told = [words for turn in done.of(TurnStarted) for words in turn.messages]
+        assert len(told) == len(set(told)) == self.messages, f"of {self.messages} messages {told} were told"
+
+    def __str__(self) -> str:
+        return "\n".join(f"  sitting {number}: {one.code} {one.err}" for number, one in enumerate(self.sittings, 1))
+
+
+async def _is_over(born: Born, patience: float) -> bool:
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(born.code, over.set)
+    try:
+        await asyncio.wait_for(over.wait(), patience)
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(born.code)
+    return True
