@@ -18,6 +18,7 @@ from tests.support.doom.report import Lived, Tried, lives, trials  # noqa: E402
 DOCS = os.path.join(_ROOT, "docs", "recovery.md")
 _POINTS = "<!-- points: made by scripts/recovery.py -->\n"
 _NUMBERS = "<!-- numbers: made by scripts/recovery.py -->\n"
+_CROWD = "<!-- load: made by scripts/recovery.py -->\n"
 
 # Everybody who has a point.
 for _module in ("engine.sitting", "app.mcp.server", "agents.playbook.sessions", "agents.builtin.session_file"):
@@ -45,14 +46,31 @@ def numbers(tried: list[Tried]) -> str:
     return "\n".join([f"{len(found)} trials, of the sources as they were when the suite last ran:", "", *rows]) + "\n"
 
 
+def crowd(lived: list[Lived]) -> str:
+    """One row a load."""
+    heads = ("runs at once", "seconds", "runs", "sittings", "kills", "messages", "not as it should be")
+    rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for key in dict.fromkeys((one.at_once, one.seed) for one in lived):
+        load = [one for one in lived if (one.at_once, one.seed) == key]
+        sums = [sum(values) for values in zip(*((one.sittings, one.kills, one.messages) for one in load), strict=True)]
+        problems = sum(one.problem is not None for one in load)
+        cells = (key[0], round(max(one.seconds for one in load)), len(load), *sums, problems)
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(rows) + "\n"
+
+
 def made() -> str:
     with open(DOCS, encoding="utf-8") as file:
         prose, mark, rest = file.read().partition(_POINTS)
-    _, also, old = rest.partition(_NUMBERS)
-    assert mark, f"{DOCS} has no line {_POINTS!r}"
-    assert also, f"{DOCS} has no line {_NUMBERS!r}"
-    tried = [] if "--check" in sys.argv[1:] else list(trials().entries())
-    return f"{prose}{_POINTS}\n{points()}\n{_NUMBERS}{chr(10) + numbers(tried) if tried else old}"
+    _, also, rest = rest.partition(_NUMBERS)
+    old, too, old_crowd = rest.partition(_CROWD)
+    for line, found in ((_POINTS, mark), (_NUMBERS, also), (_CROWD, too)):
+        assert found, f"{DOCS} has no line {line!r}"
+    is_check = "--check" in sys.argv[1:]
+    tried, lived = ([], []) if is_check else (list(trials().entries()), list(lives().entries()))
+    of_trials = f"\n{numbers(tried)}\n" if tried else old
+    of_crowd = f"\n{crowd(lived)}" if lived else old_crowd
+    return f"{prose}{_POINTS}\n{points()}\n{_NUMBERS}{of_trials}{_CROWD}{of_crowd}"
 
 
 def main() -> int:

@@ -7,16 +7,23 @@ What became of each run is in `.torture/load.jsonl`: a load that is cut off goes
 import os
 import subprocess
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from holdfast.core.codec import Line
+from holdfast.core.events.session import SessionEnd
+from holdfast.core.events.task import TaskCompleted
+from holdfast.engine.following import Follower
 from holdfast.leaf.process import RUN_MARK, has_mark, mark_of
 from tests.support.doom.nursery import Nursery
-from tests.support.doom.place import make_template
+from tests.support.doom.place import Place, make_template
 from tests.support.doom.report import Lived, lives
+from tests.support.doom.scenarios import Scenario
 from tests.support.doom.suite import Theatres
-from tests.support.load.crowd import Crowd, Load
+from tests.support.load.crowd import NAMES, Crowd, Load
 
 
 async def loaded(theatres: Theatres, nursery: Nursery, folder: str, load: Load, add: Callable[[Lived], None]) -> None:
@@ -24,9 +31,7 @@ async def loaded(theatres: Theatres, nursery: Nursery, folder: str, load: Load, 
     os.makedirs(template)
     make_template(template)
 
-    async def undisturbed(name: str) -> dict[str, object]:
-        return (await theatres(name).undisturbed()).end
-
+    undisturbed = {name: (await theatres(name).undisturbed()).end for name in NAMES}
     lived = await Crowd(folder, template, nursery, load, undisturbed, add).live()
     problems = [f"{one.number} ({one.scenario}): {one.problem}" for one in lived if one.problem is not None]
     assert not problems, "\n\n".join(problems)
@@ -48,6 +53,70 @@ def nothing_is_left(folder: str) -> None:
 def _git(repo: Path, *arguments: str) -> list[str]:
     done = subprocess.run(["git", *arguments], cwd=repo, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
+
+
+class Held(NamedTuple):
+    """What a process has of the machine."""
+
+    descriptors: int
+    memory: int
+
+    @classmethod
+    def by(cls, pid: int) -> "Held":
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+        private = next(line for line in status if line.startswith("RssAnon:"))
+        return cls(len(os.listdir(f"/proc/{pid}/fd")), int(private.split()[1]) * 1024)
+
+
+async def held_by_a_runner(warm: Nursery, folder: str, tasks: int) -> list[Held]:
+    """What one runner holds whenever a task of it is done; each of its agents was killed once on the way."""
+    names = [f"T-{number}" for number in range(tasks)]
+    long = Scenario(
+        name="long",
+        workflow="solo",
+        goal=[{"id": name, "title": f"Write {name}"} for name in names],
+        turns=[
+            {
+                "when": f"worker on task `{name}`",
+                "steps": [{"write": {"path": f"{name}.txt", "text": name}}, {"crash": {"how": "kill", "once": name}}],
+            }
+            for name in names
+        ],
+        files={},
+    )
+    place = Place(os.path.join(folder, "long"), long, warm)
+    template = os.path.join(folder, "template")
+    make_template(template)
+    place.make(template)
+    assert place.call("plan", *place.beginning()[1:-1]).code == 0
+    follower = await Follower.of(place.home, place.run_id)
+    found: list[Held] = []
+    with place.start(*place.going_on()) as born:
+        async with aclosing(follower.moves()) as moves:
+            async for moved in moves:
+                kinds = [line.line.type for line in moved.lines if isinstance(line.line, Line)]
+                if TaskCompleted.type in kinds:
+                    found.append(Held.by(born.pid))
+                if SessionEnd.type in kinds:
+                    break
+    return found
+
+
+def must_not_grow(held: list[Held], *, memory: int) -> None:
+    """Those at the end are held against those at the beginning; the least of a few, for something is always at work."""
+    early, late = held[2:7], held[-5:]
+    assert min(one.descriptors for one in late) <= min(one.descriptors for one in early), held
+    grown = min(one.memory for one in late) - min(one.memory for one in early)
+    assert grown <= memory * len(held), (grown, held)
+
+
+async def test_a_runner_that_lives_long_does_not_grow(warm: Nursery, quick_home: str) -> None:
+    must_not_grow(await held_by_a_runner(warm, quick_home, 15), memory=100_000)
+
+
+@pytest.mark.torture
+async def test_a_runner_that_lives_very_long_does_not_grow(warm: Nursery, quick_home: str) -> None:
+    must_not_grow(await held_by_a_runner(warm, quick_home, 150), memory=30_000)
 
 
 async def test_a_few_runs_at_once_killed_at_random(theatres: Theatres, warm: Nursery, quick_home: str) -> None:

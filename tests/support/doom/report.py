@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 ROOT = Path(__file__).parents[3]
 PATH = ROOT / ".torture" / "crashes.jsonl"
@@ -59,7 +59,8 @@ class Report(Generic[Entry]):
         for line in self._path.read_text().splitlines():
             entry = json.loads(line)
             if entry.pop("sources") == self._sources:
-                yield self._kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in entry.items()})
+                fields: Any = {name: tuple(v) if isinstance(v, list) else v for name, v in entry.items()}
+                yield self._kind(**fields)
 
     def add(self, tried: Entry) -> None:
         """One write of one line: several processes may do so."""

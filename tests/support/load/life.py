@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -76,7 +76,7 @@ class Life:
         fine = (*_DONE, KILLED, Owned.exit_code, *self.place.scenario.ends)
         assert ended.code in fine or _PARKED in ended.err, f"{self.place.name}: {ended}\n{self}"
 
-    async def must_have_ended_as(self, undisturbed: dict[str, object]) -> None:
+    async def must_have_ended_as(self, undisturbed: Mapping[str, object]) -> None:
         done = await Done.look(self.place)
         done.must_hold()
         end = done.end()
