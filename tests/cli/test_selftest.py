@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.program import Program, finished
+from tests.cli.terminal import shown
 
 CHECKS = [
     *("file system", "room", "fdatasync", "kill -9", "rename", "append"),
@@ -25,8 +26,11 @@ def test_every_check_is_one_object_and_nothing_is_left_behind(holdfast: Program)
 
 @pytest.mark.torture
 def test_people_get_a_line_a_check_within_eighty_columns(holdfast: Program) -> None:
-    lines = holdfast("selftest").lines
+    shows = shown(holdfast, "selftest", NO_COLOR="1")
+    assert "… resume\r" in shows
+    lines = [line.rpartition("\x1b[K")[2] for line in shows.splitlines()]
     assert [line[7:18].strip() for line in lines[1:] if line[:5] in ("holds", "doubt")] == CHECKS
+    assert [line for line in lines[1:] if len(line) > 80] == []
     assert lines[-1].startswith("It holds here: ")
 
 

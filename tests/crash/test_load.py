@@ -120,7 +120,7 @@ async def test_a_runner_that_lives_very_long_does_not_grow(warm: Nursery, quick_
 
 
 async def test_a_few_runs_at_once_killed_at_random(theatres: Theatres, warm: Nursery, quick_home: str) -> None:
-    await loaded(theatres, warm, quick_home, Load(seed=1, at_once=4, seconds=6, pace=0.8), lambda _: None)
+    await loaded(theatres, warm, quick_home, Load(seed=1, at_once=4, seconds=6, pace=0.4), lambda _: None)
 
 
 @pytest.mark.torture
@@ -134,5 +134,5 @@ async def test_a_hundred_runs_at_once_killed_at_random(theatres: Theatres, warm:
         max((one.seconds for one in before), default=0.0),
         max((one.number for one in before), default=-1) + 1,
     )
-    load = Load(seed, at_once, seconds, pace=max(1.0, at_once * 0.15), spent=spent, first=first)
+    load = Load(seed, at_once, seconds, pace=max(0.5, at_once * 0.05), spent=spent, first=first)
     await loaded(theatres, warm, quick_home, load, report.add)

@@ -209,7 +209,7 @@ HARM = {
     "breaks the log": ('{holdfast} "$@"; sed -i 3d $HOLDFAST_HOME/runs/*/events.jsonl', "the log is not whole"),
     "leaves a branch": (
         '{holdfast} "$@"; git -C {folder}/notes-1 branch holdfast/$2/T-9 main',
-        "/T-9'] left",
+        "/T-9'",
     ),
 }
 

@@ -74,7 +74,7 @@ class Crowd:
         problem = None
         try:
             await life.lived()
-            await life.must_have_ended_as(self.undisturbed[name])
+            await asyncio.to_thread(asyncio.run, life.must_have_ended_as(self.undisturbed[name]))
         except AssertionError as error:
             problem = str(error)[:3000]
         told = Lived(

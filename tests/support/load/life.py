@@ -63,7 +63,7 @@ class Life:
         if self.hears and run_id is not None and self.dice.random() < 0.3:
             await self._send(run_id)
         else:
-            self.kills += kill(self.dice, born.pid, run_id)
+            self.kills += await asyncio.to_thread(kill, self.dice, born.pid, run_id)
 
     async def _send(self, run_id: str) -> None:
         with self.place.start("send", run_id, f"{WORDS}{self.messages}.") as born:

@@ -70,7 +70,7 @@ def killed_writer(
     promises = lost = 0
     for kill in demonstration.kill_writers(home, run_id, rounds, at_least, writer):
         promises, lost = promises + kill.acknowledged, kill.lost
-    what = f"{rounds} writers killed, {promises} lines acknowledged"
+    what = f"{promises} lines of killed writers"
     elsewhere = "do not work here: set HOLDFAST_HOME to a folder on another file system"
     if lost:
         return fails(f"{what}, {lost} of them lost", elsewhere)
@@ -78,7 +78,7 @@ def killed_writer(
     demonstration.resume(home, run_id)
     if not asyncio.run(verify_run(home, run_id)).whole:
         return fails(f"{what}, all there; but the log is not whole after its torn end", elsewhere)
-    return holds(f"{what}, none lost; a torn line was set aside")
+    return holds(f"{what}, none lost; a torn end was set aside")
 
 
 def renaming(
@@ -107,7 +107,7 @@ def renaming(
         return fails("a reader found a mixture of the old and the new", "do not work here: set HOLDFAST_HOME elsewhere")
     if os.path.exists(new) or _content(path) != old:
         return fails("a renamed file was still there by its old name", "do not work here: set HOLDFAST_HOME elsewhere")
-    return holds(f"{count} times over while it was read {reads} times: old or new, never a mixture")
+    return holds(f"{count} times, {reads} looks: old or new, never a mixture")
 
 
 def _put(path: str, data: bytes) -> None:

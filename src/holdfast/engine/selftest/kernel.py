@@ -33,7 +33,7 @@ def locking(folder: str, *, lock: Callable[[int, int], None] = fcntl.flock) -> F
         owner.wait()
         if not _taken(lock, file.fileno()):
             return fails("a lock outlived its owner", "no run could be resumed: set HOLDFAST_HOME to a local disk")
-    return holds("refused while another process had it, free when that was killed")
+    return holds("refused while it is held, free when its owner is killed")
 
 
 def _taken(lock: Callable[[int, int], None], fd: int) -> bool:
@@ -93,7 +93,7 @@ def identity(
             "a process was not found by its environment in /proc",
             "agents that outlived a crash would not be found: let this user read its own /proc/PID/environ",
         )
-    return holds("pid, start time and boot id are known, and a process is found by its mark")
+    return holds("told apart by start and boot, found by their mark")
 
 
 def burying(
@@ -118,4 +118,4 @@ def burying(
             "a process that had left its agent's session was not killed with it",
             "agents could go on writing when their run thinks them dead: use a sandbox or a container",
         )
-    return holds("a process that had left its agent's session was killed with it")
+    return holds("what had left its agent's session was killed with it")
