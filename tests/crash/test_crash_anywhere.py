@@ -13,11 +13,12 @@ import pytest
 from tests.support.doom.nursery import KILLED
 from tests.support.doom.report import Tried, left, trials
 from tests.support.doom.scenarios import SCENARIOS
-from tests.support.doom.suite import Theatres, Undisturbed
+from tests.support.doom.suite import Theatre, Theatres, Undisturbed
 from tests.support.doom.trial import Trial
 
 SHARDS = 8
 PAIRS = 40  # of each scenario
+RESUMES = 2
 _ALSO = {  # of the longer runs, what the short one does not pass
     "loop": ("validator.run.after", "inbox.append.torn", "mcp.call.before"),
     "waves": ("effect.merge.conflicts.after", "effect.commit.failed.before"),
@@ -62,6 +63,16 @@ async def test_a_task_whose_failure_a_death_cut_off_is_failed_and_nobody_decides
     assert [ended.code for ended in trial.ended] == [KILLED, 1, 0]
 
 
+async def test_killed_where_only_a_resume_comes_by(theatres: Theatres) -> None:
+    theatre = theatres("solo")
+    known = {doom.rpartition(":")[0] for doom in (await theatre.undisturbed()).passes}
+    first = "effect.merge.before:1"
+    only = [doom for doom in theatre.passed_after(first) if doom.rpartition(":")[0] not in known]
+    assert "effect.settle.before:1" in only
+    for doom in only:
+        await theatre.survives(first, doom)
+
+
 @pytest.mark.parametrize("whom", ["group", "everyone"])
 async def test_killed_with_its_group_or_with_all_that_it_started(theatres: Theatres, whom: str) -> None:
     theatre = theatres("solo")
@@ -91,12 +102,20 @@ def other_deaths(undisturbed: Undisturbed) -> list[tuple[str, ...]]:
     return [(f"{dice.choice(of_runner)}:{whom}",) for whom in ("group", "everyone") for _ in range(PAIRS // 2)]
 
 
+def on_the_way_back(theatre: Theatre, undisturbed: Undisturbed) -> list[tuple[str, ...]]:
+    """Every pass of the sitting that follows a death, for a sample of deaths."""
+    effects = [doom for doom in undisturbed.passes if doom.startswith(("effect.", "prompt.", "agent."))]
+    firsts = random.Random(5).sample(effects, RESUMES)
+    return [(first, second) for first in firsts for second in theatre.passed_after(first)]
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize(("name", "shard"), list(product(SCENARIOS, range(SHARDS))))
 async def test_killed_at_every_pass_of_every_point(theatres: Theatres, name: str, shard: int) -> None:
     theatre, report = theatres(name), trials()
     undisturbed = await theatre.undisturbed()
     wanted = every_pass(undisturbed) + pairs(undisturbed) + other_deaths(undisturbed)
+    wanted += on_the_way_back(theatre, undisturbed)
     problems = []
     for dooms in left(report, name, (one for one in wanted if crc32(str(one).encode()) % SHARDS == shard)):
         trial, problem = Trial(), None

@@ -61,6 +61,14 @@ class Theatre:
             place.remove()
         return self._known
 
+    def passed_after(self, *dooms: str) -> list[str]:
+        """The points of the sitting that comes back from these deaths, each with its number."""
+        place = self.place()
+        play(place, *dooms, RECORD)
+        found = numbered(place.passes(f"passes-{len(dooms)}"))
+        place.remove()
+        return found
+
     async def survives(self, *dooms: str) -> Trial:
         """Kill there, resume until it is done, and see that all is as if nothing had been."""
         expected = (await self.undisturbed()).end
