@@ -4,7 +4,8 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -34,6 +35,7 @@ class Load(NamedTuple):
     pace: float
     spent: float = 0.0  # by a load that was cut off
     first: int = 0
+    names: Sequence[str] = NAMES
 
 
 @dataclass
@@ -48,6 +50,7 @@ class Crowd:
 
     async def live(self) -> list[Lived]:
         """All of it; each run that came to its end is looked at."""
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2 * self.load.at_once))
         self._begun = time.monotonic()
         self._numbers = count(self.load.first)
         async with asyncio.TaskGroup() as group:
@@ -68,7 +71,7 @@ class Crowd:
 
     async def _life(self, number: int) -> None:
         dice = random.Random(f"{self.load.seed} {number}")
-        name = NAMES[number % len(NAMES)]
+        name = self.load.names[number % len(self.load.names)]
         hears = name in _HEARING and dice.random() < 0.5
         life = Life(self._place(number, SCENARIOS[name], hears=hears), dice, self.load.pace, hears, self._is_peace)
         problem = None

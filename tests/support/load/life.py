@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -44,13 +44,16 @@ class Life:
         """One sitting. Sometimes two are begun at once, of which one has nothing to do here."""
         arguments = self.place.going_on() if self.place.runs() else self.place.beginning()
         twice = arguments[0] == "resume" and self.dice.random() < 0.15
-        with ExitStack() as stack:
-            born = [stack.enter_context(self.place.start(*arguments)) for _ in range(2 if twice else 1)]
-            ended = await asyncio.gather(*(self._watched(one) for one in born))
+        ended = await asyncio.gather(*(self._program(self._watched, *arguments) for _ in range(2 if twice else 1)))
         for one in ended:
             self.sittings.append(one)
             self._must_be_fine(one)
         return min(ended, key=lambda one: one.code == Owned.exit_code)
+
+    async def _program(self, watch: Callable[[Born], Awaitable[Ended]], *arguments: str) -> Ended:
+        """Begun while the others go on: where all programs come from, many wait."""
+        with ExitStack() as stack:
+            return await watch(await asyncio.to_thread(stack.enter_context, self.place.start(*arguments)))
 
     async def _watched(self, born: Born) -> Ended:
         while not await _is_over(born, _PATIENCE if self.is_peace() else self.dice.expovariate(1 / self.pace)):
@@ -66,11 +69,9 @@ class Life:
             self.kills += await asyncio.to_thread(kill, self.dice, born.pid, run_id)
 
     async def _send(self, run_id: str) -> None:
-        with self.place.start("send", run_id, f"{WORDS}{self.messages}.") as born:
-            assert await _is_over(born, _PATIENCE), "send does not return"
-            ended = born.ended()
-        assert ended.code == OK, ended
         self.messages += 1
+        ended = await self._program(_returned, "send", run_id, f"{WORDS}{self.messages}.")
+        assert ended.code == OK, ended
 
     def _must_be_fine(self, ended: Ended) -> None:
         fine = (*_DONE, KILLED, Owned.exit_code, *self.place.scenario.ends)
@@ -88,6 +89,11 @@ class Life:
 
     def __str__(self) -> str:
         return "\n".join(f"  sitting {number}: {one.code} {one.err}" for number, one in enumerate(self.sittings, 1))
+
+
+async def _returned(born: Born) -> Ended:
+    assert await _is_over(born, _PATIENCE), "it does not return"
+    return born.ended()
 
 
 async def _is_over(born: Born, patience: float) -> bool:
