@@ -73,6 +73,13 @@ async def test_killed_where_only_a_resume_comes_by(theatres: Theatres) -> None:
         await theatre.survives(first, doom)
 
 
+async def test_words_of_a_person_reach_the_agent_whoever_dies(theatres: Theatres) -> None:
+    """What the agent then does shows that it heard them, be it when it is told to go on."""
+    theatre = theatres("spoken")
+    for doom in ("prompt.before:1", "prompt.after:1:everyone", "agent.spawn.after:1"):
+        await theatre.survives(doom)
+
+
 @pytest.mark.parametrize("whom", ["group", "everyone"])
 async def test_killed_with_its_group_or_with_all_that_it_started(theatres: Theatres, whom: str) -> None:
     theatre = theatres("solo")

@@ -122,13 +122,8 @@ async def test_a_runner_that_lives_very_long_does_not_grow(warm: Nursery, quick_
 
 
 async def test_a_few_runs_at_once_killed_at_random(theatres: Theatres, warm: Nursery, quick_home: str) -> None:
-    await loaded(
-        theatres,
-        warm,
-        quick_home,
-        Load(seed=1, at_once=4, seconds=5, pace=0.4, names=("solo", "loop", "waves")),
-        lambda _: None,
-    )
+    load = Load(seed=1, at_once=3, seconds=4, pace=0.4, names=("solo", "loop", "waves"))
+    await loaded(theatres, warm, quick_home, load, lambda _: None)
 
 
 @pytest.mark.torture

@@ -80,11 +80,12 @@ class Done:
         return sorted(name for name in plain if not name.startswith(("refs/holdfast/salvage/", "refs/holdfast/snap")))
 
     def _worktrees(self) -> list[str]:
-        listed = self.place.git("worktree", "list", "--porcelain")
-        paths = [line.partition(" ")[2] for line in listed.splitlines() if line.startswith("worktree ")]
-        assert not re.search(r"^(prunable|locked|detached)", listed, re.MULTILINE), listed
+        listed = self.place.git("worktree", "list", "--porcelain").strip().split("\n\n")
+        paths = {one.splitlines()[0].partition(" ")[2]: one for one in listed}
         ours = [path for path in paths if path == self.place.repo or self.place.run_id in path]
-        assert self.place.is_shared or ours == paths, paths
+        assert self.place.is_shared or len(ours) == len(paths), paths
+        for path in ours:  # those of others may be at work
+            assert not re.search(r"^(prunable|locked|detached)", paths[path], re.MULTILINE), paths[path]
         named = (path.replace(self.place.home, "HOME").replace(self.place.repo, "REPO") for path in ours)
         return sorted(path.replace(self.place.run_id, "RUN") for path in named)
 
@@ -128,6 +129,8 @@ class Done:
         assert len(consumed) == lines, "a message was lost"
         assert consumed == handled
         assert set(consumed.values()) <= {1}, "a message was consumed twice"
+        told = Counter(words for turn in self.of(TurnStarted) for words in turn.messages)
+        assert set(told.values()) <= {1}, "an agent was told twice"
 
     def must_have_valid_checkpoints(self) -> None:
         for point in self.of(Checkpoint):

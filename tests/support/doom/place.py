@@ -50,8 +50,13 @@ class Place:
         put(self.folder, {"book.json": self.scenario.book, "plan.json": json.dumps({"tasks": tasks})})
 
     def begin(self, doom: str | None = None, passes: str = "passes") -> Ended:
-        """`holdfast run`, from nothing."""
-        return self.call(*self.beginning(), doom=doom, passes=passes)
+        """`holdfast run`, from nothing; or `plan` and `send` before it, when somebody has something to say."""
+        if self.scenario.words is None:
+            return self.call(*self.beginning(), doom=doom, passes=passes)
+        _, *how = self.beginning()
+        assert self.call("plan", *how[:-1]).code == 0
+        assert self.call("send", self.run_id, self.scenario.words).code == 0
+        return self.resume(doom, passes)
 
     def beginning(self) -> list[str]:
         goal = self.scenario.goal if isinstance(self.scenario.goal, str) else self._plan

@@ -42,6 +42,7 @@ class Scenario(NamedTuple):
     settings: tuple[str, ...] = ()
     ends: tuple[int, ...] = (0,)
     on_issue: str = "skip"
+    words: str | None = None  # what a person says before it begins
 
     @property
     def book(self) -> str:
@@ -56,6 +57,13 @@ SOLO = Scenario(
     goal="write the greeting",
     turns=[{"when": "the greeting", "steps": [{"say": "I write."}, _write("hello.txt", "hello\n"), {"say": "Done."}]}],
     files={**BEGIN, "hello.txt": "hello\n"},
+)
+
+SPOKEN = SOLO._replace(
+    name="spoken",
+    turns=[{"when": "(?s)the greeting.*in capitals", "steps": [_write("hello.txt", "HELLO\n"), {"say": "Done."}]}],
+    files={**BEGIN, "hello.txt": "HELLO\n"},
+    words="Write it in capitals.",
 )
 
 LOOP = Scenario(
@@ -164,4 +172,4 @@ PIPELINE = Scenario(
     settings=("approvals=given",),
 )
 
-SCENARIOS = {scenario.name: scenario for scenario in (SOLO, LOOP, WAVES, AGAIN, CAPPED, PIPELINE)}
+SCENARIOS = {scenario.name: scenario for scenario in (SOLO, SPOKEN, LOOP, WAVES, AGAIN, CAPPED, PIPELINE)}
