@@ -16,8 +16,8 @@ from holdfast.agents.launch import Launch
 from holdfast.agents.tree import Tree, grown
 from holdfast.engine.selftest import disk, ground, kernel, working
 from holdfast.engine.selftest.base import Verdict
-from holdfast.engine.selftest.place import mark, sweep, temporary
-from holdfast.leaf.process import myself
+from holdfast.engine.selftest.place import home_in, mark, sweep, temporary
+from holdfast.leaf.process import RUN_MARK, myself
 from tests.crash.test_full_disk import MOUNTED
 
 HOLDS, DOUBT, FAILS = Verdict
@@ -245,8 +245,12 @@ def test_a_folder_that_had_to_be_made_goes_again(folder: str) -> None:
 def test_what_the_dead_left_is_taken_away_and_what_the_living_use_is_not(folder: str) -> None:
     with temporary(folder) as mine:
         dead = os.path.join(folder, f"selftest-{myself().boot_id[:8]}-{2**22 + 1}-1")
-        os.mkdir(dead)
-        with subprocess.Popen(["sleep", "600"], env={**os.environ, **mark(dead)}) as stray:
+        os.makedirs(os.path.join(home_in(dead), "runs", "notes-aaaaaa"))
+        runner, agent = {**os.environ, **mark(dead)}, {**os.environ, RUN_MARK: "notes-aaaaaa"}
+        with (
+            subprocess.Popen(["sleep", "600"], env=runner) as one,
+            subprocess.Popen(["sleep", "600"], env=agent) as other,
+        ):
             sweep(folder)
-            assert stray.wait() == -9
+            assert (one.wait(), other.wait()) == (-9, -9)
         assert sorted(os.listdir(folder)) == [os.path.basename(mine)]

@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from holdfast.leaf.process import end, identify, marked, myself
+from holdfast.leaf.process import RUN_MARK, end, identify, marked, myself
+from holdfast.store.layout import runs_folder
 
 _NAME = "selftest"
 _HOME = "HOLDFAST_HOME"
@@ -59,7 +60,11 @@ def _is_dead(folder: str) -> bool:
 
 
 def _remove(folder: str) -> None:
-    end(marked(*next(iter(mark(folder).items()))))
+    """Runners first, who would start others."""
+    end(marked(_HOME, home_in(folder)))
+    runs = runs_folder(home_in(folder))
+    for run_id in os.listdir(runs) if os.path.isdir(runs) else ():
+        end(marked(RUN_MARK, run_id))
     shutil.rmtree(folder, ignore_errors=True)
 
 
