@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 
 from tests.support.doom.nursery import KILLED
-from tests.support.doom.report import Tried, left, trials
+from tests.support.doom.report import Dooms, Tried, left, trials
 from tests.support.doom.scenarios import SCENARIOS
 from tests.support.doom.suite import Theatre, Theatres, Undisturbed
 from tests.support.doom.trial import Trial
@@ -91,11 +91,11 @@ async def test_killed_with_its_group_or_with_all_that_it_started(theatres: Theat
 # --- the whole of it ---------------------------------------------------------------------------------
 
 
-def every_pass(undisturbed: Undisturbed) -> list[tuple[str, ...]]:
-    return [(doom,) for doom in undisturbed.passes]
+def every_pass(undisturbed: Undisturbed) -> list[Dooms]:
+    return [(*[None] * number, doom) for number, passes in enumerate(undisturbed.sittings) for doom in passes]
 
 
-def pairs(undisturbed: Undisturbed) -> list[tuple[str, ...]]:
+def pairs(undisturbed: Undisturbed) -> list[Dooms]:
     """A seeded sample: killed, and killed again on the way back, which is passed by all at its beginning."""
     dice = random.Random(3)
     early = ["journal.append", "log.repair", "effect.settle", "snapshot.save", "projection.write", "agent.spawn"]
@@ -103,7 +103,7 @@ def pairs(undisturbed: Undisturbed) -> list[tuple[str, ...]]:
     return [(dice.choice(undisturbed.passes), dice.choice(seconds)) for _ in range(PAIRS)]
 
 
-def other_deaths(undisturbed: Undisturbed) -> list[tuple[str, ...]]:
+def other_deaths(undisturbed: Undisturbed) -> list[Dooms]:
     dice = random.Random(4)
     of_runner = [doom for doom in undisturbed.passes if not doom.startswith(("playbook.", "mcp.", "inbox."))]
     return [(f"{dice.choice(of_runner)}:{whom}",) for whom in ("group", "everyone") for _ in range(PAIRS // 2)]

@@ -61,7 +61,8 @@ class Place:
     def beginning(self) -> list[str]:
         goal = self.scenario.goal if isinstance(self.scenario.goal, str) else self._plan
         settings = [part for pair in self.scenario.settings for part in ("--set", pair)]
-        how = ("--workflow", self.scenario.workflow, "--agent", f"playbook:{self._book}", *settings)
+        phases = [part for name in self.scenario.wanted for part in ("--with", name)]
+        how = ("--workflow", self.scenario.workflow, "--agent", f"playbook:{self._book}", *settings, *phases)
         return ["run", goal, *how, "--name", self.name, "--quiet"]
 
     def resume(self, doom: str | None = None, passes: str = "passes") -> Ended:
@@ -69,6 +70,14 @@ class Place:
 
     def going_on(self) -> list[str]:
         return ["resume", self.run_id, "--on-issue", self.scenario.on_issue, "--quiet"]
+
+    def answer(self) -> None:
+        """A person says what is to be said to what the run asks now: how often it has asked, its log knows."""
+        with open(os.path.join(self.home, "runs", self.run_id, "events.jsonl"), "rb") as log:
+            asked = log.read().count(b'"type":"approval.requested"')
+        what, *words = self.scenario.answers[asked - 1]
+        ended = self.call(what, self.run_id, *words)
+        assert ended.code == 0, ended.err
 
     def call(self, *arguments: str, doom: str | None = None, passes: str = "passes") -> Ended:
         environment = self._environment()

@@ -13,10 +13,12 @@ ROOT = Path(__file__).parents[3]
 PATH = ROOT / ".torture" / "crashes.jsonl"
 LIVES = ROOT / ".torture" / "load.jsonl"
 
+Dooms = tuple[str | None, ...]  # of each sitting
+
 
 class Tried(NamedTuple):
     scenario: str
-    dooms: tuple[str, ...]
+    dooms: Dooms
     deaths: int
     sittings: int
     problem: str | None = None
@@ -78,7 +80,7 @@ def lives() -> Report[Lived]:
     return Report(Lived, LIVES)
 
 
-def left(report: Report[Tried], scenario: str, wanted: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def left(report: Report[Tried], scenario: str, wanted: Iterable[Dooms]) -> list[Dooms]:
     """Those that did not pass yet."""
     passed = {entry.dooms for entry in report.entries() if entry.scenario == scenario and entry.problem is None}
     return [dooms for dooms in wanted if dooms not in passed]

@@ -43,6 +43,8 @@ class Scenario(NamedTuple):
     ends: tuple[int, ...] = (0,)
     on_issue: str = "skip"
     words: str | None = None  # what a person says before it begins
+    wanted: tuple[str, ...] = ()  # optional phases
+    answers: tuple[tuple[str, ...], ...] = ()  # what a person does when the run asks for the first time, the second …
 
     @property
     def book(self) -> str:
@@ -172,4 +174,35 @@ PIPELINE = Scenario(
     settings=("approvals=given",),
 )
 
-SCENARIOS = {scenario.name: scenario for scenario in (SOLO, SPOKEN, LOOP, WAVES, AGAIN, CAPPED, PIPELINE)}
+_BOTH = [{"id": name, "title": f"The page {name}", "acceptance_criteria": ["works"]} for name in ("A", "B")]
+_ASK = _submit("request_research", topic="pages", question="Where do pages live?")
+
+GRAND = Scenario(
+    name="grand",
+    workflow="pipeline",
+    goal="write the page",
+    turns=[
+        {"when": "You are the evaluator of task", "steps": [_ACCEPT]},
+        {"when": "worker on task `A`", "steps": [_write("A.txt", "A\n"), _CASE]},
+        {"when": "worker on task `B`", "steps": [_write("B.txt", "B\n"), _CASE]},
+        {"when": "You are the (product manager|architect|designer)", "steps": [_SHAPE]},
+        {"when": "You are a researcher", "steps": [_submit("submit_research", topic="pages", answer="Here.")]},
+        {
+            "when": "(?s)You are the planner.*a second page",
+            "steps": [_submit("submit_plan", tasks=_BOTH, needs_design=True)],
+        },
+        {
+            "when": "What was found out about pages",
+            "steps": [_submit("submit_plan", tasks=_BOTH[:1], needs_design=True)],
+        },
+        {"when": "You are the planner", "steps": [_ASK, {"say": "I wait."}]},
+        {"when": "reviewer of the|expert among the reviewers", "steps": [_PASS]},
+        {"when": "ended without a report", "steps": [_CASE]},
+    ],
+    files={**BEGIN, "A.txt": "A\n", "B.txt": "B\n"},
+    ends=(0, 6),
+    wanted=("product_management",),
+    answers=(("approve",), ("deny", "--changes", "a second page, please"), ("approve",)),
+)
+
+SCENARIOS = {scenario.name: scenario for scenario in (SOLO, SPOKEN, LOOP, WAVES, AGAIN, CAPPED, PIPELINE, GRAND)}

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from tests.support.doom.nursery import KILLED, Ended
 from tests.support.doom.place import Place
 
-_MOST = 12  # sittings
-_NOTHING_TO_DO = 4
+MOST = 12  # sittings
+_NOTHING_TO_DO, _WAITING = 4, 6
 RECORD = "record"
 
 
@@ -21,18 +21,20 @@ class Trial:
         return "\n".join(f"  sitting {number}: {ended.code} {ended.err}" for number, ended in enumerate(self.ended, 1))
 
 
-def play(place: Place, *dooms: str) -> Trial:
+def play(place: Place, *dooms: str | None) -> Trial:
     """The first sitting under the first doom, the second under the second; those after them under none."""
     trial = Trial()
-    for number in range(_MOST):
+    for number in range(MOST):
         doom = dooms[number] if number < len(dooms) else None
         ended = (place.resume if place.runs() else place.begin)(doom, f"passes-{number}")
         trial.ended.append(ended)
         trial.struck += doom is not None and _came_true(place, doom, f"passes-{number}")
         if ended.code in (0, _NOTHING_TO_DO):
             return trial
+        if ended.code == _WAITING:
+            place.answer()
         assert ended.code == KILLED or ended.code in place.scenario.ends, f"{dooms}:\n{trial}"
-    raise AssertionError(f"{dooms}: not done after {_MOST} sittings:\n{trial}")
+    raise AssertionError(f"{dooms}: not done after {MOST} sittings:\n{trial}")
 
 
 def _came_true(place: Place, doom: str, passes: str) -> bool:
