@@ -1,5 +1,6 @@
 """The tools by which agents report, through the protocol's own client, against the real program."""
 
+import asyncio
 import json
 import os
 import signal
@@ -14,6 +15,8 @@ from mcp import ClientSession, McpError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import TextContent
 
+from holdfast.core.events.conversation import ConversationOpened
+from holdfast.core.events.phase import WorkflowChosen
 from holdfast.core.signals import ROLES, schema_of
 from holdfast.store.base import Message
 from holdfast.store.files import FileStore
@@ -89,6 +92,21 @@ async def test_what_is_wrong_is_said_in_words_and_nothing_is_stored(home: str) -
         assert "a planner has no tool 'submit_verdict'" in text
         assert await stored(home) == []
         assert await call(session, "submit_plan", RIGHT["submit_plan"]) == (False, "received")
+    assert len(await stored(home)) == 1
+
+
+async def test_data_that_do_not_fit_the_schema_of_the_phase_are_not_taken(home: str) -> None:
+    schema = {"type": "object", "properties": {"days": {"type": "integer"}}}
+    phases = [{"name": "thinking", "role": "architect", "exit": "submit_document", "schema": schema}]
+    chosen = WorkflowChosen(workflow={"name": "w", "about": "w", "phases": phases})
+    talk = ConversationOpened(conversation="c-1", agent="a", role="architect", about="thinking")
+    await asyncio.to_thread(make_run, home, RUN, chosen, talk)
+    async with client(home, "architect") as session:
+        failed, text = await call(session, "submit_document", {"title": "Days", "text": "note: x\ndays: many\n"})
+        assert failed
+        assert "- line 2, days: 'many' is not of type 'integer'" in text
+        assert await stored(home) == []
+        assert await call(session, "submit_document", {"title": "Days", "text": "days: 3\n"}) == (False, "received")
     assert len(await stored(home)) == 1
 
 

@@ -10,6 +10,7 @@ from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import (
     ApprovalAnswered,
     ApprovalRequested,
+    ArtifactStored,
     ChangeRequested,
     PhaseFailed,
     PhaseReopened,
@@ -388,3 +389,20 @@ def test_a_fix_is_a_task_after_all_others_and_changes_none_of_them() -> None:
     }
     assert next_of(*SENT_BACK, started("fixing"), planned) == "start fix-1 2"
     assert [task.id for task in with_fix(state, "Fix more", "x", []).tasks] == ["A", "fix-1", "fix-2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("risky: true", "enter looking"), ("risky: false", "leave out looking")]
+)
+def test_data_that_were_handed_in_can_decide_whether_a_phase_is_entered(text: str, expected: str) -> None:
+    flow = Workflow(
+        name="careful",
+        about="one looks at it when it is risky",
+        phases=(
+            PhaseSpec(name="thinking", role="architect", schema={"properties": {"risky": {"type": "boolean"}}}),
+            PhaseSpec(name="looking", role="architect", when="data.thinking.risky"),
+        ),
+    )
+    stored = ArtifactStored(phase="thinking", round=1, name="thinking", title="t", text=text)
+    assert next_of(started("thinking"), stored, *completed("thinking"), workflow=flow).startswith(expected)
+    assert next_of(*completed("thinking", "skipped", 0), workflow=flow).startswith("leave out looking")

@@ -35,6 +35,10 @@ ASKED = ResearchRequested(research="research-1", conversation="c-planner", topic
 SECTIONS = parse_workflow(
     "name: w\nabout: w\nphases:\n- {name: architecting, role: architect, sections: [Risks]}\n", "w.yaml"
 )
+DATA = parse_workflow(
+    "name: w\nabout: w\nphases:\n- {name: architecting, role: architect, schema: {properties: {days: {type: integer}}}}\n",
+    "w.yaml",
+)
 ARCHITECT = (started("architecting"), *talk("architecting", "architect", "end_turn"))
 
 
@@ -95,6 +99,18 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
     "a document that lacks a heading": (
         told(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "# Risk"}, SECTIONS),
         ["warning.logged"],
+    ),
+    "data that do not fit, though somebody stored them": (
+        told(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "days: many"}, DATA),
+        ["warning.logged"],
+    ),
+    "data that do": (
+        told(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "days: 3"}, DATA),
+        ["artifact.stored", "phase.delivered"],
+    ),
+    "a review, with what it proposes": (
+        told(LOGIC, f"c-{REVIEWERS[0]}", "submit_review", {**PASS, "preferences": ["be brief"]}),
+        ["review.given", "preferences.proposed"],
     ),
 }
 

@@ -9,7 +9,7 @@ import pytest
 from holdfast.core.workflow import Kind, Shape
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.builtin import BUILT_IN, find_workflow
-from holdfast.workflows.reading import parse_workflow, schema
+from holdfast.workflows.reading import parse_workflow, read_workflow, schema
 
 HEAD = "name: mine\nabout: something\n"
 
@@ -66,6 +66,39 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a circle": (phases(*ARCHITECT, "  next: thinking"), ":6: phases[0].next: 'thinking' comes before it"),
     "no limit": (phases(*REVIEW, "  limit: 0"), ":7: phases[0].limit: expected a whole number >= 1"),
+    "a schema that is none": (
+        phases(*ARCHITECT, "  schema:", "    type: object", "    properties:", "      days: {type: intege}"),
+        ":9: phases[0].schema.properties.days.type: 'intege' is not one of ['array',",
+    ),
+    "a pattern that is none": (
+        phases(*ARCHITECT, "  schema:", "    properties: {name: {pattern: '('}}"),
+        ":7: phases[0].schema.properties.name.pattern: '(' is not a 'regex'",
+    ),
+    "a reference to nowhere": (
+        phases(*ARCHITECT, "  schema:", "    items:", "      $ref: '#/$defs/day'"),
+        ":8: phases[0].schema.items.$ref: '#/$defs/day' is nowhere in this schema",
+    ),
+    "a reference out of the schema": (
+        phases(*ARCHITECT, "  schema: {$ref: 'https://example.com/schema'}"),
+        ":6: phases[0].schema.$ref: 'https://example.com/schema' is nowhere in this schema",
+    ),
+    "a schema that is nowhere": (
+        phases(*ARCHITECT, "  schema: nowhere.json"),
+        ":6: phases[0].schema: nowhere.json: No such file or directory; a schema is a JSON or YAML file",
+    ),
+    "a schema and headings": (
+        phases(*ARCHITECT, "  sections: [Risks]", "  schema: {type: object}"),
+        ":6: phases[0].sections: prose has headings and data has a `schema`",
+    ),
+    "a schema of something else": (
+        phases("- name: planning", "  role: planner", "  schema: {type: object}"),
+        ":6: phases[0].schema: a phase of kind agent has no such key",
+    ),
+    "a condition on data that are not asked for": (
+        phases(*ARCHITECT, "  schema: {properties: {risky: {}}}", "  when: data.thinking.rsky"),
+        ":7: phases[0].when: 'data.thinking.rsky' is no condition; there are plan, plan.needs_design,"
+        " document.thinking, data.thinking.risky",
+    ),
     "two plans": (
         phases("- name: a", "  role: planner", "- name: b", "  role: planner"),
         ":6: phases[1]: two phases make the plan",
@@ -113,6 +146,17 @@ def test_the_example_in_the_docs_is_sound() -> None:
     page = Path(__file__).parents[2] / "docs" / "workflows.md"
     (example,) = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert parse_workflow(example, "workflows.md").phases[0].sections == ("Decision", "Risks")
+
+
+def test_a_schema_may_be_a_file_beside_the_workflow_and_is_the_workflows_own_from_then_on(tmp_path: Path) -> None:
+    flow = tmp_path / "mine.yaml"
+    flow.write_text(phases(*ARCHITECT, "  schema: days.json"))
+    (tmp_path / "days.json").write_text('{\n\t"type": "object",\n\t"required": ["days"]\n}\n')
+    (phase,) = read_workflow(str(flow)).phases
+    assert phase.schema == {"type": "object", "required": ["days"]}
+    (tmp_path / "days.json").write_text('{\n\t"type": "object",\n\t"required": "days"\n}\n')
+    with pytest.raises(BadInput, match=r"days.json:3: required: 'days' is not of type 'array'"):
+        read_workflow(str(flow))
 
 
 def test_a_workflow_nobody_knows_is_named_with_those_there_are() -> None:

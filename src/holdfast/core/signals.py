@@ -98,6 +98,7 @@ class SubmitPlan(Signal, frozen=True, kw_only=True):
     tasks: list[PlannedStep]
     needs_design: bool = False
     notes: str = ""
+    preferences: list[Words] = []
 
     def check(self) -> None:
         if not self.tasks:
@@ -128,6 +129,7 @@ class SubmitReview(Signal, frozen=True, kw_only=True):
     passed: bool
     summary: Words
     findings: list[ReviewFinding] = []
+    preferences: list[Words] = []
 
     def check(self) -> None:
         if not self.passed and not self.findings:
@@ -138,7 +140,7 @@ class SubmitDocument(Signal, frozen=True, kw_only=True):
     """A document of a phase: an architecture, a design, a product brief."""
 
     tool: ClassVar[str] = "submit_document"
-    about: ClassVar[str] = "Hand in the document that your phase is about, as Markdown."
+    about: ClassVar[str] = "Hand in the document that your phase is about: Markdown, or data where it asks for that."
     title: Words
     text: Annotated[str, msgspec.Meta(min_length=1)]
     preferences: list[Words] = []

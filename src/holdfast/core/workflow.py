@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -65,6 +65,10 @@ class PhaseSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         str | None, Meta(description="the tool that ends it: submit_document, submit_plan, submit_done")
     ] = None
     sections: Annotated[tuple[str, ...], Meta(description="headings that its document must have")] = ()
+    schema: Annotated[
+        dict[str, Any] | None,
+        Meta(description="its document is data, YAML or JSON, of this JSON schema; or a file with one beside this"),
+    ] = None
     when: Annotated[str | None, Meta(description="else it is passed over: `plan.needs_design`, `not plan`, …")] = None
     optional: Annotated[bool, Meta(description="passed over, unless it is asked for by --with")] = False
     approval: Annotated[bool, Meta(description="a person must agree before it is over")] = False

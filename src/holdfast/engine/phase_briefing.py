@@ -38,6 +38,7 @@ class PhaseBriefing:
         progress = state.phases[spec.name]
         brief = brief._replace(
             sections=spec.sections,
+            schema=spec.schema,
             documents=documents_of(state, spec),
             changes=[state.changes[key] for key in progress.changes if key in state.changes],
             findings=found_before(state, self._terms.workflow, spec),

@@ -1,6 +1,5 @@
 """What the report of a phase's agent, or of a researcher, means for the run."""
 
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -31,6 +30,7 @@ from holdfast.core.signals import (
 from holdfast.core.state import Conversation, PhaseProgress, PhaseStatus, RunState
 from holdfast.core.tasks import TaskList, TaskSpec
 from holdfast.core.workflow import PhaseSpec, Workflow, lay_out
+from holdfast.workflows.artifacts import misfits
 
 MOST_RESEARCH = 50  # of one run
 
@@ -74,7 +74,7 @@ def _in_phase(
                 summary=signal.summary,
                 findings=findings,
             )
-            return [given]
+            return [given, *_preferred(role, signal.preferences)]
         case SubmitDocument() | SubmitPlan() | SubmitDone() if signal.tool == spec.exit:
             return _handed_in(state, workflow, at, talk, signal)
     return [_remark(signal, spec.name)]
@@ -100,11 +100,11 @@ def _handed_in(
                 TaskList(tasks=tasks, overview=signal.notes), workflow.shape, needs_design=signal.needs_design
             )
             page = msgspec.structs.replace(stored, title="Plan", text=_page(signal))
-            return [plan, page, delivered]
+            return [plan, page, *_preferred(role, signal.preferences), delivered]
         case SubmitDocument():
-            lacking = _lacking(signal.text, spec.sections)
-            if lacking:
-                return [WarningLogged(message=f"the document of {spec.name} lacks {', '.join(lacking)}")]
+            wrong = misfits(signal.text, spec)
+            if wrong:
+                return [WarningLogged(message=f"the document of {spec.name} was not taken: {'; '.join(wrong)}")]
             page = msgspec.structs.replace(stored, title=signal.title, text=signal.text)
             return [page, *_preferred(role, signal.preferences), delivered]
         case SubmitDone():
@@ -122,11 +122,6 @@ def requested(state: RunState, talk: str, signal: RequestResearch) -> list[Event
 
 def _preferred(role: str, preferences: Sequence[str]) -> list[Event]:
     return [PreferencesProposed(role=role, preferences=list(preferences))] if preferences else []
-
-
-def _lacking(text: str, sections: Sequence[str]) -> list[str]:
-    there = {heading.strip().lower() for heading in re.findall(r"^#+\s+(.*?)\s*#*$", text, re.MULTILINE)}
-    return [heading for heading in sections if heading.lower() not in there]
 
 
 def _spec(step: PlannedStep) -> TaskSpec:

@@ -6,10 +6,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.core.signals import Signal, read_signal, schema_of, tools_of
+from holdfast.core.signals import Signal, SubmitDocument, read_signal, schema_of, tools_of
+from holdfast.core.workflow import PhaseSpec, Workflow
 from holdfast.engine.naming import find_run
+from holdfast.leaf.errors import BadInput
 from holdfast.store.base import Message
 from holdfast.store.files import FileStore
+from holdfast.store.folding import fold_log
+from holdfast.workflows.artifacts import misfits
 
 SIGNAL = "signal."  # what the kind of such a message begins with
 
@@ -40,6 +44,8 @@ def tools_for(role: str) -> list[Tool]:
 async def report(who: Reporter, tool: str, arguments: Mapping[str, Any]) -> Signal:
     """Store one signal. `BadInput` says what is wrong with it, and then nothing was stored."""
     signal = read_signal(who.role, tool, arguments)
+    if isinstance(signal, SubmitDocument):
+        _must_fit(signal, await _phase_of(who))
     body = {"role": who.role, "conversation": who.conversation, "signal": signal}
     message = Message(
         id=secrets.token_hex(12),
@@ -49,3 +55,23 @@ async def report(who: Reporter, tool: str, arguments: Mapping[str, Any]) -> Sign
     )
     await FileStore(who.home).inbox(who.run_id).put(message)
     return signal
+
+
+def _must_fit(signal: SubmitDocument, spec: PhaseSpec | None) -> None:
+    wrong = misfits(signal.text, spec) if spec is not None else []
+    if wrong:
+        told = "\n".join(f"- {one}" for one in wrong)
+        raise BadInput(
+            f"{signal.tool}: `text` is not what the phase asks for; nothing was stored, call it again with that set "
+            f"right:\n{told}"
+        )
+
+
+async def _phase_of(who: Reporter) -> PhaseSpec | None:
+    """The phase that whoever reports works on, as the run's log has it."""
+    store = FileStore(who.home)
+    state = (await fold_log(store.log(who.run_id), await store.snapshot(who.run_id))).fold.state
+    talk = state.conversations.get(who.conversation or "")
+    if talk is None or state.workflow is None:
+        return None
+    return msgspec.convert(state.workflow, Workflow).phase(talk.about)

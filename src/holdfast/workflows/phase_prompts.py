@@ -23,6 +23,7 @@ _ENDINGS = {
     REVIEW: "call `submit_review`: whether it passes, a summary, and each finding with its severity, file and line",
     RESEARCH: "call `submit_research` with the topic and your answer",
 }
+_DATA = "call `submit_document` with a title and, as its `text`, the data that is asked for below"
 
 
 class PhaseBrief(NamedTuple):
@@ -34,6 +35,7 @@ class PhaseBrief(NamedTuple):
     branch: str
     goal: str
     sections: Sequence[str] = ()
+    schema: dict[str, Any] | None = None
     documents: Sequence[tuple[str, Document]] = ()
     plan: str = ""
     changes: Sequence[str] = ()
@@ -65,7 +67,7 @@ def begin(brief: PhaseBrief) -> str:
 def nudge(brief: PhaseBrief) -> str:
     return _joined(
         "Your turn ended, and nothing that could be taken was handed in.",
-        f"When you are done, {_ENDINGS[brief.exit]} (MCP server `holdfast`). If you cannot go on, call "
+        f"When you are done, {_ending(brief)} (MCP server `holdfast`). If you cannot go on, call "
         "`report_blocker` and say what you need. Words in a message alone are not taken.",
         *_wanted(brief),
         *_people(brief),
@@ -74,7 +76,7 @@ def nudge(brief: PhaseBrief) -> str:
 
 def told(brief: PhaseBrief) -> str:
     """What came for it meanwhile: words of people, and answers to its questions."""
-    return _joined(each(brief.messages), f"Go on. When you are done, {_ENDINGS[brief.exit]}.")
+    return _joined(each(brief.messages), f"Go on. When you are done, {_ending(brief)}.")
 
 
 def findings(reviews: Sequence[tuple[str, Review]]) -> str:
@@ -98,12 +100,16 @@ def _finding(one: dict[str, Any]) -> str:
     return f"- {one.get('severity', 'major')}: {one.get('concern', '')}{where}{then}"
 
 
+def _ending(brief: PhaseBrief) -> str:
+    return _DATA if brief.schema is not None else _ENDINGS[brief.exit]
+
+
 def _rules(brief: PhaseBrief) -> str:
     rules = (
         "## Rules\n\n"
         f"- You are in the run's own worktree, on branch {inline(brief.branch)}. Read and run what you like; change "
         "nothing in it: what is changed there is not kept.\n"
-        f"- When you are done, {_ENDINGS[brief.exit]} (MCP server `holdfast`). If you cannot go on, call "
+        f"- When you are done, {_ending(brief)} (MCP server `holdfast`). If you cannot go on, call "
         "`report_blocker`. A turn that ends without either is not done.\n"
         f"- {QUOTED}"
     )
@@ -111,6 +117,9 @@ def _rules(brief: PhaseBrief) -> str:
 
 
 def _wanted(brief: PhaseBrief) -> Iterator[str]:
+    if brief.schema is not None:
+        shape = msgspec.json.format(msgspec.json.encode(brief.schema)).decode()
+        yield f"Its `text` is data, as YAML or JSON, that fits this JSON schema:\n\n{fenced(shape, 'json')}"
     if brief.sections:
         headings = "\n".join(f"## {heading}" for heading in brief.sections)
         yield f"The document has these headings, each with something under it:\n\n{fenced(headings)}"

@@ -1,6 +1,7 @@
 """From a YAML file to a workflow; or one line that says where it is wrong, what is wrong, and what is allowed."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +11,8 @@ from holdfast.core.shapes import Misshapen, instead_of, shaped
 from holdfast.core.signals import tools_of
 from holdfast.core.workflow import DOCUMENT, DONE, PLAN, Kind, PhaseSpec, Publish, Workflow
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.yaml_reading import Path, read_yaml, spelled
+from holdfast.leaf.yaml_reading import Document, Path, read_data, read_yaml, spelled
+from holdfast.workflows.artifacts import mistakes_in_schema
 
 _EXITS = (DOCUMENT, PLAN, DONE)
 _LARGEST = 256 * 1024  # bytes
@@ -21,28 +23,28 @@ def read_workflow(file: str) -> Workflow:
     return parse_workflow(read_text(file), file)
 
 
-def read_text(file: str) -> str:
+def read_text(file: str, wanted: str = "a workflow is a small YAML file") -> str:
     try:
         with open(file, "rb") as source:
             content = source.read(_LARGEST + 1)
     except OSError as error:
-        raise BadInput(f"{file}: {error.strerror}; a workflow is a YAML file") from None
+        raise BadInput(f"{file}: {error.strerror}; {wanted}") from None
     if len(content) > _LARGEST:
-        raise BadInput(f"{file}: larger than {_LARGEST} bytes; a workflow is a small YAML file")
+        raise BadInput(f"{file}: larger than {_LARGEST} bytes; {wanted}")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise BadInput(f"{file}:{line}: not UTF-8; a workflow is YAML in UTF-8") from None
+        raise BadInput(f"{file}:{line}: not UTF-8; {wanted}") from None
 
 
 def parse_workflow(text: str, file: str) -> Workflow:
-    """`file` is for the messages only."""
+    """`file` is for the messages, and for schemas that lie beside it."""
     document = read_yaml(text, file)
     if document.root is None:
         raise BadInput(f"{file}:1: empty; a workflow has a name, a line about it, and phases")
     try:
-        workflow = msgspec.convert(shaped(document.value, Workflow, whole=True), Workflow)
+        workflow = msgspec.convert(shaped(_with_schemas(document, file), Workflow, whole=True), Workflow)
     except Misshapen as error:
         where, what = tuple(error.path), error.what.replace("a table", "a mapping")
         raise BadInput(_complaint(file, document.line(where), where, what)) from None
@@ -54,7 +56,9 @@ def parse_workflow(text: str, file: str) -> Workflow:
 
 def schema() -> dict[str, Any]:
     """For editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Workflow)}
+    made = msgspec.json.schema(Workflow)
+    made["$defs"]["PhaseSpec"]["properties"]["schema"]["anyOf"].append({"type": "string"})  # the name of a file
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
 
 
 def _complaint(file: str, line: int, where: Path, what: str) -> str:
@@ -70,6 +74,39 @@ def _with_exit(phase: PhaseSpec) -> PhaseSpec:
     return msgspec.structs.replace(phase, exit=next((tool for tool in tools if tool in _EXITS), None))
 
 
+# --- schemas of what is handed in ---------------------------------------------------------------------
+
+
+def _with_schemas(document: Document, file: str) -> Any:
+    """The workflow as it is written, but with each schema in the place of the name of its file; all of them sound."""
+    value = document.value
+    phases = value.get("phases") if isinstance(value, dict) else None
+    if not isinstance(phases, list):
+        return value
+    return {**value, "phases": [_with_schema(document, file, number, one) for number, one in enumerate(phases)]}
+
+
+def _with_schema(document: Document, file: str, number: int, phase: Any) -> Any:
+    schema = phase.get("schema") if isinstance(phase, dict) else None
+    here: Path = ("phases", number, "schema")
+    if isinstance(schema, dict):
+        for where, what in mistakes_in_schema(schema):
+            raise BadInput(_complaint(file, document.line(here + where), here + where, what))
+        return phase
+    if not isinstance(schema, str):
+        return phase
+    beside = os.path.join(os.path.dirname(file), schema)
+    try:
+        found = read_data(read_text(beside, "a schema is a JSON or YAML file beside the workflow"), beside)
+    except BadInput as error:
+        raise BadInput(_complaint(file, document.line(here), here, str(error))) from None
+    if not isinstance(found.value, dict):
+        raise BadInput(f"{beside}:1: expected a mapping; a schema says of which `type` the data is, …")
+    for where, what in mistakes_in_schema(found.value):
+        raise BadInput(_complaint(beside, found.line(where), where, what))
+    return {**phase, "schema": found.value}
+
+
 # --- what the types cannot say ------------------------------------------------------------------------
 
 
@@ -80,7 +117,7 @@ def _mistakes(workflow: Workflow) -> Iterator[_Mistake]:
         if phase.name in names[:index]:
             yield (*here, "name"), f"there is a phase {phase.name!r} already"
         yield from ((here + where, what) for where, what in _of_phase(phase))
-        yield from ((here + where, what) for where, what in _of_names(phase, names))
+        yield from ((here + where, what) for where, what in _of_names(phase, workflow.phases))
         if phase.on_fail is not None and phase.on_fail not in names[:index]:
             target = workflow.phase(phase.on_fail)
             if target is not None and not target.detour:
@@ -106,6 +143,7 @@ def _of_phase(phase: PhaseSpec) -> Iterator[_Mistake]:
         ("role", agent),
         ("exit", agent),
         ("sections", agent and phase.exit in (DOCUMENT, None)),
+        ("schema", agent and phase.exit in (DOCUMENT, None)),
         ("agent", agent or review),
         ("prompt", agent or review),
         ("inputs", agent or review),
@@ -117,6 +155,8 @@ def _of_phase(phase: PhaseSpec) -> Iterator[_Mistake]:
     ):
         if getattr(phase, key) and not fits:
             yield (key,), f"a phase of kind {phase.kind} has no such key"
+    if phase.sections and phase.schema is not None:
+        yield ("sections",), "prose has headings and data has a `schema`; a document is one of the two"
     yield from _of_roles(phase)
 
 
@@ -134,14 +174,15 @@ def _of_roles(phase: PhaseSpec) -> Iterator[_Mistake]:
             yield ("roles", index), f"{role!r} is there already"
 
 
-def _of_names(phase: PhaseSpec, names: list[str]) -> Iterator[_Mistake]:
+def _of_names(phase: PhaseSpec, phases: Sequence[PhaseSpec]) -> Iterator[_Mistake]:
+    names = [one.name for one in phases]
     for key, name in (("on_fail", phase.on_fail), ("next", phase.next)):
         if name is not None and name not in names:
             yield (key,), f"there is no phase {name!r}; {instead_of(name, names)}"
     for index, name in enumerate(phase.inputs):
         if name not in names:
             yield ("inputs", index), f"there is no phase {name!r}; {instead_of(name, names)}"
-    if phase.when is not None and (said := mistake_in(phase.when, names)):
+    if phase.when is not None and (said := mistake_in(phase.when, phases)):
         yield ("when",), said
 
 
