@@ -28,6 +28,20 @@ def test_a_file_is_checked_and_what_is_wrong_is_told_with_its_line(holdfast: Pro
     )
 
 
+def test_prompts_of_ones_own_are_named_and_a_wrong_place_in_one_is_told_with_its_line(holdfast: Program) -> None:
+    folder = Path(holdfast.cwd, ".holdfast", "prompts")
+    folder.mkdir(parents=True)
+    (folder / "evaluator.md").write_text("Be strict with {{task_id}}.\n")
+    assert f"evaluator          {folder}/evaluator.md" in holdfast("workflow", "check", "loop").out
+    assert "evaluator" in holdfast("workflow", "show", "pipeline").out
+    assert holdfast("workflow", "show", "loop", "--json").object["prompts"] == {"evaluator": f"{folder}/evaluator.md"}
+    assert "Prompts of your own" not in holdfast("workflow", "show", "solo").out
+    (folder / "evaluator.md").write_text("Be strict\nwith {{tsk}}.\n")
+    for command in (("workflow", "check", "loop"), ("plan", "x", "--workflow", "loop")):
+        complaint = holdfast(*command, code=2).complaint
+        assert complaint == f"{folder}/evaluator.md:2: there is no place 'tsk'; did you mean task?"
+
+
 def test_a_run_is_not_begun_by_a_workflow_that_is_not_sound(holdfast: Program, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("name: x\n")

@@ -21,6 +21,7 @@ from holdfast.core.events.phase import (
     WorkflowChosen,
     WorkPublished,
 )
+from holdfast.core.fingerprint import fingerprint
 from holdfast.core.state import (
     RESEARCH,
     Approval,
@@ -57,7 +58,17 @@ PHASES: list[Row] = [
     row("a phase begins", BEGUN, phases=of()),
     row("it is the one", BEGUN, phase="p"),
     row("it delivered", BEGUN, PhaseDelivered(phase="p", round=1, tool="t"), phases=of(delivered=True)),
-    row("it is over", BEGUN, DONE, phases=of(status=PhaseStatus.COMPLETE, outcome="done")),
+    row("it is over", BEGUN, DONE, phases=of(status=PhaseStatus.COMPLETE, outcome="done", tries=0)),
+    row(
+        "what did not pass is known in the round after it",
+        *(BEGUN, REVIEW, SENT_BACK, AGAIN),
+        phases=of(round=2, tries=2, found={"r": Review(False, "s", "[1]")}),
+    ),
+    row(
+        "a document knows what it took the place of",
+        *(BEGUN, STORED, ArtifactStored(phase="p", round=1, name="n", title="t", text="y")),
+        phases=of(documents={"n": Document("t", "y", [fingerprint(b"x")])}),
+    ),
     row("one that was left out is the newest", PhaseCompleted(phase="q", round=0, outcome="skipped"), phase="q"),
     row("a document stays over rounds", BEGUN, STORED, AGAIN, phases=of(round=2, tries=2, documents=DOCUMENTS)),
     row("a review does not", BEGUN, REVIEW, AGAIN, phases=of(round=2, tries=2)),

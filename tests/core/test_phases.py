@@ -16,6 +16,7 @@ from holdfast.core.events.phase import (
     PhaseReopened,
     ResearchAnswered,
     ResearchRequested,
+    ReviewGiven,
     WorkflowChosen,
     WorkPublished,
 )
@@ -313,6 +314,91 @@ def test_the_loop_of_review_and_fix_has_its_limit() -> None:
     assert next_of(*BUILT, *rounds) == "give up reviewing (review_cap)"
     rounds.append(PhaseFailed(phase="reviewing", round=3, reason="review_cap"))
     assert next_of(*BUILT, *rounds) == "stop (failed)"
+
+
+LOOPS = Workflow(
+    name="loops",
+    about="checks that lead back",
+    phases=(
+        PhaseSpec(name="thinking", role="architect", exit="submit_document", validators=("lint",), on_fail="thinking"),
+        PhaseSpec(name="building", kind=Kind.TASKS, validate=True, on_fail="mending", limit=2, on_limit="ending"),
+        PhaseSpec(name="looking", kind=Kind.REVIEW, roles=("reviewer",), on_fail="mending"),
+        PhaseSpec(name="mending", kind=Kind.TASKS, detour=True),
+        PhaseSpec(name="ending", kind=Kind.COMPLETE, validate=True),
+    ),
+)
+THOUGHT = (started("thinking"), delivered("thinking"))
+MADE = (plan("A"), *completed("thinking"), started("building"), *DONE_TASK)
+
+
+def checks(phase: str, round_: int = 1, *, passed: bool) -> ReviewGiven:
+    return ReviewGiven(phase=phase, round=round_, role="validators", passed=passed)
+
+
+def failing(phase: str, *rounds: int) -> tuple[Event, ...]:
+    """Rounds of a phase whose checks did not pass."""
+    return tuple(
+        event
+        for number in rounds
+        for event in (started(phase, number), checks(phase, number, passed=False), *completed(phase, "failed", number))
+    )
+
+
+GATES: dict[str, tuple[tuple[Event, ...], str]] = {
+    "what was handed in is checked": (THOUGHT, "check thinking validators"),
+    "it passes": ((*THOUGHT, checks("thinking", passed=True)), "close thinking (done)"),
+    "it does not": ((*THOUGHT, checks("thinking", passed=False)), "close thinking (failed)"),
+    "so it is done again": (failing("thinking", 1), "enter thinking (thinking failed)"),
+    "and again": (failing("thinking", 1, 2), "enter thinking (thinking failed)"),
+    "not for ever": (failing("thinking", 1, 2, 3), "give up thinking (checks_cap)"),
+    "unless a person has it tried again": (
+        (
+            *failing("thinking", 1, 2, 3),
+            PhaseFailed(phase="thinking", round=3, reason="checks_cap"),
+            PhaseReopened(phase="thinking"),
+        ),
+        "enter thinking (thinking failed)",
+    ),
+    "tasks that are merged are checked as a whole": (MADE, "check building validators"),
+    "and mended where that fails": (
+        (*MADE, checks("building", passed=False), *completed("building", "failed")),
+        "enter mending (building failed)",
+    ),
+    "a detour leads back to who sent there": ((*failing("building", 1), *through("mending")), "enter building"),
+    "also when that was the other": (
+        (*through("building"), *failing("looking", 1), *through("mending")),
+        "enter looking",
+    ),
+    "at the limit it goes where that leads": (
+        failing("building", 1, 2),
+        "enter ending (building failed, and its limit is reached)",
+    ),
+    "what passed in between is counted anew": (
+        (*failing("building", 1), *through("building"), *failing("building", 3)),
+        "enter mending (building failed)",
+    ),
+    "nothing is given to others that does not pass": (
+        (started("ending"), delivered("ending"), checks("ending", passed=False)),
+        "close ending (failed)",
+    ),
+    "where nothing leads back a person is asked": (failing("ending", 1), "give up ending (checks_cap)"),
+    "who can have it tried again": (
+        (
+            *failing("ending", 1),
+            PhaseFailed(phase="ending", round=1, reason="checks_cap"),
+            PhaseReopened(phase="ending"),
+        ),
+        "enter ending (ending failed)",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", GATES)
+def test_checks_that_fail_lead_back_within_their_limit(what: str) -> None:
+    events, expected = GATES[what]
+    assert next_of(*events, workflow=LOOPS) == expected
+    log = sitting(*BEGUN, *events) + sitting(SessionStart(command="resume"), sid="s2")
+    assert told(decide(fold_all(log), LOOPS, BOUNDS)) == expected
 
 
 def test_a_change_begins_the_loop_anew() -> None:

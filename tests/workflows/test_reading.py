@@ -40,8 +40,8 @@ MISTAKES: dict[str, tuple[str, str]] = {
         ":6: phases[0].roles[0]: 'architect' cannot review",
     ),
     "a key of another kind": (
-        phases(*ARCHITECT, "  on_fail: thinking"),
-        ":6: phases[0].on_fail: a phase of kind agent",
+        phases(*ARCHITECT, "  findings: true"),
+        ":6: phases[0].findings: a phase of kind agent has no such key",
     ),
     "a way out that the role has not": (
         phases(*ARCHITECT, "  exit: submit_plan"),
@@ -58,7 +58,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "a way to nowhere": (phases(*REVIEW, "  on_fail: mending"), ":7: phases[0].on_fail: there is no phase 'mending'"),
     "a detour to which nothing leads": (
         phases(*ARCHITECT, "- name: mending", "  kind: tasks", "  detour: true"),
-        ":8: phases[1].detour: no review has `on_fail: mending`",
+        ":8: phases[1].detour: no phase has `on_fail: mending`",
     ),
     "a fall forward": (
         phases(*REVIEW, "  on_fail: mending", "- name: mending", "  kind: tasks"),
@@ -66,6 +66,18 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a circle": (phases(*ARCHITECT, "  next: thinking"), ":6: phases[0].next: 'thinking' comes before it"),
     "no limit": (phases(*REVIEW, "  limit: 0"), ":7: phases[0].limit: expected a whole number >= 1"),
+    "a way back that nothing leads to": (
+        phases(*ARCHITECT, "  on_fail: thinking"),
+        ":6: phases[0].on_fail: a phase of kind agent can fail only by its checks; add `validate: true`",
+    ),
+    "a limit of nothing": (
+        phases(*ARCHITECT, "  validate: true", "  on_limit: looking", *REVIEW),
+        ":7: phases[0].on_limit: it is what comes after all rounds of `on_fail`",
+    ),
+    "round for ever": (
+        phases(*ARCHITECT, "  validators: [lint]", "  on_fail: thinking", "  on_limit: thinking"),
+        ":8: phases[0].on_limit: 'thinking' must be a later phase",
+    ),
     "a schema that is none": (
         phases(*ARCHITECT, "  schema:", "    type: object", "    properties:", "      days: {type: intege}"),
         ":9: phases[0].schema.properties.days.type: 'intege' is not one of ['array',",

@@ -1,8 +1,7 @@
 """The findings of a review as one more task of the plan: done, judged and merged as any other."""
 
-import hashlib
-
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
+from holdfast.core.fingerprint import fingerprint
 from holdfast.core.state import Plan, RunState, Task
 
 
@@ -19,7 +18,7 @@ def with_fix(state: RunState, title: str, description: str, criteria: list[str])
         summary=title,
         description=description,
         acceptance_criteria=criteria,
-        key=hashlib.sha256(words.encode(errors="replace")).hexdigest()[:16],
+        key=fingerprint(words.encode(errors="replace")),
     )
     known = [(task, state.tasks.get(task) or Task()) for task in plan.order]
     needed = [(task, other) for task, others in plan.blocked_by.items() for other in others]

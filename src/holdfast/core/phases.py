@@ -96,17 +96,29 @@ def _after(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Ac
     if _is_overtaken(view, spec, over=True):
         yield from _to_planning(view)
     elif progress.outcome == FAILED:
-        target = view.workflow.phase(spec.on_fail)
-        if target is None or progress.tries >= spec.limit:
-            yield Action(Do.GIVE_UP, phase=spec.name, reason="review_cap")
-        else:
-            yield from _enter(view, target, f"{spec.name} failed")
-    elif (following := _following(view.workflow, spec)) is not None:
+        yield from _after_failure(view, spec, progress)
+    elif (following := _following(view, spec)) is not None:
         yield from _enter(view, following)
     elif view.workflow.planner is not None:
         yield from _words_taken_as_change(view, spec)
     else:
         yield from _words_for_tasks(view)
+
+
+def _after_failure(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Action]:
+    """Back to where what was found is put right, within its limit; then to where that leads, or to a person.
+
+    Where nothing is said of it, a person who has it tried again has the phase itself tried again.
+    """
+    again = spec if spec.on_fail is None and progress.tries == 0 else None
+    target, beyond = view.workflow.phase(spec.on_fail) or again, view.workflow.phase(spec.on_limit)
+    if target is not None and progress.tries < spec.limit:
+        yield from _enter(view, target, f"{spec.name} failed")
+    elif beyond is not None:
+        yield from _enter(view, beyond, f"{spec.name} failed, and its limit is reached")
+    else:
+        reason = "review_cap" if spec.kind is Kind.REVIEW else "checks_cap"
+        yield Action(Do.GIVE_UP, phase=spec.name, reason=reason)
 
 
 def _words_for_tasks(view: _View) -> Iterator[Action]:
@@ -124,11 +136,18 @@ def _words_taken_as_change(view: _View, spec: PhaseSpec) -> Iterator[Action]:
         yield Action(Do.TAKE_AS_CHANGE, phase=spec.name, reason=words[0])
 
 
-def _following(workflow: Workflow, spec: PhaseSpec) -> PhaseSpec | None:
+def sent_from(state: RunState, workflow: Workflow, spec: PhaseSpec) -> PhaseSpec | None:
+    """The phase whose failure leads to this one."""
+    failed = [name for name, phase in state.phases.items() if phase.outcome == FAILED]
+    return next((one for one in reversed(workflow.phases) if one.on_fail == spec.name and one.name in failed), None)
+
+
+def _following(view: _View, spec: PhaseSpec) -> PhaseSpec | None:
+    workflow = view.workflow
     if spec.next is not None:
         return workflow.phase(spec.next)
     if spec.detour:
-        return next((one for one in workflow.phases if one.on_fail == spec.name), None)
+        return sent_from(view.state, workflow, spec)
     return next((one for one in workflow.phases[workflow.place(spec.name) + 1 :] if not one.detour), None)
 
 
@@ -162,7 +181,7 @@ def _to_planning(view: _View) -> Iterator[Action]:
 def _within(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Action]:
     match spec.kind:
         case Kind.AGENT if progress.delivered:
-            yield from _close(view, spec, progress, DONE)
+            yield from _checked(view, spec, progress)
         case Kind.AGENT:
             yield from _told(view, spec, progress, spec.role or "agent", Do.TELL)
         case Kind.TASKS:
@@ -172,7 +191,7 @@ def _within(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[A
         case Kind.COMPLETE if not progress.delivered:
             yield Action(Do.SUMMARIZE, phase=spec.name)
         case Kind.COMPLETE:
-            yield from _close(view, spec, progress, DONE)
+            yield from _checked(view, spec, progress)
 
 
 def _told(view: _View, spec: PhaseSpec, progress: PhaseProgress, role: str, do: Do) -> Iterator[Action]:
@@ -206,7 +225,7 @@ def _tasks(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Ac
     if [action.do for action in actions] != [Do.STOP]:
         yield from actions
     elif actions[0].reason == "all_done":
-        yield from _close(view, spec, progress, DONE)
+        yield from _checked(view, spec, progress)
     elif actions[0].reason == "no_plan":
         yield Action(Do.GIVE_UP, phase=spec.name, reason="there is no plan")
 
@@ -225,7 +244,7 @@ def _review(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[A
     reviews = progress.reviews
     checked = reviews.get(VALIDATORS)
     lacking = [role for role in spec.roles if role not in reviews]
-    if spec.validate and checked is None:
+    if spec.checked and checked is None:
         yield Action(Do.CHECK, phase=spec.name, role=VALIDATORS)
     elif checked is not None and not checked.passed:
         yield from _close(view, spec, progress, FAILED)
@@ -237,6 +256,15 @@ def _review(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[A
         yield from _close(view, spec, progress, PASSED if passed else FAILED)
 
 
+def _checked(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Action]:
+    """The work of a phase is done: now the project's checks, when they are wanted."""
+    given = progress.reviews.get(VALIDATORS)
+    if spec.checked and given is None:
+        yield Action(Do.CHECK, phase=spec.name, role=VALIDATORS)
+    else:
+        yield from _close(view, spec, progress, DONE if given is None or given.passed else FAILED)
+
+
 def _close(view: _View, spec: PhaseSpec, progress: PhaseProgress, outcome: str) -> Iterator[Action]:
     """What stands between the work of a phase and its end. What failed needs nobody's approval for that."""
     if spec.approval and outcome != FAILED and progress.approval is not Approval.GIVEN:
@@ -244,7 +272,7 @@ def _close(view: _View, spec: PhaseSpec, progress: PhaseProgress, outcome: str) 
             yield Action(Do.ASK_APPROVAL, phase=spec.name)
         else:
             yield from _words_taken_as_change(view, spec)
-    elif spec.publish is not Publish.NOTHING and not progress.published:
+    elif spec.publish is not Publish.NOTHING and outcome != FAILED and not progress.published:
         yield Action(Do.PUBLISH, phase=spec.name)
     else:
         yield Action(Do.CLOSE, phase=spec.name, reason=outcome)
@@ -290,7 +318,7 @@ def _is_done(view: _View) -> bool:
     progress, spec = view.progress, view.workflow.phase(view.state.phase)
     if progress is None or spec is None or progress.status not in _OVER or progress.outcome == FAILED:
         return False
-    return _following(view.workflow, spec) is None and not view.state.changes
+    return _following(view, spec) is None and not view.state.changes
 
 
 def _outcome(view: _View) -> str:

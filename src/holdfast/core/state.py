@@ -160,6 +160,7 @@ class Review(msgspec.Struct):
 class Document(msgspec.Struct):
     title: str
     text: str
+    earlier: list[str] = []  # fingerprints of what it took the place of
 
 
 class PhaseProgress(msgspec.Struct):
@@ -173,6 +174,7 @@ class PhaseProgress(msgspec.Struct):
     delivered: bool = False
     talks: dict[str, str] = {}  # conversations by role
     reviews: dict[str, Review] = {}  # by role
+    found: dict[str, Review] = {}  # what did not pass in the round before, when that one failed
     approval: Approval | None = None
     published: bool = False
     changes: list[str] = []

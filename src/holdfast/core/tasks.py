@@ -1,10 +1,10 @@
 """Tasks as people and planners write them, and the key by which finished work is known again."""
 
-import hashlib
 from collections.abc import Iterable
 
 import msgspec
 
+from holdfast.core.fingerprint import fingerprint
 from holdfast.core.plan import graph
 
 
@@ -40,5 +40,5 @@ def input_keys(tasks: Iterable[TaskSpec]) -> dict[str, str]:
         for name in wave:
             words = msgspec.structs.replace(specs[name], id="", depends_on=(), agent=None)
             inputs = [msgspec.to_builtins(words), sorted(keys[needed] for needed in specs[name].depends_on)]
-            keys[name] = hashlib.sha256(msgspec.json.encode(inputs, order="deterministic")).hexdigest()[:16]
+            keys[name] = fingerprint(msgspec.json.encode(inputs, order="deterministic"))
     return keys

@@ -72,13 +72,22 @@ class PhaseSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     when: Annotated[str | None, Meta(description="else it is passed over: `plan.needs_design`, `not plan`, …")] = None
     optional: Annotated[bool, Meta(description="passed over, unless it is asked for by --with")] = False
     approval: Annotated[bool, Meta(description="a person must agree before it is over")] = False
-    validate: Annotated[bool, Meta(description="of a review: the project's checks come first")] = False
-    on_fail: Annotated[Name | None, Meta(description="of a review: where its findings go")] = None
-    limit: Annotated[int, Meta(ge=1, le=100, description="of a review: how often it may send them there")] = 3
-    detour: Annotated[bool, Meta(description="entered only when a review sends there; leads back to it")] = False
+    validate: Annotated[bool, Meta(description="the project's checks must pass; before a review, else at the end")] = (
+        False
+    )
+    validators: Annotated[tuple[str, ...], Meta(description="only these of the project's checks, by their names")] = ()
+    on_fail: Annotated[Name | None, Meta(description="where it leads when its review or its checks fail")] = None
+    limit: Annotated[int, Meta(ge=1, le=100, description="how many rounds of it may fail in a row")] = 3
+    on_limit: Annotated[Name | None, Meta(description="what comes then, else a person is asked")] = None
+    detour: Annotated[bool, Meta(description="entered only by `on_fail`, and leads back to whoever sent there")] = False
     findings: Annotated[bool, Meta(description="of a tasks phase: a task is made of the review's findings")] = False
     next: Annotated[Name | None, Meta(description="what comes after it, else the next that is no detour")] = None
     publish: Annotated[Publish, Meta(description="of a complete phase: where the work goes")] = Publish.NOTHING
+
+    @property
+    def checked(self) -> bool:
+        """The project's checks stand in its way."""
+        return self.validate or bool(self.validators)
 
     @property
     def everyone(self) -> tuple[str, ...]:

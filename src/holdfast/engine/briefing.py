@@ -17,9 +17,9 @@ from holdfast.engine.terms import EVALUATOR, WORKER, Terms
 from holdfast.engine.workspace import Workspace
 from holdfast.git.snapshot import capture, diff
 from holdfast.git.worktree import Worktree
-from holdfast.workflows import prompts
+from holdfast.workflows import prompts, templating
 from holdfast.workflows.prompts import Brief, Channel
-from holdfast.workflows.templating import preferences_of
+from holdfast.workflows.templating import find_template, preferences_of
 
 DIFF = 200_000  # characters of a diff that an evaluator is shown
 
@@ -39,19 +39,25 @@ class Briefing:
             case How.NUDGE:
                 return prompts.nudge(brief), loaded
             case How.RESOLVE:
-                return prompts.resolve_conflicts(brief, self._state.tasks[name].conflicts), loaded
+                conflicts = self._state.tasks[name].conflicts
+                return prompts.resolve_conflicts(self._by(brief, templating.CONFLICT), conflicts), loaded
             case How.AGAIN:
-                return prompts.work_again(brief), loaded
+                return prompts.work_again(self._by(brief, templating.AGAIN)), loaded
             case How.MESSAGE:
                 return "\n\n".join(brief.messages), loaded
             case How.BEGIN | How.GO_ON:
-                return prompts.begin_work(brief), loaded
+                return prompts.begin_work(self._by(brief, templating.WORKER)), loaded
+
+    def _by(self, brief: Brief, name: str) -> Brief:
+        """With the template of that name, the user's before ours."""
+        return brief._replace(template=find_template(name, name, own_folders(self._state, "prompts")))
 
     async def for_evaluator(self, name: str, how: How, tree: Worktree) -> tuple[str, MemoryLoaded]:
         brief, loaded = self._brief(name, EVALUATOR, ())
         if how is How.NUDGE:
             return prompts.evaluate_again(), loaded
         changes, cut = await self._changes(name, tree)
+        brief = self._by(brief, templating.EVALUATOR)
         return prompts.evaluate(brief, _case(self._state.tasks[name]), changes, cut), loaded
 
     async def _changes(self, name: str, tree: Worktree) -> tuple[str, str | None]:

@@ -13,5 +13,9 @@ def own_folders(state: RunState, kind: str) -> list[str]:
     Not in a run's worktree, where agents write.
     """
     here = state.settings.get("folder")
-    repository = [os.path.join(here, FOLDER, kind)] if isinstance(here, str) else []
+    return folders_at(here if isinstance(here, str) else None, kind)
+
+
+def folders_at(checkout: str | None, kind: str) -> list[str]:
+    repository = [os.path.join(checkout, FOLDER, kind)] if checkout is not None else []
     return [*repository, os.path.join(os.path.dirname(user_file()), kind)]

@@ -6,6 +6,7 @@ import msgspec
 
 from holdfast.core.deciding import How
 from holdfast.core.events.work import MemoryLoaded
+from holdfast.core.phases import sent_from
 from holdfast.core.state import Document, Review, RunState
 from holdfast.core.workflow import Kind, PhaseSpec, Workflow
 from holdfast.engine.briefing import recorded, within_limits
@@ -97,10 +98,11 @@ def documents_of(state: RunState, spec: PhaseSpec) -> list[tuple[str, Document]]
 
 
 def found_before(state: RunState, workflow: Workflow, spec: PhaseSpec) -> list[tuple[str, Review]]:
-    """What a review found that leads here."""
-    named = [one.name for one in workflow.phases if one.on_fail == spec.name]
-    reviews = [state.phases[name].reviews for name in named if name in state.phases]
-    return [(role, review) for given in reviews for role, review in given.items() if not review.passed]
+    """What was found that leads here, in this phase itself or in another."""
+    sender = sent_from(state, workflow, spec)
+    own = state.phases[spec.name].found if spec.name in state.phases else {}
+    given = {**own, **(state.phases[sender.name].reviews if sender is not None else {})}
+    return [(role, review) for role, review in given.items() if not review.passed]
 
 
 def plan_in_words(state: RunState) -> str:

@@ -1,7 +1,7 @@
 """The steps of phases: what each action does. Each may be cut off anywhere, and is chosen again if it was."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -32,17 +32,20 @@ from holdfast.core.phases import VALIDATORS
 from holdfast.core.state import PhaseProgress, RunState
 from holdfast.core.workflow import PhaseSpec
 from holdfast.engine.conversations import Conversations
+from holdfast.engine.evidence import ARTIFACTS, How as Found, differences, told, write_artifacts
 from holdfast.engine.phase_briefing import PhaseBriefing, found_before
-from holdfast.engine.projecting import write_artifacts
 from holdfast.engine.publishing import Wish, handed_over
 from holdfast.engine.summing import summary_of
 from holdfast.engine.terms import RESEARCHER, Terms
 from holdfast.engine.validating import Outcome, run_validators, validators_for
 from holdfast.engine.workspace import Workspace
 from holdfast.git.worktree import Worktree, status_of
+from holdfast.leaf.errors import BadInput
 from holdfast.workflows.phase_prompts import finding_lines
+from holdfast.workflows.validators import Command
 
 _OUTPUT = 4_000  # characters of what a failed check said
+_ARTIFACTS = "HOLDFAST_ARTIFACTS"  # by which a check finds what was handed in
 _NO_ANSWER = "Nothing was found out: the researcher was asked several times, and gave no answer."
 
 Step = Callable[[Action], Awaitable[None]]
@@ -158,7 +161,7 @@ class PhaseSteps:
             await self._tell(loaded)
             await self._conversations.say(talk, words, tree.path, messages=messages)
         await self._receive()
-        write_artifacts(self._workspace.hands.folder, self._state)
+        await self._write_artifacts()
 
     async def _went_on(self, talk: str, tree: Worktree) -> bool:
         return await self._conversations.go_on(talk, tree.path, self._terms.settings.after_interruption) is not None
@@ -172,8 +175,11 @@ class PhaseSteps:
         """The project's checks on all of it, as a review."""
         spec, progress = self._at(action)
         tree = await self._tree()
-        commands = validators_for(tree.path, self._terms.settings.validators)
-        outcomes = await run_validators(commands, tree.path, self._workspace.run_id, _unheard)
+        await self._write_artifacts()
+        commands = _asked_for(spec, validators_for(tree.path, self._terms.settings.validators))
+        shown = {_ARTIFACTS: os.path.join(self._workspace.hands.folder, ARTIFACTS)}
+        given = [command._replace(environment={**command.environment, **shown}) for command in commands]
+        outcomes = await run_validators(given, tree.path, self._workspace.run_id, _unheard)
         failed = [outcome for outcome in outcomes if not outcome.passed]
         names = ", ".join(outcome.name for outcome in failed)
         await self._tell(
@@ -187,6 +193,15 @@ class PhaseSteps:
             )
         )
 
+    async def _write_artifacts(self) -> None:
+        """As files, for people to read. Who changed one meanwhile is told where that is, before it is set aside."""
+        folder, plans = self._workspace.hands.folder, self._terms.workflow.planner is not None
+        edited = [one for one in differences(folder, self._state) if one.how is Found.EDITED]
+        if edited:
+            words = [told(self._workspace.run_id, one, plans=plans) for one in edited]
+            await self._tell(*(WarningLogged(message=text) for text in words))
+        write_artifacts(folder, self._state)
+
     # The end of it
 
     async def _summarize(self, action: Action) -> None:
@@ -194,7 +209,7 @@ class PhaseSteps:
         text = summary_of(self._state)
         stored = ArtifactStored(phase=spec.name, round=progress.round, name="summary", title="Summary", text=text)
         await self._tell(stored, PhaseDelivered(phase=spec.name, round=progress.round, tool="summary"))
-        write_artifacts(self._workspace.hands.folder, self._state)
+        await self._write_artifacts()
 
     async def _ask_approval(self, action: Action) -> None:
         spec, progress = self._at(action)
@@ -246,6 +261,17 @@ class PhaseSteps:
 def _as_finding(outcome: Outcome) -> dict[str, str]:
     said = outcome.output[-_OUTPUT:]
     return {"severity": "blocker", "concern": f"{outcome.name} does not pass: {outcome.problem or ''}\n{said}"}
+
+
+def _asked_for(spec: PhaseSpec, commands: Sequence[Command]) -> Sequence[Command]:
+    if not spec.validators:
+        return commands
+    known = {command.name: command for command in commands}
+    for name in spec.validators:
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise BadInput(f"{spec.name} asks for the check {name!r}; there is {there}. Set validators.commands.{name}")
+    return [known[name] for name in spec.validators]
 
 
 async def _unheard(_: Outcome) -> None:

@@ -15,11 +15,13 @@ from holdfast.core.tasks import TaskList, TaskSpec
 from holdfast.core.workflow import Workflow, lay_out
 from holdfast.engine.agents import own_agents
 from holdfast.engine.config import Config, load
+from holdfast.engine.own_words import folders_at
 from holdfast.engine.terms import Terms, terms_of
 from holdfast.engine.workspace import NewRun, create_run
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.builtin import BUILT_IN, find_workflow
 from holdfast.workflows.tasklists import read_tasks
+from holdfast.workflows.templating import templates_of
 
 GOAL = "T-1"  # the id of a task that is the goal itself
 
@@ -47,6 +49,7 @@ async def prepare(home: str, wanted: Wanted) -> str:
     terms = terms_of(config.settings, own_agents(config.settings))
     workflow = terms.workflow
     _must_have(workflow, wanted.phases)
+    templates_of(workflow, folders_at(os.path.abspath(wanted.repo), "prompts"))  # a wrong one is told before it begins
     source = os.path.abspath(wanted.goal) if os.path.exists(wanted.goal) else None
     tasks = read_tasks(source) if source is not None else _one(wanted.goal)
     terms.must_have_agents((task.agent for task in tasks.tasks), here=wanted.begin)

@@ -8,9 +8,10 @@ import msgspec
 
 from holdfast.core.state import RunState, Verdict
 from holdfast.core.workspace import place_of
+from holdfast.engine.evidence import write_artifacts
 from holdfast.leaf.crashing import around
-from holdfast.leaf.ids import slug_of
 from holdfast.store.disk import make_directories, replace
+from holdfast.workflows.templating import file_name
 
 _CRASH = around("projection.write")
 
@@ -40,29 +41,12 @@ def write_learnings(folder: str, learnings: Sequence[str]) -> None:
     _write(os.path.join(folder, "proposed-learnings.md"), page.encode())
 
 
-def write_artifacts(folder: str, state: RunState) -> None:
-    """The documents of phases, as the log has them. What stood there instead is kept beside it."""
-    for phase, progress in state.phases.items():
-        for name, document in progress.documents.items():
-            place = os.path.join(folder, "artifacts", phase)
-            make_directories(place)
-            file, text = os.path.join(place, f"{slug_of(name)}.md"), document.text.encode(errors="replace")
-            before = _content(file)
-            if before is not None and before != text:
-                _write(os.path.join(place, f"{slug_of(name)}.before.md"), before)
-            _write(file, text)
-
-
 def write_preferences(folder: str, preferences: Mapping[str, Sequence[str]]) -> None:
-    """For the user to accept: what is kept of it belongs into `preferences/ROLE.md` of the user's config folder."""
+    """For the user to accept."""
     for role, proposed in preferences.items():
         lines = "".join(f"- {' '.join(one.split())}\n" for one in proposed)
-        name = role.replace(":", "-")
-        page = (
-            f"# Proposed preferences for {role}\n\nMove what you agree with into .holdfast/preferences/{name}.md of "
-            f"the repository, or preferences/{name}.md beside your config.toml.\n\n{lines}"
-        )
-        _write(os.path.join(folder, f"proposed-preferences-{name}.md"), page.encode())
+        page = f"# Proposed preferences for {role}\n\n`holdfast preferences` accepts or refuses them.\n\n{lines}"
+        _write(os.path.join(folder, f"proposed-preferences-{file_name(role)}.md"), page.encode(errors="replace"))
 
 
 def write_projections(folder: str, state: RunState) -> None:

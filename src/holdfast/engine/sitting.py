@@ -11,7 +11,7 @@ from contextlib import suppress
 from holdfast.core.analysis import Analysis, analyze
 from holdfast.core.decision import Case, Choice
 from holdfast.core.events import Event
-from holdfast.core.events.issue import BlockerReported
+from holdfast.core.events.issue import BlockerReported, WarningLogged
 from holdfast.core.events.phase import PhaseReopened
 from holdfast.core.events.session import RunResumed, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskSkipped
@@ -20,11 +20,12 @@ from holdfast.core.reconciliation import Remedy
 from holdfast.core.state import BranchStatus, Conversation, PhaseStatus, RunState, TaskStatus
 from holdfast.engine.conversations import Conversations, Ground
 from holdfast.engine.effects import Hands
+from holdfast.engine.evidence import differences, told
 from holdfast.engine.hooking import Hooks
 from holdfast.engine.matrix import proven
 from holdfast.engine.observing import Observer
 from holdfast.engine.permissions import Desk
-from holdfast.engine.planning import plan_again, terms_for
+from holdfast.engine.planning import plan_again, terms_for, workflow_of
 from holdfast.engine.projecting import write_projections
 from holdfast.engine.receiving import Receiver
 from holdfast.engine.reconciling import reconciled
@@ -155,8 +156,16 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
         reconciled=[one.told for one in findings if one.remedy is not Remedy.NONE],
         instructions=way.words if way is not None else None,
     )
+    warned = [WarningLogged(message=text) for text in _evidence(workspace)]
     roster = [at_work(name, workspace.place(name).branch) for name in going_on]
-    await run.append(found, *changes, *([plan] if plan is not None else []), *roster)
+    await run.append(found, *warned, *changes, *([plan] if plan is not None else []), *roster)
+
+
+def _evidence(workspace: Workspace) -> list[str]:
+    """Of the documents that lie beside the log, what is not as it has them; they are written again as it goes on."""
+    state = workspace.hands.run.state
+    plans = workflow_of(state).planner is not None
+    return [told(workspace.run_id, one, plans=plans) for one in differences(workspace.hands.folder, state)]
 
 
 def _done_and_there(state: RunState) -> list[str]:

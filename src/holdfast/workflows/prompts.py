@@ -11,6 +11,7 @@ from holdfast.core.signals import Category, SubmitCase
 from holdfast.core.state import Check, Verdict
 from holdfast.core.tasks import TaskSpec
 from holdfast.workflows.quoting import fenced, inline, middle_out, of_diff, of_terminal
+from holdfast.workflows.templating import AGAIN, CONFLICT, EVALUATOR, WORKER, Template, filled, find_template
 
 CONTEXT = 20_000  # characters of the goal, and of the overview
 CHECK = 6_000  # characters of one validator's output
@@ -53,21 +54,21 @@ class Brief(NamedTuple):
     instructions: Sequence[str] = ()
     messages: Sequence[str] = ()
     must_submit: bool = True
+    template: Template | None = None  # else ours
 
 
 # --- the worker --------------------------------------------------------------------------------------
 
 
 def begin_work(brief: Brief) -> str:
-    return _joined(
-        f"You are the worker on task {inline(brief.task.id)}.",
-        _rules(brief),
-        *_context(brief),
-        *_task(brief.task),
-        *from_memory(brief.memory),
-        *_prior(brief.ledger),
-        *_failed(brief.checks),
-        *_people(brief),
+    return _put(
+        brief,
+        WORKER,
+        **_context(brief),
+        memory=_joined(*from_memory(brief.memory)),
+        prior=_joined(*_prior(brief.ledger)),
+        checks=_joined(*_failed(brief.checks)),
+        rules=_rules(brief),
     )
 
 
@@ -89,21 +90,21 @@ def work_again(brief: Brief) -> str:
     else:
         why = "It is not accepted yet."
         then = "Look at the worktree as it is, and finish what the task asks for."
-    return _joined(
-        f"Task {inline(brief.task.id)} is {how}. {why}",
-        *_failed(failed),
-        *_prior(brief.ledger),
-        *_people(brief),
-        f"## What to do next\n\n{then} Your work so far is in the worktree, on branch {inline(brief.branch)}; go on "
-        f"from it. {_ending(brief)}",
-        *_task(brief.task),  # its words may have changed since it began
-        QUOTED,
+    return _put(
+        brief,
+        AGAIN,
+        why=f"Task {inline(brief.task.id)} is {how}. {why}",
+        checks=_joined(*_failed(failed)),
+        prior=_joined(*_prior(brief.ledger)),
+        next=f"## What to do next\n\n{then} Your work so far is in the worktree, on branch {inline(brief.branch)}; go "
+        f"on from it. {_ending(brief)}",
+        rules=QUOTED,
     )
 
 
 def nudge(brief: Brief) -> str:
     """Its turn ended, and it said neither that it is done nor that it cannot be."""
-    return _joined(
+    return _said(
         f"Your turn ended without a report, so task {inline(brief.task.id)} is still open.",
         "If it is done, call `submit_case` (MCP server `holdfast`) now. If it is not, finish it first. If you cannot "
         "go on, call `report_blocker` and say what you need. Words in a message alone are not a report.",
@@ -114,20 +115,17 @@ def nudge(brief: Brief) -> str:
 
 def resolve_conflicts(brief: Brief, files: Sequence[str]) -> str:
     more = f"\nand {len(files) - FILES} more; `git diff --name-only --diff-filter=U` lists them" * (len(files) > FILES)
-    return _joined(
-        f"The work of other tasks was merged into your worktree (branch {inline(brief.branch)}), and it conflicts with "
-        f"yours on task {inline(brief.task.id)}. These files hold conflict markers, or were changed on one side and "
-        "deleted on the other:",
-        fenced("\n".join(files[:FILES]) + more),
-        "## What to do next\n\n"
+    return _put(
+        brief,
+        CONFLICT,
+        files=fenced("\n".join(files[:FILES]) + more),
+        next="## What to do next\n\n"
         "- Resolve each conflict so that both sides still do what they were made for. Read the code around it first.\n"
         "- Leave no marker (`<<<<<<<`, `=======`, `>>>>>>>`) behind.\n"
         "- Do not commit, and do not abort or continue the merge: Holdfast commits the result.\n"
         "- Change nothing beside that, and run the tests of both sides.\n"
         f"- {_ending(brief)}",
-        *_task(brief.task),
-        *_people(brief),
-        QUOTED,
+        rules=QUOTED,
     )
 
 
@@ -164,9 +162,16 @@ def _ending(brief: Brief) -> str:
 def evaluate(brief: Brief, case: SubmitCase | None, diff: str, diff_cut: str | None = None) -> str:
     """`diff` is all that was done for the task so far; `diff_cut` tells how to see the rest of one that is cut."""
     categories = "\n".join(f"  - `{category.value}`: {meaning}" for category, meaning in _MEANING.items())
-    return _joined(
-        f"You are the evaluator of task {inline(brief.task.id)}. Somebody else did it; you decide whether it is done.",
-        "## Rules\n\n"
+    return _put(
+        brief,
+        EVALUATOR,
+        **_context(brief),
+        memory=_joined(*from_memory(brief.memory)),
+        case=_case(case),
+        checks=_joined(*_outcome(brief.checks)),
+        prior=_joined(*_prior(brief.ledger)),
+        diff=_joined(*shown_diff(diff, diff_cut)),
+        rules="## Rules\n\n"
         f"- You are in the worktree of the task, on branch {inline(brief.branch)}. Read and run what you like; change "
         "nothing.\n"
         "- Judge what the diff does, not what the case claims. Accept only when every criterion is met.\n"
@@ -177,14 +182,6 @@ def evaluate(brief: Brief, case: SubmitCase | None, diff: str, diff_cut: str | N
         "`category`:\n"
         f"{categories}\n"
         f"- {QUOTED}",
-        *_context(brief),
-        *_task(brief.task),
-        *from_memory(brief.memory),
-        _case(case),
-        *_outcome(brief.checks),
-        *_prior(brief.ledger),
-        *_people(brief),
-        *shown_diff(diff, diff_cut),
     )
 
 
@@ -226,15 +223,32 @@ def shown_diff(diff: str, diff_cut: str | None, about: str = _OF_TASK) -> Iterat
 # --- parts -------------------------------------------------------------------------------------------
 
 
+def _put(brief: Brief, name: str, *, rules: str, **parts: str) -> str:
+    """The parts in their places, and the rules in any case."""
+    everything = {
+        "task_id": inline(brief.task.id),
+        "branch": inline(brief.branch),
+        **parts,
+        "task": _joined(*_task(brief.task)),  # also when it goes on: its words may have changed since it began
+        "messages": _joined(*_people(brief)),
+        "rules": rules,
+    }
+    return filled(brief.template or find_template(name, name, ()), everything) + "\n"
+
+
+def _said(*parts: str) -> str:
+    return _joined(*parts) + "\n"
+
+
 def _joined(*parts: str) -> str:
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts)
 
 
-def _context(brief: Brief) -> Iterator[str]:
-    if brief.goal:
-        yield f"## The goal of the whole run\n\n{fenced(cut(brief.goal, CONTEXT))}"
-    if brief.overview:
-        yield f"## Overview\n\n{fenced(cut(brief.overview, CONTEXT))}"
+def _context(brief: Brief) -> dict[str, str]:
+    return {
+        "goal": f"## The goal of the whole run\n\n{fenced(cut(brief.goal, CONTEXT))}" if brief.goal else "",
+        "overview": f"## Overview\n\n{fenced(cut(brief.overview, CONTEXT))}" if brief.overview else "",
+    }
 
 
 def _task(task: TaskSpec) -> Iterator[str]:

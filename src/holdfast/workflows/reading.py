@@ -118,12 +118,7 @@ def _mistakes(workflow: Workflow) -> Iterator[_Mistake]:
             yield (*here, "name"), f"there is a phase {phase.name!r} already"
         yield from ((here + where, what) for where, what in _of_phase(phase))
         yield from ((here + where, what) for where, what in _of_names(phase, workflow.phases))
-        if phase.on_fail is not None and phase.on_fail not in names[:index]:
-            target = workflow.phase(phase.on_fail)
-            if target is not None and not target.detour:
-                yield (*here, "on_fail"), f"{phase.on_fail!r} comes later; only a detour can be sent to beforehand"
-        if phase.detour and not any(one.on_fail == phase.name for one in workflow.phases):
-            yield (*here, "detour"), f"no review has `on_fail: {phase.name}`, so it would never be entered"
+        yield from ((here + where, what) for where, what in _of_loop(workflow, index))
     if workflow.phases and workflow.phases[0].detour:
         yield ("phases", 0, "detour"), "a workflow cannot begin with a detour"
     planners = [index for index, phase in enumerate(workflow.phases) if phase.exit == PLAN]
@@ -132,12 +127,28 @@ def _mistakes(workflow: Workflow) -> Iterator[_Mistake]:
     yield from _circles(workflow)
 
 
+def _of_loop(workflow: Workflow, index: int) -> Iterator[_Mistake]:
+    """What leads back, and what comes when that was of no use."""
+    phase = workflow.phases[index]
+    target, beyond = workflow.phase(phase.on_fail), workflow.phase(phase.on_limit)
+    if target is not None and not target.detour and workflow.place(target.name) > index:
+        yield ("on_fail",), f"{phase.on_fail!r} comes later; only a detour can be sent to beforehand"
+    if target is not None and not (phase.kind is Kind.REVIEW or phase.checked):
+        yield ("on_fail",), f"a phase of kind {phase.kind} can fail only by its checks; add `validate: true`"
+    if phase.on_limit is not None and phase.on_fail is None:
+        yield ("on_limit",), "it is what comes after all rounds of `on_fail`; say where that leads"
+    if beyond is not None and (beyond.detour or workflow.place(beyond.name) <= index):
+        yield ("on_limit",), f"{phase.on_limit!r} must be a later phase, and no detour: else it would go round for ever"
+    if phase.detour and not any(one.on_fail == phase.name for one in workflow.phases):
+        yield ("detour",), f"no phase has `on_fail: {phase.name}`, so it would never be entered"
+
+
 def _of_phase(phase: PhaseSpec) -> Iterator[_Mistake]:
     """What fits its kind."""
     agent, review = phase.kind is Kind.AGENT, phase.kind is Kind.REVIEW
     if agent and phase.role is None:
         yield (), f"the phase {phase.name!r} needs a `role`: who is to do it"
-    if review and not (phase.roles or phase.validate):
+    if review and not (phase.roles or phase.checked):
         yield (), f"the review {phase.name!r} needs `roles`, or `validate: true`"
     for key, fits in (
         ("role", agent),
@@ -148,8 +159,6 @@ def _of_phase(phase: PhaseSpec) -> Iterator[_Mistake]:
         ("prompt", agent or review),
         ("inputs", agent or review),
         ("roles", review),
-        ("validate", review),
-        ("on_fail", review),
         ("findings", phase.kind is Kind.TASKS),
         ("publish", phase.kind is Kind.COMPLETE or phase.publish is Publish.NOTHING),
     ):
@@ -176,7 +185,7 @@ def _of_roles(phase: PhaseSpec) -> Iterator[_Mistake]:
 
 def _of_names(phase: PhaseSpec, phases: Sequence[PhaseSpec]) -> Iterator[_Mistake]:
     names = [one.name for one in phases]
-    for key, name in (("on_fail", phase.on_fail), ("next", phase.next)):
+    for key, name in (("on_fail", phase.on_fail), ("on_limit", phase.on_limit), ("next", phase.next)):
         if name is not None and name not in names:
             yield (key,), f"there is no phase {name!r}; {instead_of(name, names)}"
     for index, name in enumerate(phase.inputs):
@@ -187,7 +196,7 @@ def _of_names(phase: PhaseSpec, phases: Sequence[PhaseSpec]) -> Iterator[_Mistak
 
 
 def _circles(workflow: Workflow) -> Iterator[_Mistake]:
-    """Only a review may lead back, and that has its limit."""
+    """Only a failure may lead back, and that has its limit."""
     for index, phase in enumerate(workflow.phases):
         if phase.next in [one.name for one in workflow.phases[: index + 1]] and not phase.detour:
             yield ("phases", index, "next"), f"{phase.next!r} comes before it: that would go round for ever"

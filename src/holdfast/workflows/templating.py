@@ -9,13 +9,25 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from holdfast.core.shapes import instead_of
+from holdfast.core.workflow import Kind, Workflow
 from holdfast.leaf.errors import BadInput
 
 FOLDER = ".holdfast"  # in a repository
-PLACES = ("role", "goal", "documents", "plan", "changes", "findings", "diff", "question")
+WORKER, AGAIN, CONFLICT, EVALUATOR = "worker", "worker-again", "worker-conflict", "evaluator"  # those of tasks
+
+_OF_PHASE = ("role", "goal", "documents", "plan", "changes", "findings", "diff", "question")
+_OF_TASK = ("task_id", "branch", "task", "messages", "rules")
+_PLACES = {
+    WORKER: (*_OF_TASK, "goal", "overview", "memory", "prior", "checks"),
+    AGAIN: (*_OF_TASK, "why", "next", "prior", "checks"),
+    CONFLICT: (*_OF_TASK, "files", "next"),
+    EVALUATOR: (*_OF_TASK, "goal", "overview", "memory", "prior", "checks", "case", "diff"),
+}
+_NAMES = ("role", "task_id", "branch")  # within a sentence: one that is not placed is not missed
 
 _OURS = os.path.join(os.path.dirname(__file__), "templates")
-_PLACE = re.compile(r"\{\{\s*([a-z_]+)\s*\}\}")
+_PLACE = re.compile(r"\{\{[ \t]*([A-Za-z0-9_.-]+)[ \t]*\}\}")
 _LARGEST = 64 * 1024  # bytes
 
 
@@ -30,11 +42,25 @@ def find_template(role: str, wanted: str | None, folders: Sequence[str]) -> Temp
         for folder in (*folders, _OURS):
             file = os.path.join(folder, f"{name}.md")
             if os.path.isfile(file):
-                return Template(file, _read(file))
+                return _sound(Template(file, _read(file)), _PLACES.get(name, _OF_PHASE))
     if wanted is not None:
         looked = ", ".join((*folders, "those that come with Holdfast"))
         raise BadInput(f"there is no template {wanted}.md; looked for in {looked}")
     return Template(file := os.path.join(_OURS, "agent.md"), _read(file))
+
+
+def templates_of(workflow: Workflow, folders: Sequence[str]) -> dict[str, Template]:
+    """Those by which the agents of a workflow are told what to do, by role or by what it is for; all of them sound."""
+    phases = workflow.phases
+    found = {role: find_template(role, one.prompt, folders) for one in phases for role in one.everyone}
+    if not phases or any(one.kind is Kind.TASKS for one in phases):
+        wanted = (WORKER, AGAIN, CONFLICT, *((EVALUATOR,) if workflow.evaluate else ()))
+        found |= {name: find_template(name, name, folders) for name in wanted}
+    return found | {"researcher": find_template("researcher", None, folders)}
+
+
+def is_ours(template: Template) -> bool:
+    return os.path.dirname(template.file) == _OURS
 
 
 def preferences_of(role: str, folders: Sequence[str]) -> str:
@@ -46,19 +72,28 @@ def preferences_of(role: str, folders: Sequence[str]) -> str:
 def filled(template: Template, parts: Mapping[str, str]) -> str:
     """The template with what belongs into its places, and then the rest."""
     placed = _PLACE.findall(template.text)
-    for name in placed:
-        if name not in PLACES:
-            raise BadInput(f"{template.file}: there is no place {name!r}; there are {', '.join(PLACES)}")
-    words = _PLACE.sub(lambda place: parts.get(place[1], ""), template.text)
-    rest = [text for name, text in parts.items() if name not in placed and name != "role" and text]
-    return "\n\n".join([re.sub(r"\n{3,}", "\n\n", words).strip(), *rest])
+    frame = _PLACE.sub(lambda place: place[0] if parts.get(place[1]) else "", template.text)
+    words = _PLACE.sub(lambda place: parts[place[1]], re.sub(r"\n{3,}", "\n\n", frame).strip())
+    rest = [text for name, text in parts.items() if name not in placed and name not in _NAMES and text]
+    return "\n\n".join([words, *rest])
+
+
+def _sound(template: Template, places: Sequence[str]) -> Template:
+    for number, line in enumerate(template.text.splitlines(), start=1):
+        for name in _PLACE.findall(line):
+            if name not in places:
+                there = instead_of(name, places)
+                raise BadInput(f"{template.file}:{number}: there is no place {name!r}; {there}")
+    return template
+
+
+def file_name(role: str) -> str:
+    """Of a role by its full name, without the ending."""
+    return role.replace(":", "-", 1)
 
 
 def _names(role: str) -> Iterator[str]:
-    base, colon, more = role.partition(":")
-    if colon:
-        yield f"{base}-{more}"
-    yield base
+    yield from dict.fromkeys((file_name(role), role.partition(":")[0]))
 
 
 def _read(file: str) -> str:

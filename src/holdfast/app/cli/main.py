@@ -39,6 +39,7 @@ COMMANDS = {
     "selftest": "whether this disk keeps its promises: syncs, locks, and runs that are killed",
     "agents": "the agents we know, and what each was seen to do",
     "workflow": "how runs go about their work: ls, show (drawn), check a file of yours",
+    "preferences": "what agents propose for later runs: ls, accept, refuse",
     "config": "what is set, and where each value came from: init, path, trust, schema",
     "mcp": "the tools by which an agent reports to its run",
     "agent": "an agent that comes with Holdfast, as a program: builtin, playbook",

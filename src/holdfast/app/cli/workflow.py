@@ -1,6 +1,7 @@
 """`holdfast workflow`: the workflows there are, and whether one of yours is sound."""
 
 import json
+import os
 
 import msgspec
 
@@ -8,7 +9,7 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.screen import plain
 from holdfast.app.cli.workflow_drawing import drawn
 from holdfast.core.workflow import Workflow
-from holdfast.engine.workflows import all_workflows, one_workflow, workflow_schema
+from holdfast.engine.workflows import all_workflows, one_workflow, own_prompts, workflow_schema
 from holdfast.leaf.errors import OK
 
 _EXAMPLES = """\
@@ -38,12 +39,14 @@ def run(arguments: list[str]) -> int:
         parser.error(f"{options.action} which one? `holdfast workflow ls` lists those that come with Holdfast")
     else:
         found, text = one_workflow(options.name)
+        prompts = own_prompts(found, os.getcwd())
         if options.file and not options.json:
             print("\n".join(plain(line) for line in text.splitlines()))
         elif options.action == "check" and not options.json:
             print(f"{plain(options.name)}: sound, {len(found.phases) or 1} phases")
+            _tell(prompts)
         else:
-            _show(found, as_json=options.json)
+            _show(found, prompts, as_json=options.json)
     return OK
 
 
@@ -55,9 +58,17 @@ def _ls(workflows: list[Workflow], *, as_json: bool) -> None:
             print(f"{workflow.name:10}  {workflow.about}")
 
 
-def _show(workflow: Workflow, *, as_json: bool) -> None:
+def _show(workflow: Workflow, prompts: dict[str, str], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(msgspec.to_builtins(workflow), ensure_ascii=False))
+        print(json.dumps({**msgspec.to_builtins(workflow), "prompts": prompts}, ensure_ascii=False))
         return
     print(f"{plain(workflow.name)}: {plain(workflow.about)}\n")
     print("\n".join(drawn(workflow)))
+    _tell(prompts)
+
+
+def _tell(prompts: dict[str, str]) -> None:
+    if prompts:
+        print("\nPrompts of your own:")
+    for name, file in prompts.items():
+        print(f"  {plain(name):18} {plain(file)}")

@@ -25,7 +25,7 @@ def _loop(workflow: Workflow, phase: PhaseSpec) -> Iterator[str]:
     target = workflow.phase(phase.on_fail)
     if target is None:
         return
-    times = f"at most {phase.limit} times"
+    times = f"at most {phase.limit} times" + (f", then {phase.on_limit}" if phase.on_limit is not None else "")
     if target.detour:
         yield f"    ├─ fails ─► {paint(target.name, 'bold')}  {_how(workflow, target)}"
         yield f"    │◄─────────┘ {times}"
@@ -37,6 +37,8 @@ def _how(workflow: Workflow, phase: PhaseSpec) -> str:
     parts = [_who(workflow, phase)]
     if phase.exit is not None:
         parts.append(phase.exit)
+    if phase.checked and phase.kind is not Kind.REVIEW:
+        parts.append(_checks(phase))
     if phase.approval:
         parts.append("your approval")
     if phase.publish is not Publish.NOTHING:
@@ -46,12 +48,16 @@ def _how(workflow: Workflow, phase: PhaseSpec) -> str:
     return " → ".join(part for part in parts if part) + "".join(paint(f"  [{one}]", "dim") for one in when)
 
 
+def _checks(phase: PhaseSpec) -> str:
+    return f"validators ({', '.join(phase.validators)})" if phase.validators else "validators"
+
+
 def _who(workflow: Workflow, phase: PhaseSpec) -> str:
     match phase.kind:
         case Kind.AGENT:
             return phase.role or ""
         case Kind.REVIEW:
-            checks = ["validators →"] if phase.validate else []
+            checks = [f"{_checks(phase)} →"] if phase.checked else []
             return " ".join([*checks, " + ".join(phase.roles)])
         case Kind.COMPLETE:
             return "summary"

@@ -24,6 +24,7 @@ from holdfast.core.events.phase import (
 )
 from holdfast.core.handlers.base import on
 from holdfast.core.handlers.keeping import issue_of, keep
+from holdfast.core.fingerprint import fingerprint
 from holdfast.core.state import (
     RESEARCH,
     Approval,
@@ -37,6 +38,7 @@ from holdfast.core.state import (
 )
 
 _PREFERENCES = 50  # the newest of a role
+_EARLIER = 20  # the newest of a document
 
 
 @on(WorkflowChosen)
@@ -50,9 +52,14 @@ def _phase_started(state: RunState, _: Line, event: PhaseStarted) -> None:
         for other in state.phases.values():
             other.tries = 0
     before = state.phases.get(event.phase) or PhaseProgress()
+    found = {role: review for role, review in before.reviews.items() if not review.passed}
     state.phase = event.phase
     state.phases[event.phase] = PhaseProgress(
-        round=event.round, tries=before.tries + 1, changes=event.changes, documents=before.documents
+        round=event.round,
+        tries=before.tries + 1,
+        changes=event.changes,
+        documents=before.documents,
+        found=found if before.outcome == FAILED else {},
     )
 
 
@@ -66,6 +73,8 @@ def _phase_completed(state: RunState, _: Line, event: PhaseCompleted) -> None:
     phase = _phase(state, event.phase)
     phase.status = PhaseStatus.SKIPPED if event.outcome == SKIPPED else PhaseStatus.COMPLETE
     phase.outcome, phase.reason = event.outcome, event.reason
+    if event.outcome != FAILED:  # what it does in a later loop is counted anew
+        phase.tries = 0
     state.phase = event.phase
     for change in phase.changes:
         state.changes.pop(change, None)
@@ -92,7 +101,10 @@ def _phase_reopened(state: RunState, _: Line, event: PhaseReopened) -> None:
 
 @on(ArtifactStored)
 def _artifact_stored(state: RunState, _: Line, event: ArtifactStored) -> None:
-    _phase(state, event.phase).documents[event.name] = Document(event.title, event.text)
+    documents = _phase(state, event.phase).documents
+    before = documents.get(event.name)
+    earlier = [*before.earlier, fingerprint(before.text.encode(errors="replace"))] if before is not None else []
+    documents[event.name] = Document(event.title, event.text, earlier[-_EARLIER:])
 
 
 @on(ReviewGiven)

@@ -1,0 +1,168 @@
+"""What agents propose for later runs, and what a person says to it. Nothing is told to anybody before that.
+
+A proposal is known by its role and its words, whichever runs it came from: what was refused once is not proposed
+again. An accepted one is a line in a file of the user's; the word itself is a mark at home, beside it.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.core.fingerprint import fingerprint
+from holdfast.engine.naming import find_run, run_ids
+from holdfast.engine.own_words import folders_at
+from holdfast.leaf.crashing import around
+from holdfast.leaf.errors import BadInput, HoldfastError
+from holdfast.store.disk import make_directories, replace
+from holdfast.store.files import FileStore
+from holdfast.store.folding import fold_log
+from holdfast.workflows.templating import file_name
+
+KIND = "preferences"
+_CRASH = around("preference.decide")
+
+
+class Said(StrEnum):
+    """What became of a proposal."""
+
+    PROPOSED = "proposed"
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+
+
+class Preference(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    role: str
+    text: str
+    said: Said = Said.PROPOSED
+    file: str | None = None  # that holds it, once it is accepted
+    runs: tuple[str, ...] = ()
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's word, as it is kept."""
+
+    role: str
+    text: str
+    said: Said
+    file: str | None = None
+
+
+class Places(NamedTuple):
+    home: str
+    checkout: str
+
+    @property
+    def marks(self) -> str:
+        return os.path.join(self.home, KIND)
+
+
+async def preferences(places: Places, run: str | None = None) -> list[Preference]:
+    """All that were proposed, by any run or by one, with what was said to each."""
+    wanted = run_ids(places.home) if run is None else [find_run(places.home, run)]
+    found: dict[str, Preference] = {}
+    for run_id in wanted:
+        for role, text in await _proposed(places.home, run_id):
+            one = Preference(id=fingerprint(f"{role}\n{text}".encode(errors="replace"), 8), role=role, text=text)
+            known = found.get(one.id) or _with_word(places, one)
+            found[one.id] = msgspec.structs.replace(known, runs=(*known.runs, run_id))
+    return list(found.values())
+
+
+async def accept(places: Places, names: Iterable[str], *, here: bool) -> list[Preference]:
+    """From now on the agents of that role are told, in every run; or in those of this checkout, when it is `here`."""
+    repository, own = folders_at(places.checkout, KIND)
+    folder = repository if here else own
+    return [_accepted(places, one, folder) for one in await _named(places, names)]
+
+
+async def refuse(places: Places, names: Iterable[str]) -> list[Preference]:
+    wanted = await _named(places, names)
+    for one in wanted:
+        if one.said is Said.ACCEPTED:
+            raise BadInput(f"{one.id} is accepted already; take its line out of {one.file} to have it told no more")
+    return [_marked(places, one, Said.REFUSED, None) for one in wanted]
+
+
+async def _proposed(home: str, run_id: str) -> list[tuple[str, str]]:
+    """A log that cannot be read proposes nothing; `holdfast ls` tells of it."""
+    with suppress(HoldfastError):
+        store = FileStore(home)
+        state = (await fold_log(store.log(run_id), await store.snapshot(run_id))).fold.state
+        return [(role, " ".join(text.split())) for role, texts in state.preferences.items() for text in texts]
+    return []
+
+
+async def _named(places: Places, names: Iterable[str]) -> list[Preference]:
+    known = await preferences(places)
+    return [_one(known, name) for name in names]
+
+
+def _one(known: list[Preference], name: str) -> Preference:
+    matches = [one for one in known if name and one.id.startswith(name)]
+    if len(matches) != 1:
+        many = f"{name!r} could be any of {', '.join(one.id for one in matches)}; type more of it"
+        none = f"no preference {name!r} was proposed; `holdfast preferences ls` lists them"
+        raise BadInput(many if matches else none)
+    return matches[0]
+
+
+def _accepted(places: Places, one: Preference, folder: str) -> Preference:
+    """First the line, then the word for it: cut off between the two, it is accepted, and known by the line."""
+    file = os.path.join(folder, f"{file_name(one.role)}.md")
+    with _alone(folder):
+        lines = _lines(file)
+        if _line(one) not in lines:
+            _CRASH.before()
+            replace(file, "".join(f"{line}\n" for line in [*lines, _line(one)]).encode(errors="replace"))
+            _CRASH.after()
+    return _marked(places, one, Said.ACCEPTED, file)
+
+
+def _marked(places: Places, one: Preference, said: Said, file: str | None) -> Preference:
+    mark = Mark(role=one.role, text=one.text, said=said, file=file)
+    with _alone(places.marks):
+        replace(os.path.join(places.marks, one.id), msgspec.json.encode(mark) + b"\n")
+    return msgspec.structs.replace(one, said=said, file=file)
+
+
+def _with_word(places: Places, one: Preference) -> Preference:
+    with suppress(FileNotFoundError, msgspec.MsgspecError), open(os.path.join(places.marks, one.id), "rb") as file:
+        mark = msgspec.json.decode(file.read(), type=Mark)
+        return msgspec.structs.replace(one, said=mark.said, file=mark.file)
+    for folder in folders_at(places.checkout, KIND):
+        path = os.path.join(folder, f"{file_name(one.role)}.md")
+        if _line(one) in _lines(path):
+            return msgspec.structs.replace(one, said=Said.ACCEPTED, file=path)
+    return one
+
+
+def _line(one: Preference) -> str:
+    return f"- {one.text}"
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().splitlines()
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError:
+        raise BadInput(f"{path}: not UTF-8; preferences are Markdown, a line each") from None
+
+
+@contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """Nobody else decides here meanwhile."""
+    make_directories(folder)
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
