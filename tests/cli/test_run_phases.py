@@ -77,7 +77,13 @@ def test_what_a_person_wants_changed_is_planned_built_and_asked_about_again(stag
     agent = stage.book(more, REVIEWER, *TEAM)
     run = str(stage.ended(*small(stage, agent), code=6)["run"])
     assert "completing asks for your approval" in stage.holdfast("show", run).out
+    page = Path(stage.home_of(run), "artifacts", "planning", "planning.md")
+    page.write_text("my own plan\n")
     stage.resume(run, code=6)  # nobody answered: it asks no second time
+    (warning,) = stage.data(run, "warning.logged")
+    assert "artifacts/planning/planning.md was edited after it was handed in; the log decides" in warning["message"]
+    assert [one.read_text() for one in page.parent.glob("planning.edited-*.md")] == ["my own plan\n"]
+    assert "## A: make A" in page.read_text()
     stage.holdfast("deny", run, "--changes", "a second note, please")
     stage.resume(run, code=6)
     assert [row for row in told(stage, run) if row.startswith(("planning", "completing"))] == [
