@@ -156,8 +156,9 @@ def test_an_agent_ends_with_what_its_role_hands_in() -> None:
 
 def test_the_example_in_the_docs_is_sound() -> None:
     page = Path(__file__).parents[2] / "docs" / "workflows.md"
-    (example,) = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    example, more = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert parse_workflow(example, "workflows.md").phases[0].sections == ("Decision", "Risks")
+    assert parse_workflow(f"{HEAD}phases:\n{more}", "workflows.md").phases[1].when == "data.sizing.risky"
 
 
 def test_a_schema_may_be_a_file_beside_the_workflow_and_is_the_workflows_own_from_then_on(tmp_path: Path) -> None:
