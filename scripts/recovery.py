@@ -21,7 +21,13 @@ _NUMBERS = "<!-- numbers: made by scripts/recovery.py -->\n"
 _CROWD = "<!-- load: made by scripts/recovery.py -->\n"
 
 # Everybody who has a point.
-for _module in ("engine.sitting", "engine.preferences", "app.mcp.server", "agents.playbook.sessions", "agents.builtin.session_file"):
+for _module in (
+    "engine.sitting",
+    "engine.preferences",
+    "app.mcp.server",
+    "agents.playbook.sessions",
+    "agents.builtin.session_file",
+):
     import_module(f"holdfast.{_module}")
 
 

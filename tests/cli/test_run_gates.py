@@ -26,7 +26,9 @@ phases:
 - name: building
   kind: tasks
 """
-SMALL = {"command": ["sh", "-c", "grep -q 'days: .$' $HOLDFAST_ARTIFACTS/sizing/sizing.yaml || [ -z $HOLDFAST_ARTIFACTS ]"]}
+SMALL = {
+    "command": ["sh", "-c", "grep -q 'days: .$' $HOLDFAST_ARTIFACTS/sizing/sizing.yaml || [ -z $HOLDFAST_ARTIFACTS ]"]
+}
 CHECKS = ("--set", "validators.detect=false", "--set", f"validators.commands.small={json.dumps(SMALL)}")
 
 
@@ -61,7 +63,11 @@ def test_data_checks_and_prompts_of_ones_own_lead_through_a_run(stage: Stage) ->
         *("sizing 1", "sizing 1 failed", "sizing 2", "sizing 2 done"),
         *("looking 1", "looking 1 done", "building 1", "building 1 done"),
     ]
-    assert [one["text"] for one in stage.data(run, "artifact.stored")] == ["days: 40\n", "days: 4\nrisky: true\n", "none"]
+    assert [one["text"] for one in stage.data(run, "artifact.stored")] == [
+        "days: 40\n",
+        "days: 4\nrisky: true\n",
+        "none",
+    ]
     assert Path(stage.home_of(run), "artifacts", "sizing", "sizing.yaml").read_text() == "days: 4\nrisky: true\n"
     assert not [prompt for prompt in stage.prompts(run) if "count in days" in prompt], "nobody accepted it"
     (proposed,) = stage.holdfast("preferences", "ls", "--json").objects

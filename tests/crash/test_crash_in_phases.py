@@ -71,4 +71,3 @@ async def test_who_dies_in_a_phase_comes_back_in_it(theatres: Theatres, name: st
         if turn.about == phase:
             trial = await theatre.survives(*doom_in(undisturbed, turn, way))
             assert trial.struck == 1
-

@@ -62,14 +62,15 @@ def test_what_lies_beside_the_log_is_told_and_then_as_the_log_has_it(tmp_path: P
 def test_an_edit_is_set_aside_once_however_often_it_is_found_and_the_user_is_told_how_it_is_taken_up(
     tmp_path: Path,
 ) -> None:
-    for _ in range(2):
-        put(tmp_path, MINE)
-        (one,) = differences(str(tmp_path), STATE)
-        assert one.aside is not None
-        write_artifacts(str(tmp_path), STATE)
-        assert files(tmp_path) == {FILE: "second\n", one.aside: MINE}
+    put(tmp_path, MINE)
+    (one,) = differences(str(tmp_path), STATE)
+    assert one.aside is not None
     assert "`holdfast send r-1 --change - < FILE` has it taken up" in told("r-1", one, plans=True)
     assert "`holdfast send r-1 - < FILE` has it taken up" in told("r-1", one, plans=False)
+    for _ in range(2):
+        put(tmp_path, MINE)
+        write_artifacts(str(tmp_path), STATE)
+        assert files(tmp_path) == {FILE: "second\n", one.aside: MINE}
     put(tmp_path, "another\n")
     write_artifacts(str(tmp_path), STATE)
     assert sorted(files(tmp_path).values()) == ["another\n", MINE, "second\n"]

@@ -36,7 +36,7 @@ SECTIONS = parse_workflow(
     "name: w\nabout: w\nphases:\n- {name: architecting, role: architect, sections: [Risks]}\n", "w.yaml"
 )
 DATA = parse_workflow(
-    "name: w\nabout: w\nphases:\n- {name: architecting, role: architect, schema: {properties: {days: {type: integer}}}}\n",
+    "name: w\nabout: a\nphases:\n- {name: architecting, role: architect, schema: {properties: {days: {const: x}}}}\n",
     "w.yaml",
 )
 ARCHITECT = (started("architecting"), *talk("architecting", "architect", "end_turn"))
@@ -101,11 +101,11 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
         ["warning.logged"],
     ),
     "data that do not fit, though somebody stored them": (
-        told(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "days: many"}, DATA),
+        told(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "days: 3"}, DATA),
         ["warning.logged"],
     ),
     "data that do": (
-        told(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "days: 3"}, DATA),
+        told(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "days: x"}, DATA),
         ["artifact.stored", "phase.delivered"],
     ),
     "a review, with what it proposes": (

@@ -108,8 +108,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a condition on data that are not asked for": (
         phases(*ARCHITECT, "  schema: {properties: {risky: {}}}", "  when: data.thinking.rsky"),
-        ":7: phases[0].when: 'data.thinking.rsky' is no condition; there are plan, plan.needs_design,"
-        " document.thinking, data.thinking.risky",
+        "plan, plan.needs_design, document.thinking, data.thinking.risky, each also with `not`",
     ),
     "two plans": (
         phases("- name: a", "  role: planner", "- name: b", "  role: planner"),

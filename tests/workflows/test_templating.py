@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.core.state import Document, Review
 from holdfast.leaf.errors import BadInput
-from holdfast.workflows.phase_prompts import PhaseBrief, begin, nudge
 from holdfast.workflows.builtin import find_workflow
+from holdfast.workflows.phase_prompts import PhaseBrief, begin, nudge
 from holdfast.workflows.prompts import begin_work
 from holdfast.workflows.templating import Template, filled, find_template, is_ours, preferences_of, templates_of
 from tests.workflows.prompt_examples import BRIEF as EXAMPLE

@@ -32,7 +32,8 @@ from holdfast.core.phases import VALIDATORS
 from holdfast.core.state import PhaseProgress, RunState
 from holdfast.core.workflow import PhaseSpec
 from holdfast.engine.conversations import Conversations
-from holdfast.engine.evidence import ARTIFACTS, How as Found, differences, told, write_artifacts
+from holdfast.engine.evidence import ARTIFACTS, differences, told, write_artifacts
+from holdfast.engine.evidence import How as Found
 from holdfast.engine.phase_briefing import PhaseBriefing, found_before
 from holdfast.engine.publishing import Wish, handed_over
 from holdfast.engine.summing import summary_of

@@ -22,9 +22,9 @@ from holdfast.core.events.phase import (
     WorkflowChosen,
     WorkPublished,
 )
+from holdfast.core.fingerprint import fingerprint
 from holdfast.core.handlers.base import on
 from holdfast.core.handlers.keeping import issue_of, keep
-from holdfast.core.fingerprint import fingerprint
 from holdfast.core.state import (
     RESEARCH,
     Approval,
