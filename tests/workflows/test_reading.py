@@ -70,6 +70,10 @@ MISTAKES: dict[str, tuple[str, str]] = {
         phases(*ARCHITECT, "  on_fail: thinking"),
         ":6: phases[0].on_fail: a phase of kind agent can fail only by its checks; add `validate: true`",
     ),
+    "back to what is done already": (
+        phases("- name: building", "  kind: tasks", "  validate: true", "  on_fail: building"),
+        ":7: phases[0].on_fail: the tasks of 'building' are done by then",
+    ),
     "a limit of nothing": (
         phases(*ARCHITECT, "  validate: true", "  on_limit: looking", *REVIEW),
         ":7: phases[0].on_limit: it is what comes after all rounds of `on_fail`",

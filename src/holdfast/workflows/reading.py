@@ -135,6 +135,11 @@ def _of_loop(workflow: Workflow, index: int) -> Iterator[_Mistake]:
         yield ("on_fail",), f"{phase.on_fail!r} comes later; only a detour can be sent to beforehand"
     if target is not None and not (phase.kind is Kind.REVIEW or phase.checked):
         yield ("on_fail",), f"a phase of kind {phase.kind} can fail only by its checks; add `validate: true`"
+    if target is not None and target.kind is Kind.TASKS and not target.findings:
+        yield (
+            ("on_fail",),
+            f"the tasks of {target.name!r} are done by then; lead to where it is planned, or to `findings`",
+        )
     if phase.on_limit is not None and phase.on_fail is None:
         yield ("on_limit",), "it is what comes after all rounds of `on_fail`; say where that leads"
     if beyond is not None and (beyond.detour or workflow.place(beyond.name) <= index):
