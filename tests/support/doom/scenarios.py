@@ -183,8 +183,8 @@ GRAND = Scenario(
     goal="write the page",
     turns=[
         {"when": "You are the evaluator of task", "steps": [_ACCEPT]},
-        {"when": "worker on task `A`", "steps": [_write("A.txt", "A\n"), _CASE]},
-        {"when": "worker on task `B`", "steps": [_write("B.txt", "B\n"), _CASE]},
+        {"when": "worker on task `A`", "steps": [_write("A.txt", "A\n"), CASE]},
+        {"when": "worker on task `B`", "steps": [_write("B.txt", "B\n"), CASE]},
         {"when": "You are the (product manager|architect|designer)", "steps": [_SHAPE]},
         {"when": "You are a researcher", "steps": [_submit("submit_research", topic="pages", answer="Here.")]},
         {
@@ -197,7 +197,7 @@ GRAND = Scenario(
         },
         {"when": "You are the planner", "steps": [_ASK, {"say": "I wait."}]},
         {"when": "reviewer of the|expert among the reviewers", "steps": [_PASS]},
-        {"when": "ended without a report", "steps": [_CASE]},
+        {"when": "ended without a report", "steps": [CASE]},
     ],
     files={**BEGIN, "A.txt": "A\n", "B.txt": "B\n"},
     ends=(0, 6),
