@@ -8,11 +8,10 @@ from collections.abc import Mapping
 import pytest
 
 from tests.cli.terminal import conversation
-from tests.support.stage import HELLO, Stage, alive, killed, outcome, told, worker
+from tests.support.stage import BLOCKED, HELLO, Stage, alive, killed, outcome, told, worker
 from tests.support.waiting import until
 
 WAIT = {"hang": {"how": "turn", "seconds": 100, "once": True}}
-BLOCKED = {"mcp": {"tool": "report_blocker", "arguments": {"reason": "no key", "needed": "a key"}}}
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
 
 

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.cli.boards import Screen, board
-from tests.cli.test_run_detached import BLOCKED
-from tests.support.stage import HELLO, Stage, killed, outcome, told, worker
+from tests.support.stage import BLOCKED, HELLO, Stage, killed, outcome, told, worker
 
 ASK = {
     "permission": {

@@ -22,6 +22,7 @@ _PATIENCE = 20.0  # seconds
 
 CASE = {"summary": "made it", "criteria": [{"criterion": "works", "met": True, "evidence": "I looked"}]}
 SUBMIT = {"mcp": {"tool": "submit_case", "arguments": CASE}}
+BLOCKED = {"mcp": {"tool": "report_blocker", "arguments": {"reason": "no key", "needed": "a key"}}}
 ACCEPT = {"mcp": {"tool": "submit_verdict", "arguments": {"accept": True}}}
 REJECT = {
     "accept": False,
