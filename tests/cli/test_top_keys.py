@@ -66,7 +66,7 @@ async def test_an_answer_reaches_the_agent_that_waits_for_it(stage: Stage, key: 
     assert given["by"]
 
 
-async def test_a_run_is_stopped_when_one_is_sure_and_resumed_without_this_terminal(stage: Stage) -> None:
+async def test_a_run_is_told_something_and_stopped_when_one_is_sure(stage: Stage) -> None:
     agent = stage.book(worker(HANG), HELLO, sessions={"interrupted": "again"})
     with at_work(stage, "take your time", "--agent", agent) as process:
         told(process, "turn.started")
