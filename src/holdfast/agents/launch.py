@@ -5,13 +5,14 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from holdfast.core.tui import Tui
 from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an agent runs in. All but `kind` is for a sandbox or a container; docs/runtimes.md tells what each does."""
 
-    kind: Literal["local", "sandbox", "container"] = "local"
+    kind: Literal["local", "sandbox", "container", "tmux"] = "local"
     network: bool = True
     writable: tuple[str, ...] = ()  # beside its worktree: what it keeps of its own, as ~/.codex
     readable: tuple[str, ...] = ()  # what would be hidden otherwise
@@ -21,7 +22,23 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 LOCAL = Runtime()
+PANE_LOST = 75  # the exit code of what stands for an agent in tmux, when that is gone
 ANY_ROLE = ""  # for which a runtime or a model is chosen, when for no role by its name
+
+
+class Berth(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of an agent that works in its own terminal UI: a window of the run's tmux."""
+
+    home: str
+    run: str
+    conversation: str
+    folder: str  # the run's own
+    socket: str
+    title: str
+    tui: Tui
+    endings: tuple[str, ...]  # the reports by which it says that its turn is over
+    monitor: tuple[str, ...]  # what shows the run, in the first window
+    go_between: tuple[str, ...]  # what speaks to us for it
 
 
 class Launch(NamedTuple):
@@ -36,6 +53,7 @@ class Launch(NamedTuple):
     runtime: Runtime = LOCAL
     worktree: str | None = None  # when `cwd` is a folder in it
     reads: bool = True  # whether files are to be read through us
+    berth: Berth | None = None  # in tmux
 
     @property
     def marks(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from holdfast.agents.launch import LOCAL, Runtime
+from holdfast.core.tui import Tui
 from holdfast.leaf.errors import BadInput
 
 
@@ -22,15 +23,21 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     login: str | None = None
     runtime: Runtime = LOCAL
     reads: bool = True  # whether it can read files through us; one that takes a missing file for an error writes none
+    tui: Tui | None = None  # its own terminal UI, when it has one that we know
     by_the_minute: bool = False  # its sessions are named by the minute: in that of its birth, one cannot be loaded
 
     def __post_init__(self) -> None:
         if not self.command:
             raise ValueError("an agent's command has at least the name of its program")
 
+    @property
+    def program(self) -> str:
+        """What has to be installed for it."""
+        return self.tui.command[0] if self.runtime.kind == "tmux" and self.tui is not None else self.command[0]
+
     def found(self) -> bool:
         """True when its program is here, or not looked for here: it is in the image."""
-        return self.runtime.kind == "container" or shutil.which(self.command[0]) is not None
+        return self.runtime.kind == "container" or shutil.which(self.program) is not None
 
 
 def _own(*arguments: str) -> tuple[str, ...]:
@@ -96,7 +103,7 @@ def find_agent(name: str, own: Mapping[str, Entry] | None = None) -> Entry:
     """An agent by its name. `playbook:FILE` is the agent that plays that file; words after a name go to its command."""
     kind, _, rest = name.partition(":")
     if kind == "playbook" and rest:
-        return Entry(command=_own("agent", "playbook", os.path.abspath(rest)), title=f"the playbook {rest}")
+        return _playbook(os.path.abspath(rest), rest)
     known = {**BUILT_IN, **(own or {})}
     word, *more = name.split() or [""]
     entry = known.get(word)
@@ -104,7 +111,27 @@ def find_agent(name: str, own: Mapping[str, Entry] | None = None) -> Entry:
         raise BadInput(
             f"there is no agent {name!r}; there are {', '.join(known)}, playbook:FILE, and those of your config"
         )
-    return msgspec.structs.replace(entry, command=(*entry.command, *more)) if more else entry
+    return _with(entry, more) if more else entry
+
+
+def _with(entry: Entry, words: list[str]) -> Entry:
+    tui = entry.tui and msgspec.structs.replace(entry.tui, command=(*entry.tui.command, *words))
+    return msgspec.structs.replace(entry, command=(*entry.command, *words), tui=tui)
+
+
+def _playbook(path: str, name: str) -> Entry:
+    command = _own("agent", "playbook", path)
+    return Entry(
+        command=command,
+        title=f"the playbook {name}",
+        tui=Tui(
+            command=(*command, "--terminal", "--mcp", "{mcp}"),
+            new=("--session", "{session}"),
+            resume=("--resume", "{session}"),
+            ready="^›",
+            interrupt=("C-c",),
+        ),
+    )
 
 
 def environment_for(entry: Entry, environment: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -116,7 +143,7 @@ def environment_for(entry: Entry, environment: Mapping[str, str] | None = None) 
 def missing(entry: Entry) -> str:
     """What to tell when its program is not here."""
     hint = f"; install it with: {entry.install}" if entry.install else ""
-    return f"{entry.command[0]} is not installed{hint}"
+    return f"{entry.program} is not installed{hint}"
 
 
 def listed(own: Mapping[str, Entry] | None = None) -> Sequence[tuple[str, Entry]]:

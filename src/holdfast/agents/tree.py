@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import Any
 
-from holdfast.agents.launch import Launch
+from holdfast.agents.launch import PANE_LOST, Launch
 from holdfast.agents.runtimes.choice import end_unseen, spawned
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process import (
@@ -52,7 +52,7 @@ class Tree:
         self._cwd = launch.cwd
         identity = identify(process.pid)
         self.identity = identity or ProcessIdentity(process.pid, 0, "")
-        self._gone = asyncio.ensure_future(_death_of(process))
+        self._gone = asyncio.ensure_future(self._ended(process))
         self._seen: set[ProcessIdentity] = set()
         self._gone.add_done_callback(lambda _: self._alive())  # what ends by itself from now on is buried all the same
         self._complaints: asyncio.Task[None] | None = None
@@ -69,6 +69,11 @@ class Tree:
     def stdout(self) -> asyncio.StreamReader:
         assert self._process.stdout is not None, "it was asked for"
         return self._process.stdout
+
+    async def _ended(self, process: asyncio.subprocess.Process) -> str:
+        how = await _death_of(process)
+        lost = self._launch.runtime.kind == "tmux" and process.returncode == PANE_LOST
+        return "its tmux pane was lost" if lost else how
 
     async def death(self) -> str:
         """Wait until the root is dead; says how it died."""

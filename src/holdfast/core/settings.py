@@ -12,6 +12,7 @@ from msgspec import Meta
 from holdfast.core.conversation import AfterInterruption
 from holdfast.core.durations import LONGEST, PATTERN
 from holdfast.core.permission import Policy, Rule
+from holdfast.core.tui import Tui
 from holdfast.core.workflow import Publish
 
 SPAN = {"written": "span"}
@@ -31,8 +32,8 @@ class RuntimeChoice(Part, frozen=True):
     """What agents run in. All but `kind` is for a sandbox or a container."""
 
     kind: Annotated[
-        Literal["local", "sandbox", "container"],
-        Meta(description="a process of yours, one in bubblewrap, or one in a container"),
+        Literal["local", "sandbox", "container", "tmux"],
+        Meta(description="a process of yours, one in bubblewrap, one in a container, or its own terminal UI in tmux"),
     ] = "local"
     network: Annotated[bool, Meta(description="may it reach the network")] = True
     writable: Annotated[
@@ -145,6 +146,13 @@ class AgentEntry(Part, frozen=True):
     login: Annotated[str | None, Meta(description="the ACP method by which it logs in", examples=["api-key"])] = None
     runtime: Annotated[
         RuntimeChoice | None, Meta(description="what it runs in, else the run's", examples=[{"kind": "sandbox"}])
+    ] = None
+    terminal: Annotated[
+        Tui | None,
+        Meta(
+            description="its own terminal UI, for tmux: docs/runtimes.md has the keys",
+            examples=[{"command": ["my-agent"], "resume": ["--resume", "{session}"]}],
+        ),
     ] = None
 
 

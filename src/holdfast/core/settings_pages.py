@@ -114,7 +114,7 @@ def _kind(annotation: Any) -> str:
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
         return "a list of tables" if item is Rule else f"a list of {_kind(item).removeprefix('a ').removesuffix('s')}s"
-    return _KINDS.get(kind, "a table as `runtime`")
+    return _KINDS.get(kind, "a table")
 
 
 def written(value: Any, annotation: Any = Any) -> str:

@@ -22,6 +22,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     tool: ClassVar[str]
     about: ClassVar[str]
+    ends: ClassVar[bool] = True  # nothing more comes in this turn, of an agent that says so in no other way
 
     def check(self) -> None:
         """What the types cannot say; raises `BadInput`."""
@@ -177,6 +178,7 @@ class ReportBlocker(Signal, frozen=True, kw_only=True):
 class ReportProgress(Signal, frozen=True, kw_only=True):
     tool: ClassVar[str] = "report_progress"
     about: ClassVar[str] = "A line about where you are, for whoever watches."
+    ends: ClassVar[bool] = False
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
 
@@ -199,6 +201,11 @@ ROLES: dict[str, tuple[type[Signal], ...]] = {
 def tools_of(role: str) -> tuple[type[Signal], ...]:
     """The tools of a role; `reviewer:logic` is a reviewer, and a role that nobody knows has those of any agent."""
     return ROLES.get(role.partition(":")[0], _EVERYONE)
+
+
+def endings_of(role: str) -> tuple[str, ...]:
+    """The tools by which an agent of a role ends its turn."""
+    return tuple(kind.tool for kind in tools_of(role) if kind.ends)
 
 
 def read_signal(role: str, tool: str, arguments: Mapping[str, Any]) -> Signal:

@@ -34,6 +34,8 @@ def _entry(own: AgentEntry, known: Entry | None) -> Entry:
     told = {name: value for name, value in said.items() if value is not None}
     if own.runtime is not None:
         told["runtime"] = runtime_of(own.runtime)
+    if own.terminal is not None:
+        told["tui"] = own.terminal
     if known is None:
         return Entry(**told, environment=own.environment)
     return msgspec.structs.replace(known, **told, environment={**known.environment, **own.environment})

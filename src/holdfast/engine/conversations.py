@@ -177,7 +177,7 @@ class Conversations:
             if live is not None and not live.agent.tree.dead:
                 return live
             if live is not None:
-                await self._detach(name, "the agent was found dead")
+                await self._detach(name, f"the agent was found dead: {await live.agent.tree.death()}")
             live = self._live[name] = await self._ladder.climb(name, cwd)
             return live
 

@@ -24,7 +24,7 @@ from holdfast.agents.driver import (
     speaking,
 )
 from holdfast.agents.frames import Scribe
-from holdfast.agents.launch import ANY_ROLE, LOCAL, Launch, Runtime
+from holdfast.agents.launch import ANY_ROLE, LOCAL, Berth, Launch, Runtime
 from holdfast.agents.registry import Entry, environment_for, find_agent, missing
 from holdfast.core.conversation import NATIVE, Ability, Phase, Rung, is_rejection, ladder, must_go, next_rung
 from holdfast.core.events import Event
@@ -40,6 +40,7 @@ from holdfast.core.state import Conversation
 from holdfast.engine.containers import remember
 from holdfast.engine.effects import TETHER
 from holdfast.engine.permissions import Desk
+from holdfast.engine.tmux import berth
 from holdfast.engine.transcript import history_of
 from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput, HoldfastError
@@ -193,6 +194,7 @@ class Ladder:
             tether=os.path.join(self._ground.folder, TETHER),
             runtime=entry.runtime,
             reads=entry.reads,
+            berth=self._berth(name, entry),
         )
         scribe = Scribe(name, self._stored, lambda speaker, text: self._hint(name, speaker, text))
         host = self._desk.for_agent(name, cwd)
@@ -293,6 +295,13 @@ class Ladder:
             return runtime
         inbox = os.path.join(folder, INBOX)
         return structs.replace(runtime, readable=(*runtime.readable, folder), writable=(*runtime.writable, inbox))
+
+    def _berth(self, name: str, entry: Entry) -> Berth | None:
+        if entry.runtime.kind != "tmux":
+            return None
+        if self._ground.tools is None:
+            raise BadInput("an agent in tmux answers by its reports; without the tools for that it cannot work there")
+        return berth(self._ground.folder, self._ground.run_id, name, self._state(name), entry)
 
     def _servers(self, name: str) -> list[McpServerStdio]:
         if self._ground.tools is None:

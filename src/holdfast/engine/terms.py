@@ -65,15 +65,15 @@ class Terms(NamedTuple):
         phases = [self.agent_in(role, phase.agent) for phase in self.workflow.phases for role in phase.everyone]
         for name in dict.fromkeys((self.agent_for(WORKER), self.agent_for(EVALUATOR), *phases, *tasks)):
             entry = find_agent(name, self.agents) if name is not None else None
-            if here and entry is not None and not (entry.found() or self._contained):
+            if here and entry is not None and not (entry.found() or self._elsewhere):
                 raise BadInput(missing(entry))
 
     @property
-    def _contained(self) -> bool:
-        """Somebody works in a container: what is installed there is not for us to see."""
+    def _elsewhere(self) -> bool:
+        """Somebody works in a container, of which we cannot see what is installed, or by another program, in tmux."""
         chosen = [one.runtime for one in self.settings.roles.values()]
         chosen += [one.runtime for one in self.settings.agents.values()]
-        return any(one is not None and one.kind == "container" for one in (self.settings.runtime, *chosen))
+        return any(one is not None and one.kind in ("container", "tmux") for one in (self.settings.runtime, *chosen))
 
     def agent_for(self, role: str, wanted: str | None = None) -> str:
         """Who plays a role: the one that the task names, the role's, or the run's."""

@@ -135,8 +135,8 @@ class Wire:
         except Refusal as refusal:
             return await self._refuse(request_id, refusal)
         except Exception as error:  # noqa: BLE001 - a defect here is told like any other refusal, and on stderr
-            sys.stderr.write(f"playbook: {method}: {error!r}\n")
-            return await self._refuse(request_id, Refusal(INTERNAL_ERROR, f"a defect of the playbook agent: {error!r}"))
+            sys.stderr.write(f"{method}: {error!r}\n")
+            return await self._refuse(request_id, Refusal(INTERNAL_ERROR, f"a defect of this agent: {error!r}"))
         if request_id is not None and result is not Answered:
             await self.answer(request_id, result)
         return None

@@ -6,7 +6,7 @@ anywhere, and is found by its labels.
 """
 
 from holdfast.agents.launch import Launch, Spawn
-from holdfast.agents.runtimes import container, local, sandbox
+from holdfast.agents.runtimes import container, local, sandbox, tmux
 from holdfast.leaf.errors import BadInput
 
 
@@ -22,6 +22,8 @@ def spawned(launch: Launch) -> Spawn:
             return sandbox.spawned(launch)
         case "container":
             return container.spawned(launch)
+        case "tmux":
+            return tmux.spawned(launch)
 
 
 def end_unseen(launch: Launch) -> None:

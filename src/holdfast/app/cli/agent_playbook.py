@@ -5,12 +5,21 @@ import sys
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.screen import counted, paint, plain
-from holdfast.engine.agent_programs import STATE, check_playbook, default_state, play, playbook_schema
+from holdfast.engine.agent_programs import (
+    STATE,
+    Wanted,
+    check_playbook,
+    default_state,
+    play,
+    play_in_terminal,
+    playbook_schema,
+)
 from holdfast.leaf.errors import OK
 
 _EXAMPLES = """\
   holdfast agent playbook rehearsal.yaml                    be the agent, until stdin ends
   holdfast agent playbook --check rehearsal.yaml            one line: good, or what is wrong and where
+  holdfast agent playbook --terminal rehearsal.yaml         type to it
   holdfast agent playbook --schema > playbook.schema.json   for your editor"""
 
 
@@ -24,6 +33,10 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="the script")
     parser.add_argument("--state", metavar="DIR", help=f"where its sessions are ({STATE}, else the XDG state folder)")
+    parser.add_argument("--terminal", action="store_true", help="be played in a terminal: type a line, or run in tmux")
+    parser.add_argument("--session", metavar="ID", help="in a terminal: the id of the new session")
+    parser.add_argument("--resume", metavar="ID", help="in a terminal: go on with this session")
+    parser.add_argument("--mcp", metavar="FILE", help="in a terminal: the MCP servers, as JSON under mcpServers")
     parser.add_argument("--check", action="store_true", help="look at the script, play nothing")
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of a script")
     options = parser.parse_args(arguments)
@@ -32,6 +45,9 @@ def run(arguments: list[str]) -> int:
         return OK
     if options.file is None:
         parser.error("which script? FILE is missing")
+    if options.terminal:
+        wanted = Wanted(session=options.session, resume=options.resume, mcp=options.mcp)
+        return play_in_terminal(options.file, options.state, wanted)
     if not options.check:
         return play(options.file, options.state or default_state())
     turns = check_playbook(options.file)

@@ -1,8 +1,12 @@
 """`holdfast attach`: watch a run that is at work elsewhere."""
 
 import asyncio
+import json
+import os
+import shlex
 import sys
 from contextlib import suppress
+from typing import NoReturn
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.away import told_digest
@@ -12,11 +16,13 @@ from holdfast.engine.following import Follower
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, is_owned
 from holdfast.engine.service import view_run
+from holdfast.engine.tmux import attaching
 from holdfast.engine.waiting import until_free
-from holdfast.leaf.errors import INTERRUPTED, OK, NothingToDo
+from holdfast.leaf.errors import INTERRUPTED, OK, BadInput, NothingToDo
 
 _EXAMPLES = """\
   holdfast attach auth-system            what it did so far, and all that it does; Ctrl-C detaches
+  holdfast attach auth-system --tmux     its agents' terminals, a window each; C-b d detaches
   holdfast attach auth-system --json     each event as it is written, on stdout"""
 
 
@@ -27,9 +33,16 @@ def run(arguments: list[str]) -> int:
         _EXAMPLES,
     )
     parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")
+    parser.add_argument("--tmux", action="store_true", help="its agents' own terminals, where they work in tmux")
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = find_run(home, options.run)
+    if options.tmux:
+        command = attaching(home, run_id)
+        if not options.json:
+            _become(command)
+        print(json.dumps({"run": run_id, "command": command}))
+        return OK
     style = style_of(options)
     try:
         return asyncio.run(_attached(home, run_id, style))
@@ -37,6 +50,14 @@ def run(arguments: list[str]) -> int:
         if style is not Style.JSON:
             _say(f"detached; {run_id} goes on: holdfast attach {run_id}, holdfast stop {run_id}")
         return INTERRUPTED
+
+
+def _become(command: list[str]) -> NoReturn:
+    """Tmux itself, in our place; its own key detaches."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise BadInput(f"tmux needs a terminal; in one: {shlex.join(command)}")
+    os.environ.pop("TMUX", None)  # another server's: it would not let us in
+    os.execv(command[0], command)  # noqa: S606 - that is what it is for
 
 
 async def _attached(home: str, run_id: str, style: Style) -> int:

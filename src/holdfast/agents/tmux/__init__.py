@@ -1,0 +1,1 @@
+"""Agents in their own terminal UI, each in a window of a tmux server that belongs to the run alone."""

@@ -1,0 +1,114 @@
+"""One agent in its window: alive while its process is, not while tmux is.
+
+Told by tmux when the screen changes, and by the kernel when the process ends. People may look, scroll, type and detach
+as they like.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
+
+from holdfast.agents.tmux.control import listening
+from holdfast.agents.tmux.server import Server, Window
+
+T = TypeVar("T")
+
+
+class PaneLost(Exception):
+    """Its process is gone, or its window is."""
+
+
+class Pane:
+    def __init__(self, server: Server, window: Window) -> None:
+        self.window = window
+        self._server = server
+        self._changed = asyncio.Event()
+        self.lost = asyncio.Event()
+        self.wrote: Callable[[], None] = lambda: None  # called when its program writes
+
+    async def screen(self) -> str:
+        return await asyncio.to_thread(self._server.screen, self.window.pane)
+
+    async def paste(self, text: str) -> None:
+        await asyncio.to_thread(self._server.paste, self.window.pane, text)
+
+    async def press(self, keys: Sequence[str]) -> None:
+        if keys:
+            await asyncio.to_thread(self._server.press, self.window.pane, keys)
+
+    async def until(self, found: Callable[[str], T | None], patience: float | None = None) -> T | None:
+        """What is found on the screen, looked for whenever it changes; None when that takes too long."""
+        try:
+            async with asyncio.timeout(patience):
+                while True:
+                    self._changed.clear()  # before the look, so that what comes during it is not missed
+                    if (result := found(await self.screen())) is not None:
+                        return result
+                    await self._next()
+        except TimeoutError:
+            return None
+
+    async def _next(self) -> None:
+        waiting = [asyncio.ensure_future(event.wait()) for event in (self._changed, self.lost)]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
+        if self.lost.is_set():
+            raise PaneLost
+
+    def _written(self) -> None:
+        self._changed.set()
+        self.wrote()
+
+    async def listen(self) -> None:
+        """Until it is lost. A client that somebody sent away comes back, while there is a window to listen to."""
+        death = asyncio.ensure_future(_death_of(self.window.pid))
+        try:
+            while not death.done():
+                async with listening(self._server.socket, self.window.pane, self._written) as heard:
+                    self._changed.set()  # it may have written before anybody listened
+                    await asyncio.wait({heard, death}, return_when=asyncio.FIRST_COMPLETED)
+                if not death.done() and not await asyncio.to_thread(self._server.has, self.window.pane):
+                    return
+        finally:
+            death.cancel()
+            self.lost.set()
+
+
+@asynccontextmanager
+async def watched(server: Server, window: Window) -> AsyncIterator[Pane]:
+    """A pane that is listened to, and closed in the end."""
+    pane = Pane(server, window)
+    listener = asyncio.ensure_future(pane.listen())
+    try:
+        yield pane
+    finally:
+        listener.cancel()
+        with suppress(asyncio.CancelledError):
+            await listener
+        await asyncio.to_thread(server.close, window.pane)
+
+
+async def _death_of(pid: int) -> None:
+    """By a handle on the process: no window, session or server need be there."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop, dead = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(handle, dead.set)
+    try:
+        await dead.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
+
+
+def squeezed(screen: str) -> str:
+    """Without what a terminal puts between the letters of a long line: spaces, line ends, the edges of boxes."""
+    return re.sub(r"[\s│┃|╎]+", "", screen)

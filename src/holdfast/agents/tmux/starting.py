@@ -1,0 +1,38 @@
+"""The program that a window is made with: it reads what it is to be from a file, once, and becomes that.
+
+`python -m holdfast.agents.tmux.starting FILE`. So no secret is in the arguments of any process, nothing of the tmux
+server's own environment reaches the agent, and the pid that tmux tells is the agent's.
+"""
+
+import os
+import sys
+
+import msgspec
+
+from holdfast.agents.tmux.order import Start
+
+_CANNOT = 127
+
+
+def main(path: str) -> int:
+    try:
+        with open(path, "rb") as file:
+            start = msgspec.json.decode(file.read(), type=Start)
+        os.unlink(path)  # whoever comes second has nothing to start
+    except FileNotFoundError:
+        return _CANNOT
+    if start.tether is not None:
+        os.set_inheritable(os.open(start.tether, os.O_CREAT | os.O_RDONLY, 0o600), True)
+    try:
+        os.chdir(start.cwd)
+        terminal = {
+            name: os.environ[name] for name in ("TERM", "TERM_PROGRAM", "TMUX", "TMUX_PANE") if name in os.environ
+        }
+        os.execvpe(start.command[0], start.command, {**start.environment, **terminal})  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        sys.stderr.write(f"{start.command[0]}: {error.strerror}\n")
+        return _CANNOT
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
