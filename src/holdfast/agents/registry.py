@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from holdfast.agents import tuis
 from holdfast.agents.launch import LOCAL, Runtime
 from holdfast.core.tui import Tui
 from holdfast.leaf.errors import BadInput
@@ -51,12 +52,14 @@ BUILT_IN: dict[str, Entry] = {
         title="Claude Code",
         install="npm install -g @agentclientprotocol/claude-agent-acp @anthropic-ai/claude-code",
         secrets=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        tui=tuis.CLAUDE,
     ),
     "codex": Entry(
         command=("codex-acp",),
         title="Codex",
         install="npm install -g @agentclientprotocol/codex-acp @openai/codex",
         secrets=("OPENAI_API_KEY", "CODEX_API_KEY"),
+        tui=tuis.CODEX,
     ),
     "gemini": Entry(
         command=("gemini", "--acp"),
@@ -65,19 +68,24 @@ BUILT_IN: dict[str, Entry] = {
         secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         reads=False,
         by_the_minute=True,
+        tui=tuis.GEMINI,
     ),
-    "opencode": Entry(command=("opencode", "acp"), title="OpenCode", install="npm install -g opencode-ai"),
+    "opencode": Entry(
+        command=("opencode", "acp"), title="OpenCode", install="npm install -g opencode-ai", tui=tuis.OPENCODE
+    ),
     "copilot": Entry(
         command=("copilot", "--acp", "--no-auto-update", "--disable-builtin-mcps"),
         title="Copilot",
         install="npm install -g @github/copilot",
         secrets=("GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN"),
+        tui=tuis.COPILOT,
     ),
     "qwen": Entry(
         command=("qwen", "--acp"),
         title="Qwen Code",
         install="npm install -g @qwen-code/qwen-code",
         secrets=("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
+        tui=tuis.QWEN,
     ),
     "kimi": Entry(command=("kimi", "acp"), title="Kimi", install="npm install -g @moonshot-ai/kimi-code"),
     "auggie": Entry(

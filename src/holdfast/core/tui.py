@@ -18,6 +18,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What it may ask before it can be told anything, by a pattern of its screen; and the keys that answer it."""
 
     when: str
+    about: str = "Trust this folder?"  # the question in our words: what a rule of the permissions is about
     yes: tuple[str, ...] = ("Enter",)
     no: tuple[str, ...] = ("Escape",)
 

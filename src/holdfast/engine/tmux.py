@@ -22,9 +22,9 @@ def berth(folder: str, run_id: str, name: str, talk: Conversation, entry: Entry)
             f"we know no terminal UI of {talk.agent}, and it is to run in tmux; "
             f"tell how it is started: [agents.{talk.agent}.terminal] command = …"
         )
-    role = talk.role or "agent"
+    role, home = talk.role or "agent", os.path.dirname(os.path.dirname(folder))
     return Berth(
-        home=os.path.dirname(os.path.dirname(folder)),
+        home=home,
         run=run_id,
         conversation=name,
         folder=folder,
@@ -32,7 +32,7 @@ def berth(folder: str, run_id: str, name: str, talk: Conversation, entry: Entry)
         title=" ".join(filter(None, (role, talk.task))),
         tui=entry.tui,
         endings=endings_of(role),
-        monitor=(sys.executable, "-m", "holdfast", "attach", run_id),
+        monitor=("env", f"HOLDFAST_HOME={home}", sys.executable, "-m", "holdfast", "attach", run_id),
         go_between=(sys.executable, "-m", "holdfast.engine.tmux_agent"),
     )
 

@@ -1,6 +1,7 @@
 """Being told by tmux what happens in a pane, by its control mode: nobody looks again and again."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -11,8 +12,8 @@ _QUIET = "ignore-size"  # as for a client without a screen: others choose how la
 
 
 @asynccontextmanager
-async def listening(socket: str, pane: str, changed: Callable[[], None]) -> AsyncIterator["asyncio.Task[None]"]:
-    """`changed` is called when the pane's program writes. The task ends when tmux hangs up."""
+async def listening(socket: str, pane: str, wrote: Callable[[bytes], None]) -> AsyncIterator["asyncio.Task[None]"]:
+    """`wrote` gets what the pane's program writes, and first of all nothing. The task ends when tmux hangs up."""
     process = await asyncio.create_subprocess_exec(
         *("tmux", "-S", socket, "-C", "attach-session", "-t", SESSION, "-f", _QUIET),
         stdin=asyncio.subprocess.PIPE,
@@ -21,7 +22,7 @@ async def listening(socket: str, pane: str, changed: Callable[[], None]) -> Asyn
         limit=_LIMIT,
     )
     assert process.stdout is not None, "it was asked for"
-    heard = asyncio.ensure_future(_heard(process.stdout, f"%output {pane} ".encode(), changed))
+    heard = asyncio.ensure_future(_heard(process.stdout, f"%output {pane} ".encode(), wrote))
     try:
         yield heard
     finally:
@@ -31,14 +32,20 @@ async def listening(socket: str, pane: str, changed: Callable[[], None]) -> Asyn
         await process.wait()
 
 
-async def _heard(lines: asyncio.StreamReader, wanted: bytes, changed: Callable[[], None]) -> None:
-    while True:
-        try:
-            line = await lines.readline()
-        except ValueError:  # too long, and dropped; it was output all the same
-            changed()
-            continue
-        if not line:
-            return
+async def _heard(lines: asyncio.StreamReader, wanted: bytes, wrote: Callable[[bytes], None]) -> None:
+    attached = False
+    while line := await _line(lines):
+        if not attached:
+            attached = True
+            wrote(b"")
         if line.startswith(wanted):
-            changed()
+            data = line[len(wanted) :].rstrip(b"\n")
+            wrote(re.sub(rb"\\([0-7]{3})", lambda found: bytes((int(found[1], 8),)), data))
+
+
+async def _line(lines: asyncio.StreamReader) -> bytes:
+    """The next one; of one that is too long, nothing but that it was."""
+    try:
+        return await lines.readline()
+    except ValueError:
+        return b"\n"

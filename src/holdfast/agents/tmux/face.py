@@ -14,8 +14,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any, NamedTuple
 
+import msgspec
+
 from holdfast import __version__
-from holdfast.agents.playbook.format import INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND
+from holdfast.agents.playbook.format import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND
 from holdfast.agents.playbook.wire import INVALID_REQUEST, Refusal, Wire
 from holdfast.agents.tmux.notes import Memory, Notes
 from holdfast.agents.tmux.order import Order, Start
@@ -52,8 +54,10 @@ class Face:
         self._stack = AsyncExitStack()
         self._pane: Pane | None = None
         self._memory = Memory("")
+        self._passed_on: list[Question] = []
         self._turn: asyncio.Future[str] | None = None
         self._pulse = 0.0
+        self._told = False
         self._background: set[asyncio.Task[Any]] = set()
         self.lost = asyncio.Event()
         self.wire = Wire(self._handle)
@@ -115,7 +119,8 @@ class Face:
         except PaneLost:
             await self._stack.aclose()
             self._pane = None
-            raise Refusal(NOT_FOUND, "its program ended at once when it was asked for this session") from None
+            said = pane.last_words().rpartition("\n")[2]
+            raise Refusal(NOT_FOUND, f"its program ended when it was asked for this session: {said}") from None
         self._watch(pane)
         return {}
 
@@ -138,7 +143,8 @@ class Face:
             environment={**own, **self._order.environment},
             tether=self._order.tether,
         )
-        command = (sys.executable, "-m", "holdfast.agents.tmux.starting", self._notes.start(start))
+        path, pipe = self._stack.enter_context(self._notes.pipe())
+        command = (sys.executable, "-m", "holdfast.agents.tmux.starting", path)
         window = await asyncio.to_thread(
             self._server.open,
             self._berth.title,
@@ -148,6 +154,7 @@ class Face:
         )
         self._pane = await self._stack.enter_async_context(watched(self._server, window))
         self._pane.wrote = self._alive
+        os.write(pipe, msgspec.json.encode(start) + b"\n")
         if watch:
             self._watch(self._pane)
         return self._pane
@@ -155,6 +162,7 @@ class Face:
     def _watch(self, pane: Pane) -> None:
         async def lose() -> None:
             await pane.lost.wait()
+            sys.stderr.write(f"the pane was lost; the last of it:\n{pane.last_words()}\n")
             self.lost.set()
 
         self._go(lose())
@@ -169,7 +177,8 @@ class Face:
             raise Refusal(INVALID_REQUEST, "a turn is running in this session")
         text = "\n\n".join(str(block.get("text", "")) for block in given["prompt"])
         turn = self._turn = asyncio.get_running_loop().create_future()
-        telling = asyncio.ensure_future(self._tell(pane, self._notes.prompt(text)))
+        telling = self._go(self._tell(pane, self._notes.prompt(text)))
+        telling.add_done_callback(lambda done: _pass_on(done, turn))
         try:
             lost = asyncio.ensure_future(pane.lost.wait())
             await asyncio.wait({turn, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -179,32 +188,27 @@ class Face:
             return {"stopReason": turn.result()}
         finally:
             telling.cancel()
-            with suppress(asyncio.CancelledError, PaneLost):
-                await telling
-            self._turn = None
+            self._turn, self._told = None, False
             self._find_native(pane)
 
     async def _tell(self, pane: Pane, path: str) -> None:
         """Once it can hear: what it asks before is answered by whoever may, or by a person at the window."""
-        asked: Question | None = None
-        while True:
-            found = await pane.until(lambda screen: self._new_question(screen, asked))
-            if not isinstance(found, Question):
-                break
-            asked = found
+        while isinstance(found := await pane.until(self._new_question), Question):
+            self._passed_on.append(found)
             self._go(self._ask(pane, found))
         await pane.press(self._tui.clear)
         await pane.paste(_TELL.format(path=path))
         seen = squeezed(os.path.basename(path))
         await pane.until(lambda screen: seen in squeezed(screen) or None, _ECHO)
         await pane.press(("Enter",))
+        self._told = True
         await self.wire.notify("_holdfast/told", {"pane": pane.window.pane})  # from now on it may have begun
 
-    def _new_question(self, screen: str, asked: Question | None) -> Question | bool | None:
+    def _new_question(self, screen: str) -> Question | bool | None:
         """A question that was not passed on yet; True when it can be told something; None for neither."""
         question = self._asked(screen)
         if question is not None:
-            return question if question is not asked else None
+            return question if question not in self._passed_on else None
         return self._is_ready(screen) or None
 
     def _asked(self, screen: str) -> Question | None:
@@ -215,15 +219,13 @@ class Face:
 
     async def _ask(self, pane: Pane, question: Question) -> None:
         """Answered once, and only while it is still on the screen."""
-        screen = await pane.screen()
-        line = next((one for one in screen.splitlines() if re.search(question.when, one)), question.when)
         options = [
             {"optionId": _ALLOW, "name": "Yes", "kind": "allow_once"},
             {"optionId": _REJECT, "name": "No", "kind": "reject_once"},
         ]
         about = {
             "toolCallId": f"question-{uuid.uuid4().hex[:8]}",
-            "title": " ".join(line.split()).strip("│┃| ") or question.when,
+            "title": question.about,
             "kind": "other",
             "status": "pending",
         }
@@ -253,7 +255,7 @@ class Face:
     def _alive(self) -> None:
         """A sign of life, now and then: an agent at work writes to its screen, and is not silent."""
         now = asyncio.get_running_loop().time()
-        if self._turn is not None and now - self._pulse > _PULSE:
+        if self._turn is not None and self._told and now - self._pulse > _PULSE:
             self._pulse = now
             self._go(self.wire.notify("_holdfast/alive", {}))
 
@@ -267,10 +269,18 @@ class Face:
                 self._notes.remember(self._memory)
                 return
 
-    def _go(self, work: Any) -> None:
+    def _go(self, work: Awaitable[None]) -> "asyncio.Task[None]":
         task = asyncio.ensure_future(_quietly(work))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
+
+
+def _pass_on(work: "asyncio.Task[None]", turn: "asyncio.Future[str]") -> None:
+    """A prompt that could not be told is a turn that failed."""
+    error = None if work.cancelled() else work.exception()
+    if error is not None and not turn.done():
+        turn.set_exception(Refusal(INTERNAL_ERROR, str(error)))
 
 
 async def _quietly(work: Awaitable[None]) -> None:

@@ -1,14 +1,16 @@
-"""What an agent in a window is told by files, all in the run's folder: its prompts, its tools, and whose session it is."""
+"""What an agent in a window is told by files in the run's folder: prompts, tools, and whose session it is."""
 
+import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
 
 from holdfast.agents.launch import Berth
-from holdfast.agents.tmux.order import Start
 
+_LARGE = 1024 * 1024  # bytes: more than any environment
 _PROMPT = """\
 {text}
 
@@ -52,8 +54,20 @@ class Notes:
             told = {"mcpServers": {name: _server(one) for name, one in named.items()}}
         return self._kept("mcp.json", msgspec.json.encode(told))
 
-    def start(self, start: Start) -> str:
-        return self._kept("start.json", msgspec.json.encode(start))
+    @contextmanager
+    def pipe(self) -> Iterator[tuple[str, int]]:
+        """By which a window is told what to start; nothing of it stays."""
+        path = self._path("start")
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        os.mkfifo(path, 0o600)
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)  # both ends, so that it waits for whoever reads
+        try:
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _LARGE)
+            yield path, fd
+        finally:
+            os.close(fd)
+            os.unlink(path)
 
     def remember(self, memory: Memory) -> None:
         self._kept("session.json", msgspec.json.encode(memory))

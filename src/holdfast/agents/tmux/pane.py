@@ -16,6 +16,10 @@ from holdfast.agents.tmux.server import Server, Window
 
 T = TypeVar("T")
 
+_MOST = 4000  # bytes of what it wrote that are kept
+_MOVES = re.compile(r"\x1b\[\d*C")  # to the right, in place of spaces
+_CONTROLS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b.|[\x00-\x08\x0b-\x1f\x7f]")
+
 
 class PaneLost(Exception):
     """Its process is gone, or its window is."""
@@ -27,7 +31,9 @@ class Pane:
         self._server = server
         self._changed = asyncio.Event()
         self.lost = asyncio.Event()
+        self.heard = asyncio.Event()  # from now on nothing that its program writes is missed
         self.wrote: Callable[[], None] = lambda: None  # called when its program writes
+        self._last = b""
 
     async def screen(self) -> str:
         return await asyncio.to_thread(self._server.screen, self.window.pane)
@@ -52,18 +58,21 @@ class Pane:
             return None
 
     async def _next(self) -> None:
-        waiting = [asyncio.ensure_future(event.wait()) for event in (self._changed, self.lost)]
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in waiting:
-                one.cancel()
+        await _first(self._changed, self.lost)
         if self.lost.is_set():
             raise PaneLost
 
-    def _written(self) -> None:
+    def last_words(self) -> str:
+        """The end of what its program wrote, as lines that can be read."""
+        text = _CONTROLS.sub("", _MOVES.sub(" ", self._last.decode(errors="replace")))
+        return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
+
+    def _written(self, data: bytes) -> None:
+        self.heard.set()
         self._changed.set()
-        self.wrote()
+        if data:
+            self._last = (self._last + data)[-_MOST:]
+            self.wrote()
 
     async def listen(self) -> None:
         """Until it is lost. A client that somebody sent away comes back, while there is a window to listen to."""
@@ -71,7 +80,6 @@ class Pane:
         try:
             while not death.done():
                 async with listening(self._server.socket, self.window.pane, self._written) as heard:
-                    self._changed.set()  # it may have written before anybody listened
                     await asyncio.wait({heard, death}, return_when=asyncio.FIRST_COMPLETED)
                 if not death.done() and not await asyncio.to_thread(self._server.has, self.window.pane):
                     return
@@ -86,12 +94,23 @@ async def watched(server: Server, window: Window) -> AsyncIterator[Pane]:
     pane = Pane(server, window)
     listener = asyncio.ensure_future(pane.listen())
     try:
+        await _first(pane.heard, pane.lost)
         yield pane
     finally:
         listener.cancel()
         with suppress(asyncio.CancelledError):
             await listener
         await asyncio.to_thread(server.close, window.pane)
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Until one of them is set."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waiting:
+            one.cancel()
 
 
 async def _death_of(pid: int) -> None:

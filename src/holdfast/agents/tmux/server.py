@@ -24,6 +24,7 @@ _OPTIONS = (
     ("-g", "remain-on-exit", "off"),
     ("-g", "mouse", "on"),
     ("-g", "history-limit", "20000"),
+    ("-g", "focus-events", "on"),
     ("-g", "automatic-rename", "off"),
     ("-g", "allow-rename", "off"),
     ("-g", "status-right", ""),

@@ -1,7 +1,8 @@
-"""The program that a window is made with: it reads what it is to be from a file, once, and becomes that.
+"""The program that a window is made with: it reads what it is to be from a pipe, and becomes that.
 
-`python -m holdfast.agents.tmux.starting FILE`. So no secret is in the arguments of any process, nothing of the tmux
-server's own environment reaches the agent, and the pid that tmux tells is the agent's.
+`python -m holdfast.agents.tmux.starting PIPE`. So no secret is on the disk or in the arguments of any process, nothing
+of the tmux server's own environment reaches the agent, the pid that tmux tells is the agent's, and it begins when
+somebody listens.
 """
 
 import os
@@ -16,10 +17,9 @@ _CANNOT = 127
 
 def main(path: str) -> int:
     try:
-        with open(path, "rb") as file:
-            start = msgspec.json.decode(file.read(), type=Start)
-        os.unlink(path)  # whoever comes second has nothing to start
-    except FileNotFoundError:
+        with open(path, "rb") as pipe:
+            start = msgspec.json.decode(pipe.readline(), type=Start)
+    except (OSError, msgspec.MsgspecError):  # whoever was to tell is gone
         return _CANNOT
     if start.tether is not None:
         os.set_inheritable(os.open(start.tether, os.O_CREAT | os.O_RDONLY, 0o600), True)
