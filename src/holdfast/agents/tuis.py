@@ -26,9 +26,8 @@ CODEX = Tui(
     ),
     resume=("resume", "{session}"),
     found=r"rollout-.*-([0-9a-f]{8}-[0-9a-f-]{27})\.jsonl$",
-    ready=r"^\s*[›▌]",
-    questions=(Question(when=r"(?i)do you trust the contents|allow codex to work in this folder"),),
-    interrupt=("Escape",),
+    ready=r"^\s*›(?! \d\. )",
+    questions=(Question(when=r"›\s1\.\s(Trust and continue|Yes, )"),),
 )
 
 GEMINI = Tui(

@@ -28,7 +28,8 @@ from holdfast.leaf.process import children_of
 
 _TELL = "Read {path} and do what it says."
 _RETURN = 45.0  # seconds in which one that comes back either shows its screen or dies
-_ECHO = 5.0  # seconds for a pasted line to be seen, before Enter is pressed all the same
+_ECHO = 5.0  # seconds for a pasted line to be seen; without it, Enter is not pressed
+_PAUSE = 2.0  # seconds between two looks at one that is at work, and may write all the time
 _PULSE = 10.0  # seconds between two signs of life
 _ALLOW, _REJECT = "allow", "reject"
 _ABOUT = "holdfast-tmux"
@@ -193,23 +194,37 @@ class Face:
 
     async def _tell(self, pane: Pane, path: str) -> None:
         """Once it can hear: what it asks before is answered by whoever may, or by a person at the window."""
-        while isinstance(found := await pane.until(self._new_question), Question):
-            self._passed_on.append(found)
-            self._go(self._ask(pane, found))
-        await pane.press(self._tui.clear)
-        await pane.paste(_TELL.format(path=path))
         seen = squeezed(os.path.basename(path))
-        await pane.until(lambda screen: seen in squeezed(screen) or None, _ECHO)
+        while True:
+            while isinstance(found := await pane.until(self._hears), Question):
+                self._ask_for(pane, found)
+            before = await pane.screen()
+            await pane.press(self._tui.clear)
+            await pane.paste(_TELL.format(path=path))
+            if await pane.until(lambda screen: seen in squeezed(screen) or None, _ECHO):
+                break
+            if await pane.screen() == before:  # nobody shows it, and Enter might answer something else
+                await pane.change()
         await pane.press(("Enter",))
         self._told = True
         await self.wire.notify("_holdfast/told", {"pane": pane.window.pane})  # from now on it may have begun
+        while isinstance(found := await pane.until(self._new_question, pause=_PAUSE), Question):  # some ask only now
+            self._ask_for(pane, found)
 
-    def _new_question(self, screen: str) -> Question | bool | None:
-        """A question that was not passed on yet; True when it can be told something; None for neither."""
-        question = self._asked(screen)
-        if question is not None:
-            return question if question not in self._passed_on else None
+    def _hears(self, screen: str) -> Question | bool | None:
+        """True when it can be told something; before that, what it asks."""
+        if self._asked(screen) is not None:
+            return self._new_question(screen)
         return self._is_ready(screen) or None
+
+    def _new_question(self, screen: str) -> Question | None:
+        """One that was not passed on yet."""
+        question = self._asked(screen)
+        return question if question not in self._passed_on else None
+
+    def _ask_for(self, pane: Pane, question: Question) -> None:
+        self._passed_on.append(question)
+        self._go(self._ask(pane, question))
 
     def _asked(self, screen: str) -> Question | None:
         return next((one for one in self._tui.questions if re.search(one.when, screen)), None)

@@ -45,7 +45,9 @@ class Pane:
         if keys:
             await asyncio.to_thread(self._server.press, self.window.pane, keys)
 
-    async def until(self, found: Callable[[str], T | None], patience: float | None = None) -> T | None:
+    async def until(
+        self, found: Callable[[str], T | None], patience: float | None = None, *, pause: float = 0.0
+    ) -> T | None:
         """What is found on the screen, looked for whenever it changes; None when that takes too long."""
         try:
             async with asyncio.timeout(patience):
@@ -53,11 +55,13 @@ class Pane:
                     self._changed.clear()  # before the look, so that what comes during it is not missed
                     if (result := found(await self.screen())) is not None:
                         return result
-                    await self._next()
+                    await self.change()
+                    await asyncio.sleep(pause)
         except TimeoutError:
             return None
 
-    async def _next(self) -> None:
+    async def change(self) -> None:
+        """Until its program has written since the last look."""
         await _first(self._changed, self.lost)
         if self.lost.is_set():
             raise PaneLost
