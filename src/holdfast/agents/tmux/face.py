@@ -249,6 +249,7 @@ class Face:
         if self._asked(await pane.screen()) is question:
             chosen = (answer or {}).get("outcome", {}).get("optionId")
             await pane.press({_ALLOW: question.yes, _REJECT: question.no}.get(chosen, ()))
+        await self._update("tool_call_update", toolCallId=about["toolCallId"], status="completed")
 
     async def _cancel(self, _: dict[str, Any]) -> Any:
         if self._turn is not None and self._pane is not None and not self._turn.done():
@@ -261,11 +262,14 @@ class Face:
         async for report in self._reports:
             if self._turn is None or self._turn.done():
                 continue
-            said = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": report.text}}
-            await self.wire.notify("session/update", {"sessionId": self._memory.session, "update": said})
+            await self._update("agent_message_chunk", content={"type": "text", "text": report.text})
             if report.tool in self._berth.endings and not self._turn.done():
                 self._turn.set_result("end_turn")
         raise AssertionError("reports do not end")
+
+    async def _update(self, kind: str, **fields: Any) -> None:
+        told = {"sessionId": self._memory.session, "update": {"sessionUpdate": kind, **fields}}
+        await self.wire.notify("session/update", told)
 
     def _alive(self) -> None:
         """A sign of life, now and then: an agent at work writes to its screen, and is not silent."""
