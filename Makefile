@@ -47,9 +47,9 @@ demo: setup ## see it work (ARGS="…" goes to holdfast demo)
 test: setup ## the tests, without the long ones, on two cores (PYTEST_ARGS="-k journal" for some of them)
 	@.venv/bin/python -m pytest -q tests $(PYTEST_ARGS)
 
-test-runtimes: setup ## the tests of sandboxes and containers (as root on Debian: installs what they need)
-	@command -v bwrap >/dev/null && command -v podman >/dev/null && command -v crun >/dev/null || $(RUNTIMES)
-	@.venv/bin/python -m pytest -q -rs -m "containers or not containers" tests/runtimes $(PYTEST_ARGS)
+test-runtimes: setup ## the tests of sandboxes, containers and tmux (as root on Debian: installs what they need)
+	@command -v bwrap >/dev/null && command -v podman >/dev/null && command -v crun >/dev/null && command -v tmux >/dev/null || $(RUNTIMES)
+	@.venv/bin/python -m pytest -q -rs -m "containers or not containers" tests/runtimes tests/tmux $(PYTEST_ARGS)
 
 torture: setup ## the long tests
 	@.venv/bin/python -m pytest -q -m torture --timeout 3600 tests $(PYTEST_ARGS)
@@ -93,7 +93,7 @@ RUNTIMES = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	apt-get install -qq --no-install-recommends $(DEBIAN) >/dev/null 2>&1 \
 	|| { apt-get update -qq && apt-get install -qq --no-install-recommends $(DEBIAN) >/dev/null; }; \
 	else echo "test-runtimes: not all of $(DEBIAN) are here; install them for the tests that are skipped" >&2; fi
-DEBIAN   = bubblewrap podman crun catatonit
+DEBIAN   = bubblewrap podman crun catatonit tmux
 
 # The lock names the public index, wherever it is made: a mirror in the environment stays out of it.
 UV_LOCK = env -u UV_INDEX -u UV_INDEX_URL -u UV_DEFAULT_INDEX -u UV_EXTRA_INDEX_URL $(UV) lock --quiet

@@ -95,3 +95,12 @@ def test_without_tmux_it_says_so(stage: Stage) -> None:
     bare = {"PATH": "/nonexistent"}
     run = stage.holdfast("plan", "say one", "--json").object["run"]
     assert "tmux is not installed" in stage.holdfast("attach", run, "--tmux", code=2, env=bare).complaint
+
+
+def test_the_doctor_misses_it_where_it_is_chosen(stage: Stage) -> None:
+    bare = {"PATH": "/nonexistent"}
+    assert "tmux" not in stage.holdfast("doctor", code=1, env=bare).out
+    settings = Path(stage.holdfast.environment()["XDG_CONFIG_HOME"], "holdfast", "config.toml")
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[roles.worker]\nruntime = {kind = "tmux"}\n')
+    assert "tmux is not installed" in stage.holdfast("doctor", code=1, env=bare).out

@@ -10,10 +10,11 @@ from holdfast.core import durations, positions
 from holdfast.core.permission import Rule
 from holdfast.core.settings import COMMAND, SPAN, Settings
 from holdfast.core.shapes import below, choices, shape_of
+from holdfast.core.tui import Tui
 
 NAME = "NAME"  # stands for a key that the user chooses
 
-_KINDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
+_KINDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", Tui: "a table"}
 
 
 class Key(NamedTuple):
@@ -114,7 +115,7 @@ def _kind(annotation: Any) -> str:
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
         return "a list of tables" if item is Rule else f"a list of {_kind(item).removeprefix('a ').removesuffix('s')}s"
-    return _KINDS.get(kind, "a table")
+    return _KINDS.get(kind, "a table as `runtime`")
 
 
 def written(value: Any, annotation: Any = Any) -> str:

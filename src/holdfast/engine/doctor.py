@@ -8,13 +8,16 @@ import shutil
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from holdfast.agents.runtimes.tmux import lacking
 from holdfast.core.events.session import RunMoved, SessionEnd, SessionStart
 from holdfast.core.reconciliation import Finding, Remedy, reconcile
 from holdfast.core.workspace import BRANCHES, place_of, run_of_branch
+from holdfast.engine.config import load_here
 from holdfast.engine.naming import run_ids
 from holdfast.engine.places import is_owned
 from holdfast.engine.reconciling import observe, reconciled
 from holdfast.engine.service import RunView, view_run
+from holdfast.engine.terms import kinds_in
 from holdfast.engine.workspace import opened
 from holdfast.git.locks import folders_of, remove_stale, stale_locks
 from holdfast.git.repository import Repository, WorktreeFact
@@ -40,7 +43,7 @@ class Ailment(NamedTuple):
 
 async def diagnose(home: str, repositories: list[str]) -> list[Ailment]:
     """Everything in this home, and in these repositories beside those of its runs."""
-    ailments = _trash(home)
+    ailments = [*_trash(home), *_tmux(home)]
     if shutil.which("git") is None:
         return [*ailments, Ailment("git", "is not installed; Holdfast works on git repositories")]
     ailments += await _git_itself()
@@ -70,6 +73,16 @@ async def _looked_into(subject: str, look: Awaitable[list[Ailment]]) -> list[Ail
 async def _git_itself() -> list[Ailment]:
     version = await installed()
     return [] if version.fits else [Ailment("git", f"is {version.said}; {NEEDED}")]
+
+
+def _tmux(home: str) -> list[Ailment]:
+    """Whether it is here, if somebody is to work in it."""
+    try:
+        wanted = "tmux" in kinds_in(load_here(home).settings)
+    except HoldfastError as error:
+        return [Ailment("the settings", f"cannot be read: {error}")]
+    problem = lacking() if wanted else None
+    return [Ailment("tmux", f"is chosen by your settings, but {problem}")] if problem is not None else []
 
 
 def _trash(home: str) -> list[Ailment]:

@@ -71,9 +71,7 @@ class Terms(NamedTuple):
     @property
     def _elsewhere(self) -> bool:
         """Somebody works in a container, of which we cannot see what is installed, or by another program, in tmux."""
-        chosen = [one.runtime for one in self.settings.roles.values()]
-        chosen += [one.runtime for one in self.settings.agents.values()]
-        return any(one is not None and one.kind in ("container", "tmux") for one in (self.settings.runtime, *chosen))
+        return not kinds_in(self.settings).isdisjoint(("container", "tmux"))
 
     def agent_for(self, role: str, wanted: str | None = None) -> str:
         """Who plays a role: the one that the task names, the role's, or the run's."""
@@ -90,6 +88,12 @@ class Terms(NamedTuple):
 def terms_of(settings: Settings, agents: Mapping[str, Entry]) -> Terms:
     """Of a run that is to be: with the workflow that the settings name."""
     return Terms(find_workflow(settings.workflow), settings, agents)
+
+
+def kinds_in(settings: Settings) -> set[str]:
+    """All that anybody may run in."""
+    chosen = [one.runtime for one in (*settings.roles.values(), *settings.agents.values())]
+    return {one.kind for one in (settings.runtime, *chosen) if one is not None}
 
 
 def _base(role: str) -> str:
