@@ -92,7 +92,8 @@ def terms_of(settings: Settings, agents: Mapping[str, Entry]) -> Terms:
 
 def kinds_in(settings: Settings) -> set[str]:
     """All that anybody may run in."""
-    chosen = [one.runtime for one in (*settings.roles.values(), *settings.agents.values())]
+    chosen = [one.runtime for one in settings.roles.values()]
+    chosen += [one.runtime for one in settings.agents.values()]
     return {one.kind for one in (settings.runtime, *chosen) if one is not None}
 
 
