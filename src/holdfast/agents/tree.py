@@ -16,6 +16,7 @@ from typing import Any
 
 from holdfast.agents.launch import PANE_LOST, Launch
 from holdfast.agents.runtimes.choice import end_unseen, spawned
+from holdfast.leaf.death import death_of
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process import (
     CONVERSATION_MARK,
@@ -223,16 +224,7 @@ def become_reaper() -> None:
 
 async def _death_of(process: asyncio.subprocess.Process) -> str:
     """Learned from a handle on the process: waiting for it by its pipes can last as long as an orphan holds them."""
-    with suppress(ProcessLookupError):
-        handle = os.pidfd_open(process.pid)
-        loop = asyncio.get_running_loop()
-        dead = asyncio.Event()
-        loop.add_reader(handle, dead.set)
-        try:
-            await dead.wait()
-        finally:
-            loop.remove_reader(handle)
-            os.close(handle)
+    await death_of(process.pid)
     for _ in range(_BURIAL_LOOKS):  # its code is there once asyncio has buried it, and no event tells of that
         if process.returncode is not None:
             return _how(process.returncode)

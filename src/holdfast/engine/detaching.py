@@ -9,6 +9,7 @@ from threading import Thread
 from holdfast.core.codec import CODEC, Line, parse
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.service import end_of_log
+from holdfast.leaf.death import death_of
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import Position
 from holdfast.store.files import FileStore
@@ -33,7 +34,7 @@ async def start_detached(home: str, run_id: str, *options: str) -> int:
             env={**os.environ, "HOLDFAST_HOME": os.path.abspath(home)},
         )
     started = asyncio.ensure_future(_started(FileStore(home), run_id, end, process.pid))
-    gone = asyncio.ensure_future(_gone(process.pid))
+    gone = asyncio.ensure_future(death_of(process.pid))
     await asyncio.wait({started, gone}, return_when=asyncio.FIRST_COMPLETED)
     if started.done():
         gone.cancel()
@@ -47,18 +48,6 @@ async def start_detached(home: str, run_id: str, *options: str) -> int:
     error = HoldfastError(words or f"the runner ended with code {process.returncode} before it began; see {path}")
     error.exit_code = process.returncode or HoldfastError.exit_code
     raise error
-
-
-async def _gone(pid: int) -> None:
-    """Until a child has ended, which keeps nobody here from leaving before that."""
-    handle, gone = os.pidfd_open(pid), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(handle, gone.set)
-    try:
-        await gone.wait()
-    finally:
-        loop.remove_reader(handle)
-        os.close(handle)
 
 
 async def _started(store: FileStore, run_id: str, after: Position, pid: int) -> None:

@@ -148,9 +148,8 @@ class Face:
         command = (sys.executable, "-m", "holdfast.agents.tmux.starting", path)
         window = await asyncio.to_thread(
             self._server.open,
-            self._berth.title,
+            self._berth,
             command,
-            monitor=self._berth.monitor,
             environment=self._order.marks,
         )
         self._pane = await self._stack.enter_async_context(watched(self._server, window))
@@ -260,11 +259,12 @@ class Face:
     async def _hear(self) -> None:
         """What it reports. Outside of a turn it is for the run alone."""
         async for report in self._reports:
-            if self._turn is None or self._turn.done():
+            turn = self._turn
+            if turn is None or report.tool not in self._berth.endings:
                 continue
             await self._update("agent_message_chunk", content={"type": "text", "text": report.text})
-            if report.tool in self._berth.endings and not self._turn.done():
-                self._turn.set_result("end_turn")
+            if not turn.done():
+                turn.set_result("end_turn")
         raise AssertionError("reports do not end")
 
     async def _update(self, kind: str, **fields: Any) -> None:

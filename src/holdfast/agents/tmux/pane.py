@@ -5,7 +5,6 @@ as they like.
 """
 
 import asyncio
-import os
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -13,6 +12,7 @@ from typing import TypeVar
 
 from holdfast.agents.tmux.control import listening
 from holdfast.agents.tmux.server import Server, Window
+from holdfast.leaf.death import death_of
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ class Pane:
 
     async def listen(self) -> None:
         """Until it is lost. A client that somebody sent away comes back, while there is a window to listen to."""
-        death = asyncio.ensure_future(_death_of(self.window.pid))
+        death = asyncio.ensure_future(death_of(self.window.pid))
         try:
             while not death.done():
                 async with listening(self._server.socket, self.window.pane, self._written) as heard:
@@ -115,21 +115,6 @@ async def _first(*events: asyncio.Event) -> None:
     finally:
         for one in waiting:
             one.cancel()
-
-
-async def _death_of(pid: int) -> None:
-    """By a handle on the process: no window, session or server need be there."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    loop, dead = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(handle, dead.set)
-    try:
-        await dead.wait()
-    finally:
-        loop.remove_reader(handle)
-        os.close(handle)
 
 
 def squeezed(screen: str) -> str:

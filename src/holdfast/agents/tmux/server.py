@@ -13,6 +13,7 @@ from typing import NamedTuple
 from libtmux import Server as Library
 from libtmux.exc import LibTmuxException
 
+from holdfast.agents.launch import Berth
 from holdfast.leaf.errors import Denied
 
 SESSION, MONITOR = "holdfast", "run"
@@ -28,6 +29,7 @@ _OPTIONS = (
     ("-g", "automatic-rename", "off"),
     ("-g", "allow-rename", "off"),
     ("-g", "status-right", ""),
+    ("-g", "status-left-length", "60"),
     ("-g", "window-size", "latest"),
     ("-s", "escape-time", "10"),
     ("-s", "exit-empty", "on"),
@@ -46,20 +48,13 @@ class Server:
         self.socket = socket
         self._library = Library(socket_path=socket, config_file=os.devnull)
 
-    def open(
-        self,
-        title: str,
-        command: Sequence[str],
-        *,
-        monitor: Sequence[str],
-        environment: Mapping[str, str],
-    ) -> Window:
+    def open(self, berth: Berth, command: Sequence[str], environment: Mapping[str, str]) -> Window:
         """A new window, in the session that there is or in a new one. Those who look at another stay there."""
         _private(os.path.dirname(self.socket))
         said = "it did not say why"
         for _ in range(_TRIES):  # the last window of a dying server may go while we look
-            self._must_have_session(monitor)
-            told = ("-d", "-P", "-F", "#{pane_id} #{pane_pid}", "-t", f"{SESSION}:", "-n", _plain(title), *_ROOT)
+            self._must_have_session(berth)
+            told = ("-d", "-P", "-F", "#{pane_id} #{pane_pid}", "-t", f"{SESSION}:", "-n", _plain(berth.title), *_ROOT)
             made = self._ask("new-window", *told, *_given(environment), *command)
             if made.stdout:
                 pane, pid = made.stdout[0].split()
@@ -91,10 +86,12 @@ class Server:
     def close(self, pane: str) -> None:
         self._ask("kill-pane", "-t", pane)
 
-    def _must_have_session(self, monitor: Sequence[str]) -> None:
+    def _must_have_session(self, berth: Berth) -> None:
+        monitor = berth.monitor
         names = self._ask("list-windows", "-t", SESSION, "-F", "#{window_name}").stdout
         if not names:
-            options = [word for option in _OPTIONS for word in (";", "set-option", *option)]
+            named = ("-g", "status-left", f" {berth.run} ")
+            options = [word for option in (*_OPTIONS, named) for word in (";", "set-option", *option)]
             self._ask("new-session", "-d", "-s", SESSION, "-n", MONITOR, *_SIZE, *_ROOT, *monitor, *options)
         elif MONITOR not in names:
             self._ask("new-window", "-d", "-b", "-t", f"{SESSION}:^", "-n", MONITOR, *_ROOT, *monitor)
