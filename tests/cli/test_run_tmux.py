@@ -1,6 +1,5 @@
 """Runs whose agents work in their own terminal UIs, in tmux: from the first prompt to the last merge."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -10,8 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.agents.runtimes.tmux import lacking
+from holdfast.leaf.process import identify
 from tests.support.stage import EVALUATE, SUBMIT, Stage, alive, killed, outcome, told, worker
-from tests.support.waiting import until
 
 IN_TMUX = ("--set", "runtime.kind=tmux")
 
@@ -73,7 +72,8 @@ def test_what_is_killed_comes_back_and_the_end_is_the_same(stage: Stage, how: st
         told(process, "progress.reported")
         run = stage.only_run()
         command = stage.holdfast("attach", run, "--tmux", "--json").object["command"]
-        pane = int(next(row for row in windows(command) if row.startswith("worker")).rpartition(" ")[2])
+        pane = identify(int(next(row for row in windows(command) if row.startswith("worker")).rpartition(" ")[2]))
+        assert pane is not None
         if how == "all":
             process.send_signal(signal.SIGSTOP)
             os.kill(stage.data(run, "conversation.attached")[0]["pid"], signal.SIGKILL)
@@ -85,7 +85,7 @@ def test_what_is_killed_comes_back_and_the_end_is_the_same(stage: Stage, how: st
     if how != "server":
         with stage.start("resume", run) as process:
             came_back(stage, process)
-    asyncio.run(until(lambda: not os.path.exists(f"/proc/{pane}")))
+    assert not pane.is_alive()
     assert [d["rung"] for d in stage.data(run, "conversation.attached")] == ["fresh", "session/resume", "fresh"]
     assert stage.subjects(run) == ["say one", "Merge task T-1"]
     assert alive(stage) == []
