@@ -51,12 +51,16 @@ class Transport:
             raise ConnectionError(f"the agent takes no more: {error}") from error
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next request or answer; None when the agent has nothing more to say."""
+        """The next request or answer; None when the agent has nothing more to say.
+
+        Or when we cannot hear it, as on a full disk: whoever waits for an answer finds `failure`. The library would
+        only print it.
+        """
         try:
             return await self._next()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it is raised where somebody waits
             self.failure = error
-            raise
+            return None
 
     async def _next(self) -> dict[str, Any] | None:
         while (line := await self._line()) is not None:

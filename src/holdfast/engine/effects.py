@@ -35,10 +35,10 @@ from holdfast.git.effects import (
     Site,
 )
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
-from holdfast.git.process import GitKilled
+from holdfast.git.process import GitKilled, LeftHalfDone
 from holdfast.git.repository import Repository
 from holdfast.leaf.crashing import around
-from holdfast.leaf.errors import Denied, HoldfastError, TimedOut
+from holdfast.leaf.errors import Denied, HoldfastError, StorageFailed, TimedOut
 from holdfast.leaf.ids import new_effect_id
 from holdfast.leaf.process import RUN_MARK, ProcessIdentity, end, holding, lineage, marked
 from holdfast.store.run import OwnedRun
@@ -92,15 +92,15 @@ class Hands:
         except asyncio.CancelledError:
             await asyncio.shield(self._settle(effect_id, self.run.state.effects[effect_id]))
             raise
-        except HoldfastError as error:
+        except (HoldfastError, OSError) as error:
             probe = await _probed(effect, site)
-            if isinstance(error, GitKilled | TimedOut) and probe.happened is not Happened.UNKNOWN:
-                with suppress(HoldfastError):  # the first error is the one to tell
-                    await effect.mend(site)  # the crash of a git is as any other
-            await self._record(effect, effect_id, probe, reason=str(error))
+            if isinstance(error, GitKilled | LeftHalfDone | TimedOut):  # the crash of a git is as any other
+                probe = await _mended(effect, site, probe)
+            told = error if isinstance(error, HoldfastError) else StorageFailed.by(error)
+            await self._record(effect, effect_id, probe, reason=str(told))
             if probe.happened is Happened.YES:  # what failed came after it
                 return probe.result
-            raise
+            raise told from error
         await self._record(effect, effect_id, Probe(Happened.YES, result))
         return result
 
@@ -127,7 +127,7 @@ class Hands:
             try:
                 effect.unlock(self.site(effect_id))
                 salvaged = await effect.mend(self.site(effect_id))
-            except HoldfastError as error:
+            except (HoldfastError, OSError) as error:
                 if probe.happened is Happened.NO:  # somebody is in the way: it stays open, and is asked again
                     probe = Probe(Happened.UNKNOWN, reason=str(error))
         _CRASH_IN_SETTLING.after()
@@ -189,8 +189,19 @@ async def _probed(effect: GitEffect | None, site: Site) -> Probe:
         return Probe(Happened.UNKNOWN, reason="this version of Holdfast does not know how to ask")
     try:
         return await effect.probe(site)
-    except HoldfastError as error:
+    except (HoldfastError, OSError) as error:
         return Probe(Happened.UNKNOWN, reason=str(error))
+
+
+async def _mended(effect: GitEffect, site: Site, probe: Probe) -> Probe:
+    """What cannot be mended now, as on a full disk, stays open: whoever settles it tries again."""
+    if probe.happened is not Happened.UNKNOWN:
+        try:
+            await effect.mend(site)
+        except (HoldfastError, OSError) as error:
+            if probe.happened is Happened.NO:
+                return Probe(Happened.UNKNOWN, reason=f"what it had begun could not be taken back: {error}")
+    return probe
 
 
 def _outcome(effect_id: str, probe: Probe, *, by: str = "run", reason: str = "") -> Event:

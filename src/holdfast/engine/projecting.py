@@ -1,4 +1,8 @@
-"""Readable files beside the log: the plan, verdicts, proposed learnings. Made from the log, and never read."""
+"""Readable files beside the log: the plan, verdicts, proposed learnings. Made from the log, and never read.
+
+Best effort: one that cannot be written, on a full disk or because something else has its name, holds no run up. It is
+made up for when the run is opened again.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -17,10 +21,8 @@ _CRASH = around("projection.write")
 
 
 def write_ledger(folder: str, task: str, verdicts: Sequence[Verdict]) -> None:
-    ledger = os.path.join(folder, "ledger")
-    make_directories(ledger)
     lines = b"".join(msgspec.json.encode(verdict) + b"\n" for verdict in verdicts)
-    _write(os.path.join(ledger, f"{place_of('', task).leaf}.jsonl"), lines)
+    _write(os.path.join(folder, "ledger", f"{place_of('', task).leaf}.jsonl"), lines)
 
 
 def write_plan(folder: str, state: RunState) -> None:
@@ -65,12 +67,14 @@ def _write(path: str, data: bytes) -> None:
     """Only when it says something new: a long run has thousands of ledgers, and each sync takes its time."""
     if _content(path) == data:
         return
-    _CRASH.before()
-    replace(path, data)
-    _CRASH.after()
+    with suppress(OSError):
+        _CRASH.before()
+        make_directories(os.path.dirname(path))
+        replace(path, data)
+        _CRASH.after()
 
 
 def _content(path: str) -> bytes | None:
-    with suppress(FileNotFoundError), open(path, "rb") as file:
+    with suppress(OSError), open(path, "rb") as file:
         return file.read()
     return None

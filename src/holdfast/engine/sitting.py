@@ -35,7 +35,7 @@ from holdfast.engine.terms import Terms
 from holdfast.engine.ways import Chooser, Ended, Way
 from holdfast.engine.workspace import Workspace, repository_of
 from holdfast.git.effects import Happened
-from holdfast.leaf.errors import DecisionNeeded, Denied, HoldfastError, NothingToDo
+from holdfast.leaf.errors import DecisionNeeded, Denied, HoldfastError, NothingToDo, StorageFailed
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from holdfast.store.run import OwnedRun, open_run
@@ -97,9 +97,10 @@ async def sit(
             if resumed:
                 await _resumed(workspace, analysis, way)
             return await _moved(store, workspace, terms, handle or Handle())
-        except HoldfastError as error:
-            await run.append(SessionEnd(reason="error", summary=str(error)))
-            raise
+        except (HoldfastError, OSError) as error:
+            told = error if isinstance(error, HoldfastError) else StorageFailed.by(error)
+            await run.append(SessionEnd(reason="error", summary=str(told)))
+            raise told from error
 
 
 def _is_prepared(state: RunState) -> bool:

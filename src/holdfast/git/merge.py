@@ -7,7 +7,7 @@ into one of the user's is made without any worktree: their checkout is theirs.
 import os
 
 from holdfast.git.commit import HookRefused, Signature, identity, is_a_hooks_doing, one_line
-from holdfast.git.process import GitFailed, GitKilled
+from holdfast.git.process import GitFailed, GitKilled, LeftHalfDone
 from holdfast.git.repository import Repository
 from holdfast.git.snapshot import save
 from holdfast.git.worktree import Worktree, status_of
@@ -57,10 +57,10 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
     except GitKilled:
         raise  # it may have stopped anywhere: whoever mends that finds out where
     except HoldfastError as error:
-        run.clear_locks()
-        await save(run, salvage, f"What stood in the run's worktree when the merge of {task_branch} failed")
-        await run.git.do("reset", "--quiet", "--hard")
-        await run.git.do("clean", "-d", "--force", "--quiet")
+        try:
+            await _take_back(run, salvage, f"What stood in the run's worktree when the merge of {task_branch} failed")
+        except (HoldfastError, OSError) as trouble:
+            raise LeftHalfDone(str(error)) from trouble
         if isinstance(error, GitFailed) and await is_a_hooks_doing(run, error):
             raise HookRefused(error.said) from None
         raise
@@ -68,6 +68,13 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
     if not await repository.is_ancestor(commit, merged):
         raise HoldfastError(f"{run.branch} was merged, but not with {task_branch}: another git was at work there")
     return merged
+
+
+async def _take_back(run: Worktree, salvage: str, message: str) -> None:
+    run.clear_locks()
+    await save(run, salvage, message)
+    await run.git.do("reset", "--quiet", "--hard")
+    await run.git.do("clean", "-d", "--force", "--quiet")
 
 
 async def merged_tree(repository: Repository, ours_name: str, ours: str, theirs_name: str, theirs: str) -> str:
@@ -94,10 +101,10 @@ async def bring_conflicts(task: Worktree, run_branch: str, commit: str) -> tuple
         await task.git.do(*_PLAINLY, *await identity(task.repository), *merge)
     except GitKilled:
         raise
-    except GitFailed:
+    except GitFailed as error:
         unmerged = tuple((await status_of(task)).unmerged)
         if not unmerged:
-            raise
+            raise LeftHalfDone(str(error)) from error
         return unmerged
     return ()
 

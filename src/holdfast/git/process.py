@@ -46,6 +46,10 @@ class GitKilled(GitFailed):
     """Git was killed in the middle: what it had begun is there, and its locks."""
 
 
+class LeftHalfDone(HoldfastError):
+    """It failed, and so did taking it back, as on a full disk: what it had begun is there."""
+
+
 class Answer(NamedTuple):
     code: int
     out: bytes

@@ -1,14 +1,16 @@
-"""Places at which a test has a process of ours killed: by a real SIGKILL, on a given pass.
+"""Places at which a test has a process of ours killed, by a real SIGKILL, or its disk fail: on a given pass.
 
 A point that is off is a call that returns at once; the journal, for which even that is too much, asks `is_on` when
 it is made. Two variables turn it on, for one process: what it starts does not inherit them.
 
-    HOLDFAST_CRASH=NAME:PASS[:WHOM]     the point, which pass of it, and who dies: self, group or everyone
+    HOLDFAST_CRASH=NAME:PASS[:WHAT]     the point, which pass of it, and who dies: self, group or everyone;
+                                        or what the disk answers: eio, once, or enospc, from then on
     HOLDFAST_CRASH_FILE=FILE            a file that is there: each pass of a point becomes a line of it
 
 Processes that share the file count together, so that nobody dies twice. `record` in place of a name kills nobody.
 """
 
+import errno
 import fcntl
 import os
 import signal
@@ -20,6 +22,7 @@ from holdfast.leaf.process import RUN_MARK, ProcessIdentity, children_of, end, i
 WHAT, FILE = "HOLDFAST_CRASH", "HOLDFAST_CRASH_FILE"
 RECORD = "record"
 WHOM = ("self", "group", "everyone")
+FAULTS = {"eio": errno.EIO, "enospc": errno.ENOSPC}
 
 
 class Point:
@@ -72,9 +75,12 @@ class Doom(NamedTuple):
             passes = os.pread(fd, os.fstat(fd).st_size, 0).splitlines()
         finally:
             os.close(fd)
-        return sum(line.split()[0] == name.encode() for line in passes) == self.ordinal
+        passed = sum(line.split()[0] == name.encode() for line in passes)
+        return passed >= self.ordinal if self.whom == "enospc" else passed == self.ordinal
 
     def strike(self) -> None:
+        if self.whom in FAULTS:
+            raise OSError(FAULTS[self.whom], os.strerror(FAULTS[self.whom]))
         if self.whom == "everyone":
             end(_below(os.getpid()))
         if self.whom == "group":
@@ -84,7 +90,8 @@ class Doom(NamedTuple):
     def __str__(self) -> str:
         if self.name == RECORD:
             return f"passes of crash points are recorded in {self.file}"
-        return f"{self.whom} will be killed at pass {self.ordinal} of {self.name}"
+        at = f"at pass {self.ordinal} of {self.name}"
+        return f"the disk will answer {self.whom} {at}" if self.whom in FAULTS else f"{self.whom} will be killed {at}"
 
 
 _doom: Doom | None = None
@@ -113,8 +120,8 @@ def _read(what: str, file: str) -> Doom:
     ordinal, _, whom = rest.partition(":")
     if name == RECORD and not rest:
         return Doom(RECORD, 0, "self", file)
-    if not name or not ordinal.isdecimal() or (whom or "self") not in WHOM:
-        raise BadInput(f"{WHAT}={what} is not NAME:PASS[:{'|'.join(WHOM)}] and not {RECORD}; unset it")
+    if not name or not ordinal.isdecimal() or (whom or "self") not in (*WHOM, *FAULTS):
+        raise BadInput(f"{WHAT}={what} is not NAME:PASS[:{'|'.join((*WHOM, *FAULTS))}] and not {RECORD}; unset it")
     return Doom(name, int(ordinal), whom or "self", file)
 
 

@@ -26,7 +26,12 @@ class HoldfastError(Exception):
 
 
 class StorageFailed(HoldfastError):
-    pass
+    @classmethod
+    def by(cls, error: OSError) -> "StorageFailed":
+        """What the system did not let us do, as a line that its user can act on."""
+        what = error.filename.decode(errors="replace") if isinstance(error.filename, bytes) else error.filename
+        where = f"{what}: " if what is not None else ""
+        return cls(f"{where}{error.strerror or error}; nothing is lost, put that right and resume")
 
 
 class BadInput(HoldfastError):

@@ -5,7 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.support.doom.checks import Done
 from tests.support.doom.nursery import Nursery
@@ -15,7 +15,7 @@ from tests.support.doom.trial import MOST, RECORD, Trial, play
 
 
 class Undisturbed(NamedTuple):
-    end: dict[str, object]
+    end: dict[str, Any]
     sittings: list[list[str]]  # the points of each, with their numbers
     log: bytes
 
@@ -77,16 +77,19 @@ class Theatre:
 
     async def survives(self, *dooms: str | None) -> Trial:
         """Kill there, resume until it is done, and see that all is as if nothing had been."""
-        expected = (await self.undisturbed()).end
         place = self.place()
         trial = play(place, *dooms)
+        await self.must_end_alike(place, f"killed at {dooms}, it ends otherwise\n{trial}")
+        return trial
+
+    async def must_end_alike(self, place: Place, told: str) -> None:
+        """As the undisturbed run; then the place is not needed any more."""
+        expected = (await self.undisturbed()).end
         done = await Done.look(place)
         done.must_hold()
-        end = done.end()
-        different = {what: (found, expected[what]) for what, found in end.items() if found != expected[what]}
-        assert not different, f"killed at {dooms}, it ends otherwise: {different}\n{trial}"
+        different = {what: (found, expected[what]) for what, found in done.end().items() if found != expected[what]}
+        assert not different, f"{told}\n{different}"
         place.remove()
-        return trial
 
 
 Theatres = Callable[[str], Theatre]  # what the fixture gives: the theatre of a scenario

@@ -1,0 +1,88 @@
+"""A disk that fails under a whole run: one clear line, nothing acknowledged is lost, and a resume ends as if nothing had been.
+
+Two ways: a file system that is really full, with home, repository and worktrees on it; and an error at each write of
+ours, as the crash points allow. `make torture` tries every page and every write.
+"""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from zlib import crc32
+
+import pytest
+
+from tests.support.doom.scenarios import SCENARIOS
+from tests.support.doom.small_disk import NOT_POSSIBLE, must_be_one_line
+from tests.support.doom.suite import Theatre, Theatres, Undisturbed
+from tests.support.doom.trial import FAULTS
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+WRITES = ("journal.", "inbox.", "snapshot.", "projection.", "log.", "effect.", "validator.", "prompt.", "agent.")
+SHARDS = 4
+EVERY = 240  # pages: more than any scenario takes
+
+
+def on_a_small_disk(folder: str, scenario: str, *pages: int) -> None:
+    command = ["unshare", "--mount", sys.executable, "-m", "tests.support.doom.small_disk", folder, scenario]
+    done = subprocess.run([*command, *map(str, pages)], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode == NOT_POSSIBLE or "unshare" in done.stderr:
+        pytest.skip(f"NOT TESTED: runs on a really full file system ({done.stderr.strip()})")
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+def test_a_run_that_fills_its_disk_goes_on_when_there_is_room(tmp_path: os.PathLike[str]) -> None:
+    on_a_small_disk(os.fspath(tmp_path), "solo", 15, 49)
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_merge_leaves_nothing_half_merged(tmp_path: os.PathLike[str]) -> None:
+    on_a_small_disk(os.fspath(tmp_path), "loop", 77)
+
+
+async def failing(theatre: Theatre, doom: str) -> None:
+    trial = await theatre.survives(doom)
+    must_be_one_line(trial.ended[0])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_write_that_fails_ends_the_sitting_in_one_line(theatres: Theatres, fault: str) -> None:
+    theatre = theatres("solo")
+    undisturbed, dice = await theatre.undisturbed(), random.Random(fault)
+    for family in ("journal.append", "projection.write", "snapshot.save", "effect.merge"):
+        side = dice.choice(["before", "after"])
+        await failing(theatre, f"{dice.choice(undisturbed.named(f'{family}.{side}'))}:{fault}")
+
+
+async def test_a_report_that_finds_no_room_is_made_again(theatres: Theatres) -> None:
+    """The agent is told, and the playbook's agents try three times."""
+    await failing(theatres("loop"), "inbox.append.torn:1:eio")
+
+
+# --- the whole of it ---------------------------------------------------------------------------------
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("scenario", ["solo", "loop", "waves", "pipeline"])
+def test_a_disk_that_is_full_at_any_page(tmp_path: os.PathLike[str], scenario: str) -> None:
+    on_a_small_disk(os.fspath(tmp_path), scenario, *range(EVERY))
+
+
+def every_fault(undisturbed: Undisturbed) -> Iterator[str]:
+    for doom in undisturbed.passes:
+        if doom.startswith(WRITES):  # what an agent keeps for itself is the agent's
+            yield from (f"{doom}:{fault}" for fault in FAULTS)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "capped"])
+async def test_an_error_at_every_write(theatres: Theatres, name: str, shard: int) -> None:
+    theatre, problems = theatres(name), []
+    for doom in every_fault(await theatre.undisturbed()):
+        if crc32(doom.encode()) % SHARDS == shard:
+            try:
+                await failing(theatre, doom)
+            except AssertionError as error:
+                problems.append(f"{doom}: {error}")
+    assert not problems, "\n\n".join(problems)

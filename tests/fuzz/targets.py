@@ -1,0 +1,205 @@
+"""What is fed with garbage. A target reads bytes as one of our readers does; whatever they are, it ends, and raises
+nothing but a `HoldfastError` with a line to act on. What a reader takes, whoever comes after it can use.
+"""
+
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from holdfast.agents.playbook.reading import read_playbook
+from holdfast.app.cli.report import report
+from holdfast.app.cli.telling import subject, told, tone
+from holdfast.app.cli.workflow_drawing import drawn
+from holdfast.core.analysis import analyze
+from holdfast.core.codec import CODEC, Line, parse
+from holdfast.core.events import Event
+from holdfast.core.fold import Fold
+from holdfast.core.needs import needs_of
+from holdfast.core.phases import decide
+from holdfast.core.signals import read_signal, tools_of
+from holdfast.core.verification import Verifier
+from holdfast.core.workflow import Bounds, Shape, lay_out
+from holdfast.engine import config
+from holdfast.engine.planning import workflow_of
+from holdfast.leaf.errors import HoldfastError
+from holdfast.store.base import START, Batch
+from holdfast.store.inbox import _received
+from holdfast.workflows.reading import read_workflow
+from holdfast.workflows.tasklists import read_tasks
+from tests.fuzz.hearing import hear
+from tests.fuzz.writing import must_be_writable
+from tests.fuzz.seeds import FLAGS, FRAMES, LOG, MESSAGES, PAGES, PLAYBOOKS, REPORTS, SETTINGS, TASKS_JSON, TASKS_YAML, WORKFLOWS
+
+_MEMORY = "/dev/shm"
+
+
+class Target(NamedTuple):
+    """`read` is given anything; `seeds` are what people write, for a fuzzer to begin with."""
+
+    read: Callable[[bytes], object]
+    seeds: list[bytes]
+
+
+def feed(target: Target, data: bytes) -> None:
+    """One input: taken, or refused in a line."""
+    try:
+        target.read(data)
+    except HoldfastError as error:
+        assert str(error).strip(), "refused without a word"
+        assert not set(str(error)) & {"\n", "\r"} or len(str(error)) < 100_000, "not a line"
+
+
+@contextmanager
+def _file(data: bytes, name: str) -> Any:
+    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
+        path = os.path.join(folder, name)
+        with open(path, "wb") as file:
+            file.write(data)
+        yield path
+
+
+# --- what people write -------------------------------------------------------------------------------
+
+
+def _tasks(name: str) -> Callable[[bytes], object]:
+    def read(data: bytes) -> None:
+        with _file(data, name) as path:
+            tasks = read_tasks(path)
+        for shape in Shape:
+            must_be_writable(lay_out(tasks, shape, "source"))
+
+    return read
+
+
+def _folder(data: bytes) -> None:
+    """Pages are parted by a line of equal signs; the first line of each is its name."""
+    with _file(b"", ".keep") as path:
+        for page in data.split(b"\n====\n")[:20]:
+            name, _, text = page.partition(b"\n")
+            with _opened(os.path.join(os.path.dirname(path), os.fsdecode(name.replace(b"/", b"")) or "page.md")) as file:
+                file.write(text)
+        must_be_writable(lay_out(read_tasks(os.path.dirname(path)), Shape.GRAPH))
+
+
+@contextmanager
+def _opened(path: str) -> Any:
+    try:
+        file = open(path, "wb")  # noqa: SIM115 - what cannot be a file's name is none
+    except (OSError, ValueError):
+        file = open(os.devnull, "wb")  # noqa: SIM115
+    with file:
+        yield file
+
+
+def _settings(data: bytes) -> None:
+    with _file(data, "config.toml") as path:
+        os.environ["HOLDFAST_CONFIG"] = path
+        found = config.load(home=os.path.dirname(path))
+        assert found.origins.keys() == found.values.keys()
+
+
+def _project(data: bytes) -> None:
+    with _file(data, ".holdfast.toml") as path:
+        folder = os.path.dirname(path)
+        os.mkdir(os.path.join(folder, ".git"))
+        os.environ.pop("HOLDFAST_CONFIG", None)
+        os.environ["XDG_CONFIG_HOME"] = folder
+        found = config.load(folder, home=folder)
+        assert all(line.isprintable() or line for line in found.warnings)
+
+
+def _flags(data: bytes) -> None:
+    name, _, value = data.decode(errors="replace").partition("=")
+    try:
+        given: Any = json.loads(value)
+    except (ValueError, RecursionError):
+        given = value
+    with _file(b"", "config.toml") as path:
+        os.environ["HOLDFAST_CONFIG"] = path
+        config.load(home=os.path.dirname(path), flags={name: given})
+
+
+def _workflow(data: bytes) -> None:
+    with _file(data, "flow.yaml") as path:
+        workflow = read_workflow(path)
+    assert list(drawn(workflow))
+    state = Fold().state
+    decide(state, workflow, Bounds())
+
+
+def _playbook(data: bytes) -> None:
+    with _file(data, "book.yaml") as path:
+        read_playbook(path)
+
+
+# --- what programs write -----------------------------------------------------------------------------
+
+
+def _log(data: bytes) -> None:
+    """Read as analysis, verification, and all that is shown of a run do."""
+    whole = data if data.endswith(b"\n") else data + b"\n"
+    fold = Fold()
+    fold.feed(whole)
+    verifier = Verifier()
+    verifier.feed(whole)
+    assert verifier.verdict().lines == whole.count(b"\n")
+    assert report(analyze(fold.state))
+    list(needs_of(fold.state))
+    for raw in whole.split(b"\n"):
+        line = parse(raw)
+        event = CODEC.event(line) if isinstance(line, Line) else None
+        if event is not None:
+            _shown(event, fold)
+    if fold.state.workflow is None:
+        decide(fold.state, workflow_of(Fold().state), Bounds())
+
+
+def _shown(event: Event, fold: Fold) -> None:
+    words = told(event)
+    assert words is None or words.isprintable(), words
+    assert subject(event, fold.state) is not None
+    tone(event)
+
+
+def _inbox(data: bytes) -> None:
+    whole = data if data.endswith(b"\n") else data + b"\n"
+    received = list(_received(Batch(START, whole), set(), set()))
+    assert all((one.message is None) == bool(one.reason) for one in received)
+
+
+def _report(data: bytes) -> None:
+    """The first word is the role, the second the tool; the rest its arguments."""
+    role, _, rest = data.decode(errors="replace").partition(" ")
+    tool, _, text = rest.partition(" ")
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(arguments, dict):
+        signal = read_signal(role, tool, arguments)
+        assert signal.tool in {kind.tool for kind in tools_of(role)}
+
+
+def _frames(data: bytes) -> None:
+    asyncio.run(hear(data))
+
+
+TARGETS = {
+    "tasks.json": Target(_tasks("tasks.json"), TASKS_JSON),
+    "tasks.yaml": Target(_tasks("tasks.yaml"), TASKS_YAML),
+    "page.md": Target(_tasks("T-1-page.md"), PAGES),
+    "pages": Target(_folder, [b"T-1.md\n" + PAGES[0] + b"\n====\nT-2.md\n# Two"]),
+    "config": Target(_settings, SETTINGS),
+    "project": Target(_project, SETTINGS),
+    "flags": Target(_flags, FLAGS),
+    "workflow": Target(_workflow, WORKFLOWS),
+    "playbook": Target(_playbook, PLAYBOOKS),
+    "log": Target(_log, LOG),
+    "inbox": Target(_inbox, MESSAGES),
+    "report": Target(_report, REPORTS),
+    "frames": Target(_frames, FRAMES),
+}

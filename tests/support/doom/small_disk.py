@@ -1,0 +1,135 @@
+"""Whole runs on a disk that is really full: a small file system, which is given room again, and the run goes on.
+
+    unshare --mount python -m tests.support.doom.small_disk FOLDER SCENARIO PAGES…      needs the right to mount
+
+For each number of free pages: home, repository, worktrees and what agents remember are all on that file system, so
+journal, inbox, git, agents and their tools meet its end, each in its turn. Numbers that are enough for the whole run
+are the last that are tried. Ends with 77 and says why where the machine does not allow it.
+"""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import traceback
+from typing import Any
+
+from holdfast.core.events.conversation import TurnEnded
+from holdfast.leaf.process import RUN_MARK, marked
+from tests.support.doom.checks import Done
+from tests.support.doom.nursery import Ended, nursery
+from tests.support.doom.place import Place
+from tests.support.doom.scenarios import SCENARIOS
+from tests.support.doom.suite import Theatre
+from tests.support.doom.trial import play
+
+PAGE = 4096
+_ROOM = 64 * 1024 * 1024
+_TOLD = re.compile(r"\d\d:\d\d:\d\d |holdfast: HOLDFAST_CRASH is on")  # what went wrong for a task is always told
+_FULL = ("No space left", "Out of diskspace", "unable to write", "could not write", "parked")
+NOT_POSSIBLE = 77
+
+
+class SmallDisk:
+    """A file system in memory, whose size can be set while it is used."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        _command("mount", "-t", "tmpfs", "-o", f"size={_ROOM}", "small", folder)
+
+    def used(self) -> int:
+        found = os.statvfs(self.folder)
+        return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+    def leave(self, free: int) -> None:
+        self._resize(self.used() + free * PAGE)
+
+    def make_room(self) -> None:
+        self._resize(_ROOM)
+
+    def _resize(self, size: int) -> None:
+        _command("mount", "-o", f"remount,size={size}", self.folder)
+
+
+def _command(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True)
+
+
+async def filled(disk: SmallDisk, theatre: Theatre, free: int) -> Ended:
+    """One run with so many pages free; then with room, until it is done."""
+    await theatre.undisturbed()
+    place = theatre.place()
+    disk.leave(free)
+    ended = place.begin()
+    disk.make_room()
+    must_be_one_line(ended)
+    must_be_alone(place)
+    play(place)
+    await must_end_well(theatre, place)
+    place.remove()
+    return ended
+
+
+async def must_end_well(theatre: Theatre, place: Place) -> None:
+    """As the undisturbed run did; or soundly, when agents could not do their part for want of room."""
+    done = await Done.look(place)
+    done.must_be_sound()
+    if not has_failed_agents(done):
+        done.must_hold()
+        expected, end = but_for_iterations((await theatre.undisturbed()).end), but_for_iterations(done.end())
+        different = {what: (found, expected[what]) for what, found in end.items() if found != expected[what]}
+        assert not different, different
+
+
+def has_failed_agents(done: Done) -> bool:
+    return any(event.stop_reason == "refused" for event in done.of(TurnEnded))
+
+
+def but_for_iterations(end: dict[str, Any]) -> dict[str, Any]:
+    """An agent whose report found no room is told so; if it does not report again, that costs an iteration."""
+    return {**end, "tasks": {name: found[:-1] for name, found in end["tasks"].items()}}
+
+
+def must_be_one_line(ended: Ended) -> None:
+    """Whatever went wrong, beside what is told of tasks: how it ended, and that a test is at work."""
+    assert "Traceback" not in ended.err, ended.err
+    assert "defect" not in ended.err, ended.err
+    assert len([line for line in ended.err.splitlines() if not _TOLD.match(line)]) == 1, ended.err
+    assert ended.code in (0, 1, 6), ended  # what could not be taken back waits for whoever settles it
+
+
+def must_be_alone(place: Place) -> None:
+    for run in place.runs():
+        assert marked(RUN_MARK, run) == [], "a process is left"
+
+
+async def main(folder: str, scenario: str, pages: list[int]) -> int:
+    try:
+        disk = SmallDisk(folder)
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.stderr.write(f"no file system can be mounted here: {error}\n")
+        return NOT_POSSIBLE
+    problems = 0
+    with nursery(folder) as warm:
+        theatre = Theatre(folder, SCENARIOS[scenario], warm)
+        await theatre.undisturbed()
+        for free in pages:
+            try:
+                ended = await filled(disk, theatre, free)
+            except AssertionError as error:
+                disk.make_room()
+                problems += 1
+                print(f"{free}: {''.join(traceback.format_exception(error))}")
+                continue
+            if ended.code in SCENARIOS[scenario].ends and not is_for_want_of_room(ended):
+                break
+    return min(problems, 1)
+
+
+def is_for_want_of_room(ended: Ended) -> bool:
+    return any(words in ended.err for words in _FULL)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(sys.argv[1], sys.argv[2], [int(one) for one in sys.argv[3:]])))
