@@ -139,6 +139,7 @@ class Scribe:
     def _write_late(self) -> None:
         """Nothing came after the last word for a while: it is written, though the message may go on."""
         self._late = asyncio.ensure_future(self.flush(ended=False))
+        self._late.add_done_callback(lambda late: late.cancelled() or late.exception())  # told by the next update
 
     def _gathered(self, *, ended: bool) -> list[Event]:
         speaker, text = self._speaker, "".join(self._text)

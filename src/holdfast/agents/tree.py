@@ -187,7 +187,7 @@ async def _started(launch: Launch) -> asyncio.subprocess.Process:
             os.close(file)
 
 
-async def seen_through(work: Coroutine[Any, Any, None]) -> None:
+async def seen_through(work: Coroutine[Any, Any, object]) -> None:
     """Wait for it to the end, however often we are cancelled meanwhile; only then are we."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None

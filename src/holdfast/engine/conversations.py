@@ -15,6 +15,7 @@ from msgspec import structs
 
 from holdfast.agents.driver import AgentDied, AgentRefused, AgentSilent, Ended
 from holdfast.agents.registry import find_agent
+from holdfast.agents.tree import seen_through
 from holdfast.core.conversation import (
     OVER,
     AfterInterruption,
@@ -223,7 +224,7 @@ class Conversations:
             return Turn(turn, "unheard" if unheard else "interrupted", str(error))
         except BaseException:  # nobody waits for it any more: it may not look as if it went on
             reason = f"the sitting let go of it; {_HEARD[live.agent.frames > heard]}"
-            await asyncio.shield(self._cut_off(name, live, turn, reason))
+            await seen_through(self._cut_off(name, live, turn, reason))
             raise
         finally:
             del self._turns[name]

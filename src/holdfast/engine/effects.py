@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from holdfast.agents.tree import seen_through
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
@@ -90,7 +91,7 @@ class Hands:
             result = await effect.perform(site)
             _CRASH[effect.kind].after()
         except asyncio.CancelledError:
-            await asyncio.shield(self._settle(effect_id, self.run.state.effects[effect_id]))
+            await seen_through(self._settle(effect_id, self.run.state.effects[effect_id]))
             raise
         except (HoldfastError, OSError) as error:
             probe = await _probed(effect, site)

@@ -26,6 +26,7 @@ from holdfast.agents.driver import (
 from holdfast.agents.frames import Scribe
 from holdfast.agents.launch import ANY_ROLE, LOCAL, Berth, Launch, Runtime
 from holdfast.agents.registry import Entry, environment_for, find_agent, missing
+from holdfast.agents.tree import seen_through
 from holdfast.core.conversation import NATIVE, Ability, Phase, Rung, is_rejection, ladder, must_go, next_rung
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import (
@@ -119,7 +120,7 @@ class Ladder:
             await self._given_up(name, stack, str(error))
             raise
         except asyncio.CancelledError:
-            await asyncio.shield(self._given_up(name, stack, "the sitting let go of it"))
+            await seen_through(self._given_up(name, stack, "the sitting let go of it"))
             raise
         except BaseException:
             await stack.aclose()

@@ -11,6 +11,7 @@ from holdfast.git.process import LONG, Answer, Git, GitFailed, Spot, run_program
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import BadInput, HoldfastError
 
+_GARBAGE = (ValueError, LookupError, TypeError, RecursionError)  # of what is no JSON, or not the one that was asked for
 _WEB = re.compile(
     r"(?:(?P<scheme>https?|ssh|git)://)?(?:[^@/]+@)?(?P<host>[^:/@]+)(?P<port>:\d+(?=/))?(?(scheme)/|:/?)"
     r"(?P<path>.+?)(?:\.git)?/*"
@@ -91,7 +92,7 @@ async def find_pull_request(repository: Repository, repo: str | None, branch: st
     try:
         found = json.loads(answer.out or b"[]")
         return str(found[0]["url"]) if found else None
-    except (ValueError, LookupError, TypeError):
+    except _GARBAGE:
         raise HoldfastError(f"gh said something that is not a list of pull requests: {answer.text[:200]!r}") from None
 
 
@@ -114,7 +115,7 @@ async def read_issue(repository: Repository, number: int) -> tuple[str, str]:
     try:
         found = json.loads(answer.out)
         return str(found["title"]), str(found["body"] or "")
-    except (ValueError, LookupError, TypeError):
+    except _GARBAGE:
         raise HoldfastError(f"gh said something that is no issue: {answer.text[:200]!r}") from None
 
 

@@ -49,14 +49,14 @@ class Place:
         tasks = self.scenario.goal
         put(self.folder, {"book.json": self.scenario.book, "plan.json": json.dumps({"tasks": tasks})})
 
-    def begin(self, doom: str | None = None, passes: str = "passes") -> Ended:
+    def begin(self, doom: str | None = None, passes: str = "passes", **world: str) -> Ended:
         """`holdfast run`, from nothing; or `plan` and `send` before it, when somebody has something to say."""
         if self.scenario.words is None:
-            return self.call(*self.beginning(), doom=doom, passes=passes)
+            return self.call(*self.beginning(), doom=doom, passes=passes, **world)
         _, *how = self.beginning()
         assert self.call("plan", *how[:-1]).code == 0
         assert self.call("send", self.run_id, self.scenario.words).code == 0
-        return self.resume(doom, passes)
+        return self.resume(doom, passes, **world)
 
     def beginning(self) -> list[str]:
         goal = self.scenario.goal if isinstance(self.scenario.goal, str) else self._plan
@@ -65,8 +65,8 @@ class Place:
         how = ("--workflow", self.scenario.workflow, "--agent", f"playbook:{self._book}", *settings, *phases)
         return ["run", goal, *how, "--name", self.name, "--quiet"]
 
-    def resume(self, doom: str | None = None, passes: str = "passes") -> Ended:
-        return self.call(*self.going_on(), doom=doom, passes=passes)
+    def resume(self, doom: str | None = None, passes: str = "passes", **world: str) -> Ended:
+        return self.call(*self.going_on(), doom=doom, passes=passes, **world)
 
     def going_on(self) -> list[str]:
         return ["resume", self.run_id, "--on-issue", self.scenario.on_issue, "--quiet"]
@@ -79,8 +79,9 @@ class Place:
         ended = self.call(what, self.run_id, *words)
         assert ended.code == 0, ended.err
 
-    def call(self, *arguments: str, doom: str | None = None, passes: str = "passes") -> Ended:
-        environment = self._environment()
+    def call(self, *arguments: str, doom: str | None = None, passes: str = "passes", **world: str) -> Ended:
+        """`world` is the one that it lives in: its clock, its rights, its room."""
+        environment = {**self._environment(), **world}
         if doom is not None:
             file = os.path.join(self.folder, passes)
             with open(file, "ab"):
@@ -104,6 +105,10 @@ class Place:
         """The points that were passed, in their order."""
         with open(os.path.join(self.folder, name), encoding="utf-8") as file:
             return [line.split()[0] for line in file]
+
+    def of_run(self, *names: str) -> str:
+        """A place in the run's own folder."""
+        return os.path.join(self.home, "runs", self.run_id, *names)
 
     @property
     def run_id(self) -> str:

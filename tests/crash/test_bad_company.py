@@ -1,0 +1,249 @@
+"""What others do to a run that was killed: to its files, its branches, its pids, its clock. It goes on, or says in a line why not."""
+
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from holdfast.core.events.conversation import ConversationAttached
+from holdfast.core.events.session import SessionStart
+from tests.support.doom.checks import Done
+from tests.support.doom.nursery import KILLED
+from tests.support.doom.place import Place
+from tests.support.doom.program import CLOCK, FILE_SIZE, OBEDIENT
+from tests.support.doom.small_disk import must_be_one_line
+from tests.support.doom.suite import Theatre, Theatres
+from tests.support.doom.trial import play
+from tests.support.events import events_in
+from tests.support.pids import with_pid
+
+OWNED, NOTHING_TO_DO = 5, 4
+
+
+def first(*values: object) -> list[object]:
+    """The first of them in every suite, the others in the long one."""
+    return [values[0], *(pytest.param(one, marks=pytest.mark.torture) for one in values[1:])]
+
+
+async def killed(theatre: Theatre, doom: str = "prompt.after:1") -> Place:
+    await theatre.undisturbed()
+    place = theatre.place()
+    assert place.begin(doom).code == KILLED
+    return place
+
+
+# --- files that are not what they were ----------------------------------------------------------------
+
+
+def behind(place: Place, name: str) -> str:
+    return os.path.join(place.home, name) if name == "catalog.sqlite" else place.of_run(name)
+
+
+@pytest.mark.parametrize("name", first("snapshot.json", "plan.json", "catalog.sqlite"))
+async def test_what_is_only_derived_is_not_missed(theatres: Theatres, name: str) -> None:
+    """A folder has its name: it can be neither read nor written."""
+    theatre = theatres("solo")
+    place = await killed(theatre)
+    path = behind(place, name)
+    if os.path.exists(path):
+        os.unlink(path)
+    os.mkdir(path)
+    ended = place.resume()
+    must_be_one_line(ended)
+    assert ended.code == 0
+    await theatre.must_end_alike(place, name)
+
+
+@pytest.mark.parametrize("name", first("inbox.jsonl", "events.jsonl", "owner.lock", "tether"))
+async def test_what_cannot_be_read_is_named_and_the_run_goes_on_when_it_is_back(theatres: Theatres, name: str) -> None:
+    theatre = theatres("solo")
+    place = await killed(theatre)
+    path, aside = place.of_run(name), os.path.join(place.folder, "aside")
+    run_id = place.run_id
+    os.rename(path, aside)
+    os.mkdir(path)
+    ended = place.call("resume", run_id, "--quiet")
+    must_be_one_line(ended)
+    assert ended.code == 1
+    assert name in ended.err
+    os.rmdir(path)
+    os.rename(aside, path)
+    play(place)
+    await theatre.must_end_alike(place, name)
+
+
+@pytest.mark.parametrize("names", first((), ("events.jsonl",), ("inbox.jsonl",), ("owner.lock",)))
+async def test_what_may_not_be_written_is_named_and_the_run_goes_on_when_it_may(
+    theatres: Theatres, names: tuple[str, ...]
+) -> None:
+    theatre = theatres("solo")
+    place = await killed(theatre)
+    path = place.of_run(*names)
+    mode = os.stat(path).st_mode
+    os.chmod(path, 0o500 if os.path.isdir(path) else 0o000)
+    ended = place.call("resume", os.path.basename(place.of_run()), "--quiet", **{OBEDIENT: "yes"})
+    os.chmod(path, mode)
+    must_be_one_line(ended)
+    assert ended.code == 1
+    assert "Permission denied" in ended.err
+    play(place)
+    await theatre.must_end_alike(place, str(names))
+
+
+async def test_a_home_that_may_not_be_written_is_named(theatres: Theatres) -> None:
+    place = theatres("solo").place()
+    os.chmod(place.home, 0o500)
+    ended = place.begin(**{OBEDIENT: "yes"})
+    must_be_one_line(ended)
+    assert ended.code == 1
+    assert place.home in ended.err
+    assert os.listdir(place.home) == []
+
+
+@pytest.mark.parametrize("most", first(2048, 600, 5000, 9000))
+async def test_a_file_that_may_not_grow_ends_the_sitting_in_a_line(theatres: Theatres, most: int) -> None:
+    """A quota: git dies of it by a signal, and we do not."""
+    theatre = theatres("solo")
+    await theatre.undisturbed()
+    place = theatre.place()
+    ended = place.begin(**{FILE_SIZE: str(most)})
+    must_be_one_line(ended)
+    assert ended.code == 1
+    play(place)
+    await theatre.must_end_alike(place, str(most))
+
+
+# --- the clock, and pids ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clock", first("jumping", "-864000"))
+async def test_a_clock_that_goes_back_changes_nothing(theatres: Theatres, clock: str) -> None:
+    theatre = theatres("solo")
+    place = await killed(theatre)
+    assert place.resume("journal.append.after:5", "again", **{CLOCK: clock}).code == KILLED
+    assert place.resume(**{CLOCK: clock}).code == 0
+    await theatre.must_end_alike(place, clock)
+
+
+async def test_a_pid_that_belongs_to_somebody_else_now_is_left_in_peace(theatres: Theatres) -> None:
+    theatre = theatres("solo")
+    place = await killed(theatre, "prompt.after:1:everyone")
+    with open(place.of_run("events.jsonl"), "rb") as file:
+        events = events_in(file.read())
+    pids = {event.pid for event in events if isinstance(event, SessionStart | ConversationAttached)}
+    with ExitStack() as strangers:
+        try:
+            for pid in pids:
+                assert pid is not None
+                strangers.enter_context(with_pid(pid))
+        except OSError as error:
+            pytest.skip(f"NOT TESTED: pids that were given away (a pid cannot be chosen here: {error})")
+        ended = place.resume()
+        must_be_one_line(ended)
+        assert ended.code == 0
+    await theatre.must_end_alike(place, f"{pids}")
+
+
+# --- several at once ----------------------------------------------------------------------------------
+
+
+async def two_at_once(theatre: Theatre) -> None:
+    place = await killed(theatre)
+    with ThreadPoolExecutor(2) as pool:
+        both = [one.result() for one in [pool.submit(place.resume) for _ in range(2)]]
+    assert sorted(ended.code for ended in both) in ([0, NOTHING_TO_DO], [0, OWNED]), both
+    await theatre.must_end_alike(place, str(both))
+
+
+async def test_of_two_resumes_at_once_one_goes_on(theatres: Theatres) -> None:
+    for _ in range(2):
+        await two_at_once(theatres("solo"))
+
+
+@pytest.mark.torture
+async def test_of_two_resumes_at_once_one_goes_on_a_hundred_times(theatres: Theatres) -> None:
+    for _ in range(100):
+        await two_at_once(theatres("solo"))
+
+
+# --- the user's own git -------------------------------------------------------------------------------
+
+
+def collect(place: Place) -> None:
+    place.git("gc", "--quiet", "--prune=now")
+
+
+def prune(place: Place) -> None:
+    place.git("worktree", "prune", "--expire=now")
+
+
+def delete_worktrees(place: Place) -> None:
+    shutil.rmtree(place.of_run("workspace"))
+    shutil.rmtree(place.of_run("tasks"))
+
+
+def delete_and_prune(place: Place) -> None:
+    delete_worktrees(place)
+    prune(place)
+    collect(place)
+
+
+def leave_uncommitted(place: Place) -> None:
+    with open(os.path.join(place.repo, "README.md"), "a", encoding="utf-8") as file:
+        file.write("not committed\n")
+
+
+def move_on(place: Place) -> None:
+    place.git("commit", "--quiet", "--allow-empty", "--message=More")
+
+
+def amend(place: Place) -> None:
+    place.git("commit", "--quiet", "--amend", "--message=Begin, in other words")
+
+
+def rebase_the_run(place: Place) -> None:
+    """Onto a main that went on."""
+    move_on(place)
+    place.git("-C", place.of_run("workspace"), "rebase", "--quiet", "main")
+
+
+def be_in_the_middle_of_a_rebase(place: Place) -> None:
+    move_on(place)
+    place.git("-c", "sequence.editor=sed -i 1ibreak", "rebase", "--interactive", "--quiet", "HEAD^")
+
+
+MEDDLING = [collect, prune, delete_worktrees, delete_and_prune, leave_uncommitted, move_on, amend]
+MORE_MEDDLING = [rebase_the_run, be_in_the_middle_of_a_rebase]
+
+
+async def meddled(theatre: Theatre, meddle: Callable[[Place], None], doom: str) -> None:
+    """The run's own work is as it would have been; what the user did is as the user left it."""
+    place = await killed(theatre, doom)
+    meddle(place)
+    users = place.git("status", "--porcelain"), place.git("rev-parse", "HEAD", "main")
+    ended = place.resume()
+    must_be_one_line(ended)
+    assert ended.code == 0, ended
+    assert (place.git("status", "--porcelain"), place.git("rev-parse", "HEAD", "main")) == users
+    done = await Done.look(place)
+    done.must_hold()
+    place.remove()
+
+
+@pytest.mark.parametrize("meddle", [delete_and_prune, rebase_the_run])
+async def test_what_the_user_does_with_git_between_a_kill_and_the_resume(
+    theatres: Theatres, meddle: Callable[[Place], None]
+) -> None:
+    await meddled(theatres("solo"), meddle, "prompt.before:1")
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("doom", ["prompt.before:1", "effect.worktree.make.after:2", "effect.settle.before:1"])
+@pytest.mark.parametrize("meddle", MEDDLING + MORE_MEDDLING)
+async def test_whatever_the_user_does_with_git_between_a_kill_and_the_resume(
+    theatres: Theatres, meddle: Callable[[Place], None], doom: str
+) -> None:
+    await meddled(theatres("solo"), meddle, doom)
