@@ -6,16 +6,18 @@ import asyncio
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
 
 from holdfast.agents.playbook.reading import read_playbook
 from holdfast.app.cli.report import report
 from holdfast.app.cli.telling import subject, told, tone
 from holdfast.app.cli.workflow_drawing import drawn
 from holdfast.core.analysis import analyze
-from holdfast.core.codec import CODEC, Line, parse
+from holdfast.core.codec import CODEC, Line, Unfit, parse
 from holdfast.core.events import Event
 from holdfast.core.fold import Fold
 from holdfast.core.needs import needs_of
@@ -54,7 +56,7 @@ def feed(target: Target, data: bytes) -> None:
 
 
 @contextmanager
-def _file(data: bytes, name: str) -> Any:
+def _file(data: bytes, name: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
         path = os.path.join(folder, name)
         with open(path, "wb") as file:
@@ -86,7 +88,7 @@ def _folder(data: bytes) -> None:
 
 
 @contextmanager
-def _opened(path: str) -> Any:
+def _opened(path: str) -> Iterator[BinaryIO]:
     try:
         file = open(path, "wb")  # noqa: SIM115 - what cannot be a file's name is none
     except (OSError, ValueError):
@@ -151,9 +153,13 @@ def _log(data: bytes) -> None:
     list(needs_of(fold.state))
     for raw in whole.split(b"\n"):
         line = parse(raw)
-        event = CODEC.event(line) if isinstance(line, Line) else None
-        if event is not None:
-            _shown(event, fold)
+        if isinstance(line, Line):
+            try:
+                event = CODEC.event(line)
+            except Unfit as unfit:
+                event = unfit.without
+            if event is not None:
+                _shown(event, fold)
     if fold.state.workflow is None:
         decide(fold.state, workflow_of(Fold().state), Bounds())
 
@@ -182,6 +188,7 @@ def _report(data: bytes) -> None:
     if isinstance(arguments, dict):
         signal = read_signal(role, tool, arguments)
         assert signal.tool in {kind.tool for kind in tools_of(role)}
+        assert read_signal(role, tool, msgspec.json.decode(msgspec.json.encode(signal))) == signal
 
 
 def _frames(data: bytes) -> None:

@@ -1,7 +1,8 @@
 """Our side of the protocol: what an agent may ask of us, inside its worktree and with the host's consent."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from acp import RequestError
 from acp.schema import (
@@ -26,6 +27,21 @@ from holdfast.agents.terminals import Terminals
 from holdfast.leaf.errors import HoldfastError
 
 Begun = Callable[[dict[str, Any]], Awaitable[None]]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _answering(ask: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """What is wrong on our side is an answer too; the library would print it."""
+
+    @wraps(ask)
+    async def answered(*given: P.args, **named: P.kwargs) -> T:
+        try:
+            return await ask(*given, **named)
+        except HoldfastError as error:
+            raise RequestError.internal_error({"details": str(error)}) from None
+
+    return answered
 
 
 class Asked(NamedTuple):
@@ -61,6 +77,7 @@ class ClientSide:
         self._host = host
         self._terminals = terminals
 
+    @_answering
     async def request_permission(
         self, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
     ) -> RequestPermissionResponse:
@@ -82,17 +99,20 @@ class ClientSide:
     async def session_update(self, **_: Any) -> None:
         """Never called: updates are taken off before they come here."""
 
+    @_answering
     async def read_text_file(
         self, path: str, line: int | None = None, limit: int | None = None, **_: Any
     ) -> ReadTextFileResponse:
         await self._must_be_allowed("read_text_file", "read", path)
         return ReadTextFileResponse(content=_translated(read_text, self._cwd, path, line, limit))
 
+    @_answering
     async def write_text_file(self, path: str, content: str, **_: Any) -> WriteTextFileResponse:
         await self._must_be_allowed("write_text_file", "edit", path)
         _translated(write_text, self._cwd, path, content)
         return WriteTextFileResponse()
 
+    @_answering
     async def create_terminal(
         self,
         command: str,
@@ -116,14 +136,17 @@ class ClientSide:
         status = TerminalExitStatus(exit_code=found.code, signal=found.signal) if over else None
         return TerminalOutputResponse(output=found.text, truncated=found.truncated, exit_status=status)
 
+    @_answering
     async def wait_for_terminal_exit(self, terminal_id: str, **_: Any) -> WaitForTerminalExitResponse:
         found = await _translated(self._terminals.__getitem__, terminal_id).exited()
         return WaitForTerminalExitResponse(exit_code=found.code, signal=found.signal)
 
+    @_answering
     async def kill_terminal(self, terminal_id: str, **_: Any) -> KillTerminalResponse:
         await _translated(self._terminals.__getitem__, terminal_id).kill()
         return KillTerminalResponse()
 
+    @_answering
     async def release_terminal(self, terminal_id: str, **_: Any) -> ReleaseTerminalResponse:
         await self._terminals.release(terminal_id)
         return ReleaseTerminalResponse()

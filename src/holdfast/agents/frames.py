@@ -31,6 +31,7 @@ _OVER = frozenset({"completed", "failed"})
 _QUIET = frozenset({"available_commands_update", "session_info_update", "config_option_update"})
 _KNOWN = _QUIET | {"tool_call", "tool_call_update", "plan", "current_mode_update", "usage_update"}
 _REMEMBERED = 1_000  # calls that are over, by which a late word of one is known
+_ABSURD = 10**15  # tokens or dollars that nobody has spent
 _NAMED_ODD = 20  # different oddities of one kind that are told of one by one
 
 Store = Callable[..., Awaitable[None]]
@@ -234,7 +235,7 @@ class Scribe:
         if dollars is not None and self._carried:
             self._carried = False
             self._dollars = self._dollars if dollars >= self._dollars else 0.0
-        read = tokens if isinstance(tokens, int) and self.turn is not None else 0
+        read = tokens if type(tokens) is int and tokens < _ABSURD and self.turn is not None else 0
         since = (max(0.0, (dollars or 0.0) - self._dollars), max(0, read - self._tokens))
         self._dollars, self._tokens = self._dollars + since[0], self._tokens + since[1]
         if not any(since):
@@ -251,7 +252,7 @@ class Scribe:
 
 def _dollars(cost: object) -> float | None:
     amount = cost.get("amount") if isinstance(cost, dict) and cost.get("currency") == "USD" else None
-    return float(amount) if isinstance(amount, int | float) else None
+    return float(amount) if isinstance(amount, int | float) and abs(amount) < _ABSURD else None
 
 
 def _text_of(content: object) -> str:

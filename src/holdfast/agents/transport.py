@@ -48,7 +48,8 @@ class Transport:
             self._tree.stdin.write(json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
             await self._tree.stdin.drain()
         except (OSError, RuntimeError) as error:
-            raise ConnectionError(f"the agent takes no more: {error}") from error
+            if "method" in message:  # else nobody waits: it was an answer, and who asked is gone
+                raise ConnectionError(f"the agent takes no more: {error}") from error
 
     async def receive(self) -> dict[str, Any] | None:
         """The next request or answer; None when the agent has nothing more to say.

@@ -215,11 +215,14 @@ def read_signal(role: str, tool: str, arguments: Mapping[str, Any]) -> Signal:
     if kind is None:
         raise BadInput(f"a {role} has no tool {tool!r}; its tools are {', '.join(kinds)}")
     try:
+        msgspec.json.encode(arguments)  # it is to be written down
         signal = msgspec.convert(dict(arguments), kind)
     except msgspec.ValidationError as error:
         raise BadInput(
             f"{tool}: {_readable(str(error))}; nothing was stored, call it again with that set right"
         ) from None
+    except (UnicodeEncodeError, RecursionError, OverflowError, TypeError) as error:
+        raise BadInput(f"{tool}: {error}; nothing was stored, call it again with plain text") from None
     signal.check()
     return signal
 

@@ -8,8 +8,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.leaf.process import RUN_MARK
+from holdfast.leaf.tail import Tail
 
 PATIENCE = 60.0  # seconds
+_SAID = 16 * 1024  # bytes of what it says; what is more is left out
 
 
 class Called(NamedTuple):
@@ -37,8 +39,13 @@ async def called(
         )
     except OSError as error:
         return Called(None, problem=f"cannot be run: {error.strerror}")
+    except ValueError as error:  # a NUL in it
+        return Called(None, problem=f"cannot be run: {error}")
+    said = Tail(_SAID)
     try:
-        said, _ = await asyncio.wait_for(process.communicate(told), patience)
+        async with asyncio.timeout(patience):
+            await asyncio.gather(_tell(process, told), _hear(process, said))
+            await process.wait()
     except TimeoutError:
         return Called(None, problem=f"did not answer within {patience:g} s")
     finally:
@@ -46,4 +53,18 @@ async def called(
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-    return Called(process.returncode, " ".join(said.decode(errors="replace").split()))
+    return Called(process.returncode, " ".join(said.text().split()))
+
+
+async def _tell(process: asyncio.subprocess.Process, told: bytes) -> None:
+    assert process.stdin is not None
+    with suppress(BrokenPipeError, ConnectionResetError):  # it does not want to know
+        process.stdin.write(told)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _hear(process: asyncio.subprocess.Process, said: Tail) -> None:
+    assert process.stdout is not None
+    while piece := await process.stdout.read(64 * 1024):
+        said.add(piece)

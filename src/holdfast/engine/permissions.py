@@ -140,12 +140,14 @@ class Counsel:
         self._cwd = cwd
 
     async def permit(self, asked: Asked) -> str | None:
-        why = await self._desk.veto(self._conversation, self._cwd, Wish(asked.kind, asked.title, asked.paths))
+        why = await self.veto(asked.title, asked.kind, asked.paths)
         if why is not None:
             return next((one[0] for one in asked.options if one[2] in _REFUSING), None)
         return await self._desk.ask(self._conversation, self._cwd, asked)
 
     async def veto(self, tool: str, kind: str, paths: Sequence[str]) -> str | None:
+        if wrong := next((path for path in paths if "\0" in path), None):
+            return f"{wrong!r} is not a path"
         return await self._desk.veto(self._conversation, self._cwd, Wish(kind, tool, tuple(paths)))
 
 

@@ -114,9 +114,14 @@ async def read_issue(repository: Repository, number: int) -> tuple[str, str]:
     answer = await _gh(repository, "issue", "view", str(number), "--json", "title,body")
     try:
         found = json.loads(answer.out)
-        return str(found["title"]), str(found["body"] or "")
+        return _sound(str(found["title"])), _sound(str(found["body"] or ""))
     except _GARBAGE:
         raise HoldfastError(f"gh said something that is no issue: {answer.text[:200]!r}") from None
+
+
+def _sound(text: str) -> str:
+    """Text that can be written down everywhere: JSON may hold halves of characters, and NUL."""
+    return text.replace("\0", "�").encode(errors="replace").decode()
 
 
 def _in(repo: str | None) -> list[str]:

@@ -52,8 +52,7 @@ def run(arguments: list[str]) -> int:
 def _live_in_another_time(how: str) -> None:
     """`-3600` is an hour ago; `jumping` is a clock that is set back by an hour each time that it is asked."""
     real, asked = time.time_ns, itertools.count()
-    back = (lambda: next(asked) * 3600) if how == "jumping" else (lambda: -int(how))
-    time.time_ns = lambda: real() - back() * 1_000_000_000
+    time.time_ns = lambda: real() - (next(asked) * 3600 if how == "jumping" else -int(how)) * 1_000_000_000
 
 
 def _obey_modes() -> None:

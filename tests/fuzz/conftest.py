@@ -1,0 +1,3 @@
+from tests.cli.conftest import holdfast, project, stage
+
+__all__ = ["holdfast", "project", "stage"]
