@@ -52,6 +52,7 @@ test-runtimes: setup ## the tests of sandboxes, containers and tmux (as root on 
 	@.venv/bin/python -m pytest -q -rs -m "containers or not containers" tests/runtimes tests/tmux $(PYTEST_ARGS)
 
 torture: setup ## the long tests
+	@$(UV) sync -qq --frozen --inexact --group fuzz --offline || $(UV) sync --quiet --frozen --inexact --group fuzz
 	@.venv/bin/python -m pytest -q -m torture --timeout 3600 tests $(PYTEST_ARGS)
 
 test-agents: setup ## real agents, from npm into .agents, killed for real (ARGS="claude codex" for some of them)

@@ -157,6 +157,7 @@ class Codec:
         self.version = version
         self._decoders = {name: msgspec.json.Decoder(kind) for name, kind in types.items()}
         self._types = types
+        self._with_raw = frozenset(name for name, kind in types.items() if msgspec.Raw in kind.__annotations__.values())
         self._upcasters = upcasters or {}
 
     def event(self, line: Line) -> Event | None:
@@ -168,7 +169,10 @@ class Codec:
         if line.v != self.version:
             data = self._upcast(line, data)
         try:
-            return decoder.decode(data)
+            event = decoder.decode(data)
+            if line.type in self._with_raw:
+                bytes(data).decode()  # what is raw nobody has looked into, and a flipped bit may be no text
+            return event
         except UNREADABLE as error:
             left = _what_fits(self._types[line.type], data)
             raise Unfit(f"data does not fit {line.type}: {error}", left) from None

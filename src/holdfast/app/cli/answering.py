@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 
-from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.arguments import Parser, words
 from holdfast.app.cli.screen import plain
 from holdfast.core.needs import APPROVAL, Need, Want, needs_of
 from holdfast.core.state import RunState
@@ -18,21 +18,21 @@ from holdfast.leaf.errors import OK, BadInput, NothingToDo
 def answered(arguments: list[str], command: str, description: str, examples: str, *, allow: bool) -> int:
     parser = Parser(command, description, examples)
     parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")
-    parser.add_argument("request", nargs="?", metavar="REQUEST", help="which one, when several are open")
-    parser.add_argument("--option", metavar="ID", help="one of the answers that the agent offers")
+    parser.add_argument("request", type=words, nargs="?", metavar="REQUEST", help="which one, when several are open")
+    parser.add_argument("--option", type=words, metavar="ID", help="one of the answers that the agent offers")
     parser.add_argument("--all", action="store_true", help="every open request")
     if not allow:
-        parser.add_argument("--changes", metavar="WORDS", help="to a phase: what is to be changed before you approve")
+        parser.add_argument("--changes", type=words, metavar="WORDS", help="to a phase: what is to be changed before you approve")
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = find_run(home, options.run)
     asked = open_questions(asyncio.run(view_run(home, run_id)).state)
     open_ones = {need.key: need.text for need in asked if need.key is not None}
-    words = None if allow else options.changes
+    changes = None if allow else options.changes
     for request in _meant(run_id, open_ones, options.request, every=options.all):
-        if words is not None and not request.startswith(APPROVAL):
+        if changes is not None and not request.startswith(APPROVAL):
             raise BadInput("--changes is for a phase that asks for approval; an agent is told with holdfast send")
-        message = asyncio.run(answer(home, run_id, Answer(request, allow, options.option, words)))
+        message = asyncio.run(answer(home, run_id, Answer(request, allow, options.option, changes)))
         told = {"run": run_id, "request": request, "message": message}
         later = "" if is_owned(home, run_id) else f"; holdfast resume {run_id} goes on"
         print(json.dumps(told) if options.json else f"{command}: {plain(open_ones[request])}{later}")

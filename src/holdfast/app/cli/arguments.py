@@ -14,6 +14,15 @@ class WrongUsage(BadInput):
         self.parser = parser
 
 
+def words(text: str) -> str:
+    """As a `type`: what is written to a log, which is UTF-8, must be that too."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not UTF-8, and a log is") from None
+    return text
+
+
 class Parser(argparse.ArgumentParser):
     """`examples` stand at the end of the help: they teach more than the list of options."""
 

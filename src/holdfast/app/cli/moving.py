@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.arguments import Parser, words
 from holdfast.app.cli.live import Style, style_of, watch
 from holdfast.app.cli.screen import paint, plain
 from holdfast.core.permission import Policy
@@ -32,13 +32,14 @@ _CODES = {
 
 
 def add_options(parser: Parser) -> None:
-    parser.add_argument("--agent", metavar="NAME", help="who works: claude, codex, gemini, builtin, playbook:FILE, …")
+    parser.add_argument("--agent", type=words, metavar="NAME", help="who works: claude, codex, gemini, builtin, playbook:FILE, …")
     parser.add_argument("--parallel", type=int, metavar="N", help="agents at work at once")
     parser.add_argument(
         "--allow", choices=[policy.value for policy in Policy], help="what agents may do without asking you"
     )
     parser.add_argument(
         "--set",
+        type=words,
         action="append",
         default=[],
         metavar="KEY=VALUE",

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.arguments import Parser, words
 from holdfast.app.cli.moving import flags_of
 from holdfast.app.cli.screen import warn
 from holdfast.core.permission import Policy
@@ -24,21 +24,21 @@ def run(arguments: list[str]) -> int:
         "committed to its branch as one commit, for every task to stand on.",
         _EXAMPLES,
     )
-    parser.add_argument("goal", metavar="GOAL|PATH", help="what is to be done, or a task list")
+    parser.add_argument("goal", type=words, metavar="GOAL|PATH", help="what is to be done, or a task list")
     parser.add_argument("--repo", default=".", metavar="DIR", help="the repository (default: here)")
-    parser.add_argument("--workflow", metavar="NAME", help="solo, loop, waves, pipeline, or a file of your own")
+    parser.add_argument("--workflow", type=words, metavar="NAME", help="solo, loop, waves, pipeline, or a file of your own")
     parser.add_argument("--with", action="append", default=[], dest="phases", metavar="PHASE", help="an optional phase")
-    parser.add_argument("--name", metavar="SLUG", help="what the run is called")
-    parser.add_argument("--base", metavar="BRANCH", help="where it begins (default: what is checked out)")
+    parser.add_argument("--name", type=words, metavar="SLUG", help="what the run is called")
+    parser.add_argument("--base", type=words, metavar="BRANCH", help="where it begins (default: what is checked out)")
     parser.add_argument(
         "--seed", action="append", default=[], metavar="PATH", help="files of the repository to begin with"
     )
-    parser.add_argument("--agent", metavar="NAME", help="who will work")
+    parser.add_argument("--agent", type=words, metavar="NAME", help="who will work")
     parser.add_argument("--parallel", type=int, metavar="N", help="agents at work at once")
     parser.add_argument(
         "--allow", choices=[policy.value for policy in Policy], help="what agents may do without asking"
     )
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting of the config")
+    parser.add_argument("--set", type=words, action="append", default=[], metavar="KEY=VALUE", help="any setting of the config")
     options = parser.parse_args(arguments)
     flags = flags_of(options)
     if options.workflow is not None:

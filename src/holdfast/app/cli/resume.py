@@ -5,7 +5,7 @@ import asyncio
 import os
 import sys
 
-from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.arguments import Parser, words
 from holdfast.app.cli.away import told_digest
 from holdfast.app.cli.moving import add_options, flags_of, move
 from holdfast.app.cli.report import report
@@ -37,7 +37,9 @@ def run(arguments: list[str]) -> int:
         _EXAMPLES,
     )
     parser.add_argument("run", nargs="?", metavar="RUN", help="id, beginning of an id, slug, or folder")
-    parser.add_argument("--on-issue", metavar="fix|skip|replan|ask|TEXT", help="how to go on past what went wrong")
+    parser.add_argument(
+        "--on-issue", type=words, metavar="fix|skip|replan|ask|TEXT", help="how to go on past what went wrong"
+    )
     add_options(parser)
     options = parser.parse_args(arguments)
     home = default_home()

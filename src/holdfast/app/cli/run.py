@@ -5,7 +5,7 @@ import os
 import sys
 import time
 
-from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.arguments import Parser, words
 from holdfast.app.cli.moving import add_options, flags_of, move
 from holdfast.app.cli.screen import plain, warn
 from holdfast.engine.choosing import left_behind, prepared
@@ -34,13 +34,13 @@ def run(arguments: list[str]) -> int:
         "whatever dies, `holdfast resume` goes on from where it stood.",
         _EXAMPLES,
     )
-    parser.add_argument("goal", nargs="?", metavar="GOAL|PATH", help="what is to be done, or a task list")
+    parser.add_argument("goal", type=words, nargs="?", metavar="GOAL|PATH", help="what is to be done, or a task list")
     parser.add_argument("--repo", default=".", metavar="DIR", help="the repository (default: here)")
-    parser.add_argument("--workflow", metavar="NAME", help="solo, loop, waves, pipeline, or a file of your own")
+    parser.add_argument("--workflow", type=words, metavar="NAME", help="solo, loop, waves, pipeline, or a file of your own")
     parser.add_argument("--with", action="append", default=[], dest="phases", metavar="PHASE", help="an optional phase")
     parser.add_argument("--issue", type=int, metavar="N", help="the goal is this issue of the repository on GitHub")
-    parser.add_argument("--name", metavar="SLUG", help="what the run is called")
-    parser.add_argument("--base", metavar="BRANCH", help="where it begins (default: what is checked out)")
+    parser.add_argument("--name", type=words, metavar="SLUG", help="what the run is called")
+    parser.add_argument("--base", type=words, metavar="BRANCH", help="where it begins (default: what is checked out)")
     add_options(parser)
     options = parser.parse_args(arguments)
     home = default_home()

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 
-from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.arguments import Parser, words
 from holdfast.core.state import RunState
 from holdfast.core.workflow import Workflow
 from holdfast.engine.mail import Words, ask_for_change, send
@@ -27,13 +27,13 @@ def run(arguments: list[str]) -> int:
         _EXAMPLES,
     )
     parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")
-    parser.add_argument("words", metavar="WORDS", help="what to say; - reads standard input")
-    parser.add_argument("--task", metavar="ID", help="for the agent of this task, or of this phase")
+    parser.add_argument("words", type=words, metavar="WORDS", help="what to say; - reads standard input")
+    parser.add_argument("--task", type=words, metavar="ID", help="for the agent of this task, or of this phase")
     parser.add_argument("--change", action="store_true", help="a change of what is wanted: for planning, not an agent")
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = find_run(home, options.run)
-    text = sys.stdin.read() if options.words == "-" else options.words
+    text = sys.stdin.buffer.read().decode(errors="replace") if options.words == "-" else options.words
     if not text.strip():
         raise BadInput("there is nothing to say; give the words, or - to read them from standard input")
     if options.task is not None:
