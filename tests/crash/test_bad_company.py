@@ -1,4 +1,7 @@
-"""What others do to a run that was killed: to its files, its branches, its pids, its clock. It goes on, or says in a line why not."""
+"""What others do to a run that was killed: to its files, its branches, its pids, its clock.
+
+It goes on; or it says in a line why not, and goes on when that is put right.
+"""
 
 import os
 import shutil

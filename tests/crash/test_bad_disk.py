@@ -1,4 +1,4 @@
-"""A disk that fails under a whole run: one clear line, nothing acknowledged is lost, and a resume ends as if nothing had been.
+"""A disk that fails under a whole run: one clear line, nothing lost, and a resume ends as if nothing had been.
 
 Two ways: a file system that is really full, with home, repository and worktrees on it; and an error at each write of
 ours, as the crash points allow. `make torture` tries every page and every write.

@@ -4,7 +4,21 @@ import random
 from collections.abc import Sequence
 
 _SPICE = [b"\0", b"\xff", b"\xed\xa0\x80", b"{", b"}", b"[", b"]", b'"', b"\\", b"\n", b"\r", b"\t", b": ", b"- ", b"#"]
-_SPICE += [b"null", b"true", b"-1", b"1e999", b"9" * 400, b"\\u0000", b"\\ud800", b"<<: *a", b"&a ", b"!!int ", b"---\n", b"{}", b"[]"]
+_SPICE += [
+    b"null",
+    b"true",
+    b"-1",
+    b"1e999",
+    b"9" * 400,
+    b"\\u0000",
+    b"\\ud800",
+    b"<<: *a",
+    b"&a ",
+    b"!!int ",
+    b"---\n",
+    b"{}",
+    b"[]",
+]
 _MOST = 8  # changes
 
 

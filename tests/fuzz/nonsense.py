@@ -42,8 +42,10 @@ LINES = [
     b'{"jsonrpc":"2.0","method":7}\n',
     b'{"jsonrpc":"2.0","method":"session/update"}\n',
     b'{"jsonrpc":"2.0","method":"session/update","params":[]}\n',
-    b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":'
-    b'"agent_message_chunk","content":{"type":"text","text":"half \\ud800 of a character"}}}}\n',
+    (
+        b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":'
+        b'"agent_message_chunk","content":{"type":"text","text":"half \\ud800 of a character"}}}}\n'
+    ),
     update("another", sessionUpdate="agent_message_chunk", content={"type": "text", "text": "not yours"}),
     update(sessionUpdate=["a", "list"]),
     update(sessionUpdate="tool_call", toolCallId={"no": "name"}, title=["x"], kind=7, status=None, locations="here"),

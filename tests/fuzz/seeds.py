@@ -19,18 +19,22 @@ TASKS_JSON = [
     json.dumps({"prd": {"userStories": _TASKS}}).encode(),
 ]
 TASKS_YAML = [
-    b"overview: A shop\ntasks:\n- id: 1.10\n  title: Log in\n  acceptance: [works, fast]\n- id: b\n  title: x\n  needs: 1.10\n",
-    b"- &a {id: a, title: one}\n- {<<: *a, id: b, depends_on: a, criteria: [\"yes\"]}\n",
+    b"overview: A shop\ntasks:\n- id: 1.10\n  title: Log in\n  criteria: [works]\n- id: b\n  title: x\n  needs: 1.10\n",
+    b'- &a {id: a, title: one}\n- {<<: *a, id: b, depends_on: a, criteria: ["yes"]}\n',
 ]
 PAGES = [
-    b"---\nid: T-001\ntitle: Add a login\ndepends_on: []\nstatus: pending\n---\n# T-001: Add a login\n\nText.\n\n"
-    b"## Acceptance criteria\n\n- [ ] works\n- [x] fast\n",
+    (
+        b"---\nid: T-001\ntitle: Add a login\ndepends_on: []\nstatus: pending\n---\n# T-001: Add a login\n\nText.\n\n"
+        b"## Acceptance criteria\n\n- [ ] works\n- [x] fast\n"
+    ),
     b"# Just a heading\n\n```\n---\n```\n",
 ]
 SETTINGS = [
-    b'agent = "builtin"\nparallel = 3\n\n[caps]\niterations = 4\nwall_clock = "2h"\n\n[roles.worker]\nagent = "codex"\n\n'
-    b'[agents.mine]\ncommand = ["my-agent", "--acp"]\n\n[validators.commands.test]\ncommand = ["make", "test"]\n\n'
-    b'[hooks]\nnotify = [["say", "done"]]\n\n[permissions]\npolicy = "ask"\n',
+    (
+        b'agent = "builtin"\nparallel = 3\n[caps]\niterations = 4\nwall_clock = "2h"\n[roles.worker]\nagent = "codex"\n'
+        b'[agents.mine]\ncommand = ["my-agent", "--acp"]\n\n[validators.commands.test]\ncommand = ["make", "test"]\n\n'
+        b'[hooks]\nnotify = [["say", "done"]]\n\n[permissions]\npolicy = "ask"\n'
+    ),
     b'[runtime]\nkind = "sandbox"\n\n[resume]\non_issue = "fix"\n[[permissions.rules]]\ntool = "x"\nthen = "deny"\n',
 ]
 FLAGS = [b"caps.iterations=3", b'agents."my agent".command=["a"]', b'hooks.notify=[["say"]]', b"caps.wall_clock=2h"]
@@ -40,14 +44,16 @@ _GOLDEN = (_ROOT / "tests" / "golden" / "events-v1.jsonl").read_bytes()
 LOG = [_GOLDEN, (_ROOT / "tests" / "golden" / "resume-protocol-interrupted.jsonl").read_bytes()]
 LOG += _GOLDEN.splitlines(keepends=True)
 MESSAGES = [
-    b'{"v":1,"ts":"2026-02-14T10:00:00.000Z","sid":"f4e3d2c1b5a4","seq":0,"type":"inbox.message","data":'
-    b'{"id":"m1","kind":"say","sender":"ada","body":{"text":"hello"}}}\n'
+    (
+        b'{"v":1,"ts":"2026-02-14T10:00:00.000Z","sid":"f4e3d2c1b5a4","seq":0,"type":"inbox.message","data":'
+        b'{"id":"m1","kind":"say","sender":"ada","body":{"text":"hello"}}}\n'
+    )
 ]
 REPORTS = [
     b'worker submit_case {"summary": "done", "criteria": [{"criterion": "a", "met": true, "evidence": "b"}]}',
-    b'evaluator submit_verdict {"accept": false, "category": "weak_test", "concern": "a", "evidence": "b", "next_step": "c"}',
+    b'evaluator submit_verdict {"accept":false,"category": "weak_test","concern":"a","evidence":"b","next_step": "c"}',
     b'planner submit_plan {"tasks": [{"id": "a", "title": "b"}, {"id": "c", "title": "d", "depends_on": ["a"]}]}',
-    b'reviewer:logic submit_review {"passed": false, "summary": "s", "findings": [{"severity": "major", "concern": "c"}]}',
+    b'reviewer:logic submit_review {"passed":false,"summary":"s","findings":[{"severity": "major", "concern": "c"}]}',
     b'architect submit_document {"title": "t", "text": "x"}',
 ]
 
@@ -77,4 +83,12 @@ _ASKS = (
     b'{"toolCallId":"c1"},"options":[{"optionId":"o","name":"Yes","kind":"allow_once"}]}}\n'
 )
 _ANSWER = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}\n'
-FRAMES = [_SAID + _CALL + _DONE + _PLAN + _USED + _MODE + _READ + _ASKS + _ANSWER, _SAID, _CALL, _DONE, _PLAN, _USED, _ANSWER]
+FRAMES = [
+    _SAID + _CALL + _DONE + _PLAN + _USED + _MODE + _READ + _ASKS + _ANSWER,
+    _SAID,
+    _CALL,
+    _DONE,
+    _PLAN,
+    _USED,
+    _ANSWER,
+]

@@ -3,6 +3,7 @@
 import os
 import random
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -34,12 +35,10 @@ async def heard_out(company: Company, when: str, said: bytes) -> None:
     launch = Launch((sys.executable, "-IS", str(BABBLER), when, file), company.cwd, {}, "test/babbler", f"{file}.err")
     company.person.against = "nobody may"
     async with company.speaking(launch, PATIENT) as agent:
-        try:
+        with suppress(AgentDied, AgentRefused, AgentSilent):
             await agent.greet()
             session = await agent.new()
             await agent.prompt(session.session, text())
-        except (AgentDied, AgentRefused, AgentSilent) as error:
-            assert str(error)
         await agent.scribe.flush(*agent.scribe.cut_off())
     for event in company.book.events:
         must_be_writable(event)

@@ -6,6 +6,8 @@ from holdfast.core.events.base import Envelope
 
 
 def must_be_writable(event: Event) -> None:
-    line = parse(encode(Envelope(ts="2026-02-14T10:00:00.000Z", sid="f4e3d2c1b5a4", seq=0, type=event.type, data=event)))
+    line = parse(
+        encode(Envelope(ts="2026-02-14T10:00:00.000Z", sid="f4e3d2c1b5a4", seq=0, type=event.type, data=event))
+    )
     assert isinstance(line, Line), line
     assert CODEC.event(line) == event

@@ -120,7 +120,7 @@ async def main(folder: str, scenario: str, pages: list[int]) -> int:
             except AssertionError as error:
                 disk.make_room()
                 problems += 1
-                print(f"{free}: {''.join(traceback.format_exception(error))}")
+                sys.stderr.write(f"{free}: {''.join(traceback.format_exception(error))}\n")
                 continue
             if ended.code in SCENARIOS[scenario].ends and not is_for_want_of_room(ended):
                 break

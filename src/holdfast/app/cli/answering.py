@@ -22,7 +22,9 @@ def answered(arguments: list[str], command: str, description: str, examples: str
     parser.add_argument("--option", type=words, metavar="ID", help="one of the answers that the agent offers")
     parser.add_argument("--all", action="store_true", help="every open request")
     if not allow:
-        parser.add_argument("--changes", type=words, metavar="WORDS", help="to a phase: what is to be changed before you approve")
+        parser.add_argument(
+            "--changes", type=words, metavar="WORDS", help="to a phase: what is to be changed before you approve"
+        )
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = find_run(home, options.run)

@@ -32,7 +32,9 @@ _CODES = {
 
 
 def add_options(parser: Parser) -> None:
-    parser.add_argument("--agent", type=words, metavar="NAME", help="who works: claude, codex, gemini, builtin, playbook:FILE, …")
+    parser.add_argument(
+        "--agent", type=words, metavar="NAME", help="who works: claude, codex, gemini, builtin, playbook:FILE, …"
+    )
     parser.add_argument("--parallel", type=int, metavar="N", help="agents at work at once")
     parser.add_argument(
         "--allow", choices=[policy.value for policy in Policy], help="what agents may do without asking you"

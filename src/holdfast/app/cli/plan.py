@@ -26,7 +26,9 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("goal", type=words, metavar="GOAL|PATH", help="what is to be done, or a task list")
     parser.add_argument("--repo", default=".", metavar="DIR", help="the repository (default: here)")
-    parser.add_argument("--workflow", type=words, metavar="NAME", help="solo, loop, waves, pipeline, or a file of your own")
+    parser.add_argument(
+        "--workflow", type=words, metavar="NAME", help="solo, loop, waves, pipeline, or a file of your own"
+    )
     parser.add_argument("--with", action="append", default=[], dest="phases", metavar="PHASE", help="an optional phase")
     parser.add_argument("--name", type=words, metavar="SLUG", help="what the run is called")
     parser.add_argument("--base", type=words, metavar="BRANCH", help="where it begins (default: what is checked out)")
@@ -38,7 +40,9 @@ def run(arguments: list[str]) -> int:
     parser.add_argument(
         "--allow", choices=[policy.value for policy in Policy], help="what agents may do without asking"
     )
-    parser.add_argument("--set", type=words, action="append", default=[], metavar="KEY=VALUE", help="any setting of the config")
+    parser.add_argument(
+        "--set", type=words, action="append", default=[], metavar="KEY=VALUE", help="any setting of the config"
+    )
     options = parser.parse_args(arguments)
     flags = flags_of(options)
     if options.workflow is not None:

@@ -36,7 +36,9 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("goal", type=words, nargs="?", metavar="GOAL|PATH", help="what is to be done, or a task list")
     parser.add_argument("--repo", default=".", metavar="DIR", help="the repository (default: here)")
-    parser.add_argument("--workflow", type=words, metavar="NAME", help="solo, loop, waves, pipeline, or a file of your own")
+    parser.add_argument(
+        "--workflow", type=words, metavar="NAME", help="solo, loop, waves, pipeline, or a file of your own"
+    )
     parser.add_argument("--with", action="append", default=[], dest="phases", metavar="PHASE", help="an optional phase")
     parser.add_argument("--issue", type=int, metavar="N", help="the goal is this issue of the repository on GitHub")
     parser.add_argument("--name", type=words, metavar="SLUG", help="what the run is called")
