@@ -22,6 +22,7 @@ from tests.support.doom.suite import Theatre, Theatres
 from tests.support.doom.trial import play
 from tests.support.events import events_in
 from tests.support.pids import with_pid
+from tests.support.waiting import until
 
 OWNED, NOTHING_TO_DO = 5, 4
 
@@ -137,6 +138,7 @@ async def test_a_pid_that_belongs_to_somebody_else_now_is_left_in_peace(theatres
     with open(place.of_run("events.jsonl"), "rb") as file:
         events = events_in(file.read())
     pids = {event.pid for event in events if isinstance(event, SessionStart | ConversationAttached)}
+    await until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))  # the dead are buried
     with ExitStack() as strangers:
         try:
             for pid in pids:
