@@ -60,7 +60,7 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
         try:
             await _take_back(run, salvage, f"What stood in the run's worktree when the merge of {task_branch} failed")
         except (HoldfastError, OSError) as trouble:
-            raise LeftHalfDone(str(error)) from trouble
+            raise LeftHalfDone(error) from trouble
         if isinstance(error, GitFailed) and await is_a_hooks_doing(run, error):
             raise HookRefused(error.said) from None
         raise
@@ -104,7 +104,7 @@ async def bring_conflicts(task: Worktree, run_branch: str, commit: str) -> tuple
     except GitFailed as error:
         unmerged = tuple((await status_of(task)).unmerged)
         if not unmerged:
-            raise LeftHalfDone(str(error)) from error
+            raise LeftHalfDone(error) from error
         return unmerged
     return ()
 

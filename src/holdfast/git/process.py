@@ -46,8 +46,12 @@ class GitKilled(GitFailed):
     """Git was killed in the middle: what it had begun is there, and its locks."""
 
 
-class LeftHalfDone(HoldfastError):
-    """It failed, and so did taking it back, as on a full disk: what it had begun is there."""
+class LeftHalfDone(GitFailed):
+    """It failed, and so did taking it back, as on a full disk: what it had begun may be there."""
+
+    def __init__(self, error: HoldfastError) -> None:
+        HoldfastError.__init__(self, str(error))
+        self.code, self.said = (error.code, error.said) if isinstance(error, GitFailed) else (1, str(error))
 
 
 class Answer(NamedTuple):
