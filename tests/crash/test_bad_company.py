@@ -246,7 +246,7 @@ async def test_what_the_user_does_with_git_between_a_kill_and_the_resume(
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("doom", ["prompt.before:1", "effect.worktree.make.after:2", "effect.settle.before:1"])
+@pytest.mark.parametrize("doom", ["prompt.before:1", "effect.worktree.make.after:2", "effect.merge.before:1"])
 @pytest.mark.parametrize("meddle", MEDDLING + MORE_MEDDLING)
 async def test_whatever_the_user_does_with_git_between_a_kill_and_the_resume(
     theatres: Theatres, meddle: Callable[[Place], None], doom: str
