@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.doom.nursery import Nursery, nursery
+
 # The same examples every time: a gate that decides by chance is none. `make torture` looks further.
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -24,3 +26,13 @@ def quick_home() -> Iterator[str]:
     """A home where a sync costs nothing, for tests that make thousands and cut no power."""
     with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
         yield os.path.join(folder, "home")
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Nursery]:
+    """Where programs come from that need no start-up."""
+    with (
+        tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder,
+        nursery(folder) as found,
+    ):
+        yield found

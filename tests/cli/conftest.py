@@ -3,6 +3,7 @@ import os
 import pytest
 
 from tests.cli.program import Program
+from tests.support.doom.nursery import Nursery
 from tests.support.projects import Project
 from tests.support.stage import Stage
 
@@ -20,5 +21,5 @@ def project(tmp_path: os.PathLike[str]) -> Project:
 
 
 @pytest.fixture
-def stage(holdfast: Program, project: Project, tmp_path: os.PathLike[str]) -> Stage:
-    return Stage(holdfast, project, os.fspath(tmp_path))
+def stage(holdfast: Program, project: Project, tmp_path: os.PathLike[str], warm: Nursery) -> Stage:
+    return Stage(holdfast, project, os.fspath(tmp_path), warm)

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.support.doom.nursery import Nursery
+
 UNPRIVILEGED = str(Path(__file__).with_name("unprivileged.py"))
 
 _LIMIT = 250.0  # seconds; most take less than one, a run with several agents some more
@@ -42,12 +44,21 @@ class Outcome(NamedTuple):
 class Program:
     """Runs `holdfast` in a folder of its own, with a home of its own and nothing of the caller's environment."""
 
-    def __init__(self, home: str, cwd: str) -> None:
+    def __init__(self, home: str, cwd: str, nursery: Nursery | None = None) -> None:
+        """With a `nursery`, what is run to its end comes from there: it and all that it starts need no start-up."""
         self.home = home
         self.cwd = cwd
+        self._nursery = nursery
 
-    def __call__(self, *arguments: str, code: int = 0, **how: Any) -> Outcome:
-        """Run to the end. The exit code must be the one that is expected, and no traceback may be printed."""
+    def __call__(self, *arguments: str, code: int = 0, cold: bool = False, **how: Any) -> Outcome:
+        """Run to the end. The exit code must be the one that is expected, and no traceback may be printed.
+
+        `cold` for one whose children must be its own from the beginning, as must those of one that detaches.
+        """
+        cold = cold or "--detach" in arguments or not how.keys() <= {"env"}
+        if self._nursery is not None and not cold:
+            environment = self.environment(how.get("env"))
+            return expected(Outcome(*self._nursery.run(list(arguments), self.cwd, environment)), code)
         with self.start(*arguments, **how) as process:
             return finished(process, code)
 
@@ -76,7 +87,11 @@ def finished(process: subprocess.Popen[bytes], code: int = 0) -> Outcome:
     except BaseException:
         process.kill()
         raise
-    outcome = Outcome(process.returncode, (out or b"").decode(errors="replace"), (err or b"").decode(errors="replace"))
+    said = ((part or b"").decode(errors="replace") for part in (out, err))
+    return expected(Outcome(process.returncode, *said), code)
+
+
+def expected(outcome: Outcome, code: int) -> Outcome:
     assert_no_noise(outcome)
     assert outcome.code == code, outcome
     return outcome

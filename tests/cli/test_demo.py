@@ -38,6 +38,7 @@ def test_json_is_one_object(holdfast: Program) -> None:
     assert set(found["merged"].values()) == {1}
 
 
+@pytest.mark.torture
 def test_the_pipeline_is_played_to_its_end_over_a_failed_review(holdfast: Program) -> None:
     out = holdfast("demo", "pipeline").out
     assert re.search(r"kill -9 \d+: the agent, in the middle of its turn", out)

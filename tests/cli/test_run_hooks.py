@@ -36,7 +36,7 @@ def test_one_that_outlives_its_runner_is_ended_before_the_run_goes_on(stage: Sta
         told(process, "tool.returned")
         asyncio.run(until(begun.exists))
         killed(process)
-    stage.resume(stage.only_run())
+    stage.resume(stage.only_run(), cold=True)
     assert alive(stage) == []
 
 

@@ -87,7 +87,7 @@ async def test_a_run_is_told_something_and_stopped_when_one_is_sure(stage: Stage
             await screen.until(f"{run} has stopped; r resumes it")
             await asyncio.to_thread(outcome, process)
             await screen.press("x")
-            await screen.until(f"{run} is not at work")
+            await screen.until(f"{run} is not at work", f"{run}  stopped")
             await screen.press("enter")
             await screen.until(f"nobody is at work on {run} (stopped); r resumes it")
     assert [d["reason"] for d in stage.data(run, "session.end")] == ["planned", "stopped"]

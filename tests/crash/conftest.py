@@ -4,22 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.doom.nursery import Nursery, nursery
+from tests.support.doom.nursery import Nursery
 from tests.support.doom.scenarios import SCENARIOS
 from tests.support.doom.suite import Theatre, Theatres
 from tests.support.git_crash import Play, Prepared
 from tests.support.git_stage import Stage
 
 _MEMORY = "/dev/shm"
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[Nursery]:
-    with (
-        tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder,
-        nursery(folder) as found,
-    ):
-        yield found
 
 
 @pytest.fixture(scope="session")

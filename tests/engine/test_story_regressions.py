@@ -99,7 +99,7 @@ async def test_a_git_that_was_killed_did_not_say_no(home: str, repo: str, monkey
     monkeypatch.setenv("PATH", git_that_dies(os.path.join(home, "bin2"), "merge-base"))
     async with opened(home, run_id, "resume") as workspace:
         with pytest.raises(GitFailed, match="signal 9"):
-            await workspace.repository.is_ancestor("main", "main")
+            await workspace.repository.is_ancestor("main", "HEAD")
 
 
 async def test_a_commit_that_was_killed_was_not_refused_by_a_hook(

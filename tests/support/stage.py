@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.core.workspace import place_of
 from holdfast.store.layout import LOG, run_folder
 from tests.cli.program import Outcome, Program, finished
+from tests.support.doom.nursery import Nursery
 from tests.support.projects import Project
 
 Turns = Sequence[Mapping[str, Any]]
@@ -44,8 +45,8 @@ def worker(*steps: Mapping[str, Any], task: str = "") -> dict[str, Any]:
 class Stage:
     """Runs are started in the user's checkout, which nobody else should touch."""
 
-    def __init__(self, program: Program, project: Project, folder: str) -> None:
-        self.holdfast = Program(program.home, project.path)
+    def __init__(self, program: Program, project: Project, folder: str, nursery: Nursery | None = None) -> None:
+        self.holdfast = Program(program.home, project.path, nursery)
         self.project = project
         self.folder = folder
         self.home = program.home

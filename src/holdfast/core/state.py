@@ -206,6 +206,7 @@ class Turn(msgspec.Struct):
     calls: dict[str, str] = {}
     messages: list[str] = []
     answers: dict[str, str] = {}  # by fingerprint: since they were given, the agent has shown nothing of a call
+    about: dict[str, str] = {}  # the fingerprints of these, by the call that was asked about
 
 
 class Conversation(msgspec.Struct):
@@ -243,6 +244,7 @@ class Permission(msgspec.Struct):
     options: str = "[]"  # as JSON
     fingerprint: str | None = None
     turn: str | None = None
+    call: str | None = None
 
 
 class Effect(msgspec.Struct):

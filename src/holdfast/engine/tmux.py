@@ -8,10 +8,12 @@ from holdfast.agents.launch import Berth
 from holdfast.agents.registry import Entry
 from holdfast.core.signals import endings_of
 from holdfast.core.state import Conversation
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput, NothingToDo
 from holdfast.store.disk import make_directories, replace
 from holdfast.store.layout import run_folder
 
+_CRASH = around("tmux.place")
 _FILE = "tmux"  # in the folder of the run's agents: the socket, for whoever has another environment than its runner
 
 
@@ -57,7 +59,9 @@ def _socket(folder: str, run_id: str) -> str:
     if known is None:
         known = socket_of(run_id, folder)
         make_directories(os.path.join(folder, "agents"))
+        _CRASH.before()
         replace(os.path.join(folder, "agents", _FILE), known.encode())
+        _CRASH.after()
     return known
 
 

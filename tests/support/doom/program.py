@@ -24,9 +24,12 @@ _CAPABILITIES = 0x20080522  # the version of their structure
 MODULES = (
     "holdfast.app.cli.agent",
     "holdfast.app.cli.agent_playbook",
+    "holdfast.app.cli.ls",
     "holdfast.app.cli.mcp",
     "holdfast.app.cli.resume",
     "holdfast.app.cli.run",
+    "holdfast.app.cli.send",
+    "holdfast.app.cli.show",
     "holdfast.app.mcp.server",
     "holdfast.agents.playbook.program",
     "holdfast.engine.sitting",

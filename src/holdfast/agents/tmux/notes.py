@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from holdfast.agents.launch import Berth
+from holdfast.leaf.crashing import around
 
+_CRASH = around("tmux.note")
 _LARGE = 1024 * 1024  # bytes: more than any environment
 _PROMPT = """\
 {text}
@@ -90,6 +92,7 @@ class Notes:
 
 def _write(path: str, data: bytes) -> None:
     """Whole or not at all, and durable."""
+    _CRASH.before()
     temporary = f"{path}.{os.getpid()}.tmp"
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
@@ -101,6 +104,7 @@ def _write(path: str, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+    _CRASH.after()
 
 
 def _server(given: Mapping[str, Any]) -> dict[str, Any]:
