@@ -111,7 +111,7 @@ class Stage:
 
     def subjects(self, run: str) -> list[str]:
         """Of the commits on the run's branch since it began, the oldest first."""
-        return self.project.git("log", "--reverse", "--format=%s", f"main..{branch(run)}").splitlines()
+        return self.project.git("log", "--reverse", "--topo-order", "--format=%s", f"main..{branch(run)}").splitlines()
 
     def home_of(self, run: str) -> str:
         return run_folder(self.home, run)
