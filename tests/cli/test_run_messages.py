@@ -82,7 +82,7 @@ def test_nobody_waits_for_one_that_another_is_about_to_be_told(stage: Stage) -> 
     assert len(told_of(stage, run)) == 1
 
 
-def test_one_for_a_task_that_was_skipped_is_told_to_have_reached_nobody(stage: Stage) -> None:
+def test_one_for_a_task_that_is_skipped_meanwhile_is_told_to_have_reached_nobody(stage: Stage) -> None:
     fails = {"mcp": {"tool": "report_blocker", "arguments": {"reason": "no kelp here"}}}
     run = stage.run(stage.tasks("T-1"), "--agent", stage.book(worker(fails)), code=1)
     stage.holdfast("send", run, WORDS, "--task", "T-1")
@@ -90,3 +90,4 @@ def test_one_for_a_task_that_was_skipped_is_told_to_have_reached_nobody(stage: S
     assert told_of(stage, run) == []
     assert any("words for T-1 reached nobody" in d["message"] for d in stage.data(run, "warning.logged"))
     assert "nothing to resume" in stage.holdfast("resume", run, code=4).err
+    assert "nobody would hear it" in stage.holdfast("send", run, WORDS, "--task", "T-1", code=2).complaint

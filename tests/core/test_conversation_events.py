@@ -1,7 +1,7 @@
 """What each event of a conversation does to the state."""
 
 import pytest
-from msgspec import Raw, structs
+from msgspec import Raw
 
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
@@ -146,15 +146,6 @@ TABLE = (
         ASKED,
         ANSWERED,
         ToolReturned(conversation="c", call="k1", status="interrupted"),
-        TurnInterrupted(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1, granted={"f": "y"})},
-    ),
-    row(
-        "an answer is not used up by the call that it was about: that is written down before the agent is told",
-        TURN,
-        structs.replace(ASKED, call="k1"),
-        ANSWERED,
-        CALL,
         TurnInterrupted(conversation="c", turn="t1"),
         conversations={"c": Conversation(turns=1, interrupted_turns=1, last="interrupted", cuts=1, granted={"f": "y"})},
     ),

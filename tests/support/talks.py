@@ -194,7 +194,7 @@ def ready_until_killed(
 
 
 def answer_until_killed(report: Report, place: Place, prompt: str, option: str) -> None:
-    """Answer an agent that cannot hear it any more; report the conversation when the answer is in the log."""
+    """Answer an agent, report the conversation, and die: the answer is in the log, and nobody was told of it."""
 
     async def talk() -> None:
         async with place.sitting() as (run, desk, talks):
@@ -206,6 +206,7 @@ def answer_until_killed(report: Report, place: Place, prompt: str, option: str) 
             os.kill(pid, signal.SIGSTOP)
             await desk.answer(next(iter(run.state.permissions)), option, by="Ada")
             report(name)
+            os.kill(os.getpid(), signal.SIGKILL)
             await turn
 
     asyncio.run(talk())

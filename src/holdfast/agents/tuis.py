@@ -5,6 +5,7 @@ Where a program does not take a session's id from us, its own is found by the fi
 
 from holdfast.core.tui import Question, Tui
 
+_TRUST = r"(?is)do you trust (the files in )?this folder.*[❯›●]\s*1\.\s"  # with its first answer chosen
 _INPUT = r"^\s*[│┃|]?\s*[❯>›](\s|$)"
 
 CLAUDE = Tui(
@@ -27,7 +28,7 @@ CODEX = Tui(
     resume=("resume", "{session}"),
     found=r"rollout-.*-([0-9a-f]{8}-[0-9a-f-]{27})\.jsonl$",
     ready=r"^\s*›(?! \d\. )",
-    questions=(Question(when=r"›\s1\.\s(Trust and continue|Yes, )"),),
+    questions=(Question(when=r"›\s1\.\s(Trust and continue|Yes, (continue|allow Codex to work in this folder))"),),
 )
 
 GEMINI = Tui(
@@ -36,7 +37,7 @@ GEMINI = Tui(
     resume=("--resume", "{session}"),
     environment={"GEMINI_CLI_SYSTEM_SETTINGS_PATH": "{mcp}"},
     ready=_INPUT,
-    questions=(Question(when=r"(?i)do you trust (the files in )?this folder"),),
+    questions=(Question(when=_TRUST),),
 )
 
 OPENCODE = Tui(
@@ -51,7 +52,7 @@ COPILOT = Tui(
     new=("--session-id={session}",),
     resume=("--resume={session}",),
     ready=_INPUT,
-    questions=(Question(when=r"(?i)do you trust the files in this folder"),),
+    questions=(Question(when=_TRUST),),
 )
 
 QWEN = Tui(
@@ -59,5 +60,5 @@ QWEN = Tui(
     new=("--session-id", "{session}"),
     resume=("--resume", "{session}"),
     ready=_INPUT,
-    questions=(Question(when=r"(?i)do you trust (the files in )?this folder"),),
+    questions=(Question(when=_TRUST),),
 )

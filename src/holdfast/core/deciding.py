@@ -323,6 +323,13 @@ def _asked_for_more(view: _View) -> str | None:
     return done[-1] if done and done[-1] == names[-1] else None
 
 
+def is_for_nobody(state: RunState, workflow: Workflow, task: str | None) -> bool:
+    """Words for a task that was skipped, or that the plan has no more."""
+    if task is None or state.plan is None or task in (phase.name for phase in workflow.phases):
+        return False
+    return task not in state.plan.order or _status(state, task) is TaskStatus.SKIPPED
+
+
 def messages_for(messages: Mapping[str, OpenMessage], task: str) -> list[str]:
     """The words that the next prompt to a task's worker takes along: those for it, and those of people for anyone.
 

@@ -137,9 +137,12 @@ def _words_taken_as_change(view: _View, spec: PhaseSpec) -> Iterator[Action]:
 
 
 def sent_from(state: RunState, workflow: Workflow, spec: PhaseSpec) -> PhaseSpec | None:
-    """The phase whose failure leads to this one."""
-    failed = [name for name, phase in state.phases.items() if phase.outcome == FAILED]
-    return next((one for one in reversed(workflow.phases) if one.on_fail == spec.name and one.name in failed), None)
+    """The phase whose failure leads to this one: the one that it is entered from, or that it was."""
+    progress = state.phases.get(spec.name) or PhaseProgress()
+    now = state.phases.get(state.phase or "") or PhaseProgress()
+    entered = state.phase != spec.name and now.outcome == FAILED
+    sender = workflow.phase(state.phase if entered else progress.sender)
+    return sender if sender is not None and sender.on_fail == spec.name else None
 
 
 def _following(view: _View, spec: PhaseSpec) -> PhaseSpec | None:

@@ -178,6 +178,7 @@ class PhaseProgress(msgspec.Struct):
     approval: Approval | None = None
     published: bool = False
     changes: list[str] = []
+    sender: str | None = None  # the phase whose failure led to it
     documents: dict[str, Document] = {}
 
 
@@ -206,7 +207,6 @@ class Turn(msgspec.Struct):
     calls: dict[str, str] = {}
     messages: list[str] = []
     answers: dict[str, str] = {}  # by fingerprint: since they were given, the agent has shown nothing of a call
-    about: dict[str, str] = {}  # the fingerprints of these, by the call that was asked about
 
 
 class Conversation(msgspec.Struct):
@@ -244,7 +244,6 @@ class Permission(msgspec.Struct):
     options: str = "[]"  # as JSON
     fingerprint: str | None = None
     turn: str | None = None
-    call: str | None = None
 
 
 class Effect(msgspec.Struct):

@@ -95,7 +95,7 @@ class Hands:
             raise
         except (HoldfastError, OSError) as error:
             probe = await _probed(effect, site)
-            if isinstance(error, GitKilled | LeftHalfDone | TimedOut):  # the crash of a git is as any other
+            if isinstance(error, OSError | GitKilled | LeftHalfDone | TimedOut):  # the crash of a git is as any other
                 probe = await _mended(effect, site, probe)
             told = error if isinstance(error, HoldfastError) else StorageFailed.by(error)
             await self._record(effect, effect_id, probe, reason=str(told))

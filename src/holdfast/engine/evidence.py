@@ -18,6 +18,7 @@ from holdfast.store.disk import make_directories, replace
 
 ARTIFACTS = "artifacts"
 _CRASH = around("artifact.write")
+_OTHER = {"json": "yaml", "yaml": "json"}
 
 
 class How(StrEnum):
@@ -53,6 +54,16 @@ def write_artifacts(folder: str, state: RunState) -> None:
             replace(os.path.join(folder, one.aside), one.found)
         replace(path, one.text)
         _CRASH.after()
+    _forget_other_forms(folder, state)
+
+
+def _forget_other_forms(folder: str, state: RunState) -> None:
+    """Data that was JSON and is YAML now is not to be read as what it was. Somebody's own file is left alone."""
+    for stem, ending, document in _documents(state):
+        other = os.path.join(folder, f"{stem}.{_OTHER.get(ending)}")
+        old = _content(other)
+        if old is not None and fingerprint(old) in document.earlier:
+            os.unlink(other)
 
 
 def told(run_id: str, one: Difference, *, plans: bool) -> str:

@@ -132,14 +132,20 @@ def _marked(places: Places, one: Preference, said: Said, file: str | None) -> Pr
 
 
 def _with_word(places: Places, one: Preference) -> Preference:
-    with suppress(FileNotFoundError, msgspec.MsgspecError), open(os.path.join(places.marks, one.id), "rb") as file:
-        mark = msgspec.json.decode(file.read(), type=Mark)
-        return msgspec.structs.replace(one, said=mark.said, file=mark.file)
-    for folder in folders_at(places.checkout, KIND):
-        path = os.path.join(folder, f"{file_name(one.role)}.md")
+    """What is in a file is told to agents, and so accepted, whatever the mark says; taken out, it is open again."""
+    mark = _mark(places, one)
+    files = [os.path.join(folder, f"{file_name(one.role)}.md") for folder in folders_at(places.checkout, KIND)]
+    for path in ([mark.file] if mark is not None and mark.file is not None else []) + files:
         if _line(one) in _lines(path):
             return msgspec.structs.replace(one, said=Said.ACCEPTED, file=path)
-    return one
+    refused = mark is not None and mark.said is Said.REFUSED
+    return msgspec.structs.replace(one, said=Said.REFUSED) if refused else one
+
+
+def _mark(places: Places, one: Preference) -> Mark | None:
+    with suppress(FileNotFoundError, msgspec.MsgspecError), open(os.path.join(places.marks, one.id), "rb") as file:
+        return msgspec.json.decode(file.read(), type=Mark)
+    return None
 
 
 def _line(one: Preference) -> str:

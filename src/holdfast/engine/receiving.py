@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from holdfast.core.deciding import FOR_AGENTS
+from holdfast.core.deciding import FOR_AGENTS, is_for_nobody
 from holdfast.core.events import Event
 from holdfast.core.events.inbox import InboxHandled
 from holdfast.core.events.issue import BlockerReported, WarningLogged
@@ -58,16 +58,9 @@ class Receiver:
             for key, message in list(self._run.state.messages.items()):
                 if message.kind not in FOR_AGENTS:
                     await self._act(key, message)
-                elif self._is_for_nobody(message.task):
+                elif is_for_nobody(self._run.state, self._workflow, message.task):
                     told = f"words for {message.task} reached nobody: it was skipped, or is in the plan no more"
                     await self._run.append(WarningLogged(message=told), InboxHandled(message=key))
-
-    def _is_for_nobody(self, task: str | None) -> bool:
-        state = self._run.state
-        if task is None or state.plan is None or task in (phase.name for phase in self._workflow.phases):
-            return False
-        known = state.tasks.get(task)
-        return task not in state.plan.order or (known is not None and known.status is TaskStatus.SKIPPED)
 
     async def _act(self, key: str, message: OpenMessage) -> None:
         handled = InboxHandled(message=key)

@@ -59,6 +59,7 @@ class Runner:
         listening.add_done_callback(lambda _: self.wake())
         try:
             await receiver.receive()
+            await self._steps.tidy_up()
             while True:
                 if listening.done():
                     listening.result()  # deaf is worse than dead

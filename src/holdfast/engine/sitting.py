@@ -232,7 +232,6 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
         receiver = Receiver(run, desk, terms.workflow, handle.stop)
         steps = Steps(workspace, conversations, terms, hooks, Ears(receiver.receive, handle.wake))
         runner = Runner(run, store.inbox(run_id), steps, conversations, terms)
-        await steps.tidy_up()
         handle.attach(runner)
         reason = await runner.run(receiver)
         await observer.settled()

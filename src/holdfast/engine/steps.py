@@ -79,7 +79,8 @@ class Steps:
         for name, talk in list(self._state.conversations.items()):
             task = self._state.tasks.get(talk.task or "")
             if talk.role == EVALUATOR and task is not None and task.evaluator != name and talk.state not in OVER:
-                await self._conversations.close(name, Phase.COMPLETED, "it gave its verdict, or another is to give it")
+                over = Phase.CANCELLED if talk.state == Phase.CREATED else Phase.COMPLETED  # one was never spoken to
+                await self._conversations.close(name, over, "it gave its verdict, or another is to give it")
 
     async def take(self, action: Action) -> None:
         if action.task is not None:

@@ -49,7 +49,7 @@ def attaching(home: str, run_id: str) -> list[str]:
     socket = _known(run_folder(home, run_id))
     if socket is None or not Server(socket).has_session():
         raise NothingToDo(f"no agent of {run_id} is at work in tmux; holdfast attach {run_id} shows the run itself")
-    return [program, "-S", socket, "attach-session", "-t", SESSION]
+    return [program, "-f", os.devnull, "-S", socket, "attach-session", "-t", SESSION]
 
 
 def _socket(folder: str, run_id: str) -> str:

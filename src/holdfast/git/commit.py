@@ -6,7 +6,7 @@ A commit can be found again by its effect's id, whatever happened to the process
 import os
 from typing import NamedTuple
 
-from holdfast.git.process import GitFailed, GitKilled
+from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
 from holdfast.git.snapshot import nested_repositories
 from holdfast.git.worktree import Status, Worktree, status_of
@@ -94,7 +94,9 @@ async def commit_all(
     text = f"{_plain(message).strip()}\n\n{signature.trailers()}"
     options = ["--quiet", "--allow-empty", "--cleanup=whitespace", "--file=-", *([] if checked else ["--no-verify"])]
     try:
-        await worktree.git.do(*await identity(worktree.repository), "commit", *options, given=text.encode())
+        await worktree.git.do(
+            *await identity(worktree.repository, worktree.git), "commit", *options, given=text.encode()
+        )
     except GitKilled:
         raise
     except GitFailed as error:
@@ -218,12 +220,18 @@ async def unwind_failed(worktree: Worktree, ground: Ground, task: str) -> str | 
     return placeholder
 
 
-async def identity(repository: Repository) -> tuple[str, ...]:
-    """Nothing, when the user told git who they are; else a name, so that the work is not lost for want of one."""
-    if not repository.knows_the_user:
-        asked = [await repository.git.run("var", f"GIT_{whose}_IDENT") for whose in ("COMMITTER", "AUTHOR")]
-        repository.knows_the_user = all(answer.code == 0 for answer in asked)
-    return () if repository.knows_the_user else _FALLBACK_IDENTITY
+async def identity(repository: Repository, git: Git) -> tuple[str, ...]:
+    """Nothing, when the user told git who they are at this place; else a name, so that no work is lost for want of one.
+
+    Asked where it will be used, for a config may tell worktrees from the rest; and once, when it is known.
+    """
+    in_worktree = git is not repository.git
+    if in_worktree not in repository.knows_the_user:
+        asked = [await git.run("var", f"GIT_{whose}_IDENT") for whose in ("COMMITTER", "AUTHOR")]
+        if any(answer.code for answer in asked):
+            return _FALLBACK_IDENTITY
+        repository.knows_the_user.add(in_worktree)
+    return ()
 
 
 async def is_a_hooks_doing(worktree: Worktree, error: GitFailed) -> bool:

@@ -46,7 +46,7 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
     try:
         await run.git.do(
             *_PLAINLY,
-            *await identity(repository),
+            *await identity(repository, run.git),
             "merge",
             "--no-ff",
             "--no-edit",
@@ -98,7 +98,7 @@ async def bring_conflicts(task: Worktree, run_branch: str, commit: str) -> tuple
     theirs = run_branch if await task.repository.commit_of(f"refs/heads/{run_branch}") == commit else commit
     merge = ("merge", "--no-ff", "--no-edit", "--quiet", f"--message=Merge {run_branch}", theirs)
     try:
-        await task.git.do(*_PLAINLY, *await identity(task.repository), *merge)
+        await task.git.do(*_PLAINLY, *await identity(task.repository, task.git), *merge)
     except GitKilled:
         raise
     except GitFailed as error:
@@ -148,7 +148,7 @@ async def merge_into(repository: Repository, target: str, branch: str, commit: s
     else:
         tree = await merged_tree(repository, target, ours, branch, commit)
         text = f"Merge {branch} into {target}\n\n{signature.trailers()}"
-        known = await identity(repository)
+        known = await identity(repository, repository.git)
         signing = (await repository.git.run("config", "--type=bool", "commit.gpgSign")).text == "true"
         sign = ["-S"] if signing else []
         commands = ("commit-tree", *sign, f"-p{ours}", f"-p{commit}", f"-m{text}", tree)

@@ -171,15 +171,21 @@ async def _death_of(process: subprocess.Popen[bytes]) -> None:
     finally:
         loop.remove_reader(handle)
         os.close(handle)
+    try:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - it is dead
+    except ChildProcessError:  # whose code is lost must not count as one that succeeded
+        raise HoldfastError(
+            "how git ended was kept from us: children are buried unseen where SIGCHLD is ignored"
+        ) from None
     process.wait()
 
 
 async def _end(process: subprocess.Popen[bytes]) -> None:
     """Git, and all that it started in its session: with nobody to wait for them they would go on."""
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):
             if os.getsid(pid) == process.pid:  # a shell's job has a group of its own
                 os.kill(pid, signal.SIGKILL)
     if process.returncode is None:

@@ -35,7 +35,9 @@ class Repository:
         self.common_dir = common_dir
         self.mark = dict(mark or {})
         self.tether = tether
-        self.knows_the_user = False  # until git has said who they are
+        self.knows_the_user: set[bool] = (
+            set()
+        )  # git has said who they are: in worktrees (True), in the repository itself
         self.git = Git(common_dir, mark={**self.mark, "GIT_DIR": common_dir}, tether=tether)
 
     async def base(self, path: str, name: str | None = None) -> tuple[str, str]:

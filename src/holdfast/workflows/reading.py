@@ -140,6 +140,11 @@ def _of_loop(workflow: Workflow, index: int) -> Iterator[_Mistake]:
             ("on_fail",),
             f"the tasks of {target.name!r} are done by then; lead to where it is planned, or to `findings`",
         )
+    if phase.exit == PLAN and phase.checked:
+        yield (
+            (),
+            "the phase that makes the plan cannot fail by checks: a change would be lost with it; check it after that",
+        )
     if phase.on_limit is not None and phase.on_fail is None:
         yield ("on_limit",), "it is what comes after all rounds of `on_fail`; say where that leads"
     if beyond is not None and (beyond.detour or workflow.place(beyond.name) <= index):

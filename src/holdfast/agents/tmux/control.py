@@ -1,21 +1,22 @@
 """Being told by tmux what happens in a pane, by its control mode: nobody looks again and again."""
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-
-from holdfast.agents.tmux.server import SESSION
 
 _LIMIT = 4 * 1024 * 1024  # bytes of a line; a longer one is passed over
 _QUIET = "ignore-size"  # as for a client without a screen: others choose how large the windows are
 
 
 @asynccontextmanager
-async def listening(socket: str, pane: str, wrote: Callable[[bytes], None]) -> AsyncIterator["asyncio.Task[None]"]:
+async def listening(
+    socket: str, session: str, pane: str, wrote: Callable[[bytes], None]
+) -> AsyncIterator["asyncio.Task[None]"]:
     """`wrote` gets what the pane's program writes, and first of all nothing. The task ends when tmux hangs up."""
     process = await asyncio.create_subprocess_exec(
-        *("tmux", "-S", socket, "-C", "attach-session", "-t", SESSION, "-f", _QUIET),
+        *("tmux", "-f", os.devnull, "-S", socket, "-C", "attach-session", "-t", session, "-f", _QUIET),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

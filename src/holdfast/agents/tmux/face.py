@@ -204,8 +204,8 @@ class Face:
                 break
             if await pane.screen() == before:  # nobody shows it, and Enter might answer something else
                 await pane.change()
+        self._told = True  # before it is: it may report at once
         await pane.press(("Enter",))
-        self._told = True
         await self.wire.notify("_holdfast/told", {"pane": pane.window.pane})  # from now on it may have begun
         while isinstance(found := await pane.until(self._new_question, pause=_PAUSE), Question):  # some ask only now
             self._ask_for(pane, found)
@@ -245,10 +245,13 @@ class Face:
         }
         asked = {"sessionId": self._memory.session, "toolCall": about, "options": options}
         answer = await self.wire.request("session/request_permission", asked)
-        if self._asked(await pane.screen()) is question:
-            chosen = (answer or {}).get("outcome", {}).get("optionId")
-            await pane.press({_ALLOW: question.yes, _REJECT: question.no}.get(chosen, ()))
+        keys = {_ALLOW: question.yes, _REJECT: question.no}.get((answer or {}).get("outcome", {}).get("optionId"), ())
+        if keys and self._asked(await pane.screen()) is question:
+            await pane.press(keys)
         await self._update("tool_call_update", toolCallId=about["toolCallId"], status="completed")
+        if keys:
+            await pane.until(lambda screen: self._asked(screen) is not question or None)
+        self._passed_on.remove(question)  # whatever comes from now on is asked anew
 
     async def _cancel(self, _: dict[str, Any]) -> Any:
         if self._turn is not None and self._pane is not None and not self._turn.done():
@@ -260,7 +263,7 @@ class Face:
         """What it reports. Outside of a turn it is for the run alone."""
         async for report in self._reports:
             turn = self._turn
-            if turn is None or report.tool not in self._berth.endings:
+            if turn is None or not self._told or report.tool not in self._berth.endings:
                 continue
             await self._update("agent_message_chunk", content={"type": "text", "text": report.text})
             if not turn.done():
@@ -276,6 +279,8 @@ class Face:
         now = asyncio.get_running_loop().time()
         if self._turn is not None and self._told and now - self._pulse > _PULSE:
             self._pulse = now
+            if self._pane is not None:
+                self._find_native(self._pane)  # not only at the turn's end: we may be killed before
             self._go(self.wire.notify("_holdfast/alive", {}))
 
     def _find_native(self, pane: Pane) -> None:

@@ -16,6 +16,7 @@ from holdfast.leaf.death import death_of
 
 T = TypeVar("T")
 
+_PAUSE = 1.0  # seconds, before a tmux that hung up is listened to again
 _MOST = 4000  # bytes of what it wrote that are kept
 _MOVES = re.compile(r"\x1b\[\d*C")  # to the right, in place of spaces
 _CONTROLS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b.|[\x00-\x08\x0b-\x1f\x7f]")
@@ -82,10 +83,10 @@ class Pane:
         """Until it is lost. A client that somebody sent away comes back, while there is a window to listen to."""
         death = asyncio.ensure_future(death_of(self.window.pid))
         try:
-            while not death.done():
-                async with listening(self._server.socket, self.window.pane, self._written) as heard:
+            while session := await asyncio.to_thread(self._server.session_of, self.window.pane):
+                async with listening(self._server.socket, session, self.window.pane, self._written) as heard:
                     await asyncio.wait({heard, death}, return_when=asyncio.FIRST_COMPLETED)
-                if not death.done() and not await asyncio.to_thread(self._server.has, self.window.pane):
+                if death.done() or (await asyncio.wait({death}, timeout=_PAUSE))[0]:
                     return
         finally:
             death.cancel()

@@ -65,8 +65,10 @@ class Server:
     def has_session(self) -> bool:
         return bool(self._ask("list-windows", "-t", SESSION, "-F", "#{window_name}").stdout)
 
-    def has(self, pane: str) -> bool:
-        return pane in self._ask("list-panes", "-a", "-F", "#{pane_id}").stdout
+    def session_of(self, pane: str) -> str | None:
+        """By tmux's own name for it: people may call it otherwise. None when there is no such pane."""
+        panes = [line.split() for line in self._ask("list-panes", "-a", "-F", "#{pane_id} #{session_id}").stdout]
+        return next((session for one, session in panes if one == pane), None)
 
     def screen(self, pane: str) -> str:
         """What is to be seen in it now."""

@@ -146,12 +146,20 @@ def _dispatch(arguments: list[str]) -> int:
         with open(help_file(name), encoding="utf-8") as file:
             sys.stdout.write(file.read())
         return OK
+    _see_children_end()
     module = __import__(f"holdfast.app.cli.{name}", fromlist=["run"])
     try:
         code: int = module.run(rest)
     except SystemExit as leave:  # argparse, after --help
         return int(leave.code or OK)
     return code
+
+
+def _see_children_end() -> None:
+    """Whoever started us may ignore SIGCHLD, and so may we then: no exit code of a child would ever be known."""
+    import signal
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def help_file(command: str) -> str:

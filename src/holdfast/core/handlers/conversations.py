@@ -86,7 +86,6 @@ def _permission_requested(state: RunState, _: Line, event: PermissionRequested) 
         bytes(event.options).decode(),
         event.fingerprint,
         turn.turn if turn is not None else None,
-        event.call,
     )
     if event.fingerprint is not None:
         conversation.granted.pop(event.fingerprint, None)
@@ -102,12 +101,8 @@ def _permission_answered(state: RunState, _: Line, event: PermissionAnswered) ->
         return
     conversation = _conversation(state, asked.conversation)
     turn = conversation.turn
-    if turn is None or turn.turn != asked.turn:
-        conversation.granted[asked.fingerprint] = event.option
-        return
-    turn.answers[asked.fingerprint] = event.option
-    if asked.call is not None:
-        turn.about[asked.call] = asked.fingerprint
+    kept = turn.answers if turn is not None and turn.turn == asked.turn else conversation.granted
+    kept[asked.fingerprint] = event.option
 
 
 @on(TurnStarted)
@@ -146,12 +141,10 @@ def _turn_is_over(conversation: Conversation, last: str | None) -> None:
 
 @on(ToolCalled)
 def _tool_called(state: RunState, _: Line, event: ToolCalled) -> None:
-    """The call that was allowed is written down before the agent is told so: of that it has shown nothing yet."""
     turn = _conversation(state, event.conversation).turn
     if turn is not None:
         turn.calls[event.call] = event.tool
-        own = turn.about.get(event.call)
-        turn.answers = {mark: option for mark, option in turn.answers.items() if mark == own}
+        turn.answers.clear()
 
 
 @on(ToolReturned)

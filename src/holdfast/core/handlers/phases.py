@@ -53,11 +53,15 @@ def _phase_started(state: RunState, _: Line, event: PhaseStarted) -> None:
             other.tries = 0
     before = state.phases.get(event.phase) or PhaseProgress()
     found = {role: review for role, review in before.reviews.items() if not review.passed}
+    last = state.phases.get(state.phase or "")
+    sent = last is not None and last.outcome == FAILED and state.phase != event.phase
+    sender = state.phase if sent else before.sender
     state.phase = event.phase
     state.phases[event.phase] = PhaseProgress(
         round=event.round,
         tries=before.tries + 1,
         changes=event.changes,
+        sender=sender,
         documents=before.documents,
         found=found if before.outcome == FAILED else {},
     )

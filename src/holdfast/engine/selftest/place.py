@@ -4,6 +4,7 @@ Its name tells whose it is: what a killed selftest left is taken away by the nex
 """
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from holdfast.leaf.process import RUN_MARK, end, identify, marked, myself
 from holdfast.store.layout import runs_folder
 
 _NAME = "selftest"
+_OURS = re.compile(rf"{_NAME}-[0-9a-f]{{8}}-\d+-\d+")  # nothing else that is called so is touched
 _HOME = "HOLDFAST_HOME"
 _LONG = 3600.0  # seconds: older than any selftest of another machine that shares this folder
 
@@ -46,16 +48,16 @@ def temporary(parent: str) -> Iterator[str]:
 def sweep(parent: str) -> None:
     """Take away what is left of those who are dead."""
     for name in os.listdir(parent):
-        if name.startswith(f"{_NAME}-") and _is_dead(os.path.join(parent, name)):
+        if _OURS.fullmatch(name) and _is_dead(os.path.join(parent, name)):
             _remove(os.path.join(parent, name))
 
 
 def _is_dead(folder: str) -> bool:
-    boot, pid, start = (*os.path.basename(folder).split("-")[1:], "", "", "")[:3]
+    _, boot, pid, start = os.path.basename(folder).split("-")
     if boot != myself().boot_id[:8]:
         with suppress(OSError):
             return time.time() - os.stat(folder).st_mtime > _LONG
-    other = identify(int(pid)) if pid.isdecimal() else None
+    other = identify(int(pid))
     return other is None or str(other.start_time) != start
 
 

@@ -44,10 +44,15 @@ class Asking(ModalScreen[str | None]):
         for key in self._question.answers:
             if key.lower() == event.key.lower():
                 event.stop()
-                self.dismiss(key if key != NO else None)
+                self._leave(key if key != NO else None)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value)
+        self._leave(event.value)
 
     def action_leave(self) -> None:
-        self.dismiss(None)
+        self._leave(None)
+
+    def _leave(self, answer: str | None) -> None:
+        """Once: a key may be pressed twice before the first has closed it."""
+        if self.is_current:
+            self.dismiss(answer)
