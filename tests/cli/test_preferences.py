@@ -74,6 +74,17 @@ def test_what_is_refused_is_not_proposed_again_by_whichever_run(holdfast: Progra
     assert "is accepted already; take its line out of" in holdfast("preferences", "refuse", name, code=2).complaint
 
 
+def test_the_line_decides_whatever_was_said_before(holdfast: Program) -> None:
+    name = listed(holdfast)["architect", "be brief"]
+    holdfast("preferences", "accept", name)
+    of_user(holdfast, "architect").write_text("")
+    assert ("architect", "be brief") in listed(holdfast), "taken out by hand, it is open again"
+    holdfast("preferences", "refuse", name)
+    of_user(holdfast, "architect").write_text("- be brief\n")  # as `accept` does, cut off before it says so
+    (found,) = [one for one in holdfast("preferences", "ls", "--all", "--json").objects if one["id"] == name]
+    assert found["said"] == "accepted"
+
+
 def test_one_that_nobody_proposed_is_named(holdfast: Program) -> None:
     assert "no preference 'ffffffffff' was proposed" in holdfast("preferences", "accept", "f" * 10, code=2).complaint
     assert "accept which?" in holdfast("preferences", "accept", code=2).err

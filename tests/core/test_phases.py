@@ -369,6 +369,17 @@ GATES: dict[str, tuple[tuple[Event, ...], str]] = {
         (*through("building"), *failing("looking", 1), *through("mending")),
         "enter looking",
     ),
+    "whoever failed before that": (
+        (
+            *through("building"),
+            *failing("looking", 1),
+            *through("mending"),
+            *failing("building", 2),
+            started("mending", 2),
+            *completed("mending", "done", 2),
+        ),
+        "enter building",
+    ),
     "at the limit it goes where that leads": (
         failing("building", 1, 2),
         "enter ending (building failed, and its limit is reached)",

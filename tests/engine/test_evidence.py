@@ -83,3 +83,12 @@ def test_data_are_files_of_their_kind(tmp_path: Path, text: str, ending: str) ->
     state: RunState = state_of(chosen, started("thinking"), stored(text))
     write_artifacts(str(tmp_path), state)
     assert files(tmp_path) == {f"artifacts/thinking/thinking.{ending}": text}
+
+
+def test_data_in_another_form_than_before_is_there_once(tmp_path: Path) -> None:
+    chosen = WorkflowChosen(workflow={"phases": [{"name": "thinking", "schema": {}}]})
+    first = (chosen, started("thinking"), stored('{"size": 1}'))
+    write_artifacts(str(tmp_path), state_of(*first))
+    assert list(files(tmp_path)) == ["artifacts/thinking/thinking.json"]
+    write_artifacts(str(tmp_path), state_of(*first, started("thinking", 2), stored("size: 2", 2)))
+    assert list(files(tmp_path)) == ["artifacts/thinking/thinking.yaml"]

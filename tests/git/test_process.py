@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -206,3 +207,17 @@ async def test_processes_carry_the_mark(repo: UserRepository, folder: str) -> No
     await repository.git.do("worktree", "add", "--quiet", "../../tree", "other")
     with open(note, encoding="utf-8") as file:
         assert "HOLDFAST_RUN=run-1\n" in file.readlines()
+
+
+@pytest.fixture
+def blind() -> Iterator[None]:
+    """Children are buried unseen, as for one who was started by a program that ignores their end."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.usefixtures("blind")
+async def test_an_exit_code_that_is_lost_is_not_taken_for_success(folder: str) -> None:
+    with pytest.raises(HoldfastError, match="how git ended was kept from us"):
+        await Git(folder).run("status")

@@ -70,6 +70,10 @@ MISTAKES: dict[str, tuple[str, str]] = {
         phases(*ARCHITECT, "  on_fail: thinking"),
         ":6: phases[0].on_fail: a phase of kind agent can fail only by its checks; add `validate: true`",
     ),
+    "checks of the plan itself": (
+        phases("- name: planning", "  role: planner", "  exit: submit_plan", "  validate: true"),
+        ": the phase that makes the plan cannot fail by checks",
+    ),
     "back to what is done already": (
         phases("- name: building", "  kind: tasks", "  validate: true", "  on_fail: building"),
         ":7: phases[0].on_fail: the tasks of 'building' are done by then",

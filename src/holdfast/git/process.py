@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from holdfast.leaf.death import death_of
 from holdfast.leaf.environment import MISLEADING
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
 from holdfast.leaf.process import tethered
@@ -162,15 +163,7 @@ async def run_program(*command: str, at: Spot, limit: float = LONG, given: bytes
 
 async def _death_of(process: subprocess.Popen[bytes]) -> None:
     """Learned from a handle on it, so that no thread has to wait."""
-    loop = asyncio.get_running_loop()
-    dead = asyncio.Event()
-    handle = os.pidfd_open(process.pid)
-    loop.add_reader(handle, dead.set)
-    try:
-        await dead.wait()
-    finally:
-        loop.remove_reader(handle)
-        os.close(handle)
+    await death_of(process.pid)
     try:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - it is dead
     except ChildProcessError:  # whose code is lost must not count as one that succeeded

@@ -242,6 +242,16 @@ def test_a_folder_that_had_to_be_made_goes_again(folder: str) -> None:
     assert os.listdir(folder) == []
 
 
+def test_what_is_only_called_like_ours_is_not_touched(folder: str) -> None:
+    theirs = ("selftest-results", "selftest-2024-01-01", "selftest-", "selftest-0123abcd-x-y")
+    for name in theirs:
+        os.mkdir(os.path.join(folder, name))
+        os.utime(os.path.join(folder, name), (0, 0))
+    with temporary(folder):
+        pass
+    assert sorted(os.listdir(folder)) == sorted(theirs)
+
+
 def test_what_the_dead_left_is_taken_away_and_what_the_living_use_is_not(folder: str) -> None:
     with temporary(folder) as mine:
         dead = os.path.join(folder, f"selftest-{myself().boot_id[:8]}-{2**22 + 1}-1")
