@@ -167,6 +167,7 @@ async def _death_of(process: subprocess.Popen[bytes]) -> None:
     try:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - it is dead
     except ChildProcessError:  # whose code is lost must not count as one that succeeded
+        process.wait()
         raise HoldfastError(
             "how git ended was kept from us: children are buried unseen where SIGCHLD is ignored"
         ) from None
