@@ -1,11 +1,20 @@
 """Worker, validators and evaluator, one task after the other."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 
-from tests.support.stage import ACCEPT, REJECT, SUBMIT, Stage, killed, told, worker
+from tests.support.repositories import put_program
+from tests.support.stage import ACCEPT, EVALUATE, REJECT, SUBMIT, Stage, killed, told, worker
 
 CHECK = 'validators.commands={"check": {"command": ["sh", "-c", "cat note.txt; ! grep -q bad note.txt"]}}'
+
+
+DIES_OVER_A_DIFF = """\
+case " $* " in *" diff "*) kill -9 $$ ;; esac
+exec {} "$@"
+"""
 
 
 def writes(text: str) -> dict[str, object]:
@@ -74,3 +83,22 @@ def test_an_evaluator_that_was_killed_after_its_verdict_is_not_waited_for(stage:
     (evaluator,) = [d["conversation"] for d in stage.data(run, "conversation.opened") if d["role"] == "evaluator"]
     states = [d["state"] for d in stage.data(run, "conversation.state_changed") if d["conversation"] == evaluator]
     assert states[-1] == "completed"
+
+
+def test_an_evaluator_that_was_never_spoken_to_keeps_no_later_sitting_from_work(stage: Stage) -> None:
+    """It was about to be told what changed when git died; then another was to judge, and then there was more to do."""
+    agent = stage.book(EVALUATE, worker(writes("one\n"), SUBMIT), {"when": "and more", "steps": [SUBMIT]})
+    dying = put_program(f"{stage.folder}/bin/git", DIES_OVER_A_DIFF.format(shutil.which("git")))
+    path = f"{os.path.dirname(dying)}:{os.environ['PATH']}"
+    options = ("--workflow", "loop", stage.tasks("T-1"), "--agent", agent)
+    run = stage.run(*options, code=1, env={"PATH": path})
+    other = stage.book(EVALUATE, name="other")
+    stage.resume(run, "--set", f"roles.evaluator.agent={other}")
+    stage.holdfast("send", run, "and more")
+    assert stage.resume(run)["ended"] == "all_done"
+    talks = stage.holdfast("show", run, "--json").object["state"]["conversations"].values()
+    assert sorted(talk["state"] for talk in talks if talk["role"] == "evaluator") == [
+        "cancelled",
+        "completed",
+        "completed",
+    ]
