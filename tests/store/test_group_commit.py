@@ -52,6 +52,18 @@ async def test_a_lone_producer_pays_one_sync_an_append(home: str) -> None:
             assert (counting.writes, counting.syncs) == (before[0] + 1, before[1] + 1)
 
 
+async def test_many_who_come_to_one_that_was_long_alone_share_its_syncs(home: str) -> None:
+    counting = CountingDisk()
+    store = FileStore(home, disk=counting.disk)
+    await store.create(RUN)
+    async with open_run(store, RUN) as run:
+        await run.begin(START)
+        await produce(run, "alone", 20)
+        before = counting.syncs
+        await asyncio.gather(*(produce(run, f"p{index}", 10) for index in range(16)))
+        assert counting.syncs - before <= 11
+
+
 async def test_whoever_comes_during_a_commit_is_in_the_next(home: str) -> None:
     """Producers that are ready at different moments: none waits for more than one commit besides its own."""
     store = FileStore(home)

@@ -1,17 +1,18 @@
 """The journal: `append` returns when the events are on the disk, and many appends share one sync.
 
 Group commit without a clock. Lines are stamped as they come. The first to append gives way once, so that everyone
-who is ready adds theirs; then it writes and syncs for all of them. What arrives meanwhile is the next commit. Who has
-been alone for a while gives way only now and then. The sync is made on the event loop itself: a hop to a thread costs
-more than it saves. After it the processor's caches are cold, and each object that an append makes costs several times
-what it usually does: so there is nothing here for each append but its lines, and a position tells whether they
-are on the disk.
+who is ready adds theirs; then it writes and syncs for all of them. What arrives meanwhile is the next commit. A task
+that has been alone for a while gives way only now and then. The sync is made on the event loop itself: a hop to a
+thread costs more than it saves. After it the processor's caches are cold, and each object that an append makes costs
+several times what it usually does: so there is nothing here for each append but its lines, and a position tells
+whether they are on the disk.
 
 A write or a sync that fails poisons the journal: nobody of that commit is acknowledged, what arrived of it is
 taken back, and no event is ever written after a hole. Opening the run again repairs the tail and goes on.
 """
 
 import os
+from asyncio import current_task
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from types import coroutine
@@ -24,7 +25,7 @@ from holdfast.store.ground import Ground
 from holdfast.store.stamping import Stamp, mismatch
 
 _CRASH = Appending("journal.append")
-_SURELY_ALONE = 8  # commits that nobody joined: then most are made without giving way,
+_SURELY_ALONE = 8  # commits of one task that nobody joined: then most are made without giving way,
 _LOOK_AGAIN = 16  # but one of so many still is, in case that others have come
 
 
@@ -38,7 +39,8 @@ class FileJournal:
         self._durable, self._link = desk.head
         self._next_milestone = self._durable + SNAPSHOT_EVERY
         self._leading = False
-        self._alone = 0  # how many commits in a row nobody joined
+        self._leader = 0  # whose commit was the last, as `id` tells tasks apart
+        self._alone = 0  # how many of its commits in a row nobody joined
         self._refusal: HoldfastError | None = None
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         self._ground = Ground(path, self._fd, still_owned)
@@ -60,6 +62,9 @@ class FileJournal:
             while self._durable < end and self._refusal is None:
                 await _give_way()  # to the one who writes for us
         else:
+            leader = id(current_task())
+            if leader != self._leader:
+                self._leader, self._alone = leader, 0
             self._leading = True
             try:
                 if self._alone < _SURELY_ALONE or self._alone % _LOOK_AGAIN == 0:
