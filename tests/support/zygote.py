@@ -9,6 +9,7 @@ python -m tests.support.zygote SOCKET MODULE…
 
 import array
 import ctypes
+import gc
 import importlib
 import marshal
 import os
@@ -27,6 +28,8 @@ def main() -> None:
     path, *modules = sys.argv[1:]
     for module in modules:
         importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # what is here stays: a child that looks through it for garbage would copy all of it
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     server.bind(path)
