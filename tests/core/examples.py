@@ -194,7 +194,7 @@ _ALL: tuple[Event, ...] = (
     ToolBlocked(conversation="c1", tool="rm -rf /", reason="a hook refused"),
     TurnStarted(conversation="c1", turn="t1", messages=["m1"]),
     TurnEnded(conversation="c1", turn="t1", stop_reason="end_turn"),
-    TurnInterrupted(conversation="c1", turn="t2", reason="the runner died"),
+    TurnInterrupted(conversation="c1", turn="t2", reason="the runner died", rebooted=True),
     MessageRecorded(conversation="c1", speaker="agent", text='a "quoted"\nline, ünïcode 🪸', turn="t1", more=True),
     ToolCalled(
         conversation="c1",

@@ -135,6 +135,13 @@ def test_to_continue_restates_the_request_and_names_what_was_cut_off() -> None:
     assert "add OAuth" in said
     assert "edit a.py" in said
     assert "do not repeat it" in said
+    assert "The machine went down" not in said
+
+
+def test_to_continue_after_a_reboot_says_that_files_may_be_gone() -> None:
+    said = prompt_after_interruption(AfterInterruption.CONTINUE, "add OAuth", [], rebooted=True)
+    assert said is not None
+    assert "The machine went down with it: files that you wrote in that turn may be missing" in said
 
 
 def test_to_retry_says_the_same_again() -> None:

@@ -24,6 +24,7 @@ from tests.support.places import RUN
 STARTED = TurnStarted(conversation="c", turn="t")
 ENDED = TurnEnded(conversation="c", turn="t")
 CUT = TurnInterrupted(conversation="c", turn="t")
+LOST_POWER = TurnInterrupted(conversation="c", turn="t", rebooted=True)
 
 
 @pytest.fixture
@@ -154,6 +155,9 @@ LOST = [returned("2", "interrupted"), returned("3", "interrupted")]
         ([*ASKED, CUT, *ASKED, ENDED], None),
         ([*ASKED, *IN_FLIGHT, *LOST, CUT, STARTED, said("system", "Go on."), CUT], CutOff("Build it", ())),
         ([*ASKED, CUT, STARTED, said("system", "Go on."), ENDED], None),
+        ([*ASKED, LOST_POWER], CutOff("Build it", (), rebooted=True)),
+        ([*ASKED, LOST_POWER, STARTED, said("system", "Go on."), CUT], CutOff("Build it", (), rebooted=True)),
+        ([*ASKED, LOST_POWER, STARTED, said("system", "Go on."), ENDED, *ASKED, CUT], CutOff("Build it", ())),
     ],
 )
 async def test_what_was_cut_off_is_the_newest_turn_and_the_users_own_request(

@@ -31,25 +31,25 @@ _MOST_AT_ONCE = 3
 class Machine:
     def __init__(self, folder: str) -> None:
         self._image = os.path.join(folder, "disk.img")
-        self._mounted = os.path.join(folder, "mounted")
-        self.home = os.path.join(self._mounted, "home")
-        os.mkdir(self._mounted)
+        self.mounted = os.path.join(folder, "mounted")
+        self.home = os.path.join(self.mounted, "home")
+        os.mkdir(self.mounted)
         with open(self._image, "wb") as file:
             file.truncate(512 * 1024 * 1024)
         _command("mkfs.ext4", "-q", "-F", self._image)
 
     def power_on(self) -> None:
-        _command("mount", "-o", "loop", self._image, self._mounted)
+        _command("mount", "-o", "loop", self._image, self.mounted)
 
     def cut_power(self) -> None:
-        fd = os.open(self._mounted, os.O_RDONLY)
+        fd = os.open(self.mounted, os.O_RDONLY)
         try:
             fcntl.ioctl(fd, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
         finally:
             os.close(fd)
 
     def power_off(self) -> None:
-        _command("umount", self._mounted)
+        _command("umount", self.mounted)
 
 
 class NotPossible(Exception):

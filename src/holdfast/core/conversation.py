@@ -136,7 +136,9 @@ class AfterInterruption(StrEnum):
     ASK = "ask"
 
 
-def prompt_after_interruption(policy: AfterInterruption, request: str, calls: Iterable[str]) -> str | None:
+def prompt_after_interruption(
+    policy: AfterInterruption, request: str, calls: Iterable[str], *, rebooted: bool = False
+) -> str | None:
     """What to say to an agent whose turn was cut off; None when a person is to say it.
 
     The request is restated: some agents forget the message of a turn in which they were killed.
@@ -147,9 +149,11 @@ def prompt_after_interruption(policy: AfterInterruption, request: str, calls: It
         return request
     cut = [f"- {call}" for call in calls]
     told = ["", "These tool calls were cut off; whether they took effect is not known:", *cut] if cut else []
+    lost = ["", "The machine went down with it: files that you wrote in that turn may be missing or cut short."]
     return "\n".join(
         [
             "Your last turn was interrupted before it ended. Look at what is done, do not repeat it, and go on.",
+            *(lost if rebooted else []),
             *told,
             "",
             "The request was:",

@@ -42,9 +42,10 @@ from holdfast.engine.ladder import AgentUnavailable, Failed, Ground, Hint, Ladde
 from holdfast.engine.permissions import Desk
 from holdfast.engine.transcript import cut_off_turn, history_of, was_heard
 from holdfast.leaf.crashing import around
-from holdfast.leaf.errors import BadInput, Denied
+from holdfast.leaf.errors import BadInput, Denied, StorageFailed
 from holdfast.leaf.ids import new_sid
-from holdfast.leaf.process import ProcessIdentity
+from holdfast.leaf.process import ProcessIdentity, boot_id
+from holdfast.leaf.syncing import sync_file_systems
 from holdfast.store.run import OwnedRun
 
 __all__ = ["AgentUnavailable", "Conversations", "Ground", "Turn"]
@@ -133,7 +134,9 @@ class Conversations:
     async def go_on(self, name: str, cwd: str, policy: AfterInterruption) -> Turn | None:
         """Go on with a turn that was cut off; None when there is none, or a person is to say how."""
         cut = await cut_off_turn(self._ground.log, name)
-        said = prompt_after_interruption(policy, cut.request, cut.calls) if cut is not None else None
+        if cut is None:
+            return None
+        said = prompt_after_interruption(policy, cut.request, cut.calls, rebooted=cut.rebooted)
         if said is None:
             return None
         # Not the user's words: were it cut off in its turn, the request is still the user's.
@@ -215,7 +218,7 @@ class Conversations:
                 ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
                 _CRASH.after()
         except AgentRefused as error:
-            await self._end_turn(name, live, TurnEnded(conversation=name, turn=turn, stop_reason="refused"))
+            await self._end_turn(name, live, cwd, TurnEnded(conversation=name, turn=turn, stop_reason="refused"))
             return Turn(turn, "refused", str(error))
         except (AgentDied, AgentSilent) as error:
             begun = live.agent.frames > heard
@@ -229,13 +232,18 @@ class Conversations:
         finally:
             del self._turns[name]
             over.set()
-        await self._end_turn(name, live, TurnEnded(conversation=name, turn=turn, stop_reason=ended.reason), ended)
+        await self._end_turn(name, live, cwd, TurnEnded(conversation=name, turn=turn, stop_reason=ended.reason), ended)
         return Turn(turn, ended.reason)
 
     async def _with_history(self, name: str, text: str) -> str:
         return (await history_of(self._ground.log, name)).before(text)
 
-    async def _end_turn(self, name: str, live: Live, over: TurnEnded, ended: Ended | None = None) -> None:
+    async def _end_turn(self, name: str, live: Live, cwd: str, over: TurnEnded, ended: Ended | None = None) -> None:
+        """What the agent wrote is on the disk before its turn counts as ended: nobody will ask it to look again."""
+        try:
+            await sync_file_systems(cwd)
+        except OSError as error:
+            raise StorageFailed.by(error) from error
         if ended is not None:
             await self._desk.withdraw(name, "the turn ended without an answer")
         tokens = (ended.input_tokens, ended.output_tokens) if ended is not None else (0, 0)
@@ -265,8 +273,12 @@ class Conversations:
                 ]
                 heard = await was_heard(self._ground.log, name, state.turn.turn)
                 reason = _HEARD[heard] if heard else "whether the agent got the prompt is unknown"
+                rebooted = state.boot_id not in (None, boot_id())
+                died = "the machine went down" if rebooted else "the sitting died"
                 events.append(
-                    TurnInterrupted(conversation=name, turn=state.turn.turn, reason=f"the sitting died; {reason}")
+                    TurnInterrupted(
+                        conversation=name, turn=state.turn.turn, reason=f"{died}; {reason}", rebooted=rebooted
+                    )
                 )
             if state.pid is not None:
                 events.append(ConversationDetached(conversation=name, reason="the sitting died"))

@@ -10,9 +10,11 @@ from holdfast.core.signals import Signal, SubmitDocument, read_signal, schema_of
 from holdfast.core.workflow import PhaseSpec, Workflow
 from holdfast.engine.naming import find_run
 from holdfast.leaf.errors import BadInput
+from holdfast.leaf.syncing import sync_file_systems
 from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
+from holdfast.store.layout import run_folder
 from holdfast.workflows.artifacts import misfits
 
 SIGNAL = "signal."  # what the kind of such a message begins with
@@ -53,6 +55,7 @@ async def report(who: Reporter, tool: str, arguments: Mapping[str, Any]) -> Sign
         sender=who.conversation or who.role,
         body=msgspec.Raw(msgspec.json.encode(body)),
     )
+    await sync_file_systems(run_folder(who.home, who.run_id))  # what it tells of is there when it is
     await FileStore(who.home).inbox(who.run_id).put(message)
     return signal
 

@@ -31,6 +31,7 @@ class CutOff(NamedTuple):
 
     request: str
     calls: tuple[str, ...]
+    rebooted: bool = False
 
 
 async def history_of(log: Log, conversation: str, budget: int = TOTAL) -> History:
@@ -46,13 +47,15 @@ async def cut_off_turn(log: Log, conversation: str) -> CutOff | None:
     """The newest turn, when it was interrupted. The request is older when that turn itself went on with another."""
     interrupted: set[str] = set()
     calls: list[str] = []
-    cut = begun = False
+    cut = begun = rebooted = False
     async for event in _events(log, conversation):
         match event:
             case TurnEnded() if not cut and event.stop_reason not in CUT_OFF:
                 return None
-            case TurnEnded() | TurnInterrupted():
+            case TurnEnded():
                 cut = True
+            case TurnInterrupted():
+                cut, rebooted = True, rebooted or event.rebooted
             case TurnStarted():
                 begun = True
             case ToolReturned() if event.status == "interrupted" and not begun:
@@ -60,7 +63,7 @@ async def cut_off_turn(log: Log, conversation: str) -> CutOff | None:
             case ToolCalled() if event.call in interrupted and not begun:
                 calls.append(event.tool)
             case MessageRecorded() if event.speaker == "user":
-                return CutOff(event.text, tuple(reversed(calls))) if cut else None
+                return CutOff(event.text, tuple(reversed(calls)), rebooted) if cut else None
     return None
 
 

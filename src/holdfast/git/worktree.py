@@ -11,6 +11,7 @@ from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import Denied
 from holdfast.leaf.process import at_work_in
+from holdfast.leaf.syncing import sync_file_systems
 
 _INITIALIZING = "initializing"  # the reason of git's own lock on a worktree that it has not finished
 _FOLDER = "gitdir"  # in git's entry of a worktree: the file that names its folder
@@ -225,7 +226,16 @@ async def add_worktree(worktree: Worktree, base: str) -> None:
     except GitFailed:
         if not await _is_checked_out(worktree):  # else it was only the user's hook that failed, after all was done
             raise
+    await sync(worktree)
     _note_made(worktree)
+
+
+async def sync(worktree: Worktree) -> None:
+    """Have the files, and git's notes about them, on the disk: git itself syncs no more than objects and refs.
+
+    After a power cut, files that were never written to the disk would look like an agent's changes.
+    """
+    await sync_file_systems(worktree.path, worktree.repository.common_dir)
 
 
 async def _must_be_its_own(worktree: Worktree) -> None:

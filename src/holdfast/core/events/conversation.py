@@ -137,10 +137,13 @@ class TurnEnded(Event, frozen=True, kw_only=True):
 
 
 class TurnInterrupted(Event, frozen=True, kw_only=True):
+    """`rebooted` when the machine went down with it: what was written and not synced by then is gone."""
+
     type: ClassVar[str] = "turn.interrupted"
     conversation: str
     turn: str
     reason: str | None = None
+    rebooted: bool = False
 
 
 class MessageRecorded(Event, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from holdfast.git.effects.base import (
 from holdfast.git.locks import clear_lock, clear_ref_locks, clear_shared_locks, folders_of
 from holdfast.git.merge import bring_conflicts, forget_concluded_merge, merge_into, merge_task
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
-from holdfast.git.worktree import NotOurWorktree, Worktree, status_of
+from holdfast.git.worktree import NotOurWorktree, Worktree, status_of, sync
 from holdfast.leaf.errors import Denied
 
 
@@ -39,7 +39,9 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
     async def perform(self, site: Site) -> Result:
         branch, signature = self.place(site).branch, self.signature(site)
         salvage = f"{place_of(site.run_id).salvage}/{site.effect}"
-        return {"commit": await merge_task(self.works_in(site), branch, self.commit, signature, salvage)}
+        commit = await merge_task(self.works_in(site), branch, self.commit, signature, salvage)
+        await sync(self.works_in(site))
+        return {"commit": commit}
 
     async def probe(self, site: Site) -> Probe:
         into = self.works_in(site)
@@ -88,7 +90,9 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
         if (await status_of(worktree)).unmerged or await self._merging(worktree) is not None:
             raise Denied(f"{worktree.path} is in the middle of another merge; commit it or take it back, and try again")
         await take_snapshot(worktree, self._before(site), f"Before the merge of {run_branch}")
-        return {"conflicts": list(await bring_conflicts(worktree, run_branch, self.commit))}
+        conflicts = await bring_conflicts(worktree, run_branch, self.commit)
+        await sync(worktree)
+        return {"conflicts": list(conflicts)}
 
     async def probe(self, site: Site) -> Probe:
         worktree = self.worktree(site)

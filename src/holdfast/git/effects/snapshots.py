@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, salvaged_by, saved_as, yes
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
+from holdfast.git.worktree import sync
 
 
 class TakeSnapshot(InWorktree, frozen=True, kw_only=True):
@@ -38,6 +39,7 @@ class RestoreSnapshot(InWorktree, frozen=True, kw_only=True):
         place = self.place(site)
         saved = await save(worktree, f"{place.salvage}/{site.effect}", f"What stood in {place.folder} before a restore")
         await restore_snapshot(worktree, self.commit)
+        await sync(worktree)
         return saved_as(saved)
 
     async def probe(self, site: Site) -> Probe:
