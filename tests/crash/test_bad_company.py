@@ -14,9 +14,10 @@ import pytest
 from holdfast.core.events.conversation import ConversationAttached
 from holdfast.core.events.session import SessionStart
 from tests.support.doom.checks import Done
-from tests.support.doom.nursery import KILLED
+from tests.support.doom.nursery import KILLED, Nursery
 from tests.support.doom.place import Place
 from tests.support.doom.program import CLOCK, FILE_SIZE, OBEDIENT
+from tests.support.doom.scenarios import SOLO
 from tests.support.doom.small_disk import must_be_one_line
 from tests.support.doom.suite import Theatre, Theatres
 from tests.support.doom.trial import play
@@ -172,6 +173,37 @@ async def test_of_two_resumes_at_once_one_goes_on(theatres: Theatres) -> None:
 async def test_of_two_resumes_at_once_one_goes_on_a_hundred_times(theatres: Theatres) -> None:
     for _ in range(100):
         await two_at_once(theatres("solo"))
+
+
+# --- what a power cut leaves --------------------------------------------------------------------------
+
+
+def empty_the_objects_of(place: Place, *commits: str) -> None:
+    for line in place.git("rev-list", "--objects", *commits).splitlines():
+        oid = line.split(" ")[0]
+        path = os.path.join(place.repo, ".git", "objects", oid[:2], oid[2:])
+        os.chmod(path, 0o600)
+        os.truncate(path, 0)
+
+
+async def test_commits_of_an_agent_that_a_power_cut_left_empty_are_made_again(
+    warm: Nursery, tmp_path: os.PathLike[str]
+) -> None:
+    """The branch names a commit that is not there; what was in it is in the files."""
+    commit = {
+        "run": "git add hello.txt && git -c user.name=A -c user.email=a@a commit -qm Mine && git rm -q shared.txt"
+    }
+    turns = [{"when": "the greeting", "steps": [{"write": {"path": "hello.txt", "text": "hello\n"}}, commit]}]
+    files = {name: text for name, text in SOLO.files.items() if name != "shared.txt"}
+    theatre = Theatre(os.fspath(tmp_path), SOLO._replace(name="committing", turns=turns, files=files), warm)
+    place = await killed(theatre, "prompt.after:1:everyone")
+    task = f"holdfast/{place.run_id}/T-1"
+    assert place.git("log", "-1", "--format=%s", task) == "Mine\n"
+    empty_the_objects_of(place, task, "--not", "main")
+    ended = place.resume()
+    must_be_one_line(ended)
+    assert ended.code == 0
+    await theatre.must_end_alike(place, "emptied")
 
 
 # --- the user's own git -------------------------------------------------------------------------------

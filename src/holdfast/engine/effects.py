@@ -7,6 +7,7 @@ for a person to look at.
 """
 
 import asyncio
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ from holdfast.git.effects import (
     Site,
 )
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
+from holdfast.git.lost import empty_objects, set_back
 from holdfast.git.process import GitKilled, LeftHalfDone
 from holdfast.git.repository import Repository
 from holdfast.leaf.crashing import around
@@ -110,6 +112,7 @@ class Hands:
         fence(self.run_id, self.repository.tether)
         end_containers(self.folder, self.run_id)
         self._unlock()
+        await self._take_back_what_is_lost()
         return [await self._settle(effect_id, left) for effect_id, left in list(self.run.state.effects.items())]
 
     def _unlock(self) -> None:
@@ -119,6 +122,20 @@ class Hands:
         for branch in self.run.state.branches.values():
             with suppress(Denied):  # no worktree, or one in which the user is at work: whoever needs it will be told
                 self.site("").worktree(place_of(self.run_id, branch.task)).clear_locks()
+
+    async def _take_back_what_is_lost(self) -> None:
+        """After a sitting that did not end: perhaps the machine went down with it."""
+        before = list(self.run.state.sessions.values())[-2:-1]
+        if all(sitting.ended for sitting in before):
+            return
+        lost = empty_objects(self.repository.common_dir)
+        for branch in self.run.state.branches.values() if lost else ():
+            if branch.task is not None and branch.base is not None and branch.status is BranchStatus.IN_PROGRESS:
+                with suppress(Denied):  # no worktree of ours: whoever needs it will be told
+                    await set_back(self.site("").worktree(place_of(self.run_id, branch.task)), branch.base)
+        for path in lost:  # the last: killed before it, the next sitting does all of it again
+            with suppress(FileNotFoundError):  # another run of this repository was as quick
+                os.unlink(path)
 
     async def _settle(self, effect_id: str, left: Effect) -> Settled:
         effect, salvaged = _understood(left), None

@@ -79,7 +79,8 @@ async def _take_back(run: Worktree, salvage: str, message: str) -> None:
 
 async def merged_tree(repository: Repository, ours_name: str, ours: str, theirs_name: str, theirs: str) -> str:
     """The tree that merging two commits gives. Made without any worktree; raises `Conflicts` when it cannot be."""
-    answer = await repository.git.run("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
+    merging = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
+    answer = await repository.git.try_to(*merging)
     if answer.code == 0:
         return answer.fields()[0]
     if answer.code == 1:

@@ -107,13 +107,18 @@ class Git:
         self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
     ) -> Answer:
         """A change. Raises `GitFailed` when git does. `given` is what it can read from its input."""
-        answer = await self.run(*_DURABLE, *_ALONE, *arguments, limit=limit, more=more, given=given)
-        return _must_succeed(arguments, answer)
+        return _must_succeed(arguments, await self.try_to(*arguments, limit=limit, more=more, given=given))
+
+    async def try_to(
+        self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
+    ) -> Answer:
+        """A change, whatever git answers. To write objects is one: see `git.lost`."""
+        return await self.run(*_DURABLE, *_ALONE, *arguments, limit=limit, more=more, given=given)
 
     async def run(
         self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
     ) -> Answer:
-        """Whatever it answers, with its exit code. Raises `GitFailed` only when it was killed before it did."""
+        """A look, whatever it answers. Raises `GitFailed` only when git was killed before it did."""
         environment = {**self.environment, **(more or {})}
         at = Spot(self.place, environment, self.tether)
         return await run_program("git", *arguments, at=at, limit=limit, given=given)

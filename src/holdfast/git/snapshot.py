@@ -182,7 +182,7 @@ async def save_entries(worktree: Worktree, ref: str) -> str | None:
 
 async def _staged_in(git: Git, head: str) -> str:
     """A commit of what is staged in an index without a folder; HEAD when that is all there is."""
-    staged = await git.run("write-tree") if os.path.exists(os.path.join(git.place, "index")) else None
+    staged = await git.try_to("write-tree") if os.path.exists(os.path.join(git.place, "index")) else None
     if staged is None or staged.code or staged.text == (await git.ask("rev-parse", f"{head}^{{tree}}")).text:
         return head
     message = "What was staged in a worktree whose folder was deleted"
