@@ -13,10 +13,12 @@ from holdfast.core.events.conversation import (
     TurnStarted,
 )
 from holdfast.core.events.inbox import InboxHandled
+from holdfast.core.events.session import SessionStart
 from holdfast.engine.conversations import AgentUnavailable
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.store.base import Message
 from holdfast.store.files import FileStore
+from holdfast.store.run import open_run
 from tests.support.players import KNOW, OTHERWISE, TOLD, book, calls_of, kill_idle
 from tests.support.processes import child
 from tests.support.talks import AGENT, Place, say_until_killed
@@ -118,6 +120,23 @@ async def test_a_message_in_a_prompt_that_the_runners_death_cut_off_is_not_lost_
     (told,) = await place.said("system")
     assert told.startswith("Your last turn was interrupted")
     assert told.endswith("The request was:\nstill")
+
+
+async def test_an_agent_whose_turn_the_machine_cut_off_is_told_that_files_may_be_gone(place: Place) -> None:
+    place.play(book(load="works"))
+    with child(say_until_killed, place, ["still"], []) as runner:
+        name = runner.hear()
+        assert name is not None
+        await until(lambda: place.harmed() == 1)
+        runner.kill()
+    async with open_run(FileStore(place.home), place.run_id) as run:
+        agent = ConversationAttached(conversation=name, rung="fresh", pid=1, start_time=1, boot_id="the boot before")
+        await run.begin(SessionStart(), agent)
+    async with place.sitting() as (_, _, talks):
+        assert await place.interruptions() == ["the machine went down; whether the agent got the prompt is unknown"]
+        assert await talks.go_on(name, place.cwd, AfterInterruption.CONTINUE) is not None
+    (told,) = await place.said("system")
+    assert "The machine went down with it: files that you wrote in that turn may be missing or cut short." in told
 
 
 async def test_a_message_of_the_inbox_is_handled_once_though_its_prompt_is_sent_twice(place: Place) -> None:
