@@ -20,7 +20,7 @@ from holdfast.store.base import START, Batch, Holder, Log, Position
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
 from holdfast.store.layout import LOG, SNAPSHOT, run_folder
-from holdfast.store.reading import FileLog
+from holdfast.store.reading import FileLog, last_line
 from holdfast.store.snapshot import covered, is_of
 
 
@@ -174,7 +174,7 @@ async def _was_interrupted(path: str) -> bool:
 async def _whole_state(log: FileLog, only: frozenset[str] | None = None) -> RunState:
     """The fold of everything in the file; a torn last line is noted."""
     fold = (await fold_log(log, only=only)).fold
-    last = parse(await log.fragment())
+    last = last_line(await log.fragment())
     if isinstance(last, Malformed):
         fold.state.lines += 1
         fold.note_malformed(f"torn last line, set aside: {last.reason}")
@@ -189,7 +189,7 @@ class _ForeignLog(FileLog):
             after = batch.end
             yield batch
         last = await self.fragment()
-        if isinstance(parse(last), Line):
+        if isinstance(last_line(last), Line):
             yield Batch(after, last + b"\n")
 
 

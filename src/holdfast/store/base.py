@@ -81,7 +81,10 @@ class Log(Protocol):
     """Reading. Anyone may, at any time, also while the owner writes."""
 
     def read(self, after: Position = START) -> AsyncIterator[Batch]:
-        """Whole lines from a position to the present end, in batches of bounded size (a line is never split)."""
+        """Whole lines from a position to the present end, in batches of bounded size (a line is never split).
+
+        The end is that of the last whole call: of an `append` of several events that is half written, none is read.
+        """
         ...
 
     def read_back(self, before: Position | None = None) -> AsyncIterator[Batch]:
@@ -93,7 +96,7 @@ class Log(Protocol):
         ...
 
     async def fragment(self) -> bytes:
-        """What stands after the last whole line: nothing, or a torn write."""
+        """What stands after the last whole call: nothing, or a torn write."""
         ...
 
 
@@ -105,6 +108,8 @@ class Journal(Protocol):
 
     async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
         """Write events and return the lines they became, once they are on the disk: all of them, in this order.
+
+        Whatever dies meanwhile, the log then has all of them or none.
 
         `expect` is where the caller believes the log ends; `PositionMismatch` when it does not.
         """

@@ -3,7 +3,9 @@
 A crash can only tear the last commit, for each is synced before the next is begun. A line that is not the
 first of its commit ends in a space (`}␠` instead of `}`; JSON does not mind), so the last commit can be told:
 walking back from the end, it goes on to the first readable line without that mark. If a line in it is no
-JSON, then it and all after it were never acknowledged. They are copied beside the log, and cut off.
+JSON, then it and all after it were never acknowledged. They are copied beside the log, and cut off. So are the lines
+before it that belong to the same call, and those of a call whose last line is not there: each line of a call but
+the last says that more is to come (see `core.chain`).
 
 What is unreadable before the last commit was whole once, and was acknowledged: that is damage, not a tear.
 It is left where it is, for readers to pass over and `verify` to report.
@@ -14,23 +16,24 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from holdfast.core.codec import Line, is_json, parse
+from holdfast.core import chain
+from holdfast.core.codec import Line, is_json
 from holdfast.core.events.log import LogRepaired
 from holdfast.store.base import Position
 from holdfast.store.disk import Disk, sync_directory, write_all
-from holdfast.store.reading import CHUNK, FileLog
+from holdfast.store.reading import CHUNK, FileLog, last_line
 from holdfast.store.stamping import CONTINUES
 
 _TORN = ".torn-"
 
 
 async def repair(path: str, disk: Disk) -> None:
-    """Leave the file ending in a whole line, with all that was ever acknowledged, and all of it on the disk.
+    """Leave the file ending in a whole call, with all that was ever acknowledged, and all of it on the disk.
 
     A killed writer's last lines may be whole and yet not synced. Whoever opens the log builds on them, so they must
     not vanish in a power cut later.
     """
-    torn = await _first_torn_line(path)  # before the end is looked at: it may be whole, and follow a hole
+    torn = await _first_torn_call(path)  # before the end is looked at: it may be whole, and follow a hole
     if torn is not None:
         _set_aside(path, torn, disk)
     else:
@@ -41,11 +44,11 @@ async def repair(path: str, disk: Disk) -> None:
 
 
 async def end_line(path: str, disk: Disk) -> None:
-    """Leave the file ending in a newline. What stands after the last one, nobody has read."""
+    """Leave the file ending in a newline, and in the last line of a call. What stands after that, nobody has read."""
     fragment = await FileLog(path).fragment()
     if not fragment:
         return
-    if isinstance(parse(fragment), Line):
+    if isinstance(last_line(fragment), Line):
         with _opened(path) as fd:  # whole but for its newline
             write_all(disk, fd, b"\n")
             disk.sync(fd)
@@ -69,17 +72,17 @@ async def repairs(path: str) -> Sequence[LogRepaired]:
     ]
 
 
-async def _first_torn_line(path: str) -> Position | None:
-    """Where the first unreadable line of the last commit begins."""
+async def _first_torn_call(path: str) -> Position | None:
+    """Where the call begins that wrote the first unreadable line of the last commit."""
     torn = None
     async for batch in FileLog(path).read_back():
         position = batch.end
         for line in reversed(batch.data.split(b"\n")[:-1]):
-            position -= len(line) + 1
+            end, position = position, position - len(line) - 1
             readable = is_json(line) or not line.strip()
-            if not readable:
+            if not readable or (end == torn and chain.more_to_come(line)):
                 torn = position
-            elif not line.endswith(CONTINUES):
+            if readable and not line.endswith(CONTINUES):
                 return torn
     return torn
 

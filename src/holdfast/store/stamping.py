@@ -1,6 +1,6 @@
 """Giving events their place: session, sequence number, time, and link in the chain. The same in every backend."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 
 import msgspec
@@ -23,14 +23,14 @@ _PLAIN_KINDS = frozenset(
 
 _SURELY_SHALLOW = 50  # brackets: with fewer, nothing can be nested deeply
 
-CONTINUES = b" "  # at the end of a line: it was written by one call with the line before it (see `repair`)
+CONTINUES = b" "  # at the end of a line: it was written together with the line before it (see `repair`)
 _MARKED_END = CONTINUES + b"\n"
 
 
 class Stamp:
     """Stamps lines one after the other, and keeps them for their commit.
 
-    Those of one commit share a time, and all but the first of them are marked.
+    Those of one commit share a time, and all but the first of them are marked; so are all but the last of one call.
     """
 
     def __init__(self, desk: Desk) -> None:
@@ -40,9 +40,10 @@ class Stamp:
         self._ts: str | None = None  # of this commit: None before its first line
         self._kept: list[bytes] = []
 
-    def lines(self, events: Iterable[Draft | Event]) -> bytes:
+    def lines(self, events: Sequence[Draft | Event]) -> bytes:
         """The lines of these events. When one cannot be written, it raises and nothing of them counts."""
         ts, seq, link = self._ts, self._seq, self.link
+        more = len(events) - 1
         lines = []
         for item in events:
             draft = item if isinstance(item, Draft) else Draft(item)
@@ -65,6 +66,9 @@ class Stamp:
                 span_id=draft.span_id,
             )
             bare = encode(envelope) if kind in _PLAIN_KINDS else _checked(envelope)
+            if more:
+                bare = chain.with_more_to_come(bare)
+                more -= 1
             line, link = chain.seal(link, bare, end)
             lines.append(line)
             seq += 1
