@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 import msgspec
 import pytest
 
+from holdfast.core import chain
 from holdfast.core.codec import CODEC
 from holdfast.core.events import Draft
 from holdfast.core.events.conversation import ToolReturned
@@ -33,6 +34,14 @@ async def test_append_returns_the_lines_that_it_wrote(store: Store) -> None:
     envelope = msgspec.json.decode(second.data.splitlines()[0])
     assert (envelope["pane_id"], envelope["trace_id"], envelope["span_id"]) == ("%1", "t", "p")
     assert labels_in(second.data) == [("a", 1), ("a", 2)]
+
+
+async def test_each_line_of_an_append_but_its_last_says_that_more_is_to_come(store: Store) -> None:
+    async with open_run(store, RUN) as run:
+        await run.begin(START)
+        for count in (1, 2, 3, 1):
+            batch = await run.append(*(numbered("a", number) for number in range(count)))
+            assert [chain.more_to_come(line) for line in batch.data.splitlines()] == [True] * (count - 1) + [False]
 
 
 async def test_an_append_of_nothing_moves_nothing(store: Store) -> None:

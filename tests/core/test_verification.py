@@ -33,7 +33,14 @@ def test_a_line_without_its_end_is_damage() -> None:
     verifier = Verifier()
     verifier.feed(entry(SessionStart()))
     damage = verifier.verdict(b'{"sid":"s1","se').damage
-    assert [(found.line, found.reason) for found in damage] == [(2, "torn: the last line has no end")]
+    assert [(found.line, found.reason) for found in damage] == [(2, "torn: the last write has no end")]
+
+
+def test_a_call_without_its_last_line_is_damage_where_that_line_should_be() -> None:
+    verifier = Verifier()
+    verifier.feed(entry(SessionStart()))
+    damage = verifier.verdict(2 * entry(SessionStart())).damage
+    assert [(found.line, found.reason) for found in damage] == [(4, "torn: the last write has no end")]
 
 
 def test_unknown_types_and_newer_versions_are_no_damage() -> None:

@@ -11,6 +11,9 @@ from zlib import crc32
 
 import pytest
 
+from holdfast.core.codec import Line, parse
+from holdfast.core.events.conversation import TurnStarted
+from holdfast.store.stamping import CONTINUES
 from tests.support.doom.nursery import KILLED
 from tests.support.doom.report import Dooms, Tried, left, trials
 from tests.support.doom.scenarios import SCENARIOS
@@ -82,6 +85,25 @@ async def test_words_of_a_person_reach_the_agent_whoever_dies(theatres: Theatres
     theatre = theatres("spoken")
     for doom in ("prompt.before:1", "prompt.after:1:everyone", "agent.spawn.after:1"):
         await theatre.survives(doom)
+
+
+async def test_a_turn_whose_beginning_was_torn_has_not_begun(theatres: Theatres) -> None:
+    """Its first event may be on the disk, without the words that it begins with: half of a call is none of it."""
+    theatre = theatres("spoken")
+    trial = await theatre.survives(torn_with(TurnStarted.type, (await theatre.undisturbed()).log))
+    assert trial.struck == 1
+
+
+def torn_with(kind: str, log: bytes) -> str:
+    """The tearing of the commit that holds the first event of this kind."""
+    commits = 0  # of the session
+    for raw in log.split(b"\n")[:-1]:
+        line = parse(raw)
+        assert isinstance(line, Line)
+        commits = (commits if line.seq else 0) + (not raw.endswith(CONTINUES))
+        if line.type == kind:
+            break
+    return f"journal.append.torn:{commits}"
 
 
 @pytest.mark.parametrize("whom", ["group", "everyone"])

@@ -111,7 +111,7 @@ async def test_a_flipped_bit_anywhere_in_history_cuts_nothing_off(quick_home: st
 
 
 @pytest.mark.parametrize("place", range(LINES - 3, LINES))
-async def test_damage_in_the_last_commit_is_set_aside_whole(home: str, place: int) -> None:
+async def test_damage_in_the_last_commit_is_set_aside_with_its_call(home: str, place: int) -> None:
     """There it cannot be told from a torn write; but nothing is destroyed."""
     lines = await written(home)
     lines[place] = b"\0" * len(lines[place][:-1]) + b"\n"
@@ -120,8 +120,8 @@ async def test_damage_in_the_last_commit_is_set_aside_whole(home: str, place: in
     async with open_run(FileStore(home), RUN) as run:
         await run.begin(RESUME)
         assert len(run.state.repairs) == 1
-    assert list(torn_pieces(log_file(home)).values()) == [b"".join(lines[place:])]
-    assert content(log_file(home)).startswith(b"".join(lines[:place]))
+    assert list(torn_pieces(log_file(home)).values()) == [b"".join(lines[-3:])]
+    assert content(log_file(home)).startswith(b"".join(lines[:-3]))
 
 
 async def test_a_damaged_lock_or_snapshot_keeps_no_run_from_opening(home: str) -> None:

@@ -26,7 +26,10 @@ from tests.support.sitting import Sitting, kill
 RESUME = SessionStart(command="resume")
 
 sizes = st.sampled_from([0, 0, 100, 1500, PAGE - 330, 3 * PAGE, 20_000])
-commits = st.lists(sizes, min_size=1, max_size=8)  # the events of one commit, by their sizes
+Commit = list[list[int]]  # of several calls, the events of each by their sizes
+
+commits = st.lists(st.lists(sizes, min_size=1, max_size=4), min_size=1, max_size=6)
+long_commits = st.lists(st.lists(sizes, min_size=1, max_size=4), min_size=1, max_size=40)
 
 
 @contextmanager
@@ -44,50 +47,61 @@ class Machine:
         self.store = FileStore(home, disk=self.lossy.disk)
         self.submitted: list[Label] = []
         self.acknowledged: list[Label] = []
+        self.ends = {0}  # how many were submitted at the end of each call
 
-    async def commit(self, sitting: Sitting, events: list[int]) -> None:
-        """Append events at once, each by its own producer, so that they share a commit."""
-        labels = [("p", len(self.submitted) + index) for index in range(len(events))]
+    def number(self, call: list[int]) -> list[Label]:
+        labels = [("p", len(self.submitted) + index) for index in range(len(call))]
         self.submitted += labels
+        self.ends.add(len(self.submitted))
+        return labels
+
+    async def commit(self, sitting: Sitting, calls: Commit) -> None:
+        """Append at once, each call by its own producer, so that they share a commit."""
+        numbers = [self.number(call) for call in calls]
         outcomes = await asyncio.gather(
-            *(sitting.run.append(numbered(*label, size)) for label, size in zip(labels, events, strict=True)),
+            *(
+                sitting.run.append(*(numbered(*label, size) for label, size in zip(labels, call, strict=True)))
+                for labels, call in zip(numbers, calls, strict=True)
+            ),
             return_exceptions=True,
         )
-        for label, outcome in zip(labels, outcomes, strict=True):
+        for labels, outcome in zip(numbers, outcomes, strict=True):
             if isinstance(outcome, Batch):
-                self.acknowledged.append(label)
+                self.acknowledged += labels
             else:
                 assert isinstance(outcome, StorageFailed)
 
     async def check(self) -> None:
-        """After a reopening: all that was acknowledged, nothing that was not sent, in order, chained."""
+        """After a reopening: all that was acknowledged, nothing that was not sent, in whole calls, in order, chained."""
         data = await whole(self.store, RUN)
         assert_whole(data)
         assert content(log_file(self.home)) == data
         labels = labels_in(data)
         assert is_prefix(self.acknowledged, labels)
         assert is_prefix(labels, self.submitted)
-        self.submitted = self.acknowledged = labels
+        assert len(labels) in self.ends, "half of a call"
+        self.submitted, self.acknowledged = list(labels), list(labels)
+        self.ends = {end for end in self.ends if end <= len(labels)}
 
     async def go_on(self) -> None:
         async with open_run(self.store, RUN) as run:
             await self.check()
             assert run.state == folded(await whole(self.store, RUN))
             assert run.state.malformed == []
-            await run.begin(RESUME, *[numbered("p", len(self.submitted))])
-            self.submitted.append(("p", len(self.submitted)))
-            self.acknowledged = list(self.submitted)
+            (label,) = self.number([0])
+            await run.begin(RESUME, numbered(*label))
+            self.acknowledged.append(label)
         await self.check()
 
 
-async def life(home: str, history: list[list[int]], last: list[int], calls: int, fate: Fate) -> Machine:
+async def life(home: str, history: list[Commit], last: Commit, calls: int, fate: Fate) -> Machine:
     """Commit a history, then lose the power `calls` calls into one more commit."""
     machine = Machine(home)
     await machine.store.create(RUN)
     sitting = await Sitting.open(machine.store, RUN)
     await sitting.run.begin(START)
-    for events in history:
-        await machine.commit(sitting, events)
+    for commit in history:
+        await machine.commit(sitting, commit)
     assert machine.acknowledged == machine.submitted
     machine.lossy.fail_after(calls)
     await machine.commit(sitting, last)
@@ -110,7 +124,7 @@ def run(coroutine: Coroutine[None, None, None]) -> None:
     data=st.data(),
 )
 def test_after_any_power_cut_the_log_goes_on(
-    history: list[list[int]], last: list[int], written: bool, repairs_cut: list[int], data: st.DataObject
+    history: list[Commit], last: Commit, written: bool, repairs_cut: list[int], data: st.DataObject
 ) -> None:
     """Also when the power goes again during the repair: a crash in recovery is just another crash."""
 
@@ -133,9 +147,9 @@ def test_after_any_power_cut_the_log_goes_on(
 
 @pytest.mark.torture
 @settings(max_examples=10_000, derandomize=False)
-@given(history=st.lists(commits, max_size=6), last=st.lists(sizes, min_size=1, max_size=40), data=st.data())
+@given(history=st.lists(commits, max_size=6), last=long_commits, data=st.data())
 def test_after_any_power_cut_the_log_goes_on_at_length(
-    history: list[list[int]], last: list[int], data: st.DataObject
+    history: list[Commit], last: Commit, data: st.DataObject
 ) -> None:
     async def story(home: str) -> None:
         machine = await life(home, history, last, 1, Drawn(data))
@@ -149,7 +163,7 @@ def test_after_any_power_cut_the_log_goes_on_at_length(
 @pytest.mark.parametrize("short", [0, 1, 2, 3, 200])
 async def test_a_hole_in_the_last_commit_takes_all_after_it_along(quick_home: str, lost: set[int], short: int) -> None:
     """Even where the end of the commit is there, whole, or whole but for its last bytes."""
-    events = [1500] * 12
+    events = [[1500]] * 12
     probe = await life(quick_home + "-probe", [], events, 1, Fixed())
     length = os.path.getsize(log_file(probe.home)) - short
     assert length > 5 * PAGE
@@ -158,16 +172,27 @@ async def test_a_hole_in_the_last_commit_takes_all_after_it_along(quick_home: st
     assert len(machine.submitted) <= 1 + min(lost) * PAGE // 1500
 
 
+@pytest.mark.parametrize("lost", [{0}, {1}, {2}, {4}, {1, 3}])
+@pytest.mark.parametrize("short", [0, 1, 2, 200, 2100])
+async def test_a_hole_takes_the_calls_along_that_it_is_in(quick_home: str, lost: set[int], short: int) -> None:
+    calls = [[1500] * count for count in (1, 3, 2, 1, 4)]
+    probe = await life(quick_home + "-probe", [], calls, 1, Fixed())
+    length = os.path.getsize(log_file(probe.home)) - short
+    machine = await life(quick_home, [], calls, 1, Fixed(length, frozenset(lost)))
+    await machine.go_on()
+    assert len(machine.submitted) <= 1 + min(lost) * PAGE // 1500
+
+
 async def test_a_line_over_many_pages_is_whole_or_absent(quick_home: str) -> None:
     for page in range(6):
         home = f"{quick_home}-{page}"
-        machine = await life(home, [[0]], [5 * PAGE], 1, Fixed(lost=frozenset({page})))
+        machine = await life(home, [[[0]]], [[5 * PAGE]], 1, Fixed(lost=frozenset({page})))
         await machine.go_on()
         assert machine.submitted == [("p", 0), ("p", 1)]
 
 
 async def test_nothing_that_was_not_synced_is_needed(quick_home: str) -> None:
-    machine = await life(quick_home, [[0], [10, 20], [5000]], [0, 0], 1, NOTHING_LEFT)
+    machine = await life(quick_home, [[[0]], [[10], [20]], [[5000]]], [[0], [0]], 1, NOTHING_LEFT)
     await machine.go_on()
     assert len(machine.submitted) == 5
 
@@ -182,9 +207,9 @@ async def test_what_a_failed_sync_forgot_makes_no_hole_under_later_events(
     await machine.store.create(RUN)
     sitting = await Sitting.open(machine.store, RUN)
     await sitting.run.begin(START)
-    await machine.commit(sitting, [0, 0])
+    await machine.commit(sitting, [[0], [0]])
     machine.lossy.next_sync_fails = True
-    await machine.commit(sitting, [3 * PAGE, 3 * PAGE, 0])
+    await machine.commit(sitting, [[3 * PAGE], [3 * PAGE, 0]])
     assert len(machine.acknowledged) == 2
     await (kill(sitting) if end == "killed" else sitting.close())
     await machine.go_on()

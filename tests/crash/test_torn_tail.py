@@ -1,34 +1,46 @@
 """A write cut off at any byte: what was acknowledged is there, the rest is whole or absent, nothing is glued."""
 
+import asyncio
 import os
+from itertools import pairwise
 
 import pytest
 
+from holdfast.core import chain
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.session import SessionStart
 from holdfast.leaf.errors import StorageFailed
+from holdfast.store.base import Batch
 from holdfast.store.files import FileStore
 from holdfast.store.run import open_run
+from holdfast.store.stamping import CONTINUES
 from tests.support.disks import FailingDisk
 from tests.support.events import START, events_in, labels_in, numbered
-from tests.support.logs import assert_whole, boundaries, folded, whole
+from tests.support.logs import assert_whole, boundaries, closed, folded, whole
 from tests.support.places import RUN, content, log_file, put_content, remove, snapshot_file, torn_pieces
 from tests.support.sitting import Sitting, kill
 
 RESUME = SessionStart(command="resume")
 
 
-async def written(home: str, last: int) -> tuple[bytes, int]:
-    """A log whose last commit has `last` events; its bytes, and where that commit begins."""
+async def written(home: str, *last: int) -> tuple[bytes, list[Batch]]:
+    """A log whose last commit is of calls with so many events each; its bytes, and those calls."""
     store = FileStore(home)
     await store.create(RUN)
     sitting = await Sitting.open(store, RUN)
     await sitting.run.begin(START)
     await sitting.run.append(numbered("before", 1))
     await sitting.run.append(numbered("before", 2), numbered("before", 3))
-    commit = await sitting.run.append(*(numbered("last", number) for number in range(last)))
+    calls = await asyncio.gather(
+        *(
+            sitting.run.append(*(numbered(f"last{call}", number) for number in range(events)))
+            for call, events in enumerate(last)
+        )
+    )
     await kill(sitting)
-    return content(log_file(home)), commit.start
+    lines = b"".join(call.data for call in calls).splitlines()
+    assert [line.endswith(CONTINUES) for line in lines] == [False] + [True] * (len(lines) - 1), "one commit"
+    return content(log_file(home)), calls
 
 
 def repairs_told(data: bytes) -> list[str]:
@@ -42,25 +54,29 @@ def reset(home: str, data: bytes) -> None:
     remove(snapshot_file(home), *(os.path.join(folder, name) for name in torn_pieces(path)))
 
 
-def expected_after(data: bytes, cut: int) -> bytes:
-    """The whole lines before the cut, and one more when only its end was lost."""
-    kept = max(end for end in boundaries(data) if end <= cut)
-    for missing in (b"\n", b" \n"):
-        if data[:cut] + missing == data[: cut + len(missing)]:
-            return data[:cut] + b"\n"
-    return data[:kept]
+def expected_after(data: bytes, calls: list[Batch], cut: int) -> bytes:
+    """The whole calls before the cut, and one more when only the end of its one line was lost."""
+    kept = data[: calls[0].start]
+    for call in calls:
+        if call.end <= cut:
+            kept = data[: call.end]
+        elif call.data.count(b"\n") == 1 and data[cut : call.end] in (b"\n", b" \n"):
+            kept = data[:cut] + b"\n"
+    return kept
+
+
+def set_aside(data: bytes, expected: bytes, cut: int) -> dict[str, bytes]:
+    return {} if expected[:cut] == data[:cut] else {f"events.jsonl.torn-{len(expected)}": data[len(expected) : cut]}
 
 
 @pytest.mark.parametrize("last", [1, 3], ids=["one-event", "three-events"])
 async def test_torn_at_every_byte_of_the_last_commit(quick_home: str, last: int) -> None:
-    data, start = await written(quick_home, last)
+    data, calls = await written(quick_home, last)
     store, path = FileStore(quick_home), log_file(quick_home)
-    for cut in range(start, len(data) + 1):
+    for cut in range(calls[0].start, len(data) + 1):
         reset(quick_home, data[:cut])
-        expected = expected_after(data, cut)
-        aside = (
-            {} if expected[:cut] == data[:cut] else {f"events.jsonl.torn-{len(expected)}": data[len(expected) : cut]}
-        )
+        expected = expected_after(data, calls, cut)
+        aside = set_aside(data, expected, cut)
         async with open_run(store, RUN) as run:
             assert content(path) == expected
             assert run.state == folded(expected)
@@ -77,14 +93,46 @@ async def test_torn_at_every_byte_of_the_last_commit(quick_home: str, last: int)
         assert repairs_told(after) == list(aside)
 
 
+async def test_torn_at_every_byte_of_a_commit_of_many_calls(quick_home: str) -> None:
+    """Those that came before are whole, and stay; of one that is torn nothing stays, and no reader ever saw any."""
+    data, calls = await written(quick_home, 1, 2, 1, 2)
+    store, path = FileStore(quick_home), log_file(quick_home)
+    for cut in range(calls[0].start, len(data) + 1):
+        reset(quick_home, data[:cut])
+        expected = expected_after(data, calls, cut)
+        seen = await whole(store, RUN)
+        async with store.own(RUN) as lease:
+            await lease.repair()
+        assert content(path) == expected
+        assert torn_pieces(path) == set_aside(data, expected, cut)
+        assert seen == max((data[: call.end] for call in calls if call.end <= cut), default=data[: calls[0].start])
+
+
+async def test_a_log_without_the_mark_of_calls_keeps_what_is_whole(quick_home: str) -> None:
+    """As older logs are: of a torn commit, the lines before the tear."""
+    data, (call,) = await written(quick_home, 3)
+    link, old = chain.carried(data[: call.start].splitlines()[-1]), []
+    for line in call.data.splitlines(keepends=True):
+        bare, end = chain.unseal(line)[0].replace(b"\t}", b"}"), line[line.rindex(b"}") + 1 :]
+        assert link is not None
+        sealed, link = chain.seal(link, bare, end)
+        old.append(sealed)
+    before = data[: call.start]
+    for short, kept in ((0, 3), (2, 3), (3, 2), (len(old[2]), 2), (len(old[2]) + 3, 1)):
+        reset(quick_home, before + b"".join(old)[: len(b"".join(old)) - short])
+        async with open_run(FileStore(quick_home), RUN) as run:
+            await run.begin(RESUME)
+        assert labels_in(content(log_file(quick_home)))[3:] == [("last0", number) for number in range(kept)]
+
+
 @pytest.mark.parametrize("last", [1, 3], ids=["one-event", "three-events"])
 async def test_killed_between_the_copy_and_the_cut(quick_home: str, last: int) -> None:
     """The log is as it was; the next opening repairs it, and every kept piece is told of once."""
-    data, start = await written(quick_home, last)
+    data, calls = await written(quick_home, last)
     path = log_file(quick_home)
-    for cut in range(start + 1, len(data) - 2, 7):
+    for cut in range(calls[0].start + 1, len(data) - 2, 7):
         reset(quick_home, data[:cut])
-        expected = expected_after(data, cut)
+        expected = expected_after(data, calls, cut)
         if expected == data[:cut]:
             continue
         for _ in range(2):
@@ -179,8 +227,20 @@ async def test_a_last_line_of_another_tool_without_its_newline_is_an_event(home:
 
 
 async def test_a_reader_sees_no_torn_line(home: str) -> None:
-    data, start = await written(home, 1)
+    data, (call,) = await written(home, 1)
     put_content(log_file(home), data[:-5])
     store = FileStore(home)
-    assert await whole(store, RUN) == data[:start]
-    assert await store.log(RUN).fragment() == data[start:-5]
+    assert await whole(store, RUN) == data[: call.start]
+    assert await store.log(RUN).fragment() == data[call.start : -5]
+
+
+async def test_a_follower_sees_a_call_when_all_of_it_is_there(home: str) -> None:
+    data, (call,) = await written(home, 3)
+    ends = [end for end in boundaries(data) if end > call.start]
+    put_content(log_file(home), data[: ends[0]])
+    following = FileStore(home).log(RUN).follow()
+    assert (await anext(following)).data == data[: call.start]
+    with open(log_file(home), "ab", buffering=0) as file:
+        file.writelines(data[start:end] for start, end in pairwise(ends))
+    assert await anext(following) == call
+    await closed(following)

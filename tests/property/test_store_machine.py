@@ -56,6 +56,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.sitting: Sitting | None = None
         self.submitted: list[Label] = []
         self.acknowledged: list[Label] = []
+        self.ends = {0}  # how many were submitted at the end of each call
         self.sent: set[str] = set()
         self.put: set[str] = set()
         self.taken: list[str] = []
@@ -236,6 +237,8 @@ class StoreMachine(RuleBasedStateMachine):
         labels = labels_in(data)
         assert is_prefix(self.acknowledged, labels)
         assert is_prefix(labels, self.submitted)
+        assert len(labels) in self.ends, "half of a call"
+        self.ends = {end for end in self.ends if end <= len(labels)}
         self.submitted, self.acknowledged = list(labels), list(labels)
         consumed = [event.message for event in events_in(data) if isinstance(event, InboxConsumed)]
         assert len(set(consumed)) == len(consumed), "consumed twice"
@@ -256,6 +259,7 @@ class StoreMachine(RuleBasedStateMachine):
         for producer, events in enumerate(commit):
             own = [(f"p{producer}", len(self.submitted) + index) for index in range(len(events))]
             self.submitted += own
+            self.ends.add(len(self.submitted))
             labels.append(own)
             drafts = [numbered(*label, size) for label, size in zip(own, events, strict=True)]
             appends.append(self.sitting.run.append(*drafts))

@@ -51,9 +51,9 @@ class Verifier:
             self._check_chain(raw)
 
     def verdict(self, fragment: bytes = b"") -> Verdict:
-        """What was found. `fragment` is what stands after the last newline."""
+        """What was found. `fragment` is what stands after the last whole call."""
         if fragment:
-            self._report("torn: the last line has no end", self._lines + 1)
+            self._report("torn: the last write has no end", self._lines + fragment.count(b"\n") + 1)
         return Verdict(
             lines=self._lines,
             events=self._events,
