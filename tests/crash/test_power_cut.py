@@ -72,7 +72,7 @@ class Machine:
                 assert isinstance(outcome, StorageFailed)
 
     async def check(self) -> None:
-        """After a reopening: all that was acknowledged, nothing that was not sent, in whole calls, in order, chained."""
+        """After a reopening: all that was acknowledged, nothing not sent, whole calls, in order, chained."""
         data = await whole(self.store, RUN)
         assert_whole(data)
         assert content(log_file(self.home)) == data
