@@ -232,7 +232,8 @@ class Conversations:
         finally:
             del self._turns[name]
             over.set()
-        await self._end_turn(name, live, cwd, TurnEnded(conversation=name, turn=turn, stop_reason=ended.reason), ended)
+        end = TurnEnded(conversation=name, turn=turn, stop_reason=ended.reason)
+        await seen_through(self._end_turn(name, live, cwd, end, ended))  # also when the sitting is being ended
         return Turn(turn, ended.reason)
 
     async def _with_history(self, name: str, text: str) -> str:
