@@ -42,10 +42,10 @@ from holdfast.engine.ladder import AgentUnavailable, Failed, Ground, Hint, Ladde
 from holdfast.engine.permissions import Desk
 from holdfast.engine.transcript import cut_off_turn, history_of, was_heard
 from holdfast.leaf.crashing import around
-from holdfast.leaf.errors import BadInput, Denied, StorageFailed
+from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.ids import new_sid
 from holdfast.leaf.process import ProcessIdentity, boot_id
-from holdfast.leaf.syncing import sync_file_systems
+from holdfast.leaf.syncing import have_on_disk
 from holdfast.store.run import OwnedRun
 
 __all__ = ["AgentUnavailable", "Conversations", "Ground", "Turn"]
@@ -241,10 +241,7 @@ class Conversations:
 
     async def _end_turn(self, name: str, live: Live, cwd: str, over: TurnEnded, ended: Ended | None = None) -> None:
         """What the agent wrote is on the disk before its turn counts as ended: nobody will ask it to look again."""
-        try:
-            await sync_file_systems(cwd)
-        except OSError as error:
-            raise StorageFailed.by(error) from error
+        await have_on_disk(cwd)
         if ended is not None:
             await self._desk.withdraw(name, "the turn ended without an answer")
         tokens = (ended.input_tokens, ended.output_tokens) if ended is not None else (0, 0)

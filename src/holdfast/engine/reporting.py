@@ -10,7 +10,7 @@ from holdfast.core.signals import Signal, SubmitDocument, read_signal, schema_of
 from holdfast.core.workflow import PhaseSpec, Workflow
 from holdfast.engine.naming import find_run
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.syncing import sync_file_systems
+from holdfast.leaf.syncing import have_on_disk
 from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
@@ -55,7 +55,7 @@ async def report(who: Reporter, tool: str, arguments: Mapping[str, Any]) -> Sign
         sender=who.conversation or who.role,
         body=msgspec.Raw(msgspec.json.encode(body)),
     )
-    await sync_file_systems(run_folder(who.home, who.run_id))  # what it tells of is there when it is
+    await have_on_disk(run_folder(who.home, who.run_id))  # what it tells of is there when it is
     await FileStore(who.home).inbox(who.run_id).put(message)
     return signal
 

@@ -4,10 +4,20 @@ import asyncio
 import ctypes
 import os
 
+from holdfast.leaf.errors import StorageFailed
+
 
 async def sync_file_systems(*paths: str) -> None:
     """Return when all that was ever written to the file systems of these paths would survive a power cut."""
     await asyncio.to_thread(_sync, paths)
+
+
+async def have_on_disk(path: str) -> None:
+    """The same for one path; what goes wrong is a line that its user can act on."""
+    try:
+        await sync_file_systems(path)
+    except OSError as error:
+        raise StorageFailed.by(error) from error
 
 
 def _sync(paths: tuple[str, ...]) -> None:
