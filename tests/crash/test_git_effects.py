@@ -29,11 +29,11 @@ async def doomed_at_every_command(prepared: Prepared, kind: str, who: str) -> No
     stage = play.stage
     for number in range(1, 60):
         play.set_back()
-        stage.doom(who, number)
+        stage.fate.kill(who, number)
         with play.orchestrator() as orchestrator:
             orchestrator.hear()
             orchestrator.wait()
-        if stage.doomed():
+        if stage.fate.is_open():
             assert number > 1 or kind == "pull_request"
             return
         await play.finish()

@@ -13,10 +13,11 @@ from holdfast.engine.workspace import NewRun, create_run, opened
 from holdfast.leaf.errors import Denied
 from holdfast.store.layout import run_folder
 from tests.support.git_crash import Play, Prepared
+from tests.support.git_fate import GIT
 from tests.support.git_fingerprint import assert_sound, users_own
 from tests.support.git_orchestrator import INTENT
 from tests.support.git_scenes import edit
-from tests.support.git_stage import GIT, Stage
+from tests.support.git_stage import Stage
 
 
 async def interrupted(prepared: Prepared, kind: str) -> Play:

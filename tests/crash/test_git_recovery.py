@@ -49,11 +49,11 @@ async def test_killed_at_any_command_of_the_recovery_it_recovers(prepared: Prepa
     crashed = await crash_at(play, point)
     for number in range(1, MOST):
         stage.set_back(crashed)
-        stage.doom("both", number)
+        stage.fate.kill("both", number)
         with child(git_orchestrator.settle, stage.environment_of_the_doomed, stage.home, play.run_id) as settling:
             settling.hear()
             settling.wait()
-        doomed = stage.doomed()
+        doomed = stage.fate.is_open()
         await play.finish()
         await play.must_be_as_if_nothing_had_been()
         if doomed:

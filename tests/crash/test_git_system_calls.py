@@ -25,13 +25,13 @@ async def test_killed_at_any_system_call_of_git_an_effect_is_done_once(prepared:
         for call in CALLS:
             for nth in range(1, MOST):
                 play.set_back()
-                stage.doom(who, command, call, nth)
+                stage.fate.kill(who, command, call, nth)
                 with play.orchestrator() as orchestrator:
                     orchestrator.hear()
                     orchestrator.wait()
-                if stage.made_no_such_call():
+                if stage.fate.made_no_such_call():
                     break
-                if stage.doomed():
+                if stage.fate.is_open():
                     return  # there is no such command
                 await play.finish()
                 await play.must_be_as_if_nothing_had_been()

@@ -221,3 +221,12 @@ def blind() -> Iterator[None]:
 async def test_an_exit_code_that_is_lost_is_not_taken_for_success(folder: str) -> None:
     with pytest.raises(HoldfastError, match="how git ended was kept from us"):
         await Git(folder).run("status")
+
+
+async def test_a_failure_is_told_in_one_line_whatever_git_was_told(repo: UserRepository) -> None:
+    with pytest.raises(GitFailed) as refusal:
+        await Git(repo.path).do("merge", "--message=Merge\n\nTrailer: it", "no-such-branch")
+    assert str(refusal.value).startswith(
+        "`git merge --message=Merge Trailer: it no-such-branch` failed: merge: no-such-b"
+    )
+    assert "\n" not in str(refusal.value)

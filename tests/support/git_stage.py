@@ -11,9 +11,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.support.git_fate import GIT, Fate
 from tests.support.processes import Child
 
-GIT = shutil.which("git") or "git"
 PATIENCE = 30.0
 
 HOOKS = (
@@ -50,37 +50,6 @@ exec "{strings}/hold" "$1-$(($(wc -l < "{strings}/count-$1")))"
 _FILTER = """#!/bin/sh
 "{strings}/hold" "$1" </dev/null
 exec cat
-"""
-
-# What changes something is counted; looking is not: to die before a look is to die after the change before it.
-_COUNTING_GIT = """#!/bin/sh
-{{ read -r who at call nth < "{strings}/fate"; }} 2>/dev/null || exec "{git}" "$@"
-for word in "$@"; do
-  case "$word" in
-    -c|core.*|user.*|advice.*|gc.*|maintenance.*) ;;
-    rev-parse|log|status|merge-base|for-each-ref|var|ls-remote|merge-tree|diff|show|symbolic-ref|remote|rev-list)
-      exec "{git}" "$@" ;;
-    worktree) [ "$2" = list ] && exec "{git}" "$@"; break ;;
-    *) break ;;
-  esac
-done
-echo >> "{strings}/commands"
-[ "$(wc -l < "{strings}/commands")" -eq "$at" ] || exec "{git}" "$@"
-if [ -n "$call" ]; then
-  strace -f -qq -o "{strings}/trace" -e "trace=$call" -e "inject=$call:signal=KILL:when=$nth" "{git}" "$@"
-  code=$?
-  grep -q "killed by SIGKILL" "{strings}/trace" || {{ echo > "{strings}/no-such-call"; exit $code; }}
-  rm "{strings}/fate"
-  [ "$who" = git ] && [ $code -ne 137 ] && exit $code
-else
-  rm "{strings}/fate"
-fi
-case "$who" in
-  orchestrator) kill -9 $PPID; exec "{git}" "$@" ;;
-  both) kill -9 $PPID; kill -9 $$ ;;
-  git) kill -9 $$ ;;
-  finished) "{git}" "$@"; code=$?; kill -9 $PPID; exit $code ;;
-esac
 """
 
 _GH = """#!/bin/sh
@@ -121,7 +90,7 @@ class Stage:
         self.home = os.path.join(folder, "home")
         self.strings = os.path.join(folder, "strings")
         self.bin = os.path.join(folder, "bin")
-        self.counting = os.path.join(folder, "counting")
+        self.fate = Fate(os.path.join(folder, "counting"), self.strings)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -135,7 +104,7 @@ class Stage:
 
     @property
     def environment_of_the_doomed(self) -> dict[str, str]:
-        return {**self.environment, "PATH": f"{self.counting}:{self.environment['PATH']}"}
+        return {**self.environment, "PATH": f"{self.fate.folder}:{self.environment['PATH']}"}
 
     def set_up(self) -> None:
         for folder in (self.folder, self.repo, self.strings, self.bin):
@@ -143,7 +112,7 @@ class Stage:
         self.write("gitconfig", _CONFIG.format(strings=self.strings))
         self._script(self.strings, "hold", _HOLD)
         self._script(self.strings, "filter", _FILTER)
-        self._script(self.counting, "git", _COUNTING_GIT)
+        self.fate.set_up()
         self._script(self.bin, "gh", _GH)
         os.mkfifo(os.path.join(self.strings, "told"))
         os.mkfifo(os.path.join(self.strings, "go"))
@@ -189,22 +158,6 @@ class Stage:
         )
         assert done.returncode == 0, f"git {arguments}: {done.stderr}"
         return done.stdout
-
-    def doom(self, who: str, at: int, call: str = "", nth: int = 0) -> None:
-        """At the so-many-th git that changes something: `orchestrator`, `git` or `both` die, or it once git is done.
-
-        With a system call, git is killed as it makes its `nth` of those.
-        """
-        self.write("strings/fate", f"{who} {at} {call} {nth or ''}\n")
-        self.write("strings/commands", "")
-
-    def doomed(self) -> bool:
-        """True while nobody has met the fate."""
-        return os.path.exists(os.path.join(self.strings, "fate"))
-
-    def made_no_such_call(self) -> bool:
-        """True when that git was there, and made fewer such system calls."""
-        return os.path.exists(os.path.join(self.strings, "no-such-call"))
 
     @contextmanager
     def held(self, name: str) -> Iterator["Held"]:

@@ -31,6 +31,7 @@ from holdfast.engine.terms import EVALUATOR, WORKER, Terms
 from holdfast.engine.validating import Outcome, run_validators, validators_for
 from holdfast.engine.workspace import Workspace
 from holdfast.git.commit import Unresolved
+from holdfast.git.process import GitFailed
 from holdfast.git.snapshot import changed_files
 from holdfast.git.worktree import Worktree
 from holdfast.leaf.errors import Denied
@@ -224,8 +225,12 @@ class Steps:
         return await changed_files(self._workspace.repository, base, task.commit)
 
     async def _take_away(self, name: str) -> None:
+        """Tried once more when git fails at it: its task is done, so nobody would choose to do it again."""
         try:
-            await self._workspace.take_away(name)
+            try:
+                await self._workspace.take_away(name)
+            except GitFailed:
+                await self._workspace.take_away(name)
         except Denied as error:
             await self._tell(WarningLogged(message=f"the worktree of {name} was left where it is: {error}"))
 

@@ -17,6 +17,7 @@ _PLAINLY = ("-c", "merge.autoStash=false", "-c", "rerere.autoUpdate=false")  # n
 _NO_SUCH_OPTION = 129
 _NOTES = ("MERGE_HEAD", "MERGE_MODE", "MERGE_MSG")
 _OTHERS_NOTES = ("CHERRY_PICK_HEAD", "REVERT_HEAD")
+_LEFT = "warning: unable to unlink "
 
 
 class Conflicts(HoldfastError):
@@ -44,7 +45,7 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
     subject = f"Merge task {one_line(signature.task)}" if signature.task else f"Merge {task_branch}"
     text = f"{subject}\n\n{signature.trailers()}"
     try:
-        await run.git.do(
+        answer = await run.git.do(
             *_PLAINLY,
             *await identity(repository, run.git),
             "merge",
@@ -64,10 +65,22 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
         if isinstance(error, GitFailed) and await is_a_hooks_doing(run, error):
             raise HookRefused(error.said) from None
         raise
+    await _delete_what_git_left(run, ours, answer.said)
     merged = await _tip(repository, run.branch)
     if not await repository.is_ancestor(commit, merged):
         raise HoldfastError(f"{run.branch} was merged, but not with {task_branch}: another git was at work there")
     return merged
+
+
+async def _delete_what_git_left(worktree: Worktree, before: str, said: str) -> None:
+    """The files that a merge deletes, where the disk refused it: git only warns, and a commit would bring them back."""
+    if _LEFT in said:
+        gone = await worktree.git.ask(
+            "diff", "--cached", "--name-only", "--no-renames", "--diff-filter=D", "-z", before
+        )
+        there = await worktree.git.ask("ls-files", "--others", "-z")
+        for path in {*gone.fields()} & {*there.fields()}:
+            os.unlink(os.path.join(worktree.path, path))
 
 
 async def _take_back(run: Worktree, salvage: str, message: str) -> None:
@@ -99,14 +112,16 @@ async def bring_conflicts(task: Worktree, run_branch: str, commit: str) -> tuple
     theirs = run_branch if await task.repository.commit_of(f"refs/heads/{run_branch}") == commit else commit
     merge = ("merge", "--no-ff", "--no-edit", "--quiet", f"--message=Merge {run_branch}", theirs)
     try:
-        await task.git.do(*_PLAINLY, *await identity(task.repository, task.git), *merge)
+        answer = await task.git.do(*_PLAINLY, *await identity(task.repository, task.git), *merge)
     except GitKilled:
         raise
     except GitFailed as error:
         unmerged = tuple((await status_of(task)).unmerged)
         if not unmerged:
             raise LeftHalfDone(error) from error
+        await _delete_what_git_left(task, "HEAD", error.said)
         return unmerged
+    await _delete_what_git_left(task, "HEAD^", answer.said)
     return ()
 
 

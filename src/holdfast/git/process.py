@@ -219,9 +219,9 @@ def _must_succeed(arguments: tuple[str, ...], answer: Answer) -> Answer:
 
 
 def _words(arguments: tuple[str, ...]) -> str:
-    """The command as a person would type it: without the settings that we add."""
+    """The command as a person would type it, in one line: without the settings that we add."""
     words = list(arguments)
     while "-c" in words:
         at = words.index("-c")
         del words[at : at + 2]
-    return " ".join(words)
+    return " ".join(" ".join(words).split())

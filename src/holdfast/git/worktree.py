@@ -226,6 +226,8 @@ async def add_worktree(worktree: Worktree, base: str) -> None:
     except GitFailed:
         if not await _is_checked_out(worktree):  # else it was only the user's hook that failed, after all was done
             raise
+    else:
+        _take_gits_lock_away(worktree)
     await sync(worktree)
     _note_made(worktree)
 
@@ -269,8 +271,18 @@ def is_half_made(worktree: Worktree) -> bool:
 
 
 def _git_is_making(worktree: Worktree) -> bool:
-    reasons = (_pointed_at(os.path.join(entry, "locked"), relative=True) for entry in entries_of(worktree))
-    return _INITIALIZING in reasons
+    return bool(_locks_of_a_making(worktree))
+
+
+def _locks_of_a_making(worktree: Worktree) -> list[str]:
+    locks = (os.path.join(entry, "locked") for entry in entries_of(worktree))
+    return [lock for lock in locks if _pointed_at(lock, relative=True) == _INITIALIZING]
+
+
+def _take_gits_lock_away(worktree: Worktree) -> None:
+    """Where the disk did not let git do so it says nothing, and what it made would count as half made for ever."""
+    for lock in _locks_of_a_making(worktree):
+        os.unlink(lock)
 
 
 def _making(worktree: Worktree) -> str:

@@ -1,0 +1,158 @@
+"""The disk fails inside git itself: an error instead of each system call with which it changes a file.
+
+EIO once, as at a bad block, and ENOSPC from then on, as on a full disk, for one command of an effect. Then the effect is
+done, or fails in one clear line; and whoever opens the run again finds nothing that is in the way. The same under whole
+runs, where a command meets EIO from its first such call to its end. `make torture` tries every call of every command.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.doom.small_disk import must_be_alone, must_be_one_line
+from tests.support.doom.suite import Theatre, Theatres
+from tests.support.doom.trial import play as play_on
+from tests.support.git_crash import Play, Prepared
+from tests.support.git_fate import CALLS, Fate, Spot
+from tests.support.git_scenes import KINDS
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("strace") is None, reason="NOT TESTED: a disk that fails inside git (strace is not here)"
+)
+
+ERRORS = {"EIO": "", "ENOSPC": "+"}  # with a plus: from then on
+TO_THE_DISK = "fsync,rename,link"
+MOST = 400
+
+
+async def disturbed(play: Play, command: int, call: str, error: str, when: str) -> str:
+    """What the orchestrator told, after which all came to the end that it has when nothing fails."""
+    play.set_back()
+    play.stage.fate.fail(command, call, error, when)
+    with play.orchestrator() as orchestrator:
+        told = orchestrator.hear()
+        orchestrator.wait()
+    assert told is not None, "neither done, nor an error that can be told"
+    assert "\n" not in told, told
+    assert await play.happened() == (told == "done"), told
+    await play.finish()
+    await play.must_be_as_if_nothing_had_been()
+    return told
+
+
+@pytest.mark.parametrize(("kind", "call"), [("commit", "fsync"), ("merge", "rename")])
+async def test_an_error_in_any_command_of_an_effect(prepared: Prepared, kind: str, call: str) -> None:
+    play, failed = await prepared(kind), 0
+    for command in range(1, MOST):
+        told = await disturbed(play, command, call, "EIO", "1+")
+        failed += told != "done"
+        if play.stage.fate.is_open() and not play.stage.fate.made_no_such_call():
+            break  # there is no such command
+    assert failed, "no git has noticed"
+
+
+async def test_a_worktree_whose_lock_git_could_not_take_away_is_whole(prepared: Prepared) -> None:
+    """Git says nothing of it. Left there, the worktree would count as half made, with all the work in it."""
+    play = await prepared("worktree.make")
+    assert await disturbed(play, 2, "unlink", "EIO", "1") == "done"
+    assert not play.stage.fate.is_open()
+
+
+# --- whole runs --------------------------------------------------------------------------------------
+
+
+def commands_of(theatre: Theatre) -> int:
+    """How many commands of a run change something."""
+    place = theatre.place()
+    fate = fate_of(place.folder)
+    fate.watch(MOST)
+    place.begin(PATH=path_with(fate))
+    count = fate.count
+    place.remove()
+    return count
+
+
+def fate_of(folder: str) -> Fate:
+    fate = Fate(os.path.join(folder, "counting"), os.path.join(folder, "strings"))
+    fate.set_up()
+    return fate
+
+
+def path_with(fate: Fate) -> str:
+    return f"{fate.folder}:{os.environ['PATH']}"
+
+
+async def goes_on(theatre: Theatre, command: int, calls: str) -> None:
+    place = theatre.place()
+    fate = fate_of(place.folder)
+    fate.fail(command, calls, "EIO", "1+")
+    ended = place.begin(PATH=path_with(fate))
+    must_be_one_line(ended)
+    must_be_alone(place)
+    trial = play_on(place)
+    await theatre.must_end_alike(place, f"command {command}, {calls}: {ended.err}\n{trial}")
+
+
+async def test_a_run_goes_on_after_a_disk_failed_inside_git(theatres: Theatres) -> None:
+    theatre = theatres("solo")
+    for command in random.Random("git").sample(range(1, commands_of(theatre) + 1), 3):
+        await goes_on(theatre, command, TO_THE_DISK)
+
+
+async def test_what_git_failed_to_take_away_from_a_task_that_is_done_is_taken_away(theatres: Theatres) -> None:
+    """The last command of a run deletes a branch. Nobody resumes a run that is done."""
+    theatre = theatres("solo")
+    await goes_on(theatre, commands_of(theatre), "unlink")
+
+
+# --- the whole of it ---------------------------------------------------------------------------------
+
+
+async def watched(play: Play) -> AsyncIterator[tuple[int, list[Spot]]]:
+    """Each command of an effect, by its number, with the calls by which it changes a file."""
+    for command in range(1, MOST):
+        play.set_back()
+        play.stage.fate.watch(command)
+        with play.orchestrator() as orchestrator:
+            assert orchestrator.hear() == "done"
+            orchestrator.wait()
+        if not play.stage.fate.made_no_such_call():
+            return  # there is no such command
+        yield command, play.stage.fate.spots()
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_error_at_any_system_call_of_git(prepared: Prepared, kind: str, error: str) -> None:
+    play, problems = await prepared(kind), []
+    async for command, spots in watched(play):
+        for spot in spots[:MOST]:
+            try:
+                await disturbed(play, command, spot.call, error, f"{spot.nth}{ERRORS[error]}")
+            except AssertionError as trouble:
+                problems.append(f"command {command}, {spot}: {trouble}")
+    assert not problems, "\n\n".join(problems)
+
+
+EVERYWHERE = [
+    *(("solo", call) for call in CALLS),
+    *((name, TO_THE_DISK) for name in ("loop", "waves", "pipeline")),
+]
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("scenario", "calls"), EVERYWHERE)
+async def test_a_run_goes_on_whichever_git_failed(theatres: Theatres, scenario: str, calls: str) -> None:
+    theatre, problems = theatres(scenario), []
+    for command in range(1, commands_of(theatre) + 1):
+        try:
+            await goes_on(theatre, command, calls)
+        except AssertionError as trouble:
+            problems.append(str(trouble))
+    assert not problems, "\n\n".join(problems)
