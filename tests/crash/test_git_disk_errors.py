@@ -1,7 +1,7 @@
 """The disk fails inside git itself: an error instead of each system call with which it changes a file.
 
-EIO once, as at a bad block, and ENOSPC from then on, as on a full disk, for one command of an effect. Then the effect is
-done, or fails in one clear line; and whoever opens the run again finds nothing that is in the way. The same under whole
+EIO once, as at a bad block, and ENOSPC from then on, as on a full disk, for one command of an effect. Then the effect
+is done, or fails in one clear line; and whoever opens the run again finds nothing in the way. The same under whole
 runs, where a command meets EIO from its first such call to its end. `make torture` tries every call of every command.
 """
 
@@ -59,6 +59,15 @@ async def test_a_worktree_whose_lock_git_could_not_take_away_is_whole(prepared: 
     play = await prepared("worktree.make")
     assert await disturbed(play, 2, "unlink", "EIO", "1") == "done"
     assert not play.stage.fate.is_open()
+
+
+async def test_a_file_that_a_merge_deletes_is_gone_though_git_could_not_delete_it(prepared: Prepared) -> None:
+    """Git only warns. Left there, it would stop the next merge, or be brought back by the next commit."""
+    play, merging = await prepared("merge"), 2  # the first command only tries it
+    for nth in range(1, MOST):
+        await disturbed(play, merging, "unlink", "EIO", str(nth))
+        if play.stage.fate.made_no_such_call():
+            break
 
 
 # --- whole runs --------------------------------------------------------------------------------------
