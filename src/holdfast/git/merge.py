@@ -14,7 +14,7 @@ from holdfast.git.worktree import Worktree, status_of
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError
 
 _PLAINLY = ("-c", "merge.autoStash=false", "-c", "rerere.autoUpdate=false")  # nothing is put aside, nothing guessed
-_NO_SUCH_OPTION = 129
+_CONFLICTS, _NO_SUCH_OPTION = 1, 129
 _NOTES = ("MERGE_HEAD", "MERGE_MODE", "MERGE_MSG")
 _OTHERS_NOTES = ("CHERRY_PICK_HEAD", "REVERT_HEAD")
 _LEFT = "warning: unable to unlink "
@@ -66,6 +66,7 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
             raise HookRefused(error.said) from None
         raise
     await _delete_what_git_left(run, ours, answer.said)
+    await forget_concluded_merge(run)
     merged = await _tip(repository, run.branch)
     if not await repository.is_ancestor(commit, merged):
         raise HoldfastError(f"{run.branch} was merged, but not with {task_branch}: another git was at work there")
@@ -96,7 +97,7 @@ async def merged_tree(repository: Repository, ours_name: str, ours: str, theirs_
     answer = await repository.git.try_to(*merging)
     if answer.code == 0:
         return answer.fields()[0]
-    if answer.code == 1:
+    if answer.code == _CONFLICTS:
         raise Conflicts(ours_name, theirs_name, tuple(answer.fields()[1:]))
     if answer.code == _NO_SUCH_OPTION:
         raise BadInput("this git is too old to merge without a worktree; Holdfast needs git 2.38 or newer")
@@ -117,18 +118,20 @@ async def bring_conflicts(task: Worktree, run_branch: str, commit: str) -> tuple
         raise
     except GitFailed as error:
         unmerged = tuple((await status_of(task)).unmerged)
-        if not unmerged:
+        if not unmerged or error.code != _CONFLICTS:
             raise LeftHalfDone(error) from error
         await _delete_what_git_left(task, "HEAD", error.said)
         return unmerged
     await _delete_what_git_left(task, "HEAD^", answer.said)
+    await forget_concluded_merge(task)
     return ()
 
 
 async def forget_concluded_merge(worktree: Worktree) -> None:
-    """Take away the notes of a merge that is in the branch already, or never came to be: git was killed over them.
+    """Take away the notes of a merge that is in the branch already, or never came to be.
 
-    Left there, the next commit would be a merge once more.
+    Git was killed over them, or its disk kept them, of which it says nothing. Left there, the next commit would be a
+    merge once more.
     """
     own = worktree.must_be_ours()
     notes = {name for name in _NOTES if os.path.exists(os.path.join(own, name))}
@@ -140,6 +143,11 @@ async def forget_concluded_merge(worktree: Worktree) -> None:
             merging.text, f"refs/heads/{worktree.branch}"
         ):
             return
+    await forget_merge(worktree)
+
+
+async def forget_merge(worktree: Worktree) -> None:
+    """Take away git's notes of the merge that it is in; what stands in the files and in the index stays."""
     await worktree.git.do("merge", "--quit")
 
 

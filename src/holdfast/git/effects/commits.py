@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from holdfast.git.commit import commit_all, find_commit, keep_failed, placeholder_of, unwind_failed
 from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, yes
+from holdfast.git.merge import forget_concluded_merge
 from holdfast.git.worktree import Worktree
 
 
@@ -16,7 +17,8 @@ class CommitTask(InWorktree, frozen=True, kw_only=True):
 
     async def perform(self, site: Site) -> Result:
         ground = self.ground(site, self.base)
-        return {"commit": await commit_all(self.worktree(site), ground, self.message, self.signature(site))}
+        commit = await commit_all(self.worktree(site), ground, self.message, self.signature(site))
+        return await _concluded(self.worktree(site), commit)
 
     async def probe(self, site: Site) -> Probe:
         return await _committed(self.worktree(site), self.base, site.effect)
@@ -31,7 +33,8 @@ class KeepFailed(InWorktree, frozen=True, kw_only=True):
 
     async def perform(self, site: Site) -> Result:
         ground = self.ground(site, self.base)
-        return {"commit": await keep_failed(self.worktree(site), ground, self.reason, self.signature(site))}
+        commit = await keep_failed(self.worktree(site), ground, self.reason, self.signature(site))
+        return await _concluded(self.worktree(site), commit)
 
     async def probe(self, site: Site) -> Probe:
         return await _committed(self.worktree(site), self.base, site.effect)
@@ -51,6 +54,11 @@ class UnwindFailed(InWorktree, frozen=True, kw_only=True):
         there = await placeholder_of(self.worktree(site), self.base, self.task)
         kept = await site.repository.commit_of(self.ground(site, self.base).taken_back)
         return yes(unwound=kept) if there is None or kept not in (None, there) else no()
+
+
+async def _concluded(worktree: Worktree, commit: str | None) -> Result:
+    await forget_concluded_merge(worktree)
+    return {"commit": commit}
 
 
 async def _committed(worktree: Worktree, base: str, effect: str) -> Probe:

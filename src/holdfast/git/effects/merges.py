@@ -19,7 +19,7 @@ from holdfast.git.effects.base import (
     yes,
 )
 from holdfast.git.locks import clear_lock, clear_ref_locks, clear_shared_locks, folders_of
-from holdfast.git.merge import bring_conflicts, forget_concluded_merge, merge_into, merge_task
+from holdfast.git.merge import bring_conflicts, forget_concluded_merge, forget_merge, merge_into, merge_task
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
 from holdfast.git.worktree import NotOurWorktree, Worktree, status_of, sync
 from holdfast.leaf.errors import Denied
@@ -98,7 +98,8 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
         worktree = self.worktree(site)
         worktree.must_be_ours()
         if await self._merging(worktree) == self.commit:
-            return yes(conflicts=(await status_of(worktree)).unmerged)
+            unmerged = (await status_of(worktree)).unmerged
+            return yes(conflicts=unmerged) if unmerged or not await self._is_as_before(site) else no()
         merged = await site.repository.is_ancestor(self.commit, f"refs/heads/{worktree.branch}")
         return yes(conflicts=[]) if merged else no()
 
@@ -113,8 +114,15 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
                 if not await is_restored(worktree, before):
                     await save(worktree, f"{salvage}/{site.effect}", "What a cut-off merge left")
                     await restore_snapshot(worktree, before)
+                if await self._merging(worktree) == self.commit:
+                    await forget_merge(worktree)
                 await forget_concluded_merge(worktree)
         return (await salvaged_by(site, salvage)).get("salvaged")
+
+    async def _is_as_before(self, site: Site) -> bool:
+        """Git that cannot write its index merges nothing, but notes that it did: a commit would take theirs back."""
+        before = await site.repository.commit_of(self._before(site))
+        return before is not None and await is_restored(self.worktree(site), before)
 
     async def _merging(self, worktree: Worktree) -> str | None:
         answer = await worktree.git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD")
