@@ -8,7 +8,6 @@ runs, where a command meets EIO from its first such call to its end. `make tortu
 import os
 import random
 import shutil
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -43,31 +42,56 @@ async def disturbed(play: Play, command: int, call: str, error: str, when: str) 
     return told
 
 
-@pytest.mark.parametrize(("kind", "call"), [("commit", "fsync"), ("merge", "rename")])
-async def test_an_error_in_any_command_of_an_effect(prepared: Prepared, kind: str, call: str) -> None:
-    play, failed = await prepared(kind), 0
+async def test_a_sync_that_fails_in_any_command_of_a_commit_leaves_it_undone(prepared: Prepared) -> None:
+    play, failed = await prepared("commit"), 0
     for command in range(1, MOST):
-        told = await disturbed(play, command, call, "EIO", "1+")
+        told = await disturbed(play, command, "fsync", "EIO", "1+")
         failed += told != "done"
         if play.stage.fate.is_open() and not play.stage.fate.made_no_such_call():
             break  # there is no such command
-    assert failed, "no git has noticed"
+        assert play.stage.fate.made_no_such_call() == (told == "done"), told
+    assert failed
+
+
+async def disturbed_over(play: Play, command: int, call: str, name: str) -> list[str]:
+    """The same, once at each such call about a file by this name."""
+    found = [
+        spot.nth for spot in watched(play, command) or () if (spot.call, os.path.basename(spot.file)) == (call, name)
+    ]
+    return [await disturbed(play, command, call, "EIO", str(nth)) for nth in found]
+
+
+def watched(play: Play, command: int) -> list[Spot] | None:
+    """The calls by which a command of an effect changes a file; None when there is no such command."""
+    play.set_back()
+    play.stage.fate.watch(command)
+    with play.orchestrator() as orchestrator:
+        assert orchestrator.hear() == "done"
+        orchestrator.wait()
+    return play.stage.fate.spots() if play.stage.fate.made_no_such_call() else None
 
 
 async def test_a_worktree_whose_lock_git_could_not_take_away_is_whole(prepared: Prepared) -> None:
     """Git says nothing of it. Left there, the worktree would count as half made, with all the work in it."""
-    play = await prepared("worktree.make")
-    assert await disturbed(play, 2, "unlink", "EIO", "1") == "done"
-    assert not play.stage.fate.is_open()
+    assert await disturbed_over(await prepared("worktree.make"), 2, "unlink", "locked") == ["done"]
 
 
-async def test_a_file_that_a_merge_deletes_is_gone_though_git_could_not_delete_it(prepared: Prepared) -> None:
-    """Git only warns. Left there, it would stop the next merge, or be brought back by the next commit."""
-    play, merging = await prepared("merge"), 2  # the first command only tries it
-    for nth in range(1, MOST):
-        await disturbed(play, merging, "unlink", "EIO", str(nth))
-        if play.stage.fate.made_no_such_call():
-            break
+@pytest.mark.parametrize("name", ["gone.txt", "MERGE_HEAD"])
+async def test_what_a_merge_deletes_is_gone_though_git_could_not_delete_it(prepared: Prepared, name: str) -> None:
+    """Git only warns, or not even that. Left there, it would stop the next merge, or come into the next commit."""
+    assert await disturbed_over(await prepared("merge"), 2, "unlink", name) == ["done"]
+
+
+async def test_a_merge_that_git_only_noted_is_not_taken_for_one(prepared: Prepared) -> None:
+    """Without an index it merges nothing, and notes that it is merging: the next commit would take their work back."""
+    told = await disturbed_over(await prepared("merge.conflicts"), 6, "rename", "index")
+    assert any("Unable to write index" in each for each in told)
+
+
+async def test_conflicts_of_which_git_could_not_note_the_merge_are_taken_back(prepared: Prepared) -> None:
+    """Resolved and committed, they would be no merge."""
+    (told,) = await disturbed_over(await prepared("merge.conflicts"), 6, "openat", "MERGE_HEAD")
+    assert "MERGE_HEAD' for writing" in told
 
 
 # --- whole runs --------------------------------------------------------------------------------------
@@ -120,31 +144,19 @@ async def test_what_git_failed_to_take_away_from_a_task_that_is_done_is_taken_aw
 # --- the whole of it ---------------------------------------------------------------------------------
 
 
-async def watched(play: Play) -> AsyncIterator[tuple[int, list[Spot]]]:
-    """Each command of an effect, by its number, with the calls by which it changes a file."""
-    for command in range(1, MOST):
-        play.set_back()
-        play.stage.fate.watch(command)
-        with play.orchestrator() as orchestrator:
-            assert orchestrator.hear() == "done"
-            orchestrator.wait()
-        if not play.stage.fate.made_no_such_call():
-            return  # there is no such command
-        yield command, play.stage.fate.spots()
-
-
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_error_at_any_system_call_of_git(prepared: Prepared, kind: str, error: str) -> None:
-    play, problems = await prepared(kind), []
-    async for command, spots in watched(play):
+    play, problems, command = await prepared(kind), [], 1
+    while (spots := watched(play, command)) is not None:
         for spot in spots[:MOST]:
             try:
                 await disturbed(play, command, spot.call, error, f"{spot.nth}{ERRORS[error]}")
             except AssertionError as trouble:
                 problems.append(f"command {command}, {spot}: {trouble}")
+        command += 1
     assert not problems, "\n\n".join(problems)
 
 
