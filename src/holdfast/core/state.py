@@ -292,6 +292,7 @@ class Branch(msgspec.Struct):
     task: str | None = None
     target: str | None = None
     base: str | None = None
+    tip: str | None = None  # of the run's own: the newest commit that the run put on it
 
 
 class Budget(msgspec.Struct):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.deciding import How
+from holdfast.core.deciding import WORKTREE_LOST, How
 from holdfast.core.events.work import MemoryLoaded
 from holdfast.core.signals import SubmitCase
 from holdfast.core.state import RunState, Task
@@ -93,6 +93,7 @@ class Briefing:
             instructions=self._state.instructions,
             messages=[self._words(key) for key in messages],
             must_submit=self._terms.workflow.case,
+            lost=task.reason == WORKTREE_LOST,
         )
         return brief, MemoryLoaded(task_id=name, role=role, channels=recorded(memory))
 

@@ -113,6 +113,10 @@ class Hands:
         end_containers(self.folder, self.run_id)
         self._unlock()
         await self._take_back_what_is_lost()
+        return await self.settle_again()
+
+    async def settle_again(self) -> list[Settled]:
+        """What could not be told, once more: since then a branch or a worktree may have been made again."""
         return [await self._settle(effect_id, left) for effect_id, left in list(self.run.state.effects.items())]
 
     def _unlock(self) -> None:

@@ -4,6 +4,7 @@ import os
 
 from holdfast.core.reconciliation import BranchSeen, Finding, Observed, Remedy, WorktreeSeen, reconcile
 from holdfast.core.workspace import BRANCHES, place_at, place_of
+from holdfast.engine.restoring import made_again
 from holdfast.engine.workspace import Workspace
 from holdfast.git.effects import DeleteBranch, RestoreBranch
 from holdfast.git.repository import Repository
@@ -59,10 +60,13 @@ async def reconciled(workspace: Workspace) -> list[Finding]:
     hands = workspace.hands
     observed = await observe(workspace.repository, workspace.run_id, hands.folder)
     findings = reconcile(workspace.run_id, hands.run.state.branches, observed)
-    return [
+    found = [
         await _acted_on(workspace, finding, observed)
         for finding in sorted(findings, key=lambda finding: finding.remedy is not Remedy.REMOVE_WORKTREE)
     ]
+    now = {one.effect: one for one in await hands.settle_again()}
+    workspace.settled = [now.get(one.effect, one) for one in workspace.settled]
+    return found
 
 
 async def _acted_on(workspace: Workspace, finding: Finding, observed: Observed) -> Finding:
@@ -82,7 +86,7 @@ async def _act(workspace: Workspace, finding: Finding, observed: Observed) -> No
         case Remedy.RECREATE_BRANCH:
             await hands.perform(await _restoration(workspace, task), task=task)
         case Remedy.RECREATE_WORKTREE:
-            await workspace.open(task)
+            await made_again(workspace, task)
         case Remedy.DELETE_BRANCH:
             main = workspace.place().branch
             seen = observed.branches[finding.subject]
@@ -90,10 +94,10 @@ async def _act(workspace: Workspace, finding: Finding, observed: Observed) -> No
 
 
 async def _restoration(workspace: Workspace, task: str | None) -> RestoreBranch:
-    """A branch that is gone, at its last commit where its worktree remembers it; else it begins anew."""
+    """A branch that is gone, at its last commit where its worktree remembers it, or the log; else it begins anew."""
     repository, worktree = workspace.repository, workspace.worktree(task)
     branch = workspace.hands.run.state.branches[worktree.branch]
-    last = worktree.last_head()
+    last = worktree.last_head() or branch.tip
     if last is not None and branch.base is not None and await repository.commit_of(last) is not None:
         return RestoreBranch(task=task, base=branch.base, commit=last)
     main = await repository.commit_of(f"refs/heads/{workspace.place().branch}")

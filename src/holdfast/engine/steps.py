@@ -27,6 +27,7 @@ from holdfast.engine.conversations import Conversations
 from holdfast.engine.hooking import Hooks
 from holdfast.engine.phases import PhaseSteps
 from holdfast.engine.projecting import write_ledger
+from holdfast.engine.restoring import made_again
 from holdfast.engine.terms import EVALUATOR, WORKER, Terms
 from holdfast.engine.validating import Outcome, run_validators, validators_for
 from holdfast.engine.workspace import Workspace
@@ -37,6 +38,8 @@ from holdfast.git.worktree import Worktree
 from holdfast.leaf.errors import Denied
 
 Step = Callable[[str, Action], Awaitable[None]]
+
+_WITHOUT_TREE = (Do.START, Do.COMPLETE, Do.REOPEN)
 
 
 class Ears(NamedTuple):
@@ -84,8 +87,10 @@ class Steps:
                 await self._conversations.close(name, over, "it gave its verdict, or another is to give it")
 
     async def take(self, action: Action) -> None:
-        if action.task is not None:
+        if action.task is not None and (action.do in _WITHOUT_TREE or await self._has_its_tree(action.task)):
             await self._steps[action.do](action.task, action)
+        elif action.task is not None:
+            return  # what its worker did is not there any more: what is to be done now is asked again
         elif action.wave is not None:
             await self._close_wave(action.wave)
         else:
@@ -270,7 +275,20 @@ class Steps:
         known = self._state.branches.get(tree.branch)
         if known is None or known.status is not BranchStatus.IN_PROGRESS or not os.path.isdir(tree.path):
             return await self._workspace.open(name)
+        tree.must_be_ours()
         return tree
+
+    async def _has_its_tree(self, name: str) -> bool:
+        """False when somebody deleted it, and not all that was done there could be brought back."""
+        tree = self._workspace.worktree(name)
+        known = self._state.branches.get(tree.branch)
+        begun = known is not None and known.status is BranchStatus.IN_PROGRESS and known.base is not None
+        if not begun or os.path.lexists(tree.path):
+            return True
+        for key, talk in list(self._state.conversations.items()):
+            if talk.task == name:  # who stands in a folder that is gone cannot be helped by another of its name
+                await self._conversations.rest(key, "its worktree was deleted")
+        return await made_again(self._workspace, name)
 
 
 def at_work(task: str, branch: str) -> AgentSpawned:

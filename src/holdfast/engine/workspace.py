@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from holdfast.core.events import Event
 from holdfast.core.events.checkpoint import Checkpoint
+from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.state import BranchStatus, RunInfo
 from holdfast.core.workspace import Place, place_of
@@ -97,12 +98,14 @@ class Workspace:
 
     async def commit(self, task: str | None, message: str) -> str | None:
         """All that the task did, as one commit; None when it did nothing."""
+        await self.tip(task)
         effect = CommitTask(task=task, base=self._base(task), message=message)
         commit: str | None = (await self.hands.perform(effect, task=task))["commit"]
         return commit
 
     async def keep_failed(self, task: str, reason: str) -> str | None:
         """A failed task's partial work, as a placeholder commit; None when there is none."""
+        await self.tip(task)
         effect = KeepFailed(task=task, base=self._base(task), reason=reason)
         commit: str | None = (await self.hands.perform(effect, task=task))["commit"]
         return commit
@@ -119,15 +122,27 @@ class Workspace:
 
     async def _merge(self, task: str) -> Merge:
         commit = await self.tip(task)
-        effect = MergeTask(task=task, base=self._base(None), commit=commit)
+        await self.tip()
+        if not os.path.lexists(self.worktree().path):
+            await self.open()  # nobody works there: it holds nothing that its branch does not
+        had = self.hands.run.state.branches[self.place().branch].tip
+        effect = MergeTask(task=task, base=self._base(None), commit=commit, had=had)
         try:
-            return Merge(task, (await self.hands.perform(effect, task=task))["commit"])
+            merged = await self.hands.perform(effect, task=task)
+            await self._tell_of_setting_back(merged.get("salvaged"))
+            return Merge(task, merged["commit"])
         except Conflicts:
             ours = await self.tip()
         found = await self.hands.perform(BringConflicts(task=task, commit=ours), task=task)
         conflicts = tuple(found["conflicts"])
         committed = not conflicts and await self.tip(task) != commit
         return await self._merge(task) if committed else Merge(task, None, conflicts)
+
+    async def _tell_of_setting_back(self, kept: str | None) -> None:
+        if kept is not None:
+            branch = self.place().branch
+            told = f"{branch} was set back or rewritten by somebody else; what it had is kept: `git merge {kept}` brings it back"
+            await self.hands.run.append(WarningLogged(message=told))
 
     async def snapshot(self, task: str | None, name: str) -> str:
         """The worktree as it is, kept under a name. Returns the commit that holds it."""
@@ -181,7 +196,10 @@ class Workspace:
                 f"run {self.run_id} is archived; `holdfast salvage ls {self.run_id}` has what was unmerged"
             )
         if commit is None:
-            raise Denied(f"the branch {branch} is not there any more; `git branch {branch} COMMIT` brings it back")
+            raise Denied(
+                f"the branch {branch} is not there any more; `git branch {branch} COMMIT` brings it back, or `holdfast "
+                f"resume {self.run_id}` as it was last known"
+            )
         return commit
 
 

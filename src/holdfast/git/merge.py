@@ -41,7 +41,7 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
         return ours
     await merged_tree(repository, run.branch, ours, task_branch, commit)
     if not (await status_of(run)).clean:
-        raise Denied(f"{run.path} has changes that are in no commit; commit or salvage them before a merge")
+        raise Denied(f"{run.path} has changes that are in no commit; commit them or move them away, and resume")
     subject = f"Merge task {one_line(signature.task)}" if signature.task else f"Merge {task_branch}"
     text = f"{subject}\n\n{signature.trailers()}"
     try:

@@ -115,6 +115,12 @@ async def _write_outside_the_sparse_checkout(worktree: Worktree, head: str, oid:
         await worktree.git.do(*writing, given=found)
 
 
+async def taken_at(repository: Repository, oid: str) -> str:
+    """The commit that a worktree was at when a snapshot was taken of it."""
+    parents = await _parents_of_snapshot(repository.git, oid)
+    return parents[0] if parents else oid
+
+
 async def flattened(repository: Repository, oid: str) -> str:
     """A snapshot as one commit on its HEAD, without what was staged; any other commit as it is."""
     parents = await _parents_of_snapshot(repository.git, oid)

@@ -46,6 +46,8 @@ class Worktree:
         Before everything that reads or writes there: a folder that lost its `.git`, or was made anew as a plain
         folder, belongs to whatever repository encloses it, and a commit there would take the user's files.
         """
+        if not os.path.lexists(self.path):
+            raise NotOurWorktree(f"{self.path} is not there any more; it is made again when the run goes on")
         own = _pointed_at(os.path.join(self.path, ".git"), "gitdir: ")
         if own is None:
             raise NotOurWorktree(

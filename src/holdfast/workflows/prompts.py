@@ -54,6 +54,7 @@ class Brief(NamedTuple):
     instructions: Sequence[str] = ()
     messages: Sequence[str] = ()
     must_submit: bool = True
+    lost: bool = False  # what stood in its worktree, by somebody else's doing
     template: Template | None = None  # else ours
 
 
@@ -76,8 +77,11 @@ def work_again(brief: Brief) -> str:
     """After validators that failed, a case that was rejected, or words of the user for a task that was done."""
     failed = [check for check in brief.checks if not check.passed]
     newest = brief.ledger[-1] if brief.ledger else None
-    how = "not done"
-    if failed:
+    how, left = "not done", "Your work so far"
+    if brief.lost:
+        why, left = "Its worktree was deleted while you worked, by somebody else, and was made again.", "What was saved"
+        then = "Look at what is there, and do again what is missing."
+    elif failed:
         names = ", ".join(inline(check.name) for check in failed)
         why = f"The validators do not pass: {names}."
         then = "Repair the cause, not the validator: do not weaken, skip or delete a test to make it pass."
@@ -96,7 +100,7 @@ def work_again(brief: Brief) -> str:
         why=f"Task {inline(brief.task.id)} is {how}. {why}",
         checks=_joined(*_failed(failed)),
         prior=_joined(*_prior(brief.ledger)),
-        next=f"## What to do next\n\n{then} Your work so far is in the worktree, on branch {inline(brief.branch)}; go "
+        next=f"## What to do next\n\n{then} {left} is in the worktree, on branch {inline(brief.branch)}; go "
         f"on from it. {_ending(brief)}",
         rules=QUOTED,
     )

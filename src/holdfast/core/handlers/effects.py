@@ -29,7 +29,9 @@ def _agent_died(state: RunState, line: Line, event: AgentDied) -> None:
 
 @on(BranchCreated)
 def _branch_created(state: RunState, _: Line, event: BranchCreated) -> None:
-    state.branches[event.name] = Branch(BranchStatus.IN_PROGRESS, task=name_of(event.task), base=event.base)
+    known = state.branches.get(event.name)
+    tip = known.tip if known is not None else None
+    state.branches[event.name] = Branch(BranchStatus.IN_PROGRESS, task=name_of(event.task), base=event.base, tip=tip)
 
 
 @on(BranchMerged)
@@ -53,6 +55,10 @@ def _effect_intended(state: RunState, _: Line, event: EffectIntended) -> None:
 
 @on(EffectHappened)
 def _effect_happened(state: RunState, _: Line, event: EffectHappened) -> None:
+    left = state.effects.get(event.effect)
+    own = state.branches.get(state.run.branch or "") if state.run is not None else None
+    if left is not None and own is not None and (left.kind == "merge" or (left.kind == "commit" and not left.task)):
+        own.tip = event.result.get("commit") or own.tip
     _settle(state, event.effect)
 
 

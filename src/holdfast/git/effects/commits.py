@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from holdfast.git.commit import commit_all, find_commit, keep_failed, placeholder_of, unwind_failed
-from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, yes
+from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, unknown, yes
 from holdfast.git.merge import forget_concluded_merge
 from holdfast.git.worktree import Worktree
 
@@ -62,5 +62,7 @@ async def _concluded(worktree: Worktree, commit: str | None) -> Result:
 
 
 async def _committed(worktree: Worktree, base: str, effect: str) -> Probe:
+    if await worktree.repository.commit_of(f"refs/heads/{worktree.branch}") is None:
+        return unknown(f"the branch {worktree.branch} is gone")
     commit = await find_commit(worktree, base, effect)
     return yes(commit=commit) if commit is not None else no()

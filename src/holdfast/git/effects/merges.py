@@ -15,6 +15,7 @@ from holdfast.git.effects.base import (
     Site,
     no,
     salvaged_by,
+    saved_as,
     unknown,
     yes,
 )
@@ -26,12 +27,16 @@ from holdfast.leaf.errors import Denied
 
 
 class MergeTask(InWorktree, frozen=True, kw_only=True):
-    """Merge a task's branch, whose tip is `commit`, into the run's branch, which began at `base`."""
+    """Merge a task's branch, whose tip is `commit`, into the run's branch, which began at `base`.
+
+    `had` is what the run last put there. If somebody set the branch back, that is saved, and the branch is left so.
+    """
 
     kind: ClassVar[str] = "merge"
     task: str
     base: str
     commit: str
+    had: str | None = None
 
     def works_in(self, site: Site) -> Worktree:
         return site.worktree(place_of(site.run_id))
@@ -39,9 +44,18 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
     async def perform(self, site: Site) -> Result:
         branch, signature = self.place(site).branch, self.signature(site)
         salvage = f"{place_of(site.run_id).salvage}/{site.effect}"
+        saved = saved_as(await self._save_what_was_there(site))
         commit = await merge_task(self.works_in(site), branch, self.commit, signature, salvage)
         await sync(self.works_in(site))
-        return {"commit": commit}
+        return {"commit": commit, **saved}
+
+    async def _save_what_was_there(self, site: Site) -> str | None:
+        repository, run = site.repository, place_of(site.run_id)
+        if self.had is None or await repository.commit_of(self.had) is None:
+            return None
+        if await repository.is_ancestor(self.had, f"refs/heads/{run.branch}"):
+            return None
+        return await repository.keep(f"{run.salvage}/{self.had[:16]}", self.had)
 
     async def probe(self, site: Site) -> Probe:
         into = self.works_in(site)
