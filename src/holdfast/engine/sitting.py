@@ -100,6 +100,7 @@ async def sit(
         except (HoldfastError, OSError) as error:
             told = error if isinstance(error, HoldfastError) else StorageFailed.by(error)
             await run.append(SessionEnd(reason="error", summary=str(told)))
+            repository_of(run.state.run, run_id)  # without it, all else is only what follows from that
             raise told from error
 
 

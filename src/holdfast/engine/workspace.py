@@ -141,7 +141,7 @@ class Workspace:
     async def _tell_of_setting_back(self, kept: str | None) -> None:
         if kept is not None:
             branch = self.place().branch
-            told = f"{branch} was set back or rewritten by somebody else; what it had is kept: `git merge {kept}` brings it back"
+            told = f"{branch} was set back or rewritten by somebody else; `git merge {kept}` brings back what it had"
             await self.hands.run.append(WarningLogged(message=told))
 
     async def snapshot(self, task: str | None, name: str) -> str:
