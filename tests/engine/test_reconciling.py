@@ -5,13 +5,16 @@ import os
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from holdfast.core.events.effect import EffectIntended
 from holdfast.core.reconciliation import Finding, Remedy
 from holdfast.core.workspace import place_of
 from holdfast.engine.reconciling import observe, reconciled
 from holdfast.engine.service import view_run
 from holdfast.engine.workspace import NewRun, create_run, opened
+from holdfast.git.effects import CommitTask, Happened
 from holdfast.git.repository import Repository
 from holdfast.store.layout import run_folder
 from tests.support.projects import Project, task_begun, task_merged, workspace_of, write
@@ -106,6 +109,35 @@ async def test_the_runs_own_lost_branch_comes_back_too(home: str, project: Proje
     project.git("update-ref", "-d", f"refs/heads/{branch}")
     await set_right(home, run_id)
     assert project.tip(branch) == was
+
+
+async def test_the_runs_own_lost_branch_comes_back_with_what_was_merged_though_its_worktree_is_gone_too(
+    home: str, project: Project, run_id: str
+) -> None:
+    await task_merged(home, run_id, "T-1")
+    branch = place_of(run_id).branch
+    was = project.tip(branch)
+    project.git("worktree", "remove", "--force", workspace_of(home, run_id))
+    project.git("branch", "--quiet", "-D", branch)
+    await set_right(home, run_id)
+    assert project.tip(branch) == was
+
+
+async def test_what_could_not_be_told_for_want_of_a_branch_is_told_when_that_is_back(
+    home: str, project: Project, run_id: str
+) -> None:
+    await task_begun(home, run_id, "T-1")
+    branch = place_of(run_id, "T-1").branch
+    async with opened(home, run_id, "resume") as workspace:
+        effect = CommitTask(task="T-1", base=project.tip("main"), message="One")
+        intended = EffectIntended(effect="0" * 16, kind="commit", task="T-1", arguments=msgspec.to_builtins(effect))
+        await workspace.hands.run.append(intended)
+    project.git("update-ref", "-d", f"refs/heads/{branch}")
+    async with opened(home, run_id, "resume") as workspace:
+        assert [one.probe.reason for one in workspace.settled] == [f"the branch {branch} is gone"]
+        await reconciled(workspace)
+        assert [one.probe.happened for one in workspace.settled] == [Happened.NO]
+    await assert_settled(home, project, run_id)
 
 
 async def test_a_lost_branch_without_a_worktree_begins_anew_from_the_runs_own(

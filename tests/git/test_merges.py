@@ -203,7 +203,9 @@ async def test_changes_in_the_runs_worktree_are_not_merged_over(repo: UserReposi
         await w.commit("T-1", "One")
         run = w.worktree().path
         put(run, {"stray.txt": "stray\n"})
-        with pytest.raises(Denied, match="has changes that are in no commit; commit them or move them away, and resume"):
+        with pytest.raises(
+            Denied, match="has changes that are in no commit; commit them or move them away, and resume"
+        ):
             await w.merge(["T-1"])
         assert text(run, "stray.txt") == "stray\n"
 

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.support.doom.checks import Done
 from tests.support.doom.nursery import Born, Ended
 from tests.support.doom.place import Place
 from tests.support.doom.program import OBEDIENT
 from tests.support.doom.scenarios import BEGIN, CASE, Scenario
+from tests.support.doom.suite import Theatre
 
 _PATIENCE = 120.0  # seconds for a whole sitting, on a busy machine
 _HERE, _GO = "here", "go"
-_HOLD = [
+_HOLD: list[dict[str, Any]] = [
     {"run": f'echo 1<> "$HOME/{_HERE}"'},
     {"wait_for": {"path": f"{{{{env.HOME}}}}/{_GO}", "timeout": _PATIENCE}},
 ]
@@ -25,8 +27,10 @@ def _write(path: str) -> dict[str, Any]:
 
 
 def pages(*, first: bool = False, writing: bool = False, reporting: bool = False, judging: bool = False) -> Scenario:
-    """Two pages, one after the other. An agent waits over the second: its worker in the middle of its writing or when
-    all is written, or its evaluator; or over the `first`, its worker in the middle of its writing.
+    """Two pages, A and B, one after the other, and where an agent waits.
+
+    The worker of B in the middle of its `writing`, or when it is to be `reporting`; the evaluator of B when it is
+    `judging`; or the worker of A, the `first`, in the middle of its writing.
     """
 
     def held(here: bool) -> list[dict[str, Any]]:
@@ -42,6 +46,7 @@ def pages(*, first: bool = False, writing: bool = False, reporting: bool = False
         turns=[
             evaluator("A", []),
             evaluator("B", held(judging)),
+            {"when": "ended without a verdict", "steps": [_ACCEPT]},
             {"when": "ended without a report", "steps": [CASE]},
             {"when": "ask `A`", "steps": [_write("A.txt"), *held(first), _write("more A.txt"), CASE]},
             {
@@ -86,3 +91,43 @@ def _first_of(*descriptors: int) -> int:
     ready = poll.poll(_PATIENCE * 1000)
     assert ready, "nothing happens any more"
     return ready[0][0]
+
+
+# --- what the user has, and what the run came to ------------------------------------------------------
+
+
+def users(place: Place) -> dict[str, Any]:
+    """Their branches, their deeds.stash, what is staged, and every file of their checkout."""
+    refs = place.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+    files = {}
+    for folder, folders, names in os.walk(place.repo):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in names:
+            with open(os.path.join(folder, name), "rb") as file:
+                files[os.path.relpath(os.path.join(folder, name), place.repo)] = file.read()
+    return {
+        "refs": [ref for ref in refs if "/holdfast/" not in ref],
+        "head": place.git("rev-parse", "HEAD"),
+        "status": place.git("status", "--porcelain", "--branch"),
+        "staged": place.git("ls-files", "--stage"),
+        "files": files,
+    }
+
+
+async def must_be_alike(theatre: Theatre, place: Place, *, but: tuple[str, ...] = ()) -> None:
+    """As the undisturbed run, but for what the user changed there, and for what is only theirs."""
+    done = await Done.look(place)
+    done.must_be_sound()
+    expected, end = _told_apart((await theatre.undisturbed()).end), _told_apart(done.end())
+    different = {what: (end[what], expected[what]) for what in end if end[what] != expected[what]}
+    assert set(different) == set(but), different
+
+
+def _told_apart(end: dict[str, Any]) -> dict[str, Any]:
+    """Without what is only the user's; and how often an agent was asked is a matter of its own."""
+    return {
+        **{what: found for what, found in end.items() if what != "user's"},
+        "refs": [ref for ref in end["refs"] if "/holdfast/" in ref],
+        "tasks": {name: task[:2] for name, task in end["tasks"].items()},
+        "iterations": {name: task[2] for name, task in end["tasks"].items()},
+    }

@@ -60,6 +60,7 @@ PROMPTS = {
     "begin-small-work": begin_work(SMALL),
     "work-again-after-validators": work_again(BRIEF._replace(checks=CHECKS)),
     "work-again-after-a-rejection": work_again(BRIEF),
+    "work-again-in-a-worktree-made-again": work_again(SMALL._replace(lost=True)),
     "nudge": nudge(BRIEF),
     "resolve-conflicts": resolve_conflicts(BRIEF._replace(ledger=()), ["app/users.py", "app/näme.py"]),
     "evaluate": evaluate(BRIEF._replace(checks=(Check("pytest", True, problem="flaky"),)), CASE, DIFF),

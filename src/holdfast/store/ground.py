@@ -41,10 +41,14 @@ class Ground:
 
     def _look(self) -> None:
         if not self._still_owned():
-            raise Fenced(f"{self._path} has another owner now, or its lock is gone; nothing more is written to it, see `holdfast ls`")
+            raise Fenced(
+                f"{self._path} has another owner now, or its lock is gone; nothing more is written to it, see `holdfast ls`"
+            )
         try:
             there = os.stat(self._path).st_ino
         except FileNotFoundError:
             there = None
         if there != self._inode:
-            raise Fenced(f"{self._path} was moved or deleted under its owner; nothing more is written to it, put it back and resume")
+            raise Fenced(
+                f"{self._path} was moved or deleted under its owner; nothing more is written to it, put it back and resume"
+            )
