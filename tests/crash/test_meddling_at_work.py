@@ -240,7 +240,7 @@ async def test_what_a_run_cannot_go_on_with_is_named_and_it_goes_on_when_that_is
 MOVED = {
     "repo": (BAD_INPUT, "if it was moved, `holdfast doctor --repo NEW-PLACE --fix` finds it again"),
     "home": (OWNED, "nothing more is written"),
-    "events.jsonl": (OWNED, "put it back and resume"),
+    "events.jsonl": (OWNED, "put it back"),
     "inbox.jsonl": (FAILED, "put that right and resume"),
     "owner.lock": (OWNED, "its lock is gone; nothing more is written"),
 }

@@ -129,7 +129,7 @@ async def test_what_could_not_be_told_for_want_of_a_branch_is_told_when_that_is_
     await task_begun(home, run_id, "T-1")
     branch = place_of(run_id, "T-1").branch
     async with opened(home, run_id, "resume") as workspace:
-        effect = CommitTask(task="T-1", base=project.tip("main"), message="One")
+        effect = CommitTask(task="T-1", base=project.git("rev-parse", "main"), message="One")
         intended = EffectIntended(effect="0" * 16, kind="commit", task="T-1", arguments=msgspec.to_builtins(effect))
         await workspace.hands.run.append(intended)
     project.git("update-ref", "-d", f"refs/heads/{branch}")

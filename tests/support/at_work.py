@@ -97,7 +97,7 @@ def _first_of(*descriptors: int) -> int:
 
 
 def users(place: Place) -> dict[str, Any]:
-    """Their branches, their deeds.stash, what is staged, and every file of their checkout."""
+    """Their branches, their stash, what is staged, and every file of their checkout."""
     refs = place.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
     files = {}
     for folder, folders, names in os.walk(place.repo):

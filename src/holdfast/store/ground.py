@@ -42,7 +42,7 @@ class Ground:
     def _look(self) -> None:
         if not self._still_owned():
             raise Fenced(
-                f"{self._path} has another owner now, or its lock is gone; nothing more is written to it, see `holdfast ls`"
+                f"{self._path} has another owner now, or its lock is gone; nothing more is written to it; `holdfast ls`"
             )
         try:
             there = os.stat(self._path).st_ino
@@ -50,5 +50,5 @@ class Ground:
             there = None
         if there != self._inode:
             raise Fenced(
-                f"{self._path} was moved or deleted under its owner; nothing more is written to it, put it back and resume"
+                f"{self._path} was moved or deleted under its owner; nothing more is written to it; put it back"
             )
