@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.core.events.conversation import ConversationAttached
 from holdfast.core.events.session import SessionStart
+from tests.support import deeds
 from tests.support.doom.checks import Done
 from tests.support.doom.nursery import KILLED, Nursery
 from tests.support.doom.place import Place
@@ -228,32 +229,8 @@ def delete_and_prune(place: Place) -> None:
     collect(place)
 
 
-def leave_uncommitted(place: Place) -> None:
-    with open(os.path.join(place.repo, "README.md"), "a", encoding="utf-8") as file:
-        file.write("not committed\n")
-
-
-def move_on(place: Place) -> None:
-    place.git("commit", "--quiet", "--allow-empty", "--message=More")
-
-
-def amend(place: Place) -> None:
-    place.git("commit", "--quiet", "--amend", "--message=Begin, in other words")
-
-
-def rebase_the_run(place: Place) -> None:
-    """Onto a main that went on."""
-    move_on(place)
-    place.git("-C", place.of_run("workspace"), "rebase", "--quiet", "main")
-
-
-def be_in_the_middle_of_a_rebase(place: Place) -> None:
-    move_on(place)
-    place.git("-c", "sequence.editor=sed -i 1ibreak", "rebase", "--interactive", "--quiet", "HEAD^")
-
-
-MEDDLING = [collect, prune, delete_worktrees, delete_and_prune, leave_uncommitted, move_on, amend]
-MORE_MEDDLING = [rebase_the_run, be_in_the_middle_of_a_rebase]
+MEDDLING = [collect, prune, delete_worktrees, delete_and_prune, deeds.leave_uncommitted, deeds.commit, deeds.amend]
+MORE_MEDDLING = [deeds.rebase_the_run, deeds.begin_a_rebase]
 
 
 async def meddled(theatre: Theatre, meddle: Callable[[Place], None], doom: str) -> None:
@@ -270,7 +247,7 @@ async def meddled(theatre: Theatre, meddle: Callable[[Place], None], doom: str) 
     place.remove()
 
 
-@pytest.mark.parametrize("meddle", [delete_and_prune, rebase_the_run])
+@pytest.mark.parametrize("meddle", [delete_and_prune, deeds.rebase_the_run])
 async def test_what_the_user_does_with_git_between_a_kill_and_the_resume(
     theatres: Theatres, meddle: Callable[[Place], None]
 ) -> None:

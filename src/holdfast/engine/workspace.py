@@ -85,15 +85,15 @@ class Workspace:
         place = self.place(task)
         return Worktree(self.repository, os.path.join(self.hands.folder, place.folder), place.branch)
 
-    async def open(self, task: str | None = None, *, base: str | None = None) -> Worktree:
-        """The worktree of a task, or of the run itself; made when it is not there.
+    async def open(self, task: str | None = None, *, base: str | None = None, files: str | None = None) -> Worktree:
+        """The worktree of a task, or of the run itself; made when it is not there, with the `files` of a snapshot.
 
         A task's branch begins where the run's branch is now; the run's own at `base`.
         """
         known = self.hands.run.state.branches.get(self.place(task).branch)
         going_on = known.base if known is not None and known.status is BranchStatus.IN_PROGRESS else None
         start = base or going_on or await self._start(task)
-        await self.hands.perform(MakeWorktree(task=task, base=start), task=task)
+        await self.hands.perform(MakeWorktree(task=task, base=start, files=files), task=task)
         return self.worktree(task)
 
     async def commit(self, task: str | None, message: str) -> str | None:

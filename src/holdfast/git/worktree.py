@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -209,8 +210,11 @@ async def _repositories_within(worktree: Worktree) -> dict[str, str]:
     return found
 
 
-async def add_worktree(worktree: Worktree, base: str) -> None:
-    """Make it, on its branch; the branch too, at `base`, when it is not there. Harmless when it is made already."""
+async def add_worktree(worktree: Worktree, base: str, filled: Callable[[], Awaitable[None]] | None = None) -> None:
+    """Make it, on its branch; the branch too, at `base`, when it is not there. Harmless when it is made already.
+
+    Until `filled` is done it counts as half made.
+    """
     repository = worktree.repository
     if await is_made(worktree):
         return
@@ -230,6 +234,8 @@ async def add_worktree(worktree: Worktree, base: str) -> None:
             raise
     else:
         _take_gits_lock_away(worktree)
+    if filled is not None:
+        await filled()
     await sync(worktree)
     _note_made(worktree)
 

@@ -2,13 +2,14 @@
 
 import os
 import shutil
+from functools import partial
 from typing import ClassVar
 
 from holdfast.core.workspace import Place, place_at
 from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, salvaged_by, saved_as, yes
 from holdfast.git.locks import clear_ref_locks
 from holdfast.git.process import GitFailed, GitKilled
-from holdfast.git.snapshot import is_restored, save, save_autostash, save_entries
+from holdfast.git.snapshot import is_restored, restore_snapshot, save, save_autostash, save_entries
 from holdfast.git.worktree import (
     NotOurWorktree,
     Worktree,
@@ -27,15 +28,19 @@ TRASH = "trash-"  # in the run's folder: what was saved and is being deleted
 
 
 class MakeWorktree(InWorktree, frozen=True, kw_only=True):
+    """On a branch that begins at `base`; with the files of a snapshot that was taken of it before it was deleted."""
+
     kind: ClassVar[str] = "worktree.make"
     base: str
+    files: str | None = None
 
     async def perform(self, site: Site) -> Result:
         worktree, ref = self.worktree(site), f"{self.place(site).salvage}/{site.effect}"
         saved = await self._save_work(site)
         if not os.path.lexists(worktree.path) and not is_half_made(worktree):
             saved = await save_entries(worktree, ref)
-        await add_worktree(worktree, self.base)
+        filled = partial(restore_snapshot, worktree, self.files) if self.files is not None else None
+        await add_worktree(worktree, self.base, filled)
         return {"base": await self._begun_at(site), **saved_as(saved)}
 
     async def probe(self, site: Site) -> Probe:
