@@ -13,9 +13,14 @@ async def sync_file_systems(*paths: str) -> None:
 
 
 async def have_on_disk(path: str) -> None:
-    """The same for one path; what goes wrong is a line that its user can act on."""
+    """The same for one path; what goes wrong is a line that its user can act on.
+
+    Of a folder that somebody deleted there is nothing to bring there: whoever looks for it next finds out.
+    """
     try:
         await sync_file_systems(path)
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise StorageFailed.by(error) from error
 
