@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast.agents.driver import Agent, AgentDied, AgentRefused, AgentSilent, Deadlines, Opened
+from holdfast.agents.driver import Agent, AgentDied, AgentRefused, AgentSilent, Deadlines, Ended, Opened
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import AgentMisbehaved, ToolCalled, ToolReturned
 from holdfast.leaf.errors import StorageFailed
@@ -50,7 +50,7 @@ async def test_a_turn_is_written_down_in_its_order(company: Company) -> None:
     async with company.playing(script) as (agent, opened):
         ended = await agent.prompt(opened.session, text())
         await agent.scribe.flush()
-    assert ended == ("max_tokens", 5, 7)
+    assert ended == Ended("max_tokens", 5, 7)
     kinds = [type(event).__name__ for event in company.book.events]
     assert kinds == ["MessageRecorded", "ToolCalled", "ToolReturned", "MessageRecorded"]
     assert company.book.said() == "I look.Done."

@@ -101,11 +101,12 @@ class Opened(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a turn ended, and what it cost by the agent's account."""
+    """How a turn ended, and what it cost by the agent's account; `detail` is what it said when it refused."""
 
     reason: str
     input_tokens: int = 0
     output_tokens: int = 0
+    detail: str | None = None
 
 
 class Agent:

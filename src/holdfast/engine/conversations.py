@@ -42,7 +42,7 @@ from holdfast.engine.ladder import AgentUnavailable, Failed, Ground, Hint, Ladde
 from holdfast.engine.permissions import Desk
 from holdfast.engine.transcript import cut_off_turn, history_of, was_heard
 from holdfast.leaf.crashing import around
-from holdfast.leaf.errors import BadInput, Denied
+from holdfast.leaf.errors import BadInput, Denied, StorageFailed
 from holdfast.leaf.ids import new_sid
 from holdfast.leaf.process import ProcessIdentity, boot_id
 from holdfast.leaf.syncing import have_on_disk
@@ -214,46 +214,54 @@ class Conversations:
             if name in self._cancelled:
                 ended = Ended("cancelled")
             else:
-                _CRASH.before()
-                ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
-                _CRASH.after()
-        except AgentRefused as error:
-            await self._end_turn(name, live, cwd, TurnEnded(conversation=name, turn=turn, stop_reason="refused"))
-            return Turn(turn, "refused", str(error))
+                ended = await self._prompted(live, prompt)
+            await self._synced(cwd)
         except (AgentDied, AgentSilent) as error:
             begun = live.agent.frames > heard
-            await self._cut_off(name, live, turn, f"{error}; {_HEARD[begun]}")
+            await self._cut_off(name, live, turn, cwd, f"{error}; {_HEARD[begun]}")
             unheard = not begun and isinstance(error, AgentDied)
             return Turn(turn, "unheard" if unheard else "interrupted", str(error))
         except BaseException:  # nobody waits for it any more: it may not look as if it went on
             reason = f"the sitting let go of it; {_HEARD[live.agent.frames > heard]}"
-            await seen_through(self._cut_off(name, live, turn, reason))
+            await seen_through(self._cut_off(name, live, turn, cwd, reason))
             raise
         finally:
             del self._turns[name]
             over.set()
-        end = TurnEnded(conversation=name, turn=turn, stop_reason=ended.reason)
-        await seen_through(self._end_turn(name, live, cwd, end, ended))  # also when the sitting is being ended
-        return Turn(turn, ended.reason)
+        await self._end_turn(name, live, turn, ended)
+        return Turn(turn, ended.reason, ended.detail)
+
+    async def _prompted(self, live: Live, prompt: str) -> Ended:
+        _CRASH.before()
+        try:
+            ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
+        except AgentRefused as error:
+            return Ended("refused", detail=str(error))
+        _CRASH.after()
+        return ended
+
+    async def _synced(self, cwd: str) -> None:
+        """What the agent wrote is on the disk before its turn counts as over: nobody will ask it to look again."""
+        info = self._run.state.run
+        await have_on_disk(cwd, *([info.repo] if info is not None and info.repo is not None else []))
 
     async def _with_history(self, name: str, text: str) -> str:
         return (await history_of(self._ground.log, name)).before(text)
 
-    async def _end_turn(self, name: str, live: Live, cwd: str, over: TurnEnded, ended: Ended | None = None) -> None:
-        """What the agent wrote is on the disk before its turn counts as ended: nobody will ask it to look again."""
-        await have_on_disk(cwd)
-        if ended is not None:
-            await self._desk.withdraw(name, "the turn ended without an answer")
-        tokens = (ended.input_tokens, ended.output_tokens) if ended is not None else (0, 0)
-        spent = live.agent.scribe.uncounted(*tokens)
+    async def _end_turn(self, name: str, live: Live, turn: str, ended: Ended) -> None:
+        await self._desk.withdraw(name, "the turn ended without an answer")
+        spent = live.agent.scribe.uncounted(ended.input_tokens, ended.output_tokens)
+        over = TurnEnded(conversation=name, turn=turn, stop_reason=ended.reason)
         waiting = ConversationStateChanged(conversation=name, state=Phase.WAITING)
         await live.agent.scribe.flush(*live.agent.scribe.cut_off(), *spent, over, waiting)
         live.agent.scribe.turn = None
 
-    async def _cut_off(self, name: str, live: Live, turn: str, reason: str) -> None:
+    async def _cut_off(self, name: str, live: Live, turn: str, cwd: str, reason: str) -> None:
         """The agent is gone in the middle. Nothing of it may be alive before anything is built on that."""
         attached = self._live.pop(name, None) is not None
         await live.stack.aclose()
+        with suppress(StorageFailed):  # that it was cut off is written down all the same
+            await self._synced(cwd)
         await self._run.append(
             *live.agent.scribe.cut_off(),
             TurnInterrupted(conversation=name, turn=turn, reason=reason),

@@ -7,7 +7,6 @@ for a person to look at.
 """
 
 import asyncio
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from holdfast.agents.tree import seen_through
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
+from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.task import TaskFailed
 from holdfast.core.events.work import TaskCommitted
 from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState, TaskStatus
@@ -37,7 +37,7 @@ from holdfast.git.effects import (
     Site,
 )
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
-from holdfast.git.lost import empty_objects, set_back
+from holdfast.git.lost import are_whole, drop_empty_objects, set_back, write_again
 from holdfast.git.process import GitKilled, LeftHalfDone
 from holdfast.git.repository import Repository
 from holdfast.leaf.crashing import around
@@ -92,6 +92,7 @@ class Hands:
             _CRASH[effect.kind].before()
             result = await effect.perform(site)
             _CRASH[effect.kind].after()
+            await effect.sync(site)
         except asyncio.CancelledError:
             await seen_through(self._settle(effect_id, self.run.state.effects[effect_id]))
             raise
@@ -99,6 +100,7 @@ class Hands:
             probe = await _probed(effect, site)
             if isinstance(error, OSError | GitKilled | LeftHalfDone | TimedOut):  # the crash of a git is as any other
                 probe = await _mended(effect, site, probe)
+            probe = await _on_disk(effect, site, probe)
             told = error if isinstance(error, HoldfastError) else StorageFailed.by(error)
             await self._record(effect, effect_id, probe, reason=str(told))
             if probe.happened is Happened.YES:  # what failed came after it
@@ -112,7 +114,7 @@ class Hands:
         fence(self.run_id, self.repository.tether)
         end_containers(self.folder, self.run_id)
         self._unlock()
-        await self._take_back_what_is_lost()
+        await self._mend_what_is_lost()
         return await self.settle_again()
 
     async def settle_again(self) -> list[Settled]:
@@ -127,19 +129,29 @@ class Hands:
             with suppress(Denied):  # no worktree, or one in which the user is at work: whoever needs it will be told
                 self.site("").worktree(place_of(self.run_id, branch.task)).clear_locks()
 
-    async def _take_back_what_is_lost(self) -> None:
-        """After a sitting that did not end: perhaps the machine went down with it."""
-        before = list(self.run.state.sessions.values())[-2:-1]
-        if all(sitting.ended for sitting in before):
+    async def _mend_what_is_lost(self) -> None:
+        """Objects that a power cut left empty, and whatever of the run names them."""
+        dropped = drop_empty_objects(self.repository.common_dir)
+        own = [branch for branch in self.run.state.branches.values() if branch.status is BranchStatus.IN_PROGRESS]
+        trees = {branch.task: self.site("").worktree(place_of(self.run_id, branch.task)) for branch in own}
+        cut_off = any(not sitting.ended for sitting in list(self.run.state.sessions.values())[-2:-1])
+        began = [branch.base for branch in own if branch.base is not None]
+        if not dropped and not cut_off and await are_whole(self.repository, list(trees.values()), began):
             return
-        lost = empty_objects(self.repository.common_dir)
-        for branch in self.run.state.branches.values() if lost else ():
-            if branch.task is not None and branch.base is not None and branch.status is BranchStatus.IN_PROGRESS:
-                with suppress(Denied):  # no worktree of ours: whoever needs it will be told
-                    await set_back(self.site("").worktree(place_of(self.run_id, branch.task)), branch.base)
-        for path in lost:  # the last: killed before it, the next sitting does all of it again
-            with suppress(FileNotFoundError):  # another run of this repository was as quick
-                os.unlink(path)
+        everybody = [fact.path for fact in await self.repository.worktrees() if not fact.bare] if dropped else []
+        for path in {*everybody, *(tree.path for tree in trees.values())}:
+            with suppress(HoldfastError):  # it is not there, or git cannot read it: whoever needs it will be told
+                await write_again(self.repository, path)
+        for branch in own:
+            task = self.run.state.tasks.get(branch.task or "")
+            known = [commit for commit in (branch.tip, task.commit if task is not None else None) if commit]
+            with suppress(Denied):  # no worktree of ours: whoever needs it will be told
+                whole = await set_back(trees[branch.task], branch.base, known) if branch.base is not None else None
+                if whole is not None:
+                    told = (
+                        f"commits of {trees[branch.task].branch} were lost in a power cut; it was set back to {whole}"
+                    )
+                    await self.run.append(WarningLogged(message=told))
 
     async def _settle(self, effect_id: str, left: Effect) -> Settled:
         effect, salvaged = _understood(left), None
@@ -152,6 +164,7 @@ class Hands:
             except (HoldfastError, OSError) as error:
                 if probe.happened is Happened.NO:  # somebody is in the way: it stays open, and is asked again
                     probe = Probe(Happened.UNKNOWN, reason=str(error))
+            probe = await _on_disk(effect, self.site(effect_id), probe)
         _CRASH_IN_SETTLING.after()
         if salvaged is not None and probe.happened is Happened.YES:
             probe = probe._replace(result={**probe.result, "salvaged": salvaged})
@@ -223,6 +236,16 @@ async def _mended(effect: GitEffect, site: Site, probe: Probe) -> Probe:
         except (HoldfastError, OSError) as error:
             if probe.happened is Happened.NO:
                 return Probe(Happened.UNKNOWN, reason=f"what it had begun could not be taken back: {error}")
+    return probe
+
+
+async def _on_disk(effect: GitEffect, site: Site, probe: Probe) -> Probe:
+    """What happened counts when it would survive a power cut, be it seen at once or found later."""
+    if probe.happened is Happened.YES:
+        try:
+            await effect.sync(site)
+        except OSError as error:
+            return Probe(Happened.UNKNOWN, reason=f"it cannot be brought to the disk: {error}")
     return probe
 
 

@@ -1,54 +1,97 @@
 """What a power cut leaves of objects that nobody synced: files without content.
 
 Git takes such a file for the object: it does not write it again, and fails when it reads it. By default git syncs
-refs, but not loose objects, so a branch may name a commit that is empty. Ours are synced; an agent's own are not.
+refs, but not loose objects, so a branch or an index may name what is empty. Ours are synced; an agent's own are not.
 """
 
 import os
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from holdfast.git.process import Git
+from holdfast.git.repository import Repository
 from holdfast.git.worktree import Worktree
 
-_FAN_OUT = 2  # letters of a loose object's name that are its folder's
+_FAN_OUT = re.compile("[0-9a-f]{2}")
+_REST = re.compile("[0-9a-f]{38}|[0-9a-f]{62}")  # of an object's name; anything else is of a git that is at work
+_LOST = " missing"  # what git says of an object that is not there
 
 
-def empty_objects(common_dir: str) -> list[str]:
-    """The files of objects without content."""
-    objects, found = os.path.join(common_dir, "objects"), []
-    for name in os.listdir(objects):
-        if len(name) == _FAN_OUT:
-            with os.scandir(os.path.join(objects, name)) as entries:
-                found += [entry.path for entry in entries if entry.stat(follow_symlinks=False).st_size == 0]
-    return found
+def drop_empty_objects(common_dir: str) -> int:
+    """Take them away, so that they can be written again. Returns how many there were."""
+    dropped = 0
+    for path in _loose_objects(os.path.join(common_dir, "objects")):
+        with suppress(OSError):  # gone meanwhile, or not ours to take away
+            if os.lstat(path).st_size == 0:
+                os.unlink(path)
+                dropped += 1
+    return dropped
 
 
-async def set_back(worktree: Worktree, base: str) -> None:
-    """A branch whose newest commits are lost is brought back to the newest that is whole; one that is whole is left.
+def _loose_objects(objects: str) -> Iterator[str]:
+    for folder in filter(_FAN_OUT.fullmatch, os.listdir(objects)):
+        with suppress(OSError), os.scandir(os.path.join(objects, folder)) as entries:
+            yield from [entry.path for entry in entries if _REST.fullmatch(entry.name)]
 
-    The files stay as they are: what was in the lost commits is in them, as far as it is anywhere.
+
+async def write_again(repository: Repository, folder: str) -> None:
+    """What the index of a worktree names and is lost, from its files: where they have not changed, it is there."""
+    git = Git(folder, mark=repository.mark, tether=repository.tether, inside=True)
+    entries = (entry.partition("\t") for entry in (await git.ask("ls-files", "--stage", "-z")).fields())
+    paths = {about.split(" ")[1]: path for about, _, path in entries}
+    given = "".join(f"{oid}\n" for oid in paths).encode()
+    answer = await git.do("cat-file", "--batch-check", given=given)
+    lost = [line.removesuffix(_LOST) for line in answer.lines if line.endswith(_LOST)]
+    for path in (paths[oid] for oid in lost):
+        file = os.path.join(folder, path)
+        if os.path.isfile(file) and not os.path.islink(file):
+            await git.try_to("hash-object", "-w", "--", path)
+
+
+async def set_back(worktree: Worktree, base: str, known: Sequence[str]) -> str | None:
+    """A branch whose newest commits are lost is brought back to the newest that is whole, which is returned.
+
+    None for one that is whole. `known` are commits that it was at, by the run's log. The files stay as they are: what
+    was in the lost commits is in them, as far as it is anywhere.
     """
-    ref = f"refs/heads/{worktree.branch}"
-    at = (await worktree.repository.git.run("rev-parse", "--verify", "--quiet", ref)).text
-    if not at or await _is_whole(worktree, at, base):
-        return
-    whole = await _newest_whole(worktree, base)
+    repository, ref = worktree.repository, f"refs/heads/{worktree.branch}"
+    at = (await repository.git.run("rev-parse", "--verify", "--quiet", ref)).text
+    if not at or await _is_whole(repository, at, base) or not await _is_there(repository, base):
+        return None
+    whole = base
+    for commit in (*_passed_by(worktree), *known):
+        if await _is_whole(repository, commit, base):
+            whole = commit
+            break
     if os.path.isdir(worktree.path):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(worktree.must_be_ours(), "index"))  # it may name what is lost
         await worktree.git.do("read-tree", whole)
-    await worktree.repository.set_ref(ref, whole)
+    await repository.set_ref(ref, whole)
+    return whole
 
 
-async def _newest_whole(worktree: Worktree, base: str) -> str:
-    for commit in _passed_by(worktree):
-        if await _is_whole(worktree, commit, base):
-            return commit
-    return base
+async def are_whole(repository: Repository, worktrees: Sequence[Worktree], bases: Sequence[str]) -> bool:
+    """Whether all that these branches have beyond where they began is there. One look, however many they are."""
+    tips = [f"refs/heads/{worktree.branch}" for worktree in worktrees]
+    return not tips or await _have_all(repository, *tips, "--not", *bases)
 
 
-async def _is_whole(worktree: Worktree, commit: str, base: str) -> bool:
-    answer = await worktree.repository.git.run("rev-list", "--objects", "--quiet", commit, "--not", base)
-    return answer.code == 0
+async def _is_whole(repository: Repository, commit: str, base: str) -> bool:
+    return await _have_all(repository, commit, "--not", base)
+
+
+async def _have_all(repository: Repository, *commits: str) -> bool:
+    answer = await repository.git.run("rev-list", "--objects", "--missing=print", *commits)
+    return answer.code == 0 and not any(line.startswith("?") for line in answer.lines)
+
+
+async def _is_there(repository: Repository, base: str) -> bool:
+    """Else it is not a commit that is lost, but the place where objects are: a disk that is not mounted."""
+    if (await repository.git.run("config", "extensions.partialClone")).text:
+        return False
+    return (await repository.git.run("cat-file", "-e", f"{base}^{{tree}}")).code == 0
 
 
 def _passed_by(worktree: Worktree) -> list[str]:

@@ -73,8 +73,14 @@ async def repairs(path: str) -> Sequence[LogRepaired]:
 
 
 async def _first_torn_call(path: str) -> Position | None:
-    """Where the call begins that wrote the first unreadable line of the last commit."""
+    """Where the call begins that wrote the first unreadable line of the last commit.
+
+    None when all of the last commit stands after the last whole call: what is before it was acknowledged.
+    """
     torn = None
+    first, newline, _ = (await FileLog(path).fragment()).partition(b"\n")
+    if newline and not first.endswith(CONTINUES):
+        return None
     async for batch in FileLog(path).read_back():
         position = batch.end
         for line in reversed(batch.data.split(b"\n")[:-1]):

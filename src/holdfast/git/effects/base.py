@@ -76,6 +76,9 @@ class GitEffect(msgspec.Struct, frozen=True, kw_only=True):
     async def perform(self, site: Site) -> Result:
         raise NotImplementedError
 
+    async def sync(self, site: Site) -> None:
+        """Have on the disk what it did to files, before its outcome is written; objects and refs are, by git."""
+
     async def probe(self, site: Site) -> Probe:
         raise NotImplementedError
 

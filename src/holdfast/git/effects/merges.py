@@ -46,8 +46,10 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
         salvage = f"{place_of(site.run_id).salvage}/{site.effect}"
         saved = saved_as(await self._save_what_was_there(site))
         commit = await merge_task(self.works_in(site), branch, self.commit, signature, salvage)
-        await sync(self.works_in(site))
         return {"commit": commit, **saved}
+
+    async def sync(self, site: Site) -> None:
+        await sync(self.works_in(site))
 
     async def _save_what_was_there(self, site: Site) -> str | None:
         repository, run = site.repository, place_of(site.run_id)
@@ -70,7 +72,10 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
         )
 
     async def mend(self, site: Site) -> str | None:
-        """Back to the commit that the branch is at: in this tree nobody works, it only takes merges."""
+        """Back to the commit that the branch is at: in this tree nobody works, it only takes merges.
+
+        Also when it was merged: files that a power cut took look like changes.
+        """
         into = self.works_in(site)
         try:
             await into.must_be_on_branch()
@@ -79,8 +84,7 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
         salvage = place_of(site.run_id).salvage
         clear_ref_locks(site.repository.common_dir, salvage)
         into.clear_locks()
-        done = (await self.probe(site)).happened is Happened.YES  # then what stands there came after it
-        if not done and not (await status_of(into)).clean:
+        if not (await status_of(into)).clean:
             message = f"What a cut-off merge of task {one_line(self.task)} left"
             await save(into, f"{salvage}/{site.effect}", message)
             await into.git.do("reset", "--quiet", "--hard", "HEAD")
@@ -104,9 +108,10 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
         if (await status_of(worktree)).unmerged or await self._merging(worktree) is not None:
             raise Denied(f"{worktree.path} is in the middle of another merge; commit it or take it back, and try again")
         await take_snapshot(worktree, self._before(site), f"Before the merge of {run_branch}")
-        conflicts = await bring_conflicts(worktree, run_branch, self.commit)
-        await sync(worktree)
-        return {"conflicts": list(conflicts)}
+        return {"conflicts": list(await bring_conflicts(worktree, run_branch, self.commit))}
+
+    async def sync(self, site: Site) -> None:
+        await sync(self.worktree(site))
 
     async def probe(self, site: Site) -> Probe:
         worktree = self.worktree(site)

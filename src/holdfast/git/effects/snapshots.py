@@ -39,8 +39,10 @@ class RestoreSnapshot(InWorktree, frozen=True, kw_only=True):
         place = self.place(site)
         saved = await save(worktree, f"{place.salvage}/{site.effect}", f"What stood in {place.folder} before a restore")
         await restore_snapshot(worktree, self.commit)
-        await sync(worktree)
         return saved_as(saved)
+
+    async def sync(self, site: Site) -> None:
+        await sync(self.worktree(site))
 
     async def probe(self, site: Site) -> Probe:
         done = await is_restored(self.worktree(site), self.commit)
