@@ -131,3 +131,14 @@ async def test_a_damaged_lock_or_snapshot_keeps_no_run_from_opening(home: str) -
         put_content(lock_file(home), garbage)
         async with open_run(FileStore(home), RUN) as run:
             assert run.state == folded(b"".join(lines))
+
+
+async def test_damage_before_half_a_call_is_not_cut_off_with_it(home: str) -> None:
+    """The commit that was torn begins after it."""
+    lines = await written(home)
+    damaged = [*lines[:2], lines[2][:20] + b"\0\0\0" + lines[2][23:], *lines[3:5]]
+    put_content(log_file(home), b"".join([*damaged, lines[6]]))
+    async with FileStore(home).own(RUN) as lease:
+        await lease.repair()
+    assert content(log_file(home)) == b"".join(damaged)
+    assert list(torn_pieces(log_file(home)).values()) == [lines[6]]

@@ -71,5 +71,5 @@ async def test_a_commit_on_a_branch_that_is_gone_is_refused_in_one_clear_line(re
         task = await w.open("T-1")
         put(task.path, {"new.txt": "new\n"})
         git(repo.path, "update-ref", "-d", f"refs/heads/{task.branch}")
-        with pytest.raises(Denied, match=r"the branch .* is gone; `holdfast doctor --fix` makes it again"):
+        with pytest.raises(Denied, match=r"the branch .* is not there any more; `git branch .* COMMIT` brings it back"):
             await w.commit("T-1", "New")
