@@ -88,7 +88,7 @@ def shaped(value: Any, annotation: Any, path: Path = (), *, whole: bool) -> Any:
         return _struct(value, kind, path, whole=whole)
     if get_origin(kind) is dict:
         of = get_args(kind)[1]
-        return {key: shaped(one, of, (*path, key), whole=whole) for key, one in _must_be(dict, value, path).items()}
+        return {key: shaped(one, of, (*path, key), whole=whole) for key, one in _table(value, path).items()}
     if get_origin(kind) is tuple:
         return _list(value, kind, written, path)
     return _scalar(value, annotation, path)
@@ -96,7 +96,7 @@ def shaped(value: Any, annotation: Any, path: Path = (), *, whole: bool) -> Any:
 
 def _struct(value: Any, kind: type[msgspec.Struct], path: Path, *, whole: bool) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
-    table = _must_be(dict, value, path)
+    table = _table(value, path)
     for key in table:
         if key not in hints:
             raise Misshapen((*path, key), f"there is no such key; {instead_of(key, hints)}")
@@ -157,6 +157,14 @@ def instead_of(word: str, allowed: Any) -> str:
     """What was probably meant, else all that there is."""
     near = get_close_matches(word, allowed, n=1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(allowed)}"
+
+
+def _table(value: Any, path: Path) -> dict[str, Any]:
+    table = _must_be(dict, value, path)
+    for key in table:
+        if not isinstance(key, str):  # as YAML has them
+            raise Misshapen(path, f"{key!r} is no key: keys are names, written as text")
+    return table
 
 
 def _must_be(kind: type[_T], value: Any, path: Path) -> _T:
