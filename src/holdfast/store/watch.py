@@ -1,8 +1,14 @@
-"""Being told when a file changes, by the kernel: one inotify instance a watcher, however many files and readers."""
+"""Being told when a file changes, by the kernel: one inotify instance a watcher, however many files and readers.
+
+A user has only so many of them (128, usually). Who comes when they are given away looks at the file again and again: a
+run that is told half a second late is better than one that does not run.
+"""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from errno import EMFILE, ENFILE, ENOSPC
 
 from inotify_simple import INotify, flags
 
@@ -10,6 +16,8 @@ from holdfast.leaf.errors import StorageFailed
 
 _CHANGES = flags.MODIFY | flags.ATTRIB | flags.DELETE_SELF | flags.MOVE_SELF
 _ENTRIES = flags.CREATE | flags.MOVED_TO  # of a folder
+_GIVEN_AWAY = (EMFILE, ENFILE, ENOSPC)
+_LOOK_EVERY = 0.5  # seconds
 
 
 class Watcher:
@@ -26,26 +34,25 @@ class Watcher:
         Whoever watches many brings one for all of them.
         """
         changed = changed or asyncio.Event()
-        inotify = self._opened()
         try:
-            watch = inotify.add_watch(path, _CHANGES | _ENTRIES)
+            watch = self._opened().add_watch(path, _CHANGES | _ENTRIES)
         except OSError as error:
             self._close_if_idle()
-            raise StorageFailed(f"cannot watch {path}: {error.strerror}") from error
-        self._waiting.setdefault(watch, set()).add(changed)
-        try:
+            if error.errno not in _GIVEN_AWAY:
+                raise StorageFailed(f"cannot watch {path}: {error.strerror}") from error
+        else:
+            self._waiting.setdefault(watch, set()).add(changed)
+            try:
+                yield changed
+            finally:
+                self._forget(watch, changed)
+            return
+        async with _looked_at(path, changed):
             yield changed
-        finally:
-            self._forget(watch, changed)
 
     def _opened(self) -> INotify:
         if self._inotify is None:
-            try:
-                self._inotify = INotify(nonblocking=True)
-            except OSError as error:
-                raise StorageFailed(
-                    f"cannot watch files: {error.strerror}; raise fs.inotify.max_user_instances"
-                ) from error
+            self._inotify = INotify(nonblocking=True)
             asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._wake)
         return self._inotify
 
@@ -75,3 +82,31 @@ class Watcher:
             asyncio.get_running_loop().remove_reader(self._inotify.fileno())
             self._inotify.close()
             self._inotify = None
+
+
+@asynccontextmanager
+async def _looked_at(path: str, changed: asyncio.Event) -> AsyncIterator[None]:
+    looking = asyncio.create_task(_look(path, _seen(path), changed))
+    try:
+        yield
+    finally:
+        looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await looking
+
+
+async def _look(path: str, before: tuple[int, ...], changed: asyncio.Event) -> None:
+    while True:
+        await asyncio.sleep(_LOOK_EVERY)
+        now = _seen(path)
+        if now != before:
+            before = now
+            changed.set()
+
+
+def _seen(path: str) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
