@@ -9,18 +9,25 @@ from holdfast.git.worktree import Worktree
 
 
 class CommitTask(InWorktree, frozen=True, kw_only=True):
-    """All that a task did since `base`, as one commit."""
+    """All that a task did since `base`, as one commit; what its agent committed itself, where there is nothing more."""
 
     kind: ClassVar[str] = "commit"
     base: str
     message: str
 
     async def perform(self, site: Site) -> Result:
-        ground = self.ground(site, self.base)
-        commit = await commit_all(self.worktree(site), ground, self.message, self.signature(site))
-        return await _concluded(self.worktree(site), commit)
+        worktree, ground = self.worktree(site), self.ground(site, self.base)
+        commit = await commit_all(worktree, ground, self.message, self.signature(site))
+        return await _concluded(worktree, commit or await self._committed_already(worktree))
+
+    async def _committed_already(self, worktree: Worktree) -> str | None:
+        """A merge that its agent concluded, or commits that are on another ground: they are the task's work too."""
+        repository = worktree.repository
+        head = await repository.commit_of(f"refs/heads/{worktree.branch}")
+        return None if head is None or await repository.is_ancestor(head, self.base) else head
 
     async def probe(self, site: Site) -> Probe:
+        """Where nothing was to be committed it cannot be told from what was never tried: it is tried again."""
         return await _committed(self.worktree(site), self.base, site.effect)
 
 
