@@ -288,9 +288,17 @@ def _consequences(state: RunState, run_id: str, effect: GitEffect | None, probe:
             return [TaskFailed(task_id=effect.task, error=effect.reason, attempts=state.tasks[effect.task].iteration)]
         case RestoreBranch():
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]
-        case MergeTask() if known.get(place_of(run_id, effect.task).branch) is BranchStatus.IN_PROGRESS:
-            into = place_of(run_id).branch
-            return [BranchMerged(name=place_of(run_id, effect.task).branch, target=into, conflicts=False)]
+        case MergeTask():
+            told = [_set_back(branch, by) for branch, by in probe.result.get("set_back", {}).items()]
+            name, into = place_of(run_id, effect.task).branch, place_of(run_id).branch
+            if known.get(name) is not BranchStatus.IN_PROGRESS:
+                return [*told]
+            return [*told, BranchMerged(name=name, target=into, conflicts=False)]
         case DeleteBranch() if effect.branch in known and known[effect.branch] is not BranchStatus.DELETED:
             return [BranchDeleted(name=effect.branch)]
     return []
+
+
+def _set_back(branch: str, found_by: str | None) -> WarningLogged:
+    rest = f"`git merge {found_by}` brings back what it had" if found_by is not None else "git has no more what it had"
+    return WarningLogged(message=f"{branch} was set back or rewritten by somebody else; {rest}")

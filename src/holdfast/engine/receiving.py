@@ -25,7 +25,7 @@ from holdfast.core.signals import (
     SubmitVerdict,
     read_signal,
 )
-from holdfast.core.state import Approval, OpenMessage, RunState, Stage, TaskStatus
+from holdfast.core.state import Approval, OpenMessage, RunState, Stage, Task, TaskStatus
 from holdfast.core.workflow import Workflow
 from holdfast.engine import phase_receiving
 from holdfast.engine.mail import ANSWER, CHANGE, STOP, Answer, StopRequest, Words
@@ -33,6 +33,8 @@ from holdfast.engine.permissions import Desk
 from holdfast.engine.reporting import SIGNAL
 from holdfast.leaf.errors import BadInput
 from holdfast.store.run import OwnedRun
+
+_CASES = (f"{SIGNAL}{SubmitCase.tool}", f"{SIGNAL}{SubmitDone.tool}")
 
 
 class _Report(msgspec.Struct):
@@ -113,6 +115,19 @@ class Receiver:
         return [answered, PhaseFailed(phase=name, round=phase.round, reason="denied")]
 
 
+def is_reported(state: RunState, worker: str | None) -> bool:
+    """A case of this worker came in, and was not acted on yet."""
+    reports = (message for message in state.messages.values() if message.kind in _CASES)
+    return any(_conversation_of(report) == worker for report in reports)
+
+
+def _conversation_of(message: OpenMessage) -> str | None:
+    try:
+        return msgspec.json.decode(message.body, type=_Report).conversation
+    except msgspec.MsgspecError:
+        return None
+
+
 def _reported(state: RunState, workflow: Workflow, conversation: str | None, signal: Signal) -> list[Event]:
     """What an agent's report means for its task; a remark when it comes too late, or from somebody else."""
     told = state.conversations.get(conversation or "")
@@ -130,7 +145,7 @@ def _reported(state: RunState, workflow: Workflow, conversation: str | None, sig
         case ReportBlocker():
             needed = f" (needed: {signal.needed})" if signal.needed else ""
             return [BlockerReported(description=f"{signal.reason}{needed}", task_id=name)]
-        case SubmitCase() | SubmitDone() if conversation == task.worker and task.stage in (Stage.WORK, Stage.VALIDATE):
+        case SubmitCase() | SubmitDone() if _is_awaited(state, task, conversation):
             case = CaseSubmitted(task_id=name, iteration=task.iteration, case=_raw(signal))
             learnt = signal.learnings if isinstance(signal, SubmitCase) else []
             return [case, *([LearningsProposed(task_id=name, learnings=learnt)] if learnt else [])]
@@ -139,6 +154,13 @@ def _reported(state: RunState, workflow: Workflow, conversation: str | None, sig
         case SubmitVerdict() if conversation == task.evaluator and task.stage is Stage.EVALUATE:
             return [_verdict(name, task.iteration, signal)]
     return [WarningLogged(message=f"{signal.tool} came for {name} when nobody waited for it")]
+
+
+def _is_awaited(state: RunState, task: Task, conversation: str | None) -> bool:
+    """By its worker, of what it did in this iteration."""
+    worker = state.conversations.get(task.worker or "")
+    of_this = conversation == task.worker and worker is not None and worker.turns > task.since
+    return of_this and task.stage in (Stage.WORK, Stage.VALIDATE)
 
 
 def _verdict(task: str, iteration: int, signal: SubmitVerdict) -> VerdictGiven:

@@ -1,12 +1,14 @@
 """Bringing a run's branches and worktrees to what its log says, after a crash or after somebody else's doing."""
 
 import os
+from contextlib import suppress
 
 from holdfast.core.reconciliation import BranchSeen, Finding, Observed, Remedy, WorktreeSeen, reconcile
+from holdfast.core.state import BranchStatus
 from holdfast.core.workspace import BRANCHES, place_at, place_of
-from holdfast.engine.restoring import made_again
+from holdfast.engine.restoring import branch_again, made_again
 from holdfast.engine.workspace import Workspace
-from holdfast.git.effects import DeleteBranch, RestoreBranch
+from holdfast.git.effects import DeleteBranch
 from holdfast.git.repository import Repository
 from holdfast.git.worktree import MovedWorktree, NotOurWorktree, Worktree
 from holdfast.leaf.errors import Denied
@@ -55,6 +57,18 @@ def _seen(repository: Repository, run_id: str, home: str, path: str) -> Worktree
     return WorktreeSeen()
 
 
+async def own_branch_again(workspace: Workspace) -> list[Finding]:
+    """The run's own, if it is lost, before anything else: by it is told what is merged and can go."""
+    name = workspace.place().branch
+    begun = workspace.hands.run.state.branches[name].status is BranchStatus.IN_PROGRESS
+    if not begun or await workspace.repository.commit_of(f"refs/heads/{name}") is not None:
+        return []
+    with suppress(Denied):  # it is looked at again with all the others, and whoever is in the way is told
+        await branch_again(workspace, None)
+        return [Finding(name, Remedy.RECREATE_BRANCH, f"{name} was lost; it is made again")]
+    return []
+
+
 async def reconciled(workspace: Workspace) -> list[Finding]:
     """Act on what differs, saving before anything is deleted. Returns everything that was found."""
     hands = workspace.hands
@@ -84,24 +98,10 @@ async def _act(workspace: Workspace, finding: Finding, observed: Observed) -> No
         case Remedy.REMOVE_WORKTREE:
             await workspace.remove(task)
         case Remedy.RECREATE_BRANCH:
-            await hands.perform(await _restoration(workspace, task), task=task)
+            await branch_again(workspace, task)
         case Remedy.RECREATE_WORKTREE:
             await made_again(workspace, task)
         case Remedy.DELETE_BRANCH:
             main = workspace.place().branch
             seen = observed.branches[finding.subject]
             await hands.perform(DeleteBranch(branch=finding.subject, commit=seen.commit, merged_into=main), task=task)
-
-
-async def _restoration(workspace: Workspace, task: str | None) -> RestoreBranch:
-    """A branch that is gone, at its last commit where its worktree remembers it, or the log; else it begins anew."""
-    repository, worktree = workspace.repository, workspace.worktree(task)
-    branch = workspace.hands.run.state.branches[worktree.branch]
-    last = worktree.last_head() or branch.tip
-    if last is not None and branch.base is not None and await repository.commit_of(last) is not None:
-        return RestoreBranch(task=task, base=branch.base, commit=last)
-    main = await repository.commit_of(f"refs/heads/{workspace.place().branch}")
-    start = (main if task is not None else branch.base) or branch.base
-    if start is None:
-        raise Denied(f"{worktree.branch} is gone, and the log does not tell where it began; restore it with git branch")
-    return RestoreBranch(task=task, base=start, commit=start)

@@ -1,15 +1,34 @@
-"""A worktree that somebody deleted, made again with what its worker had done by the end of its last turn."""
+"""A branch that is gone, where it was; a worktree that was deleted, with what its worker had done by its last turn."""
 
 import re
 from typing import NamedTuple
 
 from holdfast.core.deciding import WORKTREE_LOST, was_cut_off
-from holdfast.core.events.work import IterationEnded
+from holdfast.core.events.issue import WarningLogged
+from holdfast.core.events.work import IterationEnded, TaskCommitted
 from holdfast.core.state import Stage, Task, TaskStatus
+from holdfast.engine.receiving import is_reported
 from holdfast.engine.workspace import Workspace
+from holdfast.git.effects import RestoreBranch
 from holdfast.git.snapshot import taken_at
+from holdfast.leaf.errors import Denied
 
-_COMMITTED = (Stage.MERGE, Stage.COMPLETE)
+
+async def branch_again(workspace: Workspace, task: str | None) -> None:
+    """At its last commit where its worktree remembers it, or the log; else it begins anew, where it began."""
+    repository, worktree, state = workspace.repository, workspace.worktree(task), workspace.hands.run.state
+    branch, found = state.branches[worktree.branch], state.tasks.get(task or "")
+    base = branch.base or await repository.commit_of(f"refs/heads/{workspace.place().branch}")
+    if base is None:
+        raise Denied(f"{worktree.branch} is gone, and the log does not tell where it began; restore it with git branch")
+    known = [worktree.last_head(), branch.tip, found.commit if found is not None else None]
+    had = list(dict.fromkeys(commit for commit in known if commit is not None and branch.base is not None))
+    there = [commit for commit in had if await repository.commit_of(commit) is not None]
+    commit = there[0] if there else base
+    if had and had[0] != commit:
+        told = f"{worktree.branch} was at {had[0][:12]}, which git has no more; it is made again at {commit[:12]}"
+        await workspace.hands.run.append(WarningLogged(message=told))
+    await workspace.hands.perform(RestoreBranch(task=task, base=base, commit=commit), task=task)
 
 
 class _Kept(NamedTuple):
@@ -20,17 +39,26 @@ class _Kept(NamedTuple):
 
 
 async def made_again(workspace: Workspace, task: str | None) -> bool:
-    """False when what the worker reported is not there any more: then its iteration came to nothing.
+    """False when the task is not where it was: what its worker reported, or was to resolve, is not there any more.
 
     The log says so before there is a folder that could be taken for what the worker left.
     """
-    run = workspace.hands.run
+    run, repository = workspace.hands.run, workspace.repository
+    if await repository.commit_of(f"refs/heads/{workspace.place(task).branch}") is None:
+        await branch_again(workspace, task)
     found = run.state.tasks.get(task) if task is not None else None
-    if task is None or found is None or found.status is not TaskStatus.IN_PROGRESS or found.stage in _COMMITTED:
+    if task is None or found is None or found.status is not TaskStatus.IN_PROGRESS or found.stage is Stage.COMPLETE:
         await workspace.open(task)
         return True
+    committed = found.commit is not None and await repository.commit_of(found.commit) is not None
+    if committed and (found.stage is Stage.MERGE or found.conflicts):
+        if found.conflicts:  # git's notes of the merge went with the folder: it is to be merged anew
+            await run.append(TaskCommitted(task_id=task, commit=found.commit))
+        await workspace.open(task)
+        return not found.conflicts
+    await run.take_in()
     kept = await _kept(workspace, task)
-    lost = _is_lost(workspace, found, kept)
+    lost = found.stage is Stage.MERGE or _is_lost(workspace, found, kept)
     if lost:
         await run.append(IterationEnded(task_id=task, iteration=found.iteration, reason=WORKTREE_LOST))
     await workspace.open(task, files=kept.commit)
@@ -39,8 +67,12 @@ async def made_again(workspace: Workspace, task: str | None) -> bool:
 
 def _is_lost(workspace: Workspace, task: Task, kept: _Kept) -> bool:
     """Not when nothing was done in this iteration; nor when it was cut off: who goes on looks first."""
-    worker = workspace.hands.run.state.conversations.get(task.worker or "")
-    return worker is not None and worker.turns not in (kept.turn, task.since) and not was_cut_off(worker)
+    state = workspace.hands.run.state
+    worker = state.conversations.get(task.worker or "")
+    if worker is None or worker.turns in (kept.turn, task.since):
+        return False
+    goes_on = task.stage is Stage.WORK and was_cut_off(worker) and not is_reported(state, task.worker)
+    return not goes_on
 
 
 async def _kept(workspace: Workspace, task: str) -> _Kept:
@@ -49,5 +81,4 @@ async def _kept(workspace: Workspace, task: str) -> _Kept:
     refs = await repository.refs(f"{place.snapshots}/turn-*")
     newest = max((_Kept(int(re.findall(r"\d+", name)[-1]), oid) for name, oid in refs.items()), default=_Kept())
     tip = await repository.commit_of(f"refs/heads/{place.branch}")
-    begins = tip or workspace.hands.run.state.branches[place.branch].base
-    return newest if newest.commit is not None and await taken_at(repository, newest.commit) == begins else _Kept()
+    return newest if newest.commit is not None and await taken_at(repository, newest.commit) == tip else _Kept()

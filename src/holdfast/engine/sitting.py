@@ -28,7 +28,7 @@ from holdfast.engine.permissions import Desk
 from holdfast.engine.planning import plan_again, terms_for, workflow_of
 from holdfast.engine.projecting import write_projections
 from holdfast.engine.receiving import Receiver
-from holdfast.engine.reconciling import reconciled
+from holdfast.engine.reconciling import own_branch_again, reconciled
 from holdfast.engine.runner import Runner
 from holdfast.engine.steps import Ears, Steps, at_work
 from holdfast.engine.terms import Terms
@@ -127,10 +127,11 @@ async def _way(run: OwnedRun, analysis: Analysis, choose: Chooser) -> Way | None
 async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) -> None:
     """Bring git in line with the log, act on the decision, and write down all of it as one."""
     run = workspace.hands.run
+    lost = await own_branch_again(workspace)
     for name in _done_and_there(run.state):
         with suppress(Denied):  # it is looked at again below, and whoever is in the way is told
             await workspace.take_away(name)
-    findings = await reconciled(workspace)
+    findings = lost + await reconciled(workspace)
     failed = _in_trouble(run.state) if way is not None else []  # not those of which nobody was asked
     skipping = way is not None and way.choice is Choice.SKIP
     going_on = [name for name, task in run.state.tasks.items() if task.status is TaskStatus.IN_PROGRESS]

@@ -288,7 +288,14 @@ class Steps:
         for key, talk in list(self._state.conversations.items()):
             if talk.task == name:  # who stands in a folder that is gone cannot be helped by another of its name
                 await self._conversations.rest(key, "its worktree was deleted")
-        return await made_again(self._workspace, name)
+        evaluator = self._task(name).evaluator
+        as_it_was = await made_again(self._workspace, name)
+        if evaluator is not None and self._task(name).evaluator is None and not self._is_over(evaluator):
+            await self._conversations.close(evaluator, Phase.CANCELLED, "what it judged is not there any more")
+        return as_it_was
+
+    def _is_over(self, conversation: str) -> bool:
+        return self._conversations.state(conversation).state in OVER
 
 
 def at_work(task: str, branch: str) -> AgentSpawned:

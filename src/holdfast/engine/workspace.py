@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from holdfast.core.events import Event
 from holdfast.core.events.checkpoint import Checkpoint
-from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.state import BranchStatus, RunInfo
 from holdfast.core.workspace import Place, place_of
@@ -126,10 +125,10 @@ class Workspace:
         if not os.path.lexists(self.worktree().path):
             await self.open()  # nobody works there: it holds nothing that its branch does not
         had = self.hands.run.state.branches[self.place().branch].tip
-        effect = MergeTask(task=task, base=self._base(None), commit=commit, had=had)
+        done = known.commit if (known := self.hands.run.state.tasks.get(task)) is not None else None
+        effect = MergeTask(task=task, base=self._base(None), commit=commit, had=had, done=done)
         try:
             merged = await self.hands.perform(effect, task=task)
-            await self._tell_of_setting_back(merged.get("salvaged"))
             return Merge(task, merged["commit"])
         except Conflicts:
             ours = await self.tip()
@@ -137,12 +136,6 @@ class Workspace:
         conflicts = tuple(found["conflicts"])
         committed = not conflicts and await self.tip(task) != commit
         return await self._merge(task) if committed else Merge(task, None, conflicts)
-
-    async def _tell_of_setting_back(self, kept: str | None) -> None:
-        if kept is not None:
-            branch = self.place().branch
-            told = f"{branch} was set back or rewritten by somebody else; `git merge {kept}` brings back what it had"
-            await self.hands.run.append(WarningLogged(message=told))
 
     async def snapshot(self, task: str | None, name: str) -> str:
         """The worktree as it is, kept under a name. Returns the commit that holds it."""

@@ -201,6 +201,7 @@ def _verdict_given(state: RunState, _: Line, event: VerdictGiven) -> None:
 @on(IterationEnded)
 def _iteration_ended(state: RunState, _: Line, event: IterationEnded) -> None:
     task = _task(state, event.task_id)
+    task.evaluator = None  # whoever was judging judged what came to nothing
     _next_iteration(state, task, event.reason)
 
 

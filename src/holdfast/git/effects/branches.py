@@ -31,7 +31,7 @@ class DeleteBranch(GitEffect, frozen=True, kw_only=True):
         for worktree in await repository.worktrees():
             if worktree.branch == self.branch and worktree.prunable is None:
                 raise Denied(f"{self.branch} is checked out in {worktree.path}; switch that to another branch first")
-        into = self.merged_into
+        into = await repository.commit_of(self.merged_into) if self.merged_into is not None else None
         merged = into is not None and await repository.is_ancestor(at, into)
         kept = (
             None

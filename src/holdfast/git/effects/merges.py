@@ -15,7 +15,6 @@ from holdfast.git.effects.base import (
     Site,
     no,
     salvaged_by,
-    saved_as,
     unknown,
     yes,
 )
@@ -29,7 +28,8 @@ from holdfast.leaf.errors import Denied
 class MergeTask(InWorktree, frozen=True, kw_only=True):
     """Merge a task's branch, whose tip is `commit`, into the run's branch, which began at `base`.
 
-    `had` is what the run last put there. If somebody set the branch back, that is saved, and the branch is left so.
+    `had` is what the run last put there, and `done` what it last put on the task's. If somebody set one of them back,
+    that is saved, and the branch is left so: `set_back` is by which name it is found, or that git has it no more.
     """
 
     kind: ClassVar[str] = "merge"
@@ -37,6 +37,7 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
     base: str
     commit: str
     had: str | None = None
+    done: str | None = None
 
     def works_in(self, site: Site) -> Worktree:
         return site.worktree(place_of(site.run_id))
@@ -44,20 +45,28 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
     async def perform(self, site: Site) -> Result:
         branch, signature = self.place(site).branch, self.signature(site)
         salvage = f"{place_of(site.run_id).salvage}/{site.effect}"
-        saved = saved_as(await self._save_what_was_there(site))
+        set_back = await self._set_back(site, keep=True)
         commit = await merge_task(self.works_in(site), branch, self.commit, signature, salvage)
-        return {"commit": commit, **saved}
+        return {"commit": commit, **set_back}
 
     async def sync(self, site: Site) -> None:
         await sync(self.works_in(site))
 
-    async def _save_what_was_there(self, site: Site) -> str | None:
-        repository, run = site.repository, place_of(site.run_id)
-        if self.had is None or await repository.commit_of(self.had) is None:
-            return None
-        if await repository.is_ancestor(self.had, f"refs/heads/{run.branch}"):
-            return None
-        return await repository.keep(f"{run.salvage}/{self.had[:16]}", self.had)
+    async def _set_back(self, site: Site, *, keep: bool = False) -> Result:
+        """What was on a branch, and is not any more; saved, to `keep` it, or as it was saved."""
+        repository, run, task = site.repository, place_of(site.run_id), self.place(site)
+        found: dict[str, str | None] = {}
+        for place, had, now in ((run, self.had, f"refs/heads/{run.branch}"), (task, self.done, self.commit)):
+            if had is None:
+                continue
+            ref = f"{place.salvage}/{had[:16]}"
+            if await repository.commit_of(had) is None:
+                found[place.branch] = None
+            elif not await repository.is_ancestor(had, now):
+                saved = await repository.refs(ref, f"{ref}-*")
+                name = next((name for name, oid in saved.items() if oid == had), had)
+                found[place.branch] = await repository.keep(ref, had) if keep else name
+        return {"set_back": found} if found else {}
 
     async def probe(self, site: Site) -> Probe:
         into = self.works_in(site)
@@ -66,7 +75,7 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
             return unknown(f"the branch {into.branch} is gone")
         made = await find_commit(into, self.base, site.effect)
         if await site.repository.is_ancestor(self.commit, ours):
-            return yes(commit=made or ours)
+            return yes(commit=made or ours, **await self._set_back(site))
         return (
             no() if made is None else unknown(f"{into.branch} has the merge, but not what was merged: it was rewritten")
         )
