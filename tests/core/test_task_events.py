@@ -124,6 +124,15 @@ TABLE = (
         tasks=at(Stage.WORK, iteration=2, reason="no_case"),
     ),
     row(
+        "whoever was to judge what came to nothing is not asked about what comes next",
+        STARTED,
+        EVALUATOR,
+        CASE,
+        VALID,
+        IterationEnded(task_id="1", iteration=1, reason="lost"),
+        tasks=at(Stage.WORK, iteration=2, reason="lost"),
+    ),
+    row(
         "once something came of the next one, that is past",
         STARTED,
         IterationEnded(task_id="1", iteration=1, reason="no_case"),

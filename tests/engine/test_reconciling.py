@@ -8,14 +8,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from holdfast.core.deciding import WORKTREE_LOST
+from holdfast.core.events.conversation import ConversationOpened, TurnStarted
 from holdfast.core.events.effect import EffectIntended
+from holdfast.core.events.task import TaskStarted
 from holdfast.core.reconciliation import Finding, Remedy
+from holdfast.core.state import Stage
 from holdfast.core.workspace import place_of
 from holdfast.engine.reconciling import observe, reconciled
 from holdfast.engine.service import view_run
 from holdfast.engine.workspace import NewRun, create_run, opened
 from holdfast.git.effects import CommitTask, Happened
 from holdfast.git.repository import Repository
+from holdfast.store.base import Message
+from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from tests.support.projects import Project, task_begun, task_merged, workspace_of, write
 
@@ -140,20 +146,85 @@ async def test_what_could_not_be_told_for_want_of_a_branch_is_told_when_that_is_
     await assert_settled(home, project, run_id)
 
 
-async def test_a_lost_branch_without_a_worktree_begins_anew_from_the_runs_own(
+def remove(project: Project, home: str, run_id: str, task: str) -> None:
+    """Its worktree and its branch."""
+    project.git("worktree", "remove", "--force", workspace_of(home, run_id, task))
+    project.git("branch", "--quiet", "-D", place_of(run_id, task).branch)
+
+
+def collect(project: Project) -> None:
+    project.git("reflog", "expire", "--expire=now", "--all")
+    project.git("gc", "--quiet", "--prune=now")
+
+
+async def test_a_lost_branch_comes_back_with_what_was_committed_though_its_worktree_is_gone_too(
     home: str, project: Project, run_id: str
 ) -> None:
-    await task_merged(home, run_id, "T-0")
     folder = await task_begun(home, run_id, "T-1")
-    shutil.rmtree(folder)
-    project.git("worktree", "prune")
     branch = place_of(run_id, "T-1").branch
-    project.git("branch", "--quiet", "-D", branch)
+    was = project.tip(branch)
+    remove(project, home, run_id, "T-1")
     found = await set_right(home, run_id)
     assert (found[branch], found["tasks/T-1"]) == (Remedy.RECREATE_BRANCH, Remedy.RECREATE_WORKTREE)
-    assert project.tip(branch) == project.tip(place_of(run_id).branch)
+    assert project.tip(branch) == was
     assert project.git("status", "--porcelain", at=folder) == ""
     await assert_settled(home, project, run_id)
+
+
+async def test_a_lost_branch_on_which_nothing_was_committed_begins_where_it_began(
+    home: str, project: Project, run_id: str
+) -> None:
+    async with opened(home, run_id, "resume") as workspace:
+        await workspace.open("T-1")
+    branch = place_of(run_id, "T-1").branch
+    began = project.tip(branch)
+    await task_merged(home, run_id, "T-0")
+    remove(project, home, run_id, "T-1")
+    await set_right(home, run_id)
+    assert project.tip(branch) == began != project.tip(place_of(run_id).branch)
+
+
+async def test_a_commit_that_git_has_no_more_is_told_of_and_done_again(
+    home: str, project: Project, run_id: str
+) -> None:
+    async with opened(home, run_id, "resume") as workspace:
+        await workspace.hands.run.append(TaskStarted(task_id="T-1"))
+    await task_begun(home, run_id, "T-1")
+    branch = place_of(run_id, "T-1").branch
+    was = str(project.tip(branch))
+    remove(project, home, run_id, "T-1")
+    collect(project)
+    await set_right(home, run_id)
+    state = (await view_run(home, run_id)).state
+    assert project.tip(branch) == state.branches[branch].base
+    with open(os.path.join(run_folder(home, run_id), "events.jsonl"), encoding="utf-8") as log:
+        assert f"{branch} was at {was[:12]}, which git has no more" in log.read()
+    task = state.tasks["T-1"]
+    assert (task.stage, task.iteration, task.reason) == (Stage.WORK, 2, WORKTREE_LOST)
+
+
+CASE = {"role": "worker", "conversation": "w", "signal": {"summary": "done"}}
+
+
+@pytest.mark.parametrize("kind", ["signal.submit_case", "user"])
+async def test_a_case_that_nobody_has_read_does_not_stand_for_files_that_are_gone(
+    home: str, project: Project, run_id: str, kind: str
+) -> None:
+    """Whoever was cut off before it reported goes on, and looks first."""
+    async with opened(home, run_id, "resume") as workspace:
+        begun = (
+            TaskStarted(task_id="T-1"),
+            ConversationOpened(conversation="w", role="worker", task="T-1"),
+            TurnStarted(conversation="w", turn="t"),
+        )
+        await workspace.hands.run.append(*begun)
+        write((await workspace.open("T-1")).path, {"a.txt": "one\n"})
+    body = msgspec.Raw(msgspec.json.encode(CASE))
+    await FileStore(home).inbox(run_id).put(Message(id="m", kind=kind, sender="w", body=body))
+    shutil.rmtree(workspace_of(home, run_id, "T-1"))
+    await set_right(home, run_id)
+    task = (await view_run(home, run_id)).state.tasks["T-1"]
+    assert task.reason == (WORKTREE_LOST if kind != "user" else None)
 
 
 @pytest.mark.parametrize("pruned", [False, True], ids=["entry-left", "entry-pruned"])

@@ -99,6 +99,65 @@ async def test_a_deleted_branch_is_saved_unless_it_is_merged(repo: UserRepositor
             assert await effect.perform(site(w)) == {}
 
 
+async def test_a_branch_is_saved_when_what_it_should_be_merged_into_is_gone(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        put((await w.open("T-1")).path, {"a.txt": "one\n"})
+        commit = await w.commit("T-1", "One")
+        await w.remove("T-1")
+        effect = DeleteBranch(branch=w.place("T-1").branch, commit=str(commit), merged_into="holdfast/gone/main")
+        assert repo.tip((await w.hands.perform(effect))["salvaged"]) == commit
+
+
+async def test_what_an_agent_merged_and_committed_itself_is_what_its_task_came_to(
+    repo: UserRepository, home: str
+) -> None:
+    async with working_on(repo, home) as w:
+        for task in ("T-1", "T-2"):
+            put((await w.open(task)).path, {task: "x\n"})
+            await w.commit(task, task)
+        await w.merge(["T-1"])
+        at = w.worktree("T-2").path
+        git(at, "merge", "--quiet", "--no-edit", w.place().branch)
+        merged = git(at, "rev-parse", "HEAD")
+        effect = CommitTask(task="T-2", base=repo.tip(), message="Two")
+        assert [await effect.perform(site(w)) for _ in range(2)] == [{"commit": merged}] * 2
+        assert await w.commit("T-2", "Two") == merged
+        (result,) = await w.merge(["T-2"])
+        assert result.commit is not None
+        assert text(w.worktree().path, "T-2") == "x\n"
+
+
+async def test_a_branch_at_which_nothing_was_done_has_no_commit_though_it_was_set_back(
+    repo: UserRepository, home: str
+) -> None:
+    async with working_on(repo, home) as w:
+        first, later = repo.tip(), repo.commit({"later.txt": "later\n"})
+        task = await w.open("T-1", base=later)
+        git(task.path, "reset", "--quiet", "--hard", first)
+        assert await CommitTask(task="T-1", base=later, message="One").perform(site(w)) == {"commit": None}
+
+
+@pytest.mark.parametrize("collected", [False, True])
+async def test_what_a_tasks_branch_had_before_it_was_set_back_is_found_by_a_name(
+    repo: UserRepository, home: str, collected: bool
+) -> None:
+    """As long as git has it; and the same is told by who comes after a death."""
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {"a.txt": "one\n"})
+        done = str(await w.commit("T-1", "One"))
+        git(task.path, "reset", "--quiet", "--hard", repo.tip())
+        if collected:
+            repo.git("reflog", "expire", "--expire=now", "--all")
+            repo.git("gc", "--quiet", "--prune=now")
+        merge = MergeTask(task="T-1", base=repo.tip(), commit=repo.tip(task.branch), done=done)
+        result = await merge.perform(site(w))
+        kept = None if collected else f"{w.place('T-1').salvage}/{done[:16]}"
+        assert result["set_back"] == {task.branch: kept}
+        assert kept is None or repo.tip(kept) == done
+        assert (await merge.probe(site(w))).result == result
+
+
 async def test_a_branch_that_moved_on_is_not_deleted(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
         task = await w.open("T-1")

@@ -289,16 +289,21 @@ def _consequences(state: RunState, run_id: str, effect: GitEffect | None, probe:
         case RestoreBranch():
             return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]
         case MergeTask():
-            told = [_set_back(branch, by) for branch, by in probe.result.get("set_back", {}).items()]
+            told = told_of_setting_back(probe.result)
             name, into = place_of(run_id, effect.task).branch, place_of(run_id).branch
             if known.get(name) is not BranchStatus.IN_PROGRESS:
-                return [*told]
+                return told
             return [*told, BranchMerged(name=name, target=into, conflicts=False)]
         case DeleteBranch() if effect.branch in known and known[effect.branch] is not BranchStatus.DELETED:
             return [BranchDeleted(name=effect.branch)]
     return []
 
 
-def _set_back(branch: str, found_by: str | None) -> WarningLogged:
-    rest = f"`git merge {found_by}` brings back what it had" if found_by is not None else "git has no more what it had"
-    return WarningLogged(message=f"{branch} was set back or rewritten by somebody else; {rest}")
+def told_of_setting_back(merged: Mapping[str, Any]) -> list[Event]:
+    """For people, by the result of a merge: what somebody took from a branch, and how it is brought back."""
+    told = {by: f"`git merge {by}` brings back what it had" for by in merged.get("set_back", {}).values()}
+    told[None] = "git has no more what it had"
+    return [
+        WarningLogged(message=f"{branch} was set back or rewritten by somebody else; {told[by]}")
+        for branch, by in merged.get("set_back", {}).items()
+    ]

@@ -11,7 +11,7 @@ from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.state import BranchStatus, RunInfo
 from holdfast.core.workspace import Place, place_of
-from holdfast.engine.effects import TETHER, Hands, Settled
+from holdfast.engine.effects import TETHER, Hands, Settled, told_of_setting_back
 from holdfast.git.effects import (
     BringConflicts,
     CommitTask,
@@ -124,14 +124,17 @@ class Workspace:
         await self.tip()
         if not os.path.lexists(self.worktree().path):
             await self.open()  # nobody works there: it holds nothing that its branch does not
-        had = self.hands.run.state.branches[self.place().branch].tip
-        done = known.commit if (known := self.hands.run.state.tasks.get(task)) is not None else None
+        state = self.hands.run.state
+        had = state.branches[self.place().branch].tip
+        done = state.tasks[task].commit if task in state.tasks else None
         effect = MergeTask(task=task, base=self._base(None), commit=commit, had=had, done=done)
         try:
             merged = await self.hands.perform(effect, task=task)
             return Merge(task, merged["commit"])
         except Conflicts:
             ours = await self.tip()
+            if told := told_of_setting_back(await effect.set_back(self.hands.site(""))):
+                await self.hands.run.append(*told)  # now: what is merged in the end is made of what was left
         found = await self.hands.perform(BringConflicts(task=task, commit=ours), task=task)
         conflicts = tuple(found["conflicts"])
         committed = not conflicts and await self.tip(task) != commit

@@ -45,14 +45,11 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
     async def perform(self, site: Site) -> Result:
         branch, signature = self.place(site).branch, self.signature(site)
         salvage = f"{place_of(site.run_id).salvage}/{site.effect}"
-        set_back = await self._set_back(site, keep=True)
+        set_back = await self.set_back(site, keep=True)
         commit = await merge_task(self.works_in(site), branch, self.commit, signature, salvage)
         return {"commit": commit, **set_back}
 
-    async def sync(self, site: Site) -> None:
-        await sync(self.works_in(site))
-
-    async def _set_back(self, site: Site, *, keep: bool = False) -> Result:
+    async def set_back(self, site: Site, *, keep: bool = False) -> Result:
         """What was on a branch, and is not any more; saved, to `keep` it, or as it was saved."""
         repository, run, task = site.repository, place_of(site.run_id), self.place(site)
         found: dict[str, str | None] = {}
@@ -75,7 +72,9 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
             return unknown(f"the branch {into.branch} is gone")
         made = await find_commit(into, self.base, site.effect)
         if await site.repository.is_ancestor(self.commit, ours):
-            return yes(commit=made or ours, **await self._set_back(site))
+            set_back = await self.set_back(site)
+            saved = all(by is None or by.startswith("refs/") for by in set_back.get("set_back", {}).values())
+            return yes(commit=made or ours, **set_back) if saved else no()
         return (
             no() if made is None else unknown(f"{into.branch} has the merge, but not what was merged: it was rewritten")
         )
