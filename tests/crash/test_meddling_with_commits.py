@@ -1,4 +1,4 @@
-"""What becomes of work that was committed for a task when somebody takes its branch or its worktree before it is merged.
+"""What becomes of work that was committed for a task when somebody takes its branch or its worktree before the merge.
 
 It is merged all the same; or it is kept, and told of; or it is done again. Never is a task complete without a word.
 """

@@ -54,7 +54,7 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
         repository, run, task = site.repository, place_of(site.run_id), self.place(site)
         found: dict[str, str | None] = {}
         for place, had, now in ((run, self.had, f"refs/heads/{run.branch}"), (task, self.done, self.commit)):
-            if had is None:
+            if had in (None, now):
                 continue
             ref = f"{place.salvage}/{had[:16]}"
             if await repository.commit_of(had) is None:
