@@ -49,12 +49,16 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
         commit = await merge_task(self.works_in(site), branch, self.commit, signature, salvage)
         return {"commit": commit, **set_back}
 
+    async def sync(self, site: Site) -> None:
+        await sync(self.works_in(site))
+
     async def set_back(self, site: Site, *, keep: bool = False) -> Result:
         """What was on a branch, and is not any more; saved, to `keep` it, or as it was saved."""
         repository, run, task = site.repository, place_of(site.run_id), self.place(site)
         found: dict[str, str | None] = {}
-        for place, had, now in ((run, self.had, f"refs/heads/{run.branch}"), (task, self.done, self.commit)):
-            if had in (None, now):
+        at = await repository.commit_of(f"refs/heads/{run.branch}") if self.had is not None else None
+        for place, had, now in ((run, self.had, at), (task, self.done, self.commit)):
+            if had is None or now is None or had == now:
                 continue
             ref = f"{place.salvage}/{had[:16]}"
             if await repository.commit_of(had) is None:
