@@ -86,7 +86,7 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
     async def mend(self, site: Site) -> str | None:
         """Back to the commit that the branch is at: in this tree nobody works, it only takes merges.
 
-        Also when it was merged: files that a power cut took look like changes.
+        Where it was merged, files that a power cut took look like changes; what is new there came after it, and stays.
         """
         into = self.works_in(site)
         try:
@@ -96,11 +96,13 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
         salvage = place_of(site.run_id).salvage
         clear_ref_locks(site.repository.common_dir, salvage)
         into.clear_locks()
-        if not (await status_of(into)).clean:
+        done = (await self.probe(site)).happened is Happened.YES
+        if any(not done or change.status != "??" for change in (await status_of(into)).changes):
             message = f"What a cut-off merge of task {one_line(self.task)} left"
             await save(into, f"{salvage}/{site.effect}", message)
             await into.git.do("reset", "--quiet", "--hard", "HEAD")
-            await into.git.do("clean", "-d", "--force", "--quiet")
+            if not done:
+                await into.git.do("clean", "-d", "--force", "--quiet")
         await forget_concluded_merge(into)
         return (await salvaged_by(site, salvage)).get("salvaged")
 
