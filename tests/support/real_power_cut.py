@@ -9,6 +9,7 @@ import asyncio
 import fcntl
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -57,8 +58,10 @@ class NotPossible(Exception):
 
 
 def _command(*command: str) -> None:
+    """Where a user's PATH does not lead, too: mkfs is an administrator's program."""
+    program = shutil.which(command[0]) or shutil.which(command[0], path="/usr/sbin:/sbin") or command[0]
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
+        subprocess.run([program, *command[1:]], check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise NotPossible(f"{' '.join(command)}: {getattr(error, 'stderr', None) or error}") from error
 
