@@ -187,10 +187,11 @@ def empty_the_objects_of(place: Place, *commits: str) -> None:
         os.truncate(path, 0)
 
 
+@pytest.mark.parametrize("doom", [None, "lost.mend.before:1", "lost.mend.set-back:1", "lost.mend.after:1"])
 async def test_commits_of_an_agent_that_a_power_cut_left_empty_are_made_again(
-    warm: Nursery, tmp_path: os.PathLike[str]
+    warm: Nursery, tmp_path: os.PathLike[str], doom: str | None
 ) -> None:
-    """The branch names a commit that is not there; what was in it is in the files."""
+    """The branch names a commit that is not there; what was in it is in the files. We may die while we mend that."""
     commit = {
         "run": "git add hello.txt && git -c user.name=A -c user.email=a@a commit -qm Mine && git rm -q shared.txt"
     }
@@ -201,6 +202,8 @@ async def test_commits_of_an_agent_that_a_power_cut_left_empty_are_made_again(
     task = f"holdfast/{place.run_id}/T-1"
     assert place.git("log", "-1", "--format=%s", task) == "Mine\n"
     empty_the_objects_of(place, task, "--not", "main")
+    if doom is not None:
+        assert place.resume(doom, "again").code == KILLED
     ended = place.resume()
     must_be_one_line(ended)
     assert ended.code == 0

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.core.deciding import WORKTREE_LOST
 from holdfast.core.events.conversation import ConversationOpened, TurnStarted
 from holdfast.core.events.effect import EffectIntended
 from holdfast.core.events.task import TaskStarted
+from holdfast.core.events.work import WORKTREE_LOST
 from holdfast.core.reconciliation import Finding, Remedy
 from holdfast.core.state import Stage
 from holdfast.core.workspace import place_of

@@ -230,3 +230,31 @@ async def test_a_failure_is_told_in_one_line_whatever_git_was_told(repo: UserRep
         "`git merge --message=Merge Trailer: it no-such-branch` failed: merge: no-such-b"
     )
     assert "\n" not in str(refusal.value)
+
+
+# --- worktrees that others make just now
+
+
+def entry_in_the_making(repo: UserRepository) -> str:
+    """The instant in which git has opened the file that names the repository, and not written it yet."""
+    repo.git("worktree", "add", "--quiet", "../tree", "other")
+    repo.remember()
+    path = os.path.join(repo.path, ".git", "worktrees", "tree", "commondir")
+    os.truncate(path, 0)
+    return path
+
+
+async def test_a_worktree_that_somebody_makes_just_now_stops_nobody(repo: UserRepository) -> None:
+    path = entry_in_the_making(repo)
+    looking = asyncio.ensure_future(Git(repo.path).ask("worktree", "list"))
+    await asyncio.sleep(0.2)
+    assert not looking.done()
+    put(os.path.dirname(path), {"commondir": "../..\n"})
+    assert len((await looking).lines) == 2
+
+
+async def test_one_that_was_left_in_the_making_is_told(repo: UserRepository) -> None:
+    path = entry_in_the_making(repo)
+    with pytest.raises(GitFailed, match=r"failed to read .*worktrees/tree/commondir"):
+        await Git(repo.path).ask("worktree", "list")
+    put(os.path.dirname(path), {"commondir": "../..\n"})

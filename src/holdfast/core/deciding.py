@@ -16,7 +16,6 @@ from holdfast.core.workflow import Bounds, Workflow
 
 USER_MESSAGE = "user"  # the kind of a message that is words for an agent
 FOR_AGENTS = (USER_MESSAGE, RESEARCH)  # kinds of messages that go into a prompt
-WORKTREE_LOST = "its worktree was deleted"  # why an iteration came to nothing
 ASKED_FOR_VERDICT = 3  # times, before it is made up
 
 _SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)

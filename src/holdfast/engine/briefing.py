@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.deciding import WORKTREE_LOST, How
-from holdfast.core.events.work import MemoryLoaded
+from holdfast.core.deciding import How
+from holdfast.core.events.work import WORKTREE_LOST, MemoryLoaded
 from holdfast.core.signals import SubmitCase
 from holdfast.core.state import RunState, Task
 from holdfast.core.tasks import TaskSpec

@@ -20,7 +20,7 @@ from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, Effe
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.task import TaskFailed
 from holdfast.core.events.work import TaskCommitted
-from holdfast.core.state import BranchStatus, Effect, EffectStatus, RunState, TaskStatus
+from holdfast.core.state import Branch, BranchStatus, Effect, EffectStatus, RunState, TaskStatus
 from holdfast.core.workspace import place_of, refs_of
 from holdfast.engine.containers import end_containers
 from holdfast.git.effects import (
@@ -37,10 +37,11 @@ from holdfast.git.effects import (
     Site,
 )
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
-from holdfast.git.lost import are_whole, drop_empty_objects, set_back, write_again
+from holdfast.git.lost import are_whole, drop_empty_objects, newest_whole, set_back, write_again
 from holdfast.git.process import GitKilled, LeftHalfDone
 from holdfast.git.repository import Repository
-from holdfast.leaf.crashing import around
+from holdfast.git.worktree import Worktree
+from holdfast.leaf.crashing import Point, around
 from holdfast.leaf.errors import Denied, HoldfastError, StorageFailed, TimedOut
 from holdfast.leaf.ids import new_effect_id
 from holdfast.leaf.process import RUN_MARK, ProcessIdentity, end, holding, lineage, marked
@@ -49,6 +50,8 @@ from holdfast.store.run import OwnedRun
 _PATIENCE, _MOMENT = 2.0, 0.05  # seconds
 _CRASH = {kind: around(f"effect.{kind}") for kind in EFFECTS}
 _CRASH_IN_SETTLING = around("effect.settle")
+_CRASH_IN_MENDING = around("lost.mend")
+_CRASH_BEFORE_SETTING_BACK = Point("lost.mend.set-back")
 
 TETHER = "tether"  # in the run's folder: the file that its processes hold open
 
@@ -135,23 +138,29 @@ class Hands:
         own = [branch for branch in self.run.state.branches.values() if branch.status is BranchStatus.IN_PROGRESS]
         trees = {branch.task: self.site("").worktree(place_of(self.run_id, branch.task)) for branch in own}
         cut_off = any(not sitting.ended for sitting in list(self.run.state.sessions.values())[-2:-1])
-        began = [branch.base for branch in own if branch.base is not None]
-        if not dropped and not cut_off and await are_whole(self.repository, list(trees.values()), began):
+        synced = [commit for branch in own for commit in (branch.base, branch.tip) if commit is not None]
+        if not dropped and not cut_off and await are_whole(self.repository, list(trees.values()), synced):
             return
+        _CRASH_IN_MENDING.before()
         everybody = [fact.path for fact in await self.repository.worktrees() if not fact.bare] if dropped else []
         for path in {*everybody, *(tree.path for tree in trees.values())}:
             with suppress(HoldfastError):  # it is not there, or git cannot read it: whoever needs it will be told
                 await write_again(self.repository, path)
         for branch in own:
-            task = self.run.state.tasks.get(branch.task or "")
-            known = [commit for commit in (branch.tip, task.commit if task is not None else None) if commit]
-            with suppress(Denied):  # no worktree of ours: whoever needs it will be told
-                whole = await set_back(trees[branch.task], branch.base, known) if branch.base is not None else None
-                if whole is not None:
-                    told = (
-                        f"commits of {trees[branch.task].branch} were lost in a power cut; it was set back to {whole}"
-                    )
-                    await self.run.append(WarningLogged(message=told))
+            with suppress(HoldfastError, OSError):
+                await self._set_back(trees[branch.task], branch)
+        _CRASH_IN_MENDING.after()
+
+    async def _set_back(self, tree: Worktree, branch: Branch) -> None:
+        """Told before it is done: a branch that went back is whole, and nobody would look at it again."""
+        task = self.run.state.tasks.get(branch.task or "")
+        known = [commit for commit in (branch.tip, task.commit if task is not None else None) if commit is not None]
+        whole = await newest_whole(tree, branch.base, known) if branch.base is not None else None
+        if whole is not None:
+            told = f"commits of {tree.branch} were lost in a power cut; it is set back to {whole}"
+            await self.run.append(WarningLogged(message=told))
+            _CRASH_BEFORE_SETTING_BACK()
+            await set_back(tree, whole)
 
     async def _settle(self, effect_id: str, left: Effect) -> Settled:
         effect, salvaged = _understood(left), None
@@ -301,9 +310,12 @@ def _consequences(state: RunState, run_id: str, effect: GitEffect | None, probe:
 
 def told_of_setting_back(merged: Mapping[str, Any]) -> list[Event]:
     """For people, by the result of a merge: what somebody took from a branch, and how it is brought back."""
-    told = {by: f"`git merge {by}` brings back what it had" for by in merged.get("set_back", {}).values()}
-    told[None] = "git has no more what it had"
+    found: dict[str, str | None] = merged.get("set_back", {})
+    how = "`git merge {}` brings back what it had"
     return [
-        WarningLogged(message=f"{branch} was set back or rewritten by somebody else; {told[by]}")
-        for branch, by in merged.get("set_back", {}).items()
+        WarningLogged(
+            message=f"{branch} was set back or rewritten by somebody else; "
+            + (how.format(kept) if kept is not None else "git has no more what it had")
+        )
+        for branch, kept in found.items()
     ]

@@ -3,9 +3,9 @@
 import re
 from typing import NamedTuple
 
-from holdfast.core.deciding import WORKTREE_LOST, was_cut_off
+from holdfast.core.deciding import was_cut_off
 from holdfast.core.events.issue import WarningLogged
-from holdfast.core.events.work import IterationEnded, TaskCommitted
+from holdfast.core.events.work import WORKTREE_LOST, IterationEnded, TaskCommitted
 from holdfast.core.state import Stage, Task, TaskStatus
 from holdfast.engine.receiving import is_reported
 from holdfast.engine.workspace import Workspace

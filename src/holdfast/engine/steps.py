@@ -87,10 +87,9 @@ class Steps:
                 await self._conversations.close(name, over, "it gave its verdict, or another is to give it")
 
     async def take(self, action: Action) -> None:
-        if action.task is not None and (action.do in _WITHOUT_TREE or await self._has_its_tree(action.task)):
-            await self._steps[action.do](action.task, action)
-        elif action.task is not None:
-            return  # what its worker did is not there any more: what is to be done now is asked again
+        if action.task is not None:
+            if action.do in _WITHOUT_TREE or await self._has_its_tree(action.task):  # else what to do is asked again
+                await self._steps[action.do](action.task, action)
         elif action.wave is not None:
             await self._close_wave(action.wave)
         else:

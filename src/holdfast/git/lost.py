@@ -49,27 +49,32 @@ async def write_again(repository: Repository, folder: str) -> None:
             await git.try_to("hash-object", "-w", "--", path)
 
 
-async def set_back(worktree: Worktree, base: str, known: Sequence[str]) -> str | None:
-    """A branch whose newest commits are lost is brought back to the newest that is whole, which is returned.
+async def newest_whole(worktree: Worktree, base: str, known: Sequence[str]) -> str | None:
+    """Where a branch whose newest commits are lost is to go back to; None when none of it is lost.
 
-    None for one that is whole. `known` are commits that it was at, by the run's log. The files stay as they are: what
-    was in the lost commits is in them, as far as it is anywhere.
+    `known` are commits that it was at, by the run's log.
     """
-    repository, ref = worktree.repository, f"refs/heads/{worktree.branch}"
-    at = (await repository.git.run("rev-parse", "--verify", "--quiet", ref)).text
+    repository = worktree.repository
+    at = (await repository.git.run("rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}")).text
     if not at or await _is_whole(repository, at, base) or not await _is_there(repository, base):
         return None
-    whole = base
     for commit in (*_passed_by(worktree), *known):
         if await _is_whole(repository, commit, base):
-            whole = commit
-            break
+            return commit
+    return base
+
+
+async def set_back(worktree: Worktree, commit: str) -> None:
+    """Bring the branch, and its index, which may name what is lost, back to a commit that is whole.
+
+    The files stay as they are: what was in the lost commits is in them, as far as it is anywhere. The branch comes
+    last: killed before, the next one finds it as it was.
+    """
     if os.path.isdir(worktree.path):
         with suppress(FileNotFoundError):
-            os.unlink(os.path.join(worktree.must_be_ours(), "index"))  # it may name what is lost
-        await worktree.git.do("read-tree", whole)
-    await repository.set_ref(ref, whole)
-    return whole
+            os.unlink(os.path.join(worktree.must_be_ours(), "index"))
+        await worktree.git.do("read-tree", commit)
+    await worktree.repository.set_ref(f"refs/heads/{worktree.branch}", commit)
 
 
 async def are_whole(repository: Repository, worktrees: Sequence[Worktree], bases: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ inherited when Holdfast itself is called from a hook), or ask a question that no
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ LONG = 1800.0  # seconds: what may run the user's hooks, check out a large tree,
 
 _DURABLE = ("-c", "core.fsync=committed", "-c", "core.fsyncMethod=fsync")
 _ALONE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")  # nothing in the background, to be cut off with us
+_IN_THE_MAKING = re.compile(r"failed to read .*worktrees/[^/]*/commondir")
+_PATIENCE, _MOMENT = 1.0, 0.05  # seconds
 _STEADY = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
@@ -121,7 +124,13 @@ class Git:
         """A look, whatever it answers. Raises `GitFailed` only when git was killed before it did."""
         environment = {**self.environment, **(more or {})}
         at = Spot(self.place, environment, self.tether)
-        return await run_program("git", *arguments, at=at, limit=limit, given=given)
+        patience = _PATIENCE
+        while True:
+            answer = await run_program("git", *arguments, at=at, limit=limit, given=given)
+            if patience <= 0 or not _met_a_worktree_in_the_making(answer):
+                return answer
+            patience -= _MOMENT
+            await asyncio.sleep(_MOMENT)
 
 
 class Spot(NamedTuple):
@@ -205,6 +214,14 @@ class _memory:  # noqa: N801 - used like a function
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
+
+
+def _met_a_worktree_in_the_making(answer: Answer) -> bool:
+    """Another git had opened the file in a new worktree's entry that names the repository, and not written it yet.
+
+    Whichever git looks at all worktrees just then gives up, before it changes anything.
+    """
+    return bool(answer.code) and _IN_THE_MAKING.search(answer.said) is not None
 
 
 def _content(fd: int) -> bytes:

@@ -53,6 +53,9 @@ class VerdictGiven(Event, frozen=True, kw_only=True):
     synthetic: bool = False
 
 
+WORKTREE_LOST = "its worktree was deleted"  # why an iteration came to nothing
+
+
 class IterationEnded(Event, frozen=True, kw_only=True):
     """The worker's turn was over, and nothing came of it that could be judged."""
 

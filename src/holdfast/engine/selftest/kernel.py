@@ -17,7 +17,8 @@ from holdfast.leaf.process import CONVERSATION_MARK, ProcessIdentity, end, ident
 from holdfast.store.watch import Watcher
 
 # A shell in a session of its own, whose parent is gone: what is left of an agent when only its group is killed.
-_STRAY = "(setsid sh -c 'echo $$; exec sleep 600' &); exec sleep 600"
+# It stays the shell that spoke: a process that is just becoming another program shows nobody's mark.
+_STRAY = "(setsid sh -c 'echo $$; sleep 600; :' &); exec sleep 600"
 
 
 def locking(folder: str, *, lock: Callable[[int, int], None] = fcntl.flock) -> Finding:
