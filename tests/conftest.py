@@ -1,11 +1,12 @@
 import os
-import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.doom.nursery import Nursery, nursery
+from tests.support.memory import in_memory
 
 # The same examples every time: a gate that decides by chance is none. `make torture` looks further.
 settings.register_profile(
@@ -13,7 +14,17 @@ settings.register_profile(
 )
 settings.load_profile("fixed")
 
-_MEMORY = "/dev/shm"
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """In memory: most tests sync a lot, and would wait for each other's syncs. Those about a disk ask for one."""
+    with in_memory() as folder:
+        yield Path(folder).resolve()
+
+
+@pytest.fixture
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("disk")
 
 
 @pytest.fixture
@@ -21,18 +32,8 @@ def home(tmp_path: os.PathLike[str]) -> str:
     return os.path.join(tmp_path, "home")
 
 
-@pytest.fixture
-def quick_home() -> Iterator[str]:
-    """A home where a sync costs nothing, for tests that make thousands and cut no power."""
-    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
-        yield os.path.join(folder, "home")
-
-
 @pytest.fixture(scope="session")
 def warm() -> Iterator[Nursery]:
     """Where programs come from that need no start-up."""
-    with (
-        tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder,
-        nursery(folder) as found,
-    ):
+    with in_memory() as folder, nursery(folder) as found:
         yield found

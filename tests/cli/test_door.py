@@ -97,6 +97,31 @@ def test_what_looks_at_a_run_or_leaves_it_a_message_loads_no_agents_git_or_yaml(
     assert done.returncode in (0, 4)
 
 
+_TRY_EACH = """\
+import sys
+from holdfast.app.cli import main
+for command in main.COMMANDS:
+    if command not in ("agent", "agents", "doctor", "demo", "mcp", "selftest", "top", "watch"):
+        main.main([command, "nothing-of-this-name"])
+        assert "acp" not in sys.modules, command
+"""
+
+
+def test_nothing_but_a_runner_loads_what_speaks_to_agents(holdfast: Program) -> None:
+    """It takes longer to load than all else together."""
+    done = subprocess.run(
+        [sys.executable, "-c", _TRY_EACH],
+        env=holdfast.environment(),
+        cwd=holdfast.cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("nothing-of-this-name") > 10, done.stderr
+
+
 def test_whoever_sets_columns_has_the_help_laid_out_anew(holdfast: Program) -> None:
     wide, narrow = holdfast("logs", "--help"), holdfast("logs", "--help", env={"COLUMNS": "50"})
     assert len(narrow.lines) > len(wide.lines)

@@ -153,7 +153,7 @@ def test_a_run_at_work_can_be_exported(holdfast: Program) -> None:
         assert "at work" in exported(holdfast).text
 
 
-def test_a_long_run_does_not_fill_the_memory(holdfast: Program, quick_home: str) -> None:
+def test_a_long_run_does_not_fill_the_memory(holdfast: Program, home: str) -> None:
     events = [
         event
         for number in range(4_000)
@@ -163,10 +163,10 @@ def test_a_long_run_does_not_fill_the_memory(holdfast: Program, quick_home: str)
             ToolReturned(conversation=f"c{number % 7}", call=str(number)),
         )
     ]
-    make_run(quick_home, RUN, *events)
+    make_run(home, RUN, *events)
     code = f"{_LIMITED} sys.argv[1:] = sys.argv[2:]; from holdfast.app.cli.main import entry; entry()"
     command = [sys.executable, "-c", code, str(_MEMORY), "export", RUN, "-o", "page.html"]
-    environment = holdfast.environment({"HOLDFAST_HOME": quick_home})
+    environment = holdfast.environment({"HOLDFAST_HOME": home})
     subprocess.run(command, cwd=holdfast.cwd, env=environment, check=True, capture_output=True)
     assert os.path.getsize(os.path.join(holdfast.cwd, "page.html")) > 50_000_000
 

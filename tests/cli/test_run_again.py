@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.stage import EVALUATE, SUBMIT, Stage, branch, killed, told, worker
+from tests.support.stage import EVALUATE, HANG, SUBMIT, Stage, branch, killed, told, worker
 
 AGAIN = {"when": "Task `T-1` is not done", "steps": [{"write": {"path": "two.txt", "text": "2\n"}}, SUBMIT]}
 BLOCKED = {"mcp": {"tool": "report_blocker", "arguments": {"reason": "there is no key"}}}
@@ -89,10 +89,10 @@ def test_it_is_not_forgotten_when_what_comes_later_is_done(stage: Stage) -> None
 
 
 def test_one_that_is_blocked_is_skipped_though_it_was_killed_before_it_failed(stage: Stage) -> None:
-    hang = {"hang": {"how": "turn", "seconds": 100, "once": True}}
-    agent = stage.book(worker(BLOCKED, hang, {"say": "done"}))
+    agent = stage.book(worker(BLOCKED, HANG, {"say": "done"}))
     with stage.start("run", "find a key", "--agent", agent) as process:
         told(process, "blocker.reported")
+        stage.hangs()
         killed(process)
     run = stage.only_run()
     said = stage.holdfast("resume", run, "--on-issue", "skip").err

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from tests.cli.terminal import conversation
-from tests.support.stage import BLOCKED, HELLO, Stage, alive, killed, outcome, told, worker
+from tests.support.stage import BLOCKED, HANG, HELLO, Stage, alive, killed, outcome, told, worker
 from tests.support.waiting import until
 
-WAIT = {"hang": {"how": "turn", "seconds": 100, "once": True}}
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
 
 
@@ -42,7 +41,7 @@ def test_what_keeps_it_from_starting_is_told(stage: Stage) -> None:
 
 
 def test_it_is_followed_and_stopped_from_elsewhere(stage: Stage) -> None:
-    run = detached(stage, worker(WROTE, WAIT))
+    run = detached(stage, worker(WROTE, HANG))
     with stage.start("logs", "-f", run) as following:
         told(following, "tool.returned")
         assert "still at work" in stage.holdfast("wait", run, "--timeout", "0", code=3).complaint
@@ -71,9 +70,10 @@ def test_a_choice_that_was_asked_for_goes_along(stage: Stage) -> None:
 
 
 def test_of_two_resumes_at_once_one_works_and_the_other_touches_nothing(stage: Stage) -> None:
-    agent = stage.book(worker(WROTE, WAIT, {"say": "done"}))
+    agent = stage.book(worker(WROTE, HANG, {"say": "done"}))
     with stage.start("run", "say hello", "--agent", agent) as process:
         told(process, "tool.returned")
+        stage.hangs()
         process.kill()
         process.wait()
     run = stage.only_run()
@@ -85,9 +85,10 @@ def test_of_two_resumes_at_once_one_works_and_the_other_touches_nothing(stage: S
 
 
 def test_a_request_to_stop_is_for_the_runner_that_was_asked(stage: Stage) -> None:
-    agent = stage.book(worker(WROTE, WAIT, {"say": "done"}))
+    agent = stage.book(worker(WROTE, HANG, {"say": "done"}))
     with stage.start("run", "say hello", "--agent", agent) as process:
         told(process, "tool.returned")
+        stage.hangs()
         process.send_signal(signal.SIGSTOP)
         run = stage.only_run()
         assert "it still will" in stage.holdfast("stop", run, "--timeout", "0", code=3).complaint

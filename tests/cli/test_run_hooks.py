@@ -31,12 +31,12 @@ def test_one_that_is_not_there_is_told_and_passed_over(stage: Stage) -> None:
 
 def test_one_that_outlives_its_runner_is_ended_before_the_run_goes_on(stage: Stage) -> None:
     begun = Path(stage.folder, "begun")
-    hook = json.dumps([["sh", "-c", f"touch {begun}; exec sleep 100"]])
+    hook = json.dumps([["sh", "-c", f"[ -e {begun} ] && exit; touch {begun}; exec sleep 100"]])
     with stage.start("run", "say hello", "--agent", stage.book(HELLO), "--set", f"hooks.post_edit={hook}") as process:
         told(process, "tool.returned")
         asyncio.run(until(begun.exists))
         killed(process)
-    stage.resume(stage.only_run(), cold=True)
+    stage.resume(stage.only_run())
     assert alive(stage) == []
 
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from tests.support.repositories import put_program
-from tests.support.stage import ACCEPT, EVALUATE, REJECT, SUBMIT, Stage, killed, told, worker
+from tests.support.stage import ACCEPT, EVALUATE, HANG, REJECT, SUBMIT, Stage, killed, told, worker
 
 CHECK = 'validators.commands={"check": {"command": ["sh", "-c", "cat note.txt; ! grep -q bad note.txt"]}}'
 
@@ -72,10 +72,10 @@ def test_an_evaluator_without_a_verdict_has_rejected(stage: Stage) -> None:
 
 
 def test_an_evaluator_that_was_killed_after_its_verdict_is_not_waited_for(stage: Stage) -> None:
-    lingers = {"hang": {"how": "turn", "seconds": 100, "once": True}}
-    agent = stage.book(worker(writes("one\n"), SUBMIT), {"when": "You are the evaluator", "steps": [ACCEPT, lingers]})
+    agent = stage.book(worker(writes("one\n"), SUBMIT), {"when": "You are the evaluator", "steps": [ACCEPT, HANG]})
     with stage.start("run", "--workflow", "loop", stage.tasks("T-1"), "--agent", agent) as process:
         told(process, "verdict.given")
+        stage.hangs()
         killed(process)
     run = stage.only_run()
     assert stage.resume(run)["ended"] == "all_done"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.support.stage import EVALUATE, SUBMIT, Stage, killed, told, worker
+from tests.support.stage import EVALUATE, HANG, SUBMIT, Stage, killed, told, worker
 
 WORDS = "mind the kelp"
 
@@ -27,12 +27,13 @@ def test_one_sent_while_the_agent_works_comes_with_its_next_turn(stage: Stage) -
 
 
 def test_one_sent_before_the_runner_dies_is_delivered_by_the_next(stage: Stage) -> None:
-    agent = stage.book(worker({"hang": {"how": "turn", "seconds": 100, "once": True}}))
+    agent = stage.book(worker(HANG))
     with stage.start("run", "go on", "--agent", agent) as process:
         told(process, "turn.started")
         run = stage.only_run()
         stage.holdfast("send", run, WORDS)
         told(process, "inbox.consumed")
+        stage.hangs()
         killed(process)
     stage.holdfast("send", run, "and the rock", "--task", "T-1")  # while nobody is there
     assert stage.resume(run)["ended"] == "all_done"
@@ -42,12 +43,13 @@ def test_one_sent_before_the_runner_dies_is_delivered_by_the_next(stage: Stage) 
 
 @pytest.mark.torture
 def test_one_that_was_delivered_is_not_delivered_again(stage: Stage) -> None:
-    heard = {"when": WORDS, "steps": [{"hang": {"how": "turn", "seconds": 100, "once": True}}, {"say": "heard"}]}
+    heard = {"when": WORDS, "steps": [HANG, {"say": "heard"}]}
     agent = stage.book(heard, worker({"say": "done"}))
     run = stage.run("go on", "--agent", agent)
     stage.holdfast("send", run, WORDS)
     with stage.start("resume", run) as process:
         told(process, "turn.started")
+        stage.hangs()
         killed(process)
     assert stage.resume(run)["ended"] == "all_done"
     delivered = [d for d in stage.data(run, "turn.started") if d["messages"]]

@@ -3,16 +3,16 @@
 import asyncio
 
 from holdfast.engine.reporting import Reporter, report
-from tests.support.stage import Stage, killed, told, worker
+from tests.support.stage import HANG, Stage, killed, told, worker
 
 ONE = {"write": {"path": "one.txt", "text": "1\n"}}
-WAIT = {"hang": {"how": "turn", "seconds": 100, "once": True}}
 
 
 def test_what_waits_for_a_resume_counts_once(stage: Stage) -> None:
-    agent = stage.book(worker(ONE, WAIT, {"say": "done"}))
+    agent = stage.book(worker(ONE, HANG, {"say": "done"}))
     with stage.start("run", "take your time", "--agent", agent) as process:
         talk = told(process, "tool.returned")["data"]["conversation"]
+        stage.hangs()
         killed(process)
     run = stage.only_run()
     said = [f"step {number}" for number in range(40)]

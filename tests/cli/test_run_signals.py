@@ -5,17 +5,17 @@ import signal
 
 import pytest
 
-from tests.support.stage import HELLO, Stage, alive, outcome, told, worker
+from tests.support.stage import HANG, HELLO, Stage, alive, outcome, told, worker
 
-WAIT = {"hang": {"how": "turn", "seconds": 100, "once": True}}
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_stops_cleanly_and_the_run_can_go_on(stage: Stage, number: signal.Signals) -> None:
-    agent = stage.book(worker(WROTE, WAIT, {"say": "done"}))
+    agent = stage.book(worker(WROTE, HANG, {"say": "done"}))
     with stage.start("run", "take your time", "--agent", agent) as process:
         told(process, "tool.returned")
+        stage.hangs()
         process.send_signal(number)
         end = outcome(process, code=130)
     run = end.objects[-1]["run"]
@@ -27,7 +27,7 @@ def test_the_first_signal_stops_cleanly_and_the_run_can_go_on(stage: Stage, numb
 
 
 def test_people_are_told_how_to_go_on(stage: Stage) -> None:
-    agent = stage.book(worker(WROTE, WAIT))
+    agent = stage.book(worker(WROTE, HANG))
     with stage.holdfast.start("run", "take your time", "--agent", agent) as process:
         assert process.stderr is not None
         while b"one.txt" not in process.stderr.readline():

@@ -5,15 +5,16 @@ import os
 import pytest
 
 from tests.cli.terminal import CTRL_C, conversation
-from tests.support.stage import HELLO, Stage, branch, killed, told, worker
+from tests.support.stage import HANG, HELLO, Stage, branch, killed, told, worker
 
-HANG = worker({"write": {"path": "one.txt", "text": "1\n"}}, {"hang": {"how": "turn", "seconds": 100, "once": True}})
+STUCK = worker({"write": {"path": "one.txt", "text": "1\n"}}, HANG)
 
 
 def interrupted(stage: Stage, goal: str = "go on") -> str:
     known = {one["id"] for one in stage.holdfast("ls", "--json").objects}
-    with stage.start("run", goal, "--agent", stage.book(HANG)) as process:
+    with stage.start("run", goal, "--agent", stage.book(STUCK)) as process:
         told(process, "tool.returned")
+        stage.hangs()
         killed(process)
     (run,) = {one["id"] for one in stage.holdfast("ls", "--json").objects} - known
     return str(run)

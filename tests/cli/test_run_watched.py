@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stage import Stage, alive, heard, told, worker
+from tests.support.stage import HANG, Stage, alive, heard, told, worker
 from tests.support.waiting import until
 
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
@@ -82,7 +82,7 @@ def test_one_that_dies_without_getting_further_is_parked(stage: Stage) -> None:
 
 @pytest.mark.torture
 def test_one_that_was_stopped_stays_stopped(stage: Stage) -> None:
-    agent = stage.book(worker(WROTE, {"hang": {"how": "turn", "seconds": 100, "once": True}}))
+    agent = stage.book(worker(WROTE, HANG))
     stopped = stage.holdfast("run", "go on", "--agent", agent, "--detach", "--json").object["run"]
     stage.holdfast("stop", stopped)
     count = len(stage.events(stopped))

@@ -9,11 +9,18 @@ import pytest
 
 from tests.cli.program import Program, finished
 from tests.cli.terminal import shown
+from tests.support.memory import in_memory
 
 CHECKS = [
     *("file system", "room", "fdatasync", "kill -9", "rename", "append"),
     *("flock", "inotify", "processes", "tree kill", "clock", "git", "resume"),
 ]
+
+
+@pytest.fixture
+def tmp_path(disk: Path) -> Path:
+    """In memory it says, and rightly, that nothing holds there."""
+    return disk
 
 
 def test_every_check_is_one_object_and_nothing_is_left_behind(holdfast: Program) -> None:
@@ -35,16 +42,16 @@ def test_people_get_a_line_a_check_within_eighty_columns(holdfast: Program) -> N
 
 
 @pytest.mark.torture
-def test_a_repository_on_another_disk_is_looked_at_too(holdfast: Program, quick_home: str) -> None:
-    os.makedirs(quick_home)
-    if os.stat(quick_home).st_dev == os.stat(holdfast.cwd).st_dev:
-        pytest.skip("NOT TESTED: there is no second file system here")
-    subprocess.run(["git", "init", "--quiet", quick_home], check=True)
-    found = Program(holdfast.home, quick_home)("selftest", "--quick", "--json", code=1).objects
-    git = os.path.join(quick_home, ".git")
-    assert [one["check"] for one in found if one["at"] == git] == CHECKS[:6]
-    assert {one["check"] for one in found if one["verdict"] == "fails"} == {"file system"}  # it is in memory
-    assert not [name for name in os.listdir(git) if name.startswith("selftest")]
+def test_a_repository_on_another_disk_is_looked_at_too(holdfast: Program) -> None:
+    with in_memory() as folder:
+        if os.stat(folder).st_dev == os.stat(holdfast.cwd).st_dev:
+            pytest.skip("NOT TESTED: there is no second file system here")
+        subprocess.run(["git", "init", "--quiet", folder], check=True)
+        found = Program(holdfast.home, folder)("selftest", "--quick", "--json", code=1).objects
+        git = os.path.join(folder, ".git")
+        assert [one["check"] for one in found if one["at"] == git] == CHECKS[:6]
+        assert {one["check"] for one in found if one["verdict"] == "fails"} == {"file system"}  # it is in memory
+        assert not [name for name in os.listdir(git) if name.startswith("selftest")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

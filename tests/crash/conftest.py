@@ -1,5 +1,4 @@
 import os
-import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -9,22 +8,21 @@ from tests.support.doom.scenarios import SCENARIOS
 from tests.support.doom.suite import Theatre, Theatres
 from tests.support.git_crash import Play, Prepared
 from tests.support.git_stage import Stage
-
-_MEMORY = "/dev/shm"
+from tests.support.memory import in_memory
 
 
 @pytest.fixture(scope="session")
 def theatres(warm: Nursery) -> Iterator[Theatres]:
     """Where whole runs are killed; each is begun once and kept, for it knows how the undisturbed one ends."""
     known: dict[str, Theatre] = {}
-    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
+    with in_memory() as folder:
         yield lambda name: known.setdefault(name, Theatre(folder, SCENARIOS[name], warm))
 
 
 @pytest.fixture(scope="session")
 def plays() -> Iterator[tuple[str, dict[str, Play]]]:
     """Where the plays are, and those that were prepared already: it takes longer than to play them."""
-    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
+    with in_memory() as folder:
         yield folder, {}
 
 
@@ -48,7 +46,7 @@ def prepared(plays: tuple[str, dict[str, Play]], monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """A stage with nothing on it yet."""
-    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
+    with in_memory() as folder:
         stage = Stage(os.path.join(folder, "stage"))
         for name, value in stage.environment.items():
             monkeypatch.setenv(name, value)

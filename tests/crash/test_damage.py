@@ -90,17 +90,17 @@ async def test_an_acknowledged_line_that_is_damaged_takes_no_other_along(home: s
 
 
 @pytest.mark.parametrize("bit", [0x01, 0x20])
-async def test_a_flipped_bit_anywhere_in_history_cuts_nothing_off(quick_home: str, bit: int) -> None:
+async def test_a_flipped_bit_anywhere_in_history_cuts_nothing_off(home: str, bit: int) -> None:
     """At every byte of an acknowledged commit. The chain shows it, whatever it did to the line."""
-    lines = await written(quick_home)
-    store, path = FileStore(quick_home), log_file(quick_home)
+    lines = await written(home)
+    store, path = FileStore(home), log_file(home)
     whole_log = bytearray(b"".join(lines))
     start, end = len(b"".join(lines[:2])), len(b"".join(lines[:5]))
     for place in range(start, end):
         damaged = bytearray(whole_log)
         damaged[place] ^= bit
         put_content(path, bytes(damaged))
-        remove(snapshot_file(quick_home))
+        remove(snapshot_file(home))
         async with open_run(store, RUN) as run:
             assert run.state.lines in (LINES - 1, LINES, LINES + 1)
             await run.begin(RESUME)

@@ -45,12 +45,12 @@ async def assert_goes_on(home: str, acknowledged: list[Label], submitted: list[L
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
 @pytest.mark.parametrize(("kind", "leaves"), [("write", 0), ("write", 1), ("write", 400), ("sync", 0)])
 @pytest.mark.parametrize("end", ["closed", "killed"])
-async def test_the_disk_fails_at_any_call(quick_home: str, kind: str, leaves: int, code: int, end: str) -> None:
+async def test_the_disk_fails_at_any_call(home: str, kind: str, leaves: int, code: int, end: str) -> None:
     for fails_at in range(6):
-        home = f"{quick_home}-{fails_at}"
-        await made(home)
+        place = f"{home}-{fails_at}"
+        await made(place)
         failing = FailingDisk(kind, fails_at, code, leaves)
-        sitting = await Sitting.open(FileStore(home, disk=failing.disk), RUN)
+        sitting = await Sitting.open(FileStore(place, disk=failing.disk), RUN)
         acknowledged: list[Label] = []
         submitted: list[Label] = []
         refused = False
@@ -69,7 +69,7 @@ async def test_the_disk_fails_at_any_call(quick_home: str, kind: str, leaves: in
         assert acknowledged == submitted[: 3 * fails_at]
         failing.healed = True
         await (kill(sitting) if end == "killed" else sitting.close())
-        await assert_goes_on(home, acknowledged, submitted)
+        await assert_goes_on(place, acknowledged, submitted)
 
 
 async def test_the_error_says_what_to_do(home: str) -> None:
@@ -159,12 +159,12 @@ async def test_a_disk_of_moods_gets_every_byte(home: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "leaves"), [("write", 0), ("write", 1), ("write", 100), ("sync", 0)])
-async def test_a_message_that_the_disk_refused_was_not_taken(quick_home: str, kind: str, leaves: int) -> None:
+async def test_a_message_that_the_disk_refused_was_not_taken(home: str, kind: str, leaves: int) -> None:
     for fails_at in range(4):
-        home = f"{quick_home}-{fails_at}"
-        await made(home)
+        place = f"{home}-{fails_at}"
+        await made(place)
         failing = FailingDisk(kind, fails_at, leaves=leaves)
-        inbox = FileStore(home, disk=failing.disk).inbox(RUN)
+        inbox = FileStore(place, disk=failing.disk).inbox(RUN)
         acknowledged = []
         for number in range(6):
             message = Message(id=f"m{number}", kind="say", body=msgspec.Raw(b'"' + b"x" * 300 + b'"'))
@@ -176,7 +176,7 @@ async def test_a_message_that_the_disk_refused_was_not_taken(quick_home: str, ki
             else:
                 acknowledged.append(message.id)
         assert acknowledged == [f"m{number}" for number in range(6) if number < fails_at or number > 4]
-        store = FileStore(home)
+        store = FileStore(place)
         async with open_run(store, RUN) as run:
             await run.begin(START)
             taken = [message.id for message in await run.take_in()]
@@ -185,4 +185,4 @@ async def test_a_message_that_the_disk_refused_was_not_taken(quick_home: str, ki
         assert len(set(taken)) == len(taken)
         if kind == "write":
             assert taken == acknowledged
-            assert len(torn_pieces(inbox_file(home))) == (leaves > 0)
+            assert len(torn_pieces(inbox_file(place))) == (leaves > 0)

@@ -115,17 +115,17 @@ def must_not_grow(held: list[Held]) -> None:
 
 
 @pytest.mark.torture
-async def test_a_runner_that_lives_long_does_not_grow(warm: Nursery, quick_home: str) -> None:
-    must_not_grow(await held_by_a_runner(warm, quick_home, 150))
+async def test_a_runner_that_lives_long_does_not_grow(warm: Nursery, home: str) -> None:
+    must_not_grow(await held_by_a_runner(warm, home, 150))
 
 
-async def test_a_few_runs_at_once_killed_at_random(theatres: Theatres, warm: Nursery, quick_home: str) -> None:
+async def test_a_few_runs_at_once_killed_at_random(theatres: Theatres, warm: Nursery, home: str) -> None:
     load = Load(seed=1, at_once=3, seconds=4, pace=0.4, names=("solo", "loop", "waves"))
-    await loaded(theatres, warm, quick_home, load, lambda _: None)
+    await loaded(theatres, warm, home, load, lambda _: None)
 
 
 @pytest.mark.torture
-async def test_a_hundred_runs_at_once_killed_at_random(theatres: Theatres, warm: Nursery, quick_home: str) -> None:
+async def test_a_hundred_runs_at_once_killed_at_random(theatres: Theatres, warm: Nursery, home: str) -> None:
     at_once = int(os.environ.get("HOLDFAST_LOAD_RUNS", "100"))
     seconds = float(os.environ.get("HOLDFAST_LOAD_SECONDS", "600"))
     seed = int(os.environ.get("HOLDFAST_LOAD_SEED", "1"))
@@ -136,4 +136,4 @@ async def test_a_hundred_runs_at_once_killed_at_random(theatres: Theatres, warm:
         max((one.number for one in before), default=-1) + 1,
     )
     load = Load(seed, at_once, seconds, pace=max(0.5, at_once * PACE), spent=spent, first=first)
-    await loaded(theatres, warm, quick_home, load, report.add)
+    await loaded(theatres, warm, home, load, report.add)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import tempfile
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 
@@ -20,6 +19,7 @@ from tests.support.disks import PAGE, Fate, LossyDisk
 from tests.support.events import START, Label, labels_in, numbered
 from tests.support.fate import NOTHING_LEFT, Drawn, Fixed
 from tests.support.logs import assert_whole, folded, is_prefix, whole
+from tests.support.memory import in_memory
 from tests.support.places import RUN, content, log_file
 from tests.support.sitting import Sitting, kill
 
@@ -34,7 +34,7 @@ long_commits = st.lists(st.lists(sizes, min_size=1, max_size=4), min_size=1, max
 
 @contextmanager
 def new_home() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+    with in_memory() as folder:
         yield os.path.join(folder, "home")
 
 
@@ -161,49 +161,47 @@ def test_after_any_power_cut_the_log_goes_on_at_length(
 
 @pytest.mark.parametrize("lost", [{0}, {1}, {2}, {4}, {0, 1}, {1, 3}, {2, 3, 4}])
 @pytest.mark.parametrize("short", [0, 1, 2, 3, 200])
-async def test_a_hole_in_the_last_commit_takes_all_after_it_along(quick_home: str, lost: set[int], short: int) -> None:
+async def test_a_hole_in_the_last_commit_takes_all_after_it_along(home: str, lost: set[int], short: int) -> None:
     """Even where the end of the commit is there, whole, or whole but for its last bytes."""
     events = [[1500]] * 12
-    probe = await life(quick_home + "-probe", [], events, 1, Fixed())
+    probe = await life(home + "-probe", [], events, 1, Fixed())
     length = os.path.getsize(log_file(probe.home)) - short
     assert length > 5 * PAGE
-    machine = await life(quick_home, [], events, 1, Fixed(length, frozenset(lost)))
+    machine = await life(home, [], events, 1, Fixed(length, frozenset(lost)))
     await machine.go_on()
     assert len(machine.submitted) <= 1 + min(lost) * PAGE // 1500
 
 
 @pytest.mark.parametrize("lost", [{0}, {1}, {2}, {4}, {1, 3}])
 @pytest.mark.parametrize("short", [0, 1, 2, 200, 2100])
-async def test_a_hole_takes_the_calls_along_that_it_is_in(quick_home: str, lost: set[int], short: int) -> None:
+async def test_a_hole_takes_the_calls_along_that_it_is_in(home: str, lost: set[int], short: int) -> None:
     calls = [[1500] * count for count in (1, 3, 2, 1, 4)]
-    probe = await life(quick_home + "-probe", [], calls, 1, Fixed())
+    probe = await life(home + "-probe", [], calls, 1, Fixed())
     length = os.path.getsize(log_file(probe.home)) - short
-    machine = await life(quick_home, [], calls, 1, Fixed(length, frozenset(lost)))
+    machine = await life(home, [], calls, 1, Fixed(length, frozenset(lost)))
     await machine.go_on()
     assert len(machine.submitted) <= 1 + min(lost) * PAGE // 1500
 
 
-async def test_a_line_over_many_pages_is_whole_or_absent(quick_home: str) -> None:
+async def test_a_line_over_many_pages_is_whole_or_absent(home: str) -> None:
     for page in range(6):
-        home = f"{quick_home}-{page}"
-        machine = await life(home, [[[0]]], [[5 * PAGE]], 1, Fixed(lost=frozenset({page})))
+        place = f"{home}-{page}"
+        machine = await life(place, [[[0]]], [[5 * PAGE]], 1, Fixed(lost=frozenset({page})))
         await machine.go_on()
         assert machine.submitted == [("p", 0), ("p", 1)]
 
 
-async def test_nothing_that_was_not_synced_is_needed(quick_home: str) -> None:
-    machine = await life(quick_home, [[[0]], [[10], [20]], [[5000]]], [[0], [0]], 1, NOTHING_LEFT)
+async def test_nothing_that_was_not_synced_is_needed(home: str) -> None:
+    machine = await life(home, [[[0]], [[10], [20]], [[5000]]], [[0], [0]], 1, NOTHING_LEFT)
     await machine.go_on()
     assert len(machine.submitted) == 5
 
 
 @pytest.mark.parametrize("end", ["closed", "killed"])
 @pytest.mark.parametrize("fate", [NOTHING_LEFT, Fixed(), Fixed(lost=None)], ids=["nothing", "all", "zeros"])
-async def test_what_a_failed_sync_forgot_makes_no_hole_under_later_events(
-    quick_home: str, fate: Fate, end: str
-) -> None:
+async def test_what_a_failed_sync_forgot_makes_no_hole_under_later_events(home: str, fate: Fate, end: str) -> None:
     """The kernel tries once; after that only what is in memory looks as if it were on the disk."""
-    machine = Machine(quick_home)
+    machine = Machine(home)
     await machine.store.create(RUN)
     sitting = await Sitting.open(machine.store, RUN)
     await sitting.run.begin(START)
@@ -222,10 +220,10 @@ def say(name: str) -> Message:
 
 
 @pytest.mark.parametrize("fate", [NOTHING_LEFT, Fixed(), Fixed(lost=None)], ids=["nothing", "all", "zeros"])
-async def test_a_message_that_is_consumed_before_it_is_synced_hides_no_later_one(quick_home: str, fate: Fate) -> None:
+async def test_a_message_that_is_consumed_before_it_is_synced_hides_no_later_one(home: str, fate: Fate) -> None:
     """A sender dies between its write and its sync; the owner reads what it wrote; then the power goes."""
     lossy = LossyDisk()
-    store = FileStore(quick_home, disk=lossy.disk)
+    store = FileStore(home, disk=lossy.disk)
     await store.create(RUN)
     await store.inbox(RUN).put(say("m1"))
     lossy.fail_after(1)

@@ -23,8 +23,8 @@ def with_power_cuts(folder: str, scenario: str, every: int, first: int) -> None:
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
-def test_a_run_whose_machine_goes_down_goes_on_with_nothing_lost(quick_home: str) -> None:
-    with_power_cuts(quick_home, "solo", 35, 25)
+def test_a_run_whose_machine_goes_down_goes_on_with_nothing_lost(home: str) -> None:
+    with_power_cuts(home, "solo", 35, 25)
 
 
 @pytest.mark.torture

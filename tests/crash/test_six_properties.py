@@ -45,20 +45,20 @@ def ends_of_calls(log: bytes) -> list[int]:
     return [0, *(end for end in ends_of_lines(log) if not chain.more_to_come(log[end - chain.TAIL : end]))]
 
 
-async def test_prefix_continuation(theatres: Theatres, quick_home: str) -> None:
+async def test_prefix_continuation(theatres: Theatres, home: str) -> None:
     """Whatever part of a log there is, a session opens on it and goes on, and the whole is in order."""
     log = (await theatres("loop").undisturbed()).log
-    store = FileStore(quick_home)
+    store = FileStore(home)
     for end in random.Random(1).sample(range(1, len(log)), 60):
         run_id = f"{RUN}-{end}"
         await store.create(run_id)
-        with open(log_file(quick_home, run_id), "wb") as file:
+        with open(log_file(home, run_id), "wb") as file:
             file.write(log[:end])
         async with open_run(store, run_id) as run:
             await run.begin(SessionStart(command="resume"))
         kept = await whole(store, run_id)
         assert kept.startswith(log[: max(place for place in ends_of_calls(log) if place <= end)])
-        assert (await verify_run(quick_home, run_id)).whole
+        assert (await verify_run(home, run_id)).whole
 
 
 async def test_effects_exactly_once(theatres: Theatres) -> None:

@@ -70,11 +70,11 @@ def set_aside(data: bytes, expected: bytes, cut: int) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("last", [1, 3], ids=["one-event", "three-events"])
-async def test_torn_at_every_byte_of_the_last_commit(quick_home: str, last: int) -> None:
-    data, calls = await written(quick_home, last)
-    store, path = FileStore(quick_home), log_file(quick_home)
+async def test_torn_at_every_byte_of_the_last_commit(home: str, last: int) -> None:
+    data, calls = await written(home, last)
+    store, path = FileStore(home), log_file(home)
     for cut in range(calls[0].start, len(data) + 1):
-        reset(quick_home, data[:cut])
+        reset(home, data[:cut])
         expected = expected_after(data, calls, cut)
         aside = set_aside(data, expected, cut)
         async with open_run(store, RUN) as run:
@@ -93,12 +93,12 @@ async def test_torn_at_every_byte_of_the_last_commit(quick_home: str, last: int)
         assert repairs_told(after) == list(aside)
 
 
-async def test_torn_at_every_byte_of_a_commit_of_many_calls(quick_home: str) -> None:
+async def test_torn_at_every_byte_of_a_commit_of_many_calls(home: str) -> None:
     """Those that came before are whole, and stay; of one that is torn nothing stays, and no reader ever saw any."""
-    data, calls = await written(quick_home, 1, 2, 1, 2)
-    store, path = FileStore(quick_home), log_file(quick_home)
+    data, calls = await written(home, 1, 2, 1, 2)
+    store, path = FileStore(home), log_file(home)
     for cut in range(calls[0].start, len(data) + 1):
-        reset(quick_home, data[:cut])
+        reset(home, data[:cut])
         expected = expected_after(data, calls, cut)
         seen = await whole(store, RUN)
         async with store.own(RUN) as lease:
@@ -108,9 +108,9 @@ async def test_torn_at_every_byte_of_a_commit_of_many_calls(quick_home: str) -> 
         assert seen == max((data[: call.end] for call in calls if call.end <= cut), default=data[: calls[0].start])
 
 
-async def test_a_log_without_the_mark_of_calls_keeps_what_is_whole(quick_home: str) -> None:
+async def test_a_log_without_the_mark_of_calls_keeps_what_is_whole(home: str) -> None:
     """As older logs are: of a torn commit, the lines before the tear."""
-    data, (call,) = await written(quick_home, 3)
+    data, (call,) = await written(home, 3)
     link, old = chain.carried(data[: call.start].splitlines()[-1]), []
     for line in call.data.splitlines(keepends=True):
         bare, end = chain.unseal(line)[0].replace(b"\t}", b"}"), line[line.rindex(b"}") + 1 :]
@@ -119,27 +119,27 @@ async def test_a_log_without_the_mark_of_calls_keeps_what_is_whole(quick_home: s
         old.append(sealed)
     before = data[: call.start]
     for short, kept in ((0, 3), (2, 3), (3, 2), (len(old[2]), 2), (len(old[2]) + 3, 1)):
-        reset(quick_home, before + b"".join(old)[: len(b"".join(old)) - short])
-        async with open_run(FileStore(quick_home), RUN) as run:
+        reset(home, before + b"".join(old)[: len(b"".join(old)) - short])
+        async with open_run(FileStore(home), RUN) as run:
             await run.begin(RESUME)
-        assert labels_in(content(log_file(quick_home)))[3:] == [("last0", number) for number in range(kept)]
+        assert labels_in(content(log_file(home)))[3:] == [("last0", number) for number in range(kept)]
 
 
 @pytest.mark.parametrize("last", [1, 3], ids=["one-event", "three-events"])
-async def test_killed_between_the_copy_and_the_cut(quick_home: str, last: int) -> None:
+async def test_killed_between_the_copy_and_the_cut(home: str, last: int) -> None:
     """The log is as it was; the next opening repairs it, and every kept piece is told of once."""
-    data, calls = await written(quick_home, last)
-    path = log_file(quick_home)
+    data, calls = await written(home, last)
+    path = log_file(home)
     for cut in range(calls[0].start + 1, len(data) - 2, 7):
-        reset(quick_home, data[:cut])
+        reset(home, data[:cut])
         expected = expected_after(data, calls, cut)
         if expected == data[:cut]:
             continue
         for _ in range(2):
             with pytest.raises(StorageFailed, match="set aside"):
-                await Sitting.open(FileStore(quick_home, disk=FailingDisk("truncate", 0).disk), RUN)
+                await Sitting.open(FileStore(home, disk=FailingDisk("truncate", 0).disk), RUN)
             assert content(path) == data[:cut]
-        store = FileStore(quick_home)
+        store = FileStore(home)
         async with open_run(store, RUN) as run:
             await run.begin(RESUME)
         async with open_run(store, RUN) as run:

@@ -50,8 +50,8 @@ async def test_it_begins_at_a_moment(home: str) -> None:
     assert (await digest_of(home, RUN, SECOND)).completed == ["2"]
 
 
-async def test_a_long_log_is_not_read_to_its_beginning(quick_home: str) -> None:
-    await _sit(quick_home, FIRST, "1", "2", weight=FURTHEST + 1_000_000)
-    digest = await digest_of(quick_home, RUN)
+async def test_a_long_log_is_not_read_to_its_beginning(home: str) -> None:
+    await _sit(home, FIRST, "1", "2", weight=FURTHEST + 1_000_000)
+    digest = await digest_of(home, RUN)
     assert (digest.completed, digest.whole) == (["2"], False)
     assert digest.events < 100

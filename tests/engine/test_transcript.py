@@ -28,8 +28,8 @@ LOST_POWER = TurnInterrupted(conversation="c", turn="t", rebooted=True)
 
 
 @pytest.fixture
-async def run(quick_home: str) -> AsyncIterator[OwnedRun]:
-    store = FileStore(quick_home)
+async def run(home: str) -> AsyncIterator[OwnedRun]:
+    store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
         await run.begin(START)
@@ -37,8 +37,8 @@ async def run(quick_home: str) -> AsyncIterator[OwnedRun]:
 
 
 @pytest.fixture
-def log(quick_home: str) -> Log:
-    return FileStore(quick_home).log(RUN)
+def log(home: str) -> Log:
+    return FileStore(home).log(RUN)
 
 
 def said(speaker: str, text: str, *, more: bool = False, conversation: str = "c") -> MessageRecorded:

@@ -7,7 +7,6 @@ comes after it can use.
 import asyncio
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
@@ -49,8 +48,8 @@ from tests.fuzz.seeds import (
     WORKFLOWS,
 )
 from tests.fuzz.writing import must_be_writable
+from tests.support.memory import in_memory
 
-_MEMORY = "/dev/shm"
 _LONGEST = 20_000  # characters of a refusal: it may quote what it refuses
 
 
@@ -77,7 +76,7 @@ def _refusal(target: Target, data: bytes) -> str | None:
 
 @contextmanager
 def _file(data: bytes, name: str) -> Iterator[str]:
-    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as folder:
+    with in_memory() as folder:
         path = os.path.join(folder, name)
         with open(path, "wb") as file:
             file.write(data)

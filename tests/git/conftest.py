@@ -1,13 +1,11 @@
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.support.memory import in_memory
 from tests.support.repositories import UserRepository, git, put
-
-_MEMORY = "/dev/shm"
 
 NewRepository = Callable[..., UserRepository]
 
@@ -15,7 +13,7 @@ NewRepository = Callable[..., UserRepository]
 @pytest.fixture
 def folder() -> Iterator[str]:
     """A folder where a sync costs nothing: git and Holdfast sync a lot, and no power is cut here."""
-    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as path:
+    with in_memory() as path:
         yield os.path.realpath(path)
 
 
@@ -38,7 +36,7 @@ def alone(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def template() -> Iterator[str]:
     """A repository whose user has work of every kind lying about."""
-    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as path:
+    with in_memory() as path:
         alone = {"HOME": path, "GIT_CONFIG_NOSYSTEM": "1"}
 
         def user(*arguments: str) -> None:

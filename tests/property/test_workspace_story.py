@@ -7,14 +7,12 @@ it, nothing is done twice, every effect has its outcome, no lock is left, and lo
 """
 
 import os
-import tempfile
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.memory import in_memory
 from tests.support.story import Story
-
-_MEMORY = "/dev/shm"
 
 
 @pytest.fixture
@@ -22,7 +20,7 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A place where a sync costs nothing, and a git that is nobody's."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    with tempfile.TemporaryDirectory(dir=_MEMORY if os.path.isdir(_MEMORY) else None) as place:
+    with in_memory() as place:
         yield place
 
 

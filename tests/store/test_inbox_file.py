@@ -99,17 +99,17 @@ async def test_a_torn_end_is_set_aside_by_the_next_writer_and_never_read(home: s
         assert await taken(run) == ["m2"]
 
 
-async def test_torn_at_every_byte_the_message_is_whole_or_absent(quick_home: str) -> None:
-    store = FileStore(quick_home)
+async def test_torn_at_every_byte_the_message_is_whole_or_absent(home: str) -> None:
+    store = FileStore(home)
     await store.create(RUN)
-    path = inbox_file(quick_home)
+    path = inbox_file(home)
     await put(store, "m1")
     first = content(path)
     await put(store, "m2")
     data = content(path)
     for cut in range(len(first), len(data) + 1):
         os.truncate(path, 0)
-        scribble(quick_home, data[:cut])
+        scribble(home, data[:cut])
         await put(store, "m3")
         names = [one.message.id async for one in store.inbox(RUN).read() if one.message]
         assert names == (["m1", "m2", "m3"] if cut >= len(data) - 1 else ["m1", "m3"])

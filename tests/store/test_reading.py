@@ -30,8 +30,8 @@ def inotify_instances() -> int:
     return links.count("anon_inode:inotify")
 
 
-async def test_a_line_of_20_mb_is_read_forwards_backwards_and_followed(quick_home: str) -> None:
-    store = FileStore(quick_home)
+async def test_a_line_of_20_mb_is_read_forwards_backwards_and_followed(home: str) -> None:
+    store = FileStore(home)
     await store.create(RUN)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         follower = group.create_task(first_lines(store.log(RUN), 4))
@@ -49,29 +49,29 @@ async def test_a_line_of_20_mb_is_read_forwards_backwards_and_followed(quick_hom
         assert run.state.events == 4
 
 
-async def test_a_torn_line_of_20_mb_is_set_aside(quick_home: str) -> None:
-    store = FileStore(quick_home)
+async def test_a_torn_line_of_20_mb_is_set_aside(home: str) -> None:
+    store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
         start = await run.begin(START)
         await run.append(numbered("a", 1, 20 * MB))
-    data = content(log_file(quick_home))
-    put_content(log_file(quick_home), data[:-40])
+    data = content(log_file(home))
+    put_content(log_file(home), data[:-40])
     async with open_run(store, RUN) as run:
         assert run.head.position == start.end
         await run.begin(START, numbered("a", 2))
     assert_whole(await whole(store, RUN))
-    assert os.path.getsize(f"{log_file(quick_home)}.torn-{start.end}") == len(data) - 40 - start.end
+    assert os.path.getsize(f"{log_file(home)}.torn-{start.end}") == len(data) - 40 - start.end
 
 
 @pytest.mark.parametrize("length", [CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 1])
-async def test_lines_that_end_where_a_chunk_does(quick_home: str, length: int) -> None:
+async def test_lines_that_end_where_a_chunk_does(home: str, length: int) -> None:
     """Neither reading nor the search for the last newline may be off by one there."""
-    store = FileStore(quick_home)
+    store = FileStore(home)
     await store.create(RUN)
     for lines in ([length], [length, 1], [1, length], [length, length], [10, length, 10]):
         data = b"".join(b"x" * (size - 1) + b"\n" for size in lines)
-        put_content(log_file(quick_home), data + b"torn")
+        put_content(log_file(home), data + b"torn")
         log = store.log(RUN)
         assert await log.fragment() == b"torn"
         for position in boundaries(data):
@@ -80,18 +80,18 @@ async def test_lines_that_end_where_a_chunk_does(quick_home: str, length: int) -
 
 
 @pytest.fixture
-async def large(quick_home: str) -> AsyncIterator[FileStore]:
+async def large(home: str) -> AsyncIterator[FileStore]:
     """A log of 32 MB in lines of all lengths up to a few KB."""
-    store = FileStore(quick_home)
+    store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
         await run.begin(START)
         sample = (await run.append(*(numbered("a", number, 17 * number) for number in range(200)))).data
-    with open(log_file(quick_home), "ab") as file:
+    with open(log_file(home), "ab") as file:
         while file.tell() < 32 * MB:
             file.write(sample)
     yield store
-    assert os.path.getsize(log_file(quick_home)) > 32 * MB
+    assert os.path.getsize(log_file(home)) > 32 * MB
 
 
 async def drained(batches: AsyncIterator[Batch]) -> int:

@@ -70,9 +70,9 @@ async def test_a_long_log_is_saved_as_it_grows(home: str) -> None:
 
 
 @pytest.mark.parametrize("bit", [0x01, 0x04, 0x20, 0x80])
-async def test_a_snapshot_with_any_bit_flipped_is_not_believed(quick_home: str, bit: int) -> None:
-    store = await made(quick_home)
-    path = snapshot_file(quick_home)
+async def test_a_snapshot_with_any_bit_flipped_is_not_believed(home: str, bit: int) -> None:
+    store = await made(home)
+    path = snapshot_file(home)
     good = content(path)
     for place in range(len(good)):
         damaged = bytearray(good)
@@ -83,9 +83,9 @@ async def test_a_snapshot_with_any_bit_flipped_is_not_believed(quick_home: str, 
     assert await store.snapshot(RUN) is not None
 
 
-async def test_a_snapshot_cut_at_any_byte_is_not_believed(quick_home: str) -> None:
-    store = await made(quick_home)
-    path = snapshot_file(quick_home)
+async def test_a_snapshot_cut_at_any_byte_is_not_believed(home: str) -> None:
+    store = await made(home)
+    path = snapshot_file(home)
     good = content(path)
     for length in range(len(good)):
         put_content(path, good[:length])
@@ -128,14 +128,14 @@ async def test_a_snapshot_of_another_log_is_not_believed(home: str) -> None:
     await assert_state_is_right(store)
 
 
-async def test_a_snapshot_of_a_log_that_was_cut_since_is_not_believed(quick_home: str) -> None:
-    store = await made(quick_home)
-    data = content(log_file(quick_home))
+async def test_a_snapshot_of_a_log_that_was_cut_since_is_not_believed(home: str) -> None:
+    store = await made(home)
+    data = content(log_file(home))
     for length in range(len(data)):
-        put_content(log_file(quick_home), data[:length])
+        put_content(log_file(home), data[:length])
         assert await store.snapshot(RUN) is None
     lines = data.splitlines(keepends=True)
-    put_content(log_file(quick_home), b"".join(lines[:2]))
+    put_content(log_file(home), b"".join(lines[:2]))
     async with open_run(store, RUN) as run:
         assert run.state == folded(b"".join(lines[:2]))
 

@@ -1,5 +1,6 @@
 """A repository, a home and a playbook agent: a whole run, as a user would start it."""
 
+import asyncio
 import json
 import os
 import select
@@ -15,6 +16,7 @@ from holdfast.store.layout import LOG, run_folder
 from tests.cli.program import Outcome, Program, finished
 from tests.support.doom.nursery import Nursery
 from tests.support.projects import Project
+from tests.support.waiting import until
 
 Turns = Sequence[Mapping[str, Any]]
 Event = dict[str, Any]
@@ -34,6 +36,7 @@ REJECT = {
 }
 
 EVALUATE = {"when": "You are the evaluator", "steps": [ACCEPT]}
+HANG = {"hang": {"how": "turn", "seconds": 100, "once": True}}
 HELLO = {"when": "You are the worker", "steps": [{"write": {"path": "hello.txt", "text": "hello\n"}}, {"say": "done"}]}
 
 
@@ -68,6 +71,10 @@ class Stage:
 
     def start(self, *arguments: str, **how: Any) -> subprocess.Popen[bytes]:
         return self.holdfast.start(*arguments, "--json", **how)
+
+    def hangs(self) -> None:
+        """Wait until its agent came to `HANG`: killed before, it would come to it again after the resume."""
+        asyncio.run(until(lambda: any(Path(self.folder).rglob("once/*"))))
 
     def run(self, *arguments: str, code: int = 0, **how: Any) -> str:
         """A run to its end. Returns its id."""

@@ -15,6 +15,7 @@ from holdfast.core.events.issue import BlockerReported, WarningLogged
 from holdfast.core.events.phase import ApprovalAnswered, ChangeRequested, PhaseFailed
 from holdfast.core.events.work import CaseSubmitted, LearningsProposed, ProgressReported, VerdictGiven
 from holdfast.core.needs import APPROVAL
+from holdfast.core.reports import SIGNAL, Report
 from holdfast.core.signals import (
     ReportBlocker,
     ReportProgress,
@@ -30,17 +31,8 @@ from holdfast.core.workflow import Workflow
 from holdfast.engine import phase_receiving
 from holdfast.engine.mail import ANSWER, CHANGE, STOP, Answer, StopRequest, Words
 from holdfast.engine.permissions import Desk
-from holdfast.engine.reporting import SIGNAL
 from holdfast.leaf.errors import BadInput
 from holdfast.store.run import OwnedRun
-
-_CASES = (f"{SIGNAL}{SubmitCase.tool}", f"{SIGNAL}{SubmitDone.tool}")
-
-
-class _Report(msgspec.Struct):
-    role: str
-    signal: dict[str, object]
-    conversation: str | None = None
 
 
 class Receiver:
@@ -91,7 +83,7 @@ class Receiver:
                 self._stop(asked.reason)
             return []
         if message.kind.startswith(SIGNAL):
-            report = msgspec.json.decode(message.body, type=_Report)
+            report = msgspec.json.decode(message.body, type=Report)
             signal = read_signal(report.role, message.kind.removeprefix(SIGNAL), report.signal)
             return _reported(self._run.state, self._workflow, report.conversation, signal)
         raise BadInput("nobody here knows what it means")
@@ -113,19 +105,6 @@ class Receiver:
         if given.words:
             return [answered, *self._wish(key, given.words, by)]
         return [answered, PhaseFailed(phase=name, round=phase.round, reason="denied")]
-
-
-def is_reported(state: RunState, worker: str | None) -> bool:
-    """A case of this worker came in, and was not acted on yet."""
-    reports = (message for message in state.messages.values() if message.kind in _CASES)
-    return any(_conversation_of(report) == worker for report in reports)
-
-
-def _conversation_of(message: OpenMessage) -> str | None:
-    try:
-        return msgspec.json.decode(message.body, type=_Report).conversation
-    except msgspec.MsgspecError:
-        return None
 
 
 def _reported(state: RunState, workflow: Workflow, conversation: str | None, signal: Signal) -> list[Event]:

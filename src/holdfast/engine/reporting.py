@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from holdfast.core.reports import SIGNAL
 from holdfast.core.signals import Signal, SubmitDocument, read_signal, schema_of, tools_of
 from holdfast.core.workflow import PhaseSpec, Workflow
 from holdfast.engine.naming import find_run
@@ -16,8 +17,6 @@ from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
 from holdfast.store.layout import run_folder
 from holdfast.workflows.artifacts import misfits
-
-SIGNAL = "signal."  # what the kind of such a message begins with
 
 
 class Reporter(NamedTuple):

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from holdfast.core.deciding import was_cut_off
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.work import WORKTREE_LOST, IterationEnded, TaskCommitted
+from holdfast.core.reports import is_reported
 from holdfast.core.state import Stage, Task, TaskStatus
-from holdfast.engine.receiving import is_reported
 from holdfast.engine.workspace import Workspace
 from holdfast.git.effects import RestoreBranch
 from holdfast.git.snapshot import taken_at

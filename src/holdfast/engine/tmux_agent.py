@@ -15,7 +15,7 @@ import msgspec
 from holdfast.agents.launch import PANE_LOST
 from holdfast.agents.tmux.face import Face, Report
 from holdfast.agents.tmux.order import ORDER, Order
-from holdfast.engine.reporting import SIGNAL
+from holdfast.core.reports import SIGNAL
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import START, Received
 from holdfast.store.files import FileStore
