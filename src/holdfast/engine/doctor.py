@@ -19,10 +19,11 @@ from holdfast.engine.reconciling import observe, reconciled
 from holdfast.engine.service import RunView, view_run
 from holdfast.engine.terms import kinds_in
 from holdfast.engine.workspace import opened
+from holdfast.git.entries import drop_entries
 from holdfast.git.locks import folders_of, remove_stale, stale_locks
 from holdfast.git.repository import Repository, WorktreeFact
 from holdfast.git.version import NEEDED, installed
-from holdfast.git.worktree import Worktree, forget_worktree, known_place
+from holdfast.git.worktree import known_place
 from holdfast.leaf.errors import Denied, HoldfastError
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder, trash_folder
@@ -227,7 +228,7 @@ def _is_a_strangers(home: str, branch: str | None) -> bool:
 
 def _orphan_worktree(repository: Repository, fact: WorktreeFact) -> Ailment:
     async def forget() -> None:
-        forget_worktree(Worktree(repository, fact.path, fact.branch or ""))
+        drop_entries(repository.common_dir, fact.path)
 
     if os.path.exists(fact.path):
         return Ailment(

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from holdfast.git.entries import entries_of
 from holdfast.git.locks import INDEX_COPY
 from holdfast.git.process import Git
 from holdfast.git.repository import Repository
-from holdfast.git.worktree import Status, Worktree, entries_of, status_of
+from holdfast.git.worktree import Status, Worktree, status_of
 from holdfast.leaf.errors import Denied
 
 _IDENTITY = {
@@ -176,7 +177,7 @@ async def save_entries(worktree: Worktree, ref: str) -> str | None:
     The ref under which it was saved; None when its branch has it all.
     """
     saved = None
-    for entry in entries_of(worktree):
+    for entry in entries_of(worktree.repository.common_dir, worktree.path):
         git = Git(entry, mark={**worktree.repository.mark, "GIT_DIR": entry})
         head = (await git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")).text
         oid = head and await _staged_in(git, head)

@@ -1,21 +1,19 @@
 """A worktree of ours: checked before every write, made, and taken away only after what is in it was saved."""
 
 import os
-import re
 import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from holdfast.git.locks import clear_locks, folders_of
+from holdfast.git.entries import FOLDER, LOCKED, drop_entries, entries_of, pointed_at
+from holdfast.git.locks import clear_locks
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
 from holdfast.leaf.errors import Denied
-from holdfast.leaf.process import at_work_in
 from holdfast.leaf.syncing import sync_file_systems
 
 _INITIALIZING = "initializing"  # the reason of git's own lock on a worktree that it has not finished
-_FOLDER = "gitdir"  # in git's entry of a worktree: the file that names its folder
 _REFTABLE = "refs/heads/.invalid"  # what HEAD says in a repository whose refs are not files
 _GITLINK = "160000 "  # the mode of an entry that is another repository's commit
 _FIELDS_BEFORE_PATH = {"1": 7, "2": 8, "u": 9}
@@ -49,13 +47,13 @@ class Worktree:
         """
         if not os.path.lexists(self.path):
             raise NotOurWorktree(f"{self.path} is not there any more; it is made again when the run goes on")
-        own = _pointed_at(os.path.join(self.path, ".git"), "gitdir: ")
+        own = pointed_at(os.path.join(self.path, ".git"), "gitdir: ")
         if own is None:
             raise NotOurWorktree(
                 f"{self.path} is no worktree any more: it has no .git of its own; nothing was done there, move it away"
             )
-        common = _pointed_at(os.path.join(own, "commondir"))
-        back = _pointed_at(os.path.join(own, _FOLDER))
+        common = pointed_at(os.path.join(own, "commondir"))
+        back = pointed_at(os.path.join(own, FOLDER))
         if common is None or os.path.realpath(common) != os.path.realpath(self.repository.common_dir):
             raise NotOurWorktree(
                 f"{self.path} is not a worktree of {self.repository.common_dir}; nothing was done there, move it away"
@@ -78,7 +76,7 @@ class Worktree:
         return own
 
     async def _branch(self, own: str) -> str | None:
-        head = _pointed_at(os.path.join(own, "HEAD"), "ref: ", relative=True)
+        head = pointed_at(os.path.join(own, "HEAD"), "ref: ", relative=True)
         if head == _REFTABLE:
             answer = await self.git.run("symbolic-ref", "--quiet", "HEAD")
             head = answer.text or None
@@ -88,7 +86,7 @@ class Worktree:
         """The commit that HEAD was last at, by the worktree's own journal; None when there is no such thing."""
         try:
             own = self.must_be_ours()
-            if _pointed_at(os.path.join(own, "HEAD"), "ref: ", relative=True) != f"refs/heads/{self.branch}":
+            if pointed_at(os.path.join(own, "HEAD"), "ref: ", relative=True) != f"refs/heads/{self.branch}":
                 return None
             with open(os.path.join(own, "logs", "HEAD"), encoding="utf-8", errors="replace") as file:
                 return file.read().rstrip("\n").rpartition("\n")[2].split(" ")[1]
@@ -103,22 +101,9 @@ class Worktree:
 
 def known_place(path: str) -> str | None:
     """Where git knows the worktree whose `.git` is in this folder; None when it knows none."""
-    own = _pointed_at(os.path.join(path, ".git"), "gitdir: ")
-    back = _pointed_at(os.path.join(own, _FOLDER)) if own is not None else None
+    own = pointed_at(os.path.join(path, ".git"), "gitdir: ")
+    back = pointed_at(os.path.join(own, FOLDER)) if own is not None else None
     return os.path.dirname(back) if back is not None else None
-
-
-def _pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str | None:
-    """The path that one of git's small files names; None when it is not such a file."""
-    try:
-        with open(file, "rb") as opened:
-            content = os.fsdecode(opened.read()).removesuffix("\n")
-    except OSError:
-        return None
-    if not content.startswith(prefix):
-        return None
-    named = content[len(prefix) :]
-    return named if relative else os.path.normpath(os.path.join(os.path.dirname(file), named))
 
 
 class Change(NamedTuple):
@@ -283,8 +268,8 @@ def _git_is_making(worktree: Worktree) -> bool:
 
 
 def _locks_of_a_making(worktree: Worktree) -> list[str]:
-    locks = (os.path.join(entry, "locked") for entry in entries_of(worktree))
-    return [lock for lock in locks if _pointed_at(lock, relative=True) == _INITIALIZING]
+    locks = (os.path.join(entry, LOCKED) for entry in entries_of(worktree.repository.common_dir, worktree.path))
+    return [lock for lock in locks if pointed_at(lock, relative=True) == _INITIALIZING]
 
 
 def _take_gits_lock_away(worktree: Worktree) -> None:
@@ -325,46 +310,7 @@ def clear_half_made(worktree: Worktree) -> None:
     """
     if is_half_made(worktree):
         shutil.rmtree(worktree.path, ignore_errors=True)
-    forget_worktree(worktree)
+    drop_entries(worktree.repository.common_dir, worktree.path)
     if not os.path.exists(worktree.path):
         with suppress(FileNotFoundError):
             os.unlink(_making(worktree))
-
-
-def forget_worktree(worktree: Worktree) -> None:
-    """Drop git's entry of a worktree whose folder is gone. Other entries are not ours to prune.
-
-    Not by `git worktree`: it stops at an entry that was cut off half written. What names the folder goes first:
-    without it git does not list the entry, so that it is never seen half there.
-    """
-    if not os.path.lexists(worktree.path):
-        for entry in entries_of(worktree):
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(entry, _FOLDER))
-            shutil.rmtree(entry, ignore_errors=True)
-        with suppress(OSError):  # as git does it, with the last
-            os.rmdir(os.path.join(worktree.repository.common_dir, "worktrees"))
-
-
-def entries_of(worktree: Worktree) -> list[str]:
-    """What git keeps about this worktree, whole or not: what names its folder, or has its name and names none.
-
-    The latter is of a git that was killed over it. While it is locked, git never prunes it.
-    """
-    entries = os.path.join(worktree.repository.common_dir, "worktrees")
-    like_ours = re.compile(re.escape(os.path.basename(worktree.path)) + "[0-9]*")
-    real = os.path.realpath(worktree.path)
-    found, nameless = [], []
-    for name in os.listdir(entries) if os.path.isdir(entries) else ():
-        entry = os.path.join(entries, name)
-        back = _pointed_at(os.path.join(entry, _FOLDER))
-        if back in (None, entry):
-            nameless += [entry] if like_ours.fullmatch(name) else []
-        elif os.path.realpath(os.path.dirname(back)) == real:
-            found.append(entry)
-    return found + (nameless if nameless and not _others_at_work(worktree.repository) else [])
-
-
-def _others_at_work(repository: Repository) -> bool:
-    """True when a git could be making a worktree of the same name right now."""
-    return any(at_work_in(folder, "git") for folder in folders_of(repository.common_dir))

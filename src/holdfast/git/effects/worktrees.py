@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from holdfast.core.workspace import Place, place_at
 from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, salvaged_by, saved_as, yes
+from holdfast.git.entries import drop_entries, entries_of
 from holdfast.git.locks import clear_ref_locks
 from holdfast.git.process import GitFailed, GitKilled
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, save_autostash, save_entries
@@ -15,8 +16,6 @@ from holdfast.git.worktree import (
     Worktree,
     add_worktree,
     clear_half_made,
-    entries_of,
-    forget_worktree,
     is_half_made,
     is_made,
     status_of,
@@ -122,12 +121,12 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
                 raise
             except GitFailed:
                 pass  # it was saved as it stood; of what was moved git cannot tell, as where there are submodules
-        forget_worktree(self.worktree(site))
+        drop_entries(site.repository.common_dir, self.worktree(site).path)
         shutil.rmtree(moved, ignore_errors=True)
 
     async def probe(self, site: Site) -> Probe:
         worktree = self.worktree(site)
-        gone = not os.path.lexists(worktree.path) and not entries_of(worktree)
+        gone = not os.path.lexists(worktree.path) and not entries_of(site.repository.common_dir, worktree.path)
         return yes(**await salvaged_by(site, self.place(site).salvage)) if gone else no()
 
     async def mend(self, site: Site) -> str | None:

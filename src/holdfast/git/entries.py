@@ -1,0 +1,93 @@
+"""What git keeps about each worktree in the repository itself: `worktrees/NAME`, its entry.
+
+A killed git leaves one half written; and several runs make and drop theirs at once, under names that git chooses.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+from contextlib import suppress
+
+from holdfast.git.locks import folders_of
+from holdfast.leaf.process import at_work_in
+
+FOLDER = "gitdir"  # in an entry: the file that names the worktree's folder
+LOCKED = "locked"  # in an entry: keeps git from pruning it, and says why
+
+
+def entries_of(common_dir: str, path: str) -> list[str]:
+    """The entries of the worktree at `path`, whole or not: what names it, or has its name and names none.
+
+    The latter is of a git that was killed over it. While it is locked, git never prunes it.
+    """
+    entries, buried, real = _entries(common_dir), _buried(common_dir, path), os.path.realpath(path)
+    like_ours = re.compile(re.escape(os.path.basename(path)) + "[0-9]*")
+    found, nameless = [], []
+    for name in os.listdir(entries) if os.path.isdir(entries) else ():
+        entry = os.path.join(entries, name)
+        named = _folder_of(entry)
+        if entry == buried or (named is not None and os.path.realpath(named) == real):
+            found.append(entry)
+        elif named is None and like_ours.fullmatch(name):
+            nameless.append(entry)
+    if nameless and any(at_work_in(folder, "git") for folder in folders_of(common_dir)):
+        return found  # it could be making one of the same name right now
+    return found + [entry for entry in nameless if os.path.isdir(entry) and _folder_of(entry) is None]  # still
+
+
+def drop_entries(common_dir: str, path: str) -> None:
+    """Drop the entry of a worktree whose folder is gone. Other entries are not ours to prune.
+
+    Not by `git worktree`: it stops at an entry that was cut off half written. It gets a name first by which nobody but
+    us takes it for theirs; then what names the folder goes, without which git does not list it.
+    """
+    if not os.path.lexists(path):
+        for entry in entries_of(common_dir, path):
+            where = _out_of_sight(entry, _buried(common_dir, path))
+            for name in (LOCKED, FOLDER):
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(where, name))
+            shutil.rmtree(where, ignore_errors=True)
+        with suppress(OSError):  # as git does it, with the last
+            os.rmdir(_entries(common_dir))
+
+
+def _out_of_sight(entry: str, buried: str) -> str:
+    """Where it is deleted: as it stands where the disk does not let us move it."""
+    if entry != buried:
+        shutil.rmtree(buried, ignore_errors=True)
+        try:
+            os.rename(entry, buried)
+        except OSError:
+            return entry
+    return buried
+
+
+def _entries(common_dir: str) -> str:
+    return os.path.join(common_dir, "worktrees")
+
+
+def _buried(common_dir: str, path: str) -> str:
+    """Where the entry of this very worktree is deleted."""
+    folder, name = os.path.split(path)
+    mark = hashlib.sha256(os.fsencode(os.path.join(os.path.realpath(folder), name))).hexdigest()[:16]
+    return os.path.join(_entries(common_dir), f".{name}-{mark}")
+
+
+def _folder_of(entry: str) -> str | None:
+    named = pointed_at(os.path.join(entry, FOLDER))
+    return os.path.dirname(named) if named not in (None, entry) else None
+
+
+def pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str | None:
+    """The path that one of git's small files names; None when it is not such a file."""
+    try:
+        with open(file, "rb") as opened:
+            content = os.fsdecode(opened.read()).removesuffix("\n")
+    except OSError:
+        return None
+    if not content.startswith(prefix):
+        return None
+    named = content[len(prefix) :]
+    return named if relative else os.path.normpath(os.path.join(os.path.dirname(file), named))
