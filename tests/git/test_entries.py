@@ -55,12 +55,11 @@ def test_one_that_we_were_killed_over_while_we_dropped_it_is_dropped(
 ) -> None:
     path = tree(repo, folder, "ours")
     shutil.rmtree(path)
-    (name,) = entries_in(common_dir)
     with pytest.MonkeyPatch.context() as killed:
         killed.setattr(shutil, "rmtree", lambda *_, **__: None)
         drop_entries(common_dir, path)
     (hidden,) = entries_in(common_dir)
-    assert hidden.startswith(f".{name}-")
+    assert hidden.startswith("holdfast-dropped-")
     place = os.path.join(common_dir, "worktrees", hidden)
     shutil.rmtree(place)
     os.mkdir(place)
@@ -88,3 +87,22 @@ def test_one_that_gets_its_name_while_we_look_is_not_ours(
     monkeypatch.setattr(entries, "at_work_in", done)
     assert entries_of(common_dir, ours) == []
     assert entries_of(common_dir, theirs) == [entry]
+
+
+def test_one_that_another_run_dropped_before_us_is_let_be(
+    repo: UserRepository, folder: str, common_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both had taken what a killed git left for theirs; and then somebody's new worktree has its name."""
+    theirs = tree(repo, folder, "theirs")
+    ours = os.path.join(folder, "ours", "workspace")
+    entry = os.path.join(common_dir, "worktrees", "workspace")
+    os.truncate(os.path.join(entry, "gitdir"), 0)
+
+    def too_late(old: str, new: str) -> None:
+        put(entry, {"gitdir": f"{theirs}/.git\n"})
+        raise FileNotFoundError(old, new)
+
+    monkeypatch.setattr(os, "rename", too_late)
+    drop_entries(common_dir, ours)
+    assert entries_of(common_dir, theirs) == [entry]
+    assert repo.git("worktree", "list", "--porcelain").count("worktree ") == 2

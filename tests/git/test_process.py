@@ -3,8 +3,10 @@
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -258,3 +260,23 @@ async def test_one_that_was_left_in_the_making_is_told(repo: UserRepository) -> 
     with pytest.raises(GitFailed, match=r"failed to read .*worktrees/tree/commondir"):
         await Git(repo.path).ask("worktree", "list")
     put(os.path.dirname(path), {"commondir": "../..\n"})
+
+
+async def test_a_folder_of_entries_that_is_removed_just_now_stops_nobody(repo: UserRepository, folder: str) -> None:
+    """As git does with its last worktree, and we."""
+    entries, over = os.path.join(repo.path, ".git", "worktrees"), threading.Event()
+
+    def remove() -> None:
+        while not over.is_set():
+            with suppress(OSError):
+                os.rmdir(entries)
+
+    remover = threading.Thread(target=remove)
+    remover.start()
+    try:
+        for number in range(8):
+            await Git(repo.path).do("worktree", "add", "--quiet", "--detach", os.path.join(folder, str(number)))
+            repo.git("worktree", "remove", os.path.join(folder, str(number)))
+    finally:
+        over.set()
+        remover.join()

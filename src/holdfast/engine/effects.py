@@ -38,7 +38,7 @@ from holdfast.git.effects import (
 )
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
 from holdfast.git.lost import are_whole, drop_empty_objects, newest_whole, set_back, write_again
-from holdfast.git.process import GitKilled, LeftHalfDone
+from holdfast.git.process import GitFailed, GitKilled, LeftHalfDone
 from holdfast.git.repository import Repository
 from holdfast.git.worktree import Worktree
 from holdfast.leaf.crashing import Point, around
@@ -147,7 +147,7 @@ class Hands:
             with suppress(HoldfastError):  # it is not there, or git cannot read it: whoever needs it will be told
                 await write_again(self.repository, path)
         for branch in own:
-            with suppress(HoldfastError, OSError):
+            with suppress(Denied, GitFailed, OSError):  # whoever needs it will be told
                 await self._set_back(trees[branch.task], branch)
         _CRASH_IN_MENDING.after()
 

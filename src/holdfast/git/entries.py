@@ -9,7 +9,7 @@ import re
 import shutil
 from contextlib import suppress
 
-from holdfast.git.locks import folders_of
+from holdfast.git.locks import folders_of, names_in
 from holdfast.leaf.process import at_work_in
 
 FOLDER = "gitdir"  # in an entry: the file that names the worktree's folder
@@ -24,7 +24,7 @@ def entries_of(common_dir: str, path: str) -> list[str]:
     entries, buried, real = _entries(common_dir), _buried(common_dir, path), os.path.realpath(path)
     like_ours = re.compile(re.escape(os.path.basename(path)) + "[0-9]*")
     found, nameless = [], []
-    for name in os.listdir(entries) if os.path.isdir(entries) else ():
+    for name in names_in(entries):
         entry = os.path.join(entries, name)
         named = _folder_of(entry)
         if entry == buried or (named is not None and os.path.realpath(named) == real):
@@ -59,6 +59,8 @@ def _out_of_sight(entry: str, buried: str) -> str:
         shutil.rmtree(buried, ignore_errors=True)
         try:
             os.rename(entry, buried)
+        except FileNotFoundError:
+            pass  # another run had it for its own too: what has the name now is somebody's
         except OSError:
             return entry
     return buried
@@ -72,7 +74,7 @@ def _buried(common_dir: str, path: str) -> str:
     """Where the entry of this very worktree is deleted."""
     folder, name = os.path.split(path)
     mark = hashlib.sha256(os.fsencode(os.path.join(os.path.realpath(folder), name))).hexdigest()[:16]
-    return os.path.join(_entries(common_dir), f".{name}-{mark}")
+    return os.path.join(_entries(common_dir), f"holdfast-dropped-{mark}")
 
 
 def _folder_of(entry: str) -> str | None:

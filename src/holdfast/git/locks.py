@@ -90,10 +90,18 @@ def folders_of(common_dir: str) -> list[str]:
     """Where a git that works on a repository may stand: in it, in its checkout, in any other worktree."""
     found = [common_dir, os.path.dirname(common_dir)]
     entries = os.path.join(common_dir, "worktrees")
-    for entry in os.listdir(entries) if os.path.isdir(entries) else []:
+    for entry in names_in(entries):
         with suppress(OSError), open(os.path.join(entries, entry, "gitdir"), "rb") as file:
             found.append(os.path.dirname(os.fsdecode(file.read()).removesuffix("\n")))
     return found
+
+
+def names_in(folder: str) -> list[str]:
+    """None when it is not there, or not any more: git removes the folder of its entries with the last of them."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def remove_stale(lock: str, *folders: str) -> bool:

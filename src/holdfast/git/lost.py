@@ -52,12 +52,14 @@ async def write_again(repository: Repository, folder: str) -> None:
 async def newest_whole(worktree: Worktree, base: str, known: Sequence[str]) -> str | None:
     """Where a branch whose newest commits are lost is to go back to; None when none of it is lost.
 
-    `known` are commits that it was at, by the run's log.
+    `known` are commits that it was at, by the run's log. `Denied` when another folder stands where its worktree was.
     """
     repository = worktree.repository
     at = (await repository.git.run("rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}")).text
     if not at or await _is_whole(repository, at, base) or not await _is_there(repository, base):
         return None
+    if os.path.lexists(worktree.path):
+        worktree.must_be_ours()
     for commit in (*_passed_by(worktree), *known):
         if await _is_whole(repository, commit, base):
             return commit

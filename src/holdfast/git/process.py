@@ -25,7 +25,9 @@ LONG = 1800.0  # seconds: what may run the user's hooks, check out a large tree,
 
 _DURABLE = ("-c", "core.fsync=committed", "-c", "core.fsyncMethod=fsync")
 _ALONE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")  # nothing in the background, to be cut off with us
-_IN_THE_MAKING = re.compile(r"failed to read .*worktrees/[^/]*/commondir")
+_OTHERS_WORKTREES = re.compile(
+    r"failed to read .*worktrees/[^/]*/commondir|could not create directory of .*worktrees/.*: No such file"
+)
 _PATIENCE, _MOMENT = 1.0, 0.05  # seconds
 _STEADY = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -127,7 +129,7 @@ class Git:
         patience = _PATIENCE
         while True:
             answer = await run_program("git", *arguments, at=at, limit=limit, given=given)
-            if patience <= 0 or not _met_a_worktree_in_the_making(answer):
+            if patience <= 0 or not _met_others(answer):
                 return answer
             patience -= _MOMENT
             await asyncio.sleep(_MOMENT)
@@ -216,12 +218,13 @@ class _memory:  # noqa: N801 - used like a function
         os.close(self._fd)
 
 
-def _met_a_worktree_in_the_making(answer: Answer) -> bool:
-    """Another git had opened the file in a new worktree's entry that names the repository, and not written it yet.
+def _met_others(answer: Answer) -> bool:
+    """Another git was just making a worktree, or removing the last one: ours gave up before it changed anything.
 
-    Whichever git looks at all worktrees just then gives up, before it changes anything.
+    The one had opened the file in its entry that names the repository, and not written it yet; the other removed the
+    folder of all entries when ours had just seen that it is there.
     """
-    return bool(answer.code) and _IN_THE_MAKING.search(answer.said) is not None
+    return bool(answer.code) and _OTHERS_WORKTREES.search(answer.said) is not None
 
 
 def _content(fd: int) -> bytes:

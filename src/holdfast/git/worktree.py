@@ -275,7 +275,8 @@ def _locks_of_a_making(worktree: Worktree) -> list[str]:
 def _take_gits_lock_away(worktree: Worktree) -> None:
     """Where the disk did not let git do so it says nothing, and what it made would count as half made for ever."""
     for lock in _locks_of_a_making(worktree):
-        os.unlink(lock)
+        with suppress(FileNotFoundError):
+            os.unlink(lock)
 
 
 def _making(worktree: Worktree) -> str:
