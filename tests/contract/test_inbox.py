@@ -37,6 +37,16 @@ def consumed_in(data: bytes) -> list[str]:
     return [event.message for event in events_in(data) if isinstance(event, InboxConsumed)]
 
 
+async def test_to_ask_whether_it_takes_messages_leaves_none(store: Store) -> None:
+    inbox = store.inbox(RUN)
+    await inbox.must_take()
+    await put_all(store, "a")
+    await inbox.must_take()
+    await put_all(store, "b")
+    assert [one.message.id for one in await received(store) if one.message is not None] == ["a", "b"]
+    assert len(await received(store)) == 2
+
+
 async def test_messages_come_in_the_order_they_were_put(backend: Backend, store: Store) -> None:
     await put_all(store, "m1", "m2", "m3")
     found = await received(backend.store())

@@ -60,6 +60,11 @@ async def test_a_report_that_finds_no_room_is_made_again(theatres: Theatres) -> 
     await failing(theatres("loop"), "inbox.append.torn:1:eio")
 
 
+async def test_a_disk_on_which_agents_cannot_report_costs_them_no_attempt(theatres: Theatres) -> None:
+    """The sitting ends in one line: what they were asked for, and could not give, is not held against them."""
+    await failing(theatres("loop"), "inbox.append.before:3:enospc")
+
+
 # --- the whole of it ---------------------------------------------------------------------------------
 
 

@@ -186,3 +186,14 @@ async def test_a_message_that_the_disk_refused_was_not_taken(home: str, kind: st
         if kind == "write":
             assert taken == acknowledged
             assert len(torn_pieces(inbox_file(place))) == (leaves > 0)
+
+
+@pytest.mark.parametrize("kind", ["write", "sync"])
+async def test_an_inbox_that_takes_no_message_says_so(home: str, kind: str) -> None:
+    await made(home)
+    failing = FailingDisk(kind, 0)
+    inbox = FileStore(home, disk=failing.disk).inbox(RUN)
+    with pytest.raises(StorageFailed, match="agents cannot report to the run; put that right, and resume"):
+        await inbox.must_take()
+    failing.healed = True
+    await inbox.must_take()

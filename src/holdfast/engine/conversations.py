@@ -216,6 +216,7 @@ class Conversations:
             else:
                 ended = await self._prompted(live, prompt)
             await self._synced(cwd)
+            await self._run.must_hear()
         except (AgentDied, AgentSilent) as error:
             begun = live.agent.frames > heard
             await self._cut_off(name, live, turn, cwd, f"{error}; {_HEARD[begun]}")

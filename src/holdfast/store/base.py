@@ -123,6 +123,10 @@ class Inbox(Protocol):
         """Durable before this returns. Any process may call it."""
         ...
 
+    async def must_take(self) -> None:
+        """`StorageFailed` when it would not take a message now."""
+        ...
+
     def read(self, after: Position = START) -> AsyncIterator[Received]:
         """What came after a position. A message whose id came before is given with its reason, not again."""
         ...

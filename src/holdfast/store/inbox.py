@@ -50,14 +50,20 @@ class FileInbox:
         async with self._locked() as fd:
             line = self._stamped(message)
             check_readable(line, f"message {message.id}", 3 * RESERVE)
-            try:
-                await end_line(self._path, self._disk)
-                write_all(self._put_on, fd, line + b"\n")
-                self._put_on.sync(fd)
-            except OSError as error:
-                raise StorageFailed(
-                    f"cannot write {self._path}: {error.strerror}; send the message again, with the same id"
-                ) from error
+            await self._write(fd, line, "send the message again, with the same id")
+
+    async def must_take(self) -> None:
+        """By a blank line, which nobody takes for a message."""
+        async with self._locked() as fd:
+            await self._write(fd, b"", "agents cannot report to the run; put that right, and resume")
+
+    async def _write(self, fd: int, line: bytes, then: str) -> None:
+        try:
+            await end_line(self._path, self._disk)
+            write_all(self._put_on, fd, line + b"\n")
+            self._put_on.sync(fd)
+        except OSError as error:
+            raise StorageFailed(f"cannot write {self._path}: {error.strerror}; {then}") from error
 
     async def read(self, after: Position = START) -> AsyncIterator[Received]:
         before, fresh = await self._ids_before(after), set[str]()

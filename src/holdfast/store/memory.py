@@ -166,6 +166,9 @@ class MemoryInbox:
         self._run.messages.append(message)
         self._run.wake()
 
+    async def must_take(self) -> None:
+        """It always does."""
+
     async def read(self, after: Position = START) -> AsyncIterator[Received]:
         known = {message.id for message in self._run.messages[:after]}
         for cursor, message in enumerate(self._run.messages[after:], start=after + 1):

@@ -55,6 +55,10 @@ class OwnedRun:
             return True
         return False
 
+    async def must_hear(self) -> None:
+        """`StorageFailed` when nobody could tell us anything: whoever said nothing may not be to blame."""
+        await self._inbox.must_take()
+
     async def take_in(self) -> list[Message]:
         """Consume what came into the inbox: each message becomes one event, and so comes once."""
         async with self._taking_in:  # two at once would read from the same cursor
