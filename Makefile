@@ -44,7 +44,7 @@ setup: .venv/.compiled ## make .venv/bin/holdfast
 demo: setup ## see it work (ARGS="…" goes to holdfast demo)
 	@.venv/bin/holdfast demo $(ARGS)
 
-test: setup ## the tests, without the long ones, on two cores (PYTEST_ARGS="-k journal" for some of them)
+test: setup ## the tests, without the long ones, three at a time (PYTEST_ARGS="-k journal" for some of them)
 	@.venv/bin/python -m pytest -q tests $(PYTEST_ARGS)
 
 test-runtimes: setup ## the tests of sandboxes, containers and tmux (as root on Debian: installs what they need)

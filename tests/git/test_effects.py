@@ -1,6 +1,7 @@
 """Effects on a repository: doing one again is harmless, and a probe says whether it was done."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from holdfast.engine.workspace import Workspace
 from holdfast.git.effects import (
     EFFECTS,
+    TRASH,
     CommitTask,
     DeleteBranch,
     DropRefs,
@@ -79,6 +81,25 @@ async def test_each_can_be_done_again(repo: UserRepository, home: str, times: in
             assert await remove.perform(site(w)) == {}
         assert await probe(w, remove) is Happened.YES
         assert not any(name.startswith("trash") for name in os.listdir(w.hands.folder))
+
+
+async def test_a_removal_that_was_cut_off_is_brought_to_its_end(repo: UserRepository, home: str) -> None:
+    """Whether git still knows of what was moved away, or not any more: then all of it was saved before."""
+    for kept in ("the entry", "no entry", "half of the files"):
+        async with working_on(repo, home) as w:
+            task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
+            put(task.path, {"new.txt": "new\n"})
+            own, trash = task.must_be_ours(), os.path.join(w.hands.folder, TRASH + site(w).effect)
+            await remove._save(site(w), task)
+            os.rename(task.path, trash)
+            if kept != "the entry":
+                shutil.rmtree(own)
+            if kept == "half of the files":
+                os.unlink(os.path.join(trash, ".git"))
+            saved = await remove.mend(site(w))
+            assert await probe(w, remove) is Happened.YES
+            assert not os.path.exists(trash)
+            assert git(repo.path, "show", f"{saved}:new.txt") == "new", kept
 
 
 async def test_a_deleted_branch_is_saved_unless_it_is_merged(repo: UserRepository, home: str) -> None:

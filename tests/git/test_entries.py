@@ -28,6 +28,14 @@ def entries_in(common_dir: str) -> list[str]:
     return sorted(os.listdir(path)) if os.path.isdir(path) else []
 
 
+def nameless(repo: UserRepository, folder: str) -> tuple[str, str, str]:
+    """Another run's worktree, ours, which is not made yet, and the one entry, which could be of either."""
+    theirs = tree(repo, folder, "theirs")
+    entry = os.path.join(repo.path, ".git", "worktrees", "workspace")
+    os.truncate(os.path.join(entry, "gitdir"), 0)
+    return theirs, os.path.join(folder, "ours", "workspace"), entry
+
+
 def test_what_another_run_is_dropping_is_not_taken_for_ours(
     repo: UserRepository, folder: str, common_dir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,10 +82,7 @@ def test_one_that_gets_its_name_while_we_look_is_not_ours(
     repo: UserRepository, folder: str, common_dir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another run's git had just begun it, and was done with it when we looked for a git at work."""
-    theirs = tree(repo, folder, "theirs")
-    ours = os.path.join(folder, "ours", "workspace")
-    entry = os.path.join(common_dir, "worktrees", "workspace")
-    os.truncate(os.path.join(entry, "gitdir"), 0)
+    theirs, ours, entry = nameless(repo, folder)
     assert entries_of(common_dir, ours) == [entry]  # left by a git that was killed, as far as anybody can tell
 
     def done(_: str, __: str) -> bool:
@@ -93,10 +98,7 @@ def test_one_that_another_run_dropped_before_us_is_let_be(
     repo: UserRepository, folder: str, common_dir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both had taken what a killed git left for theirs; and then somebody's new worktree has its name."""
-    theirs = tree(repo, folder, "theirs")
-    ours = os.path.join(folder, "ours", "workspace")
-    entry = os.path.join(common_dir, "worktrees", "workspace")
-    os.truncate(os.path.join(entry, "gitdir"), 0)
+    theirs, ours, entry = nameless(repo, folder)
 
     def too_late(old: str, new: str) -> None:
         put(entry, {"gitdir": f"{theirs}/.git\n"})

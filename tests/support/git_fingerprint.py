@@ -8,6 +8,7 @@ from typing import Any
 from holdfast.core.events.effect import EffectHappened, EffectIntended
 from holdfast.core.workspace import SALVAGE
 from holdfast.engine.service import verify_run
+from holdfast.git.effects import TRASH
 from holdfast.git.locks import INDEX_COPY
 from holdfast.leaf.process import RUN_MARK, marked
 from holdfast.store.files import FileStore
@@ -124,8 +125,8 @@ def strays(stage: Stage, run_id: str) -> list[str]:
     entries = os.listdir(admin) if os.path.isdir(admin) else []
     if len(entries) != stage.git("worktree", "list").count("\n") - 1:
         found.append(f"entries {entries}")
-    trash = os.path.join(run_folder(stage.home, run_id), "trash")
-    return found + ([trash] if os.path.exists(trash) else [])
+    folder = run_folder(stage.home, run_id)
+    return found + [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith(TRASH)]
 
 
 def _plain(text: str, run_id: str) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from holdfast.core.state import EffectStatus
 from holdfast.core.workspace import BRANCHES
 from holdfast.engine.service import verify_run, view_run
+from holdfast.git.effects import TRASH
 from holdfast.store.layout import run_folder
 from tests.support.story_steps import Scene
 
@@ -160,9 +161,9 @@ class World:
             folders[:] = [name for name in folders if name != "objects"]
             left += [os.path.join(folder, name) for name in names if name.endswith(".lock")]
             left += [os.path.join(folder, name) for name in folders if name.startswith("holdfast-index-")]
-        trash = os.path.join(self.run_folder, "trash")
+        trash = [os.path.join(self.run_folder, name) for name in os.listdir(self.run_folder) if name.startswith(TRASH)]
         left = [lock for lock in left if "/refs/heads/agent/" not in lock]  # not ours to judge
-        return [*left, *([trash] if os.path.exists(trash) else [])]
+        return left + trash
 
     def made_by_us(self) -> list[Made]:
         """The commits that carry an effect's id."""

@@ -8,8 +8,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from holdfast.core.positions import Path, lines_of
+from holdfast.leaf.directories import sync_directory
 from holdfast.leaf.errors import BadInput, NothingToDo
-from holdfast.store.disk import REAL, make_directories, sync_directory, write_all
+from holdfast.store.disk import REAL, make_directories, write_all
 
 PROJECT_FILE = ".holdfast.toml"
 

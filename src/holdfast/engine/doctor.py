@@ -19,8 +19,8 @@ from holdfast.engine.reconciling import observe, reconciled
 from holdfast.engine.service import RunView, view_run
 from holdfast.engine.terms import kinds_in
 from holdfast.engine.workspace import opened
-from holdfast.git.entries import drop_entries
-from holdfast.git.locks import folders_of, remove_stale, stale_locks
+from holdfast.git.entries import drop_entries, folders_of
+from holdfast.git.locks import remove_stale, stale_locks
 from holdfast.git.repository import Repository, WorktreeFact
 from holdfast.git.version import NEEDED, installed
 from holdfast.git.worktree import known_place

@@ -9,11 +9,13 @@ import re
 import shutil
 from contextlib import suppress
 
-from holdfast.git.locks import folders_of, names_in
+from holdfast.leaf.crashing import Point
 from holdfast.leaf.process import at_work_in
 
 FOLDER = "gitdir"  # in an entry: the file that names the worktree's folder
 LOCKED = "locked"  # in an entry: keeps git from pruning it, and says why
+
+_CRASH_MOVED, _CRASH_NAMELESS = Point("entry.drop.moved"), Point("entry.drop.nameless")
 
 
 def entries_of(common_dir: str, path: str) -> list[str]:
@@ -21,15 +23,14 @@ def entries_of(common_dir: str, path: str) -> list[str]:
 
     The latter is of a git that was killed over it. While it is locked, git never prunes it.
     """
-    entries, buried, real = _entries(common_dir), _buried(common_dir, path), os.path.realpath(path)
+    buried, real = _buried(common_dir, path), os.path.realpath(path)
     like_ours = re.compile(re.escape(os.path.basename(path)) + "[0-9]*")
     found, nameless = [], []
-    for name in names_in(entries):
-        entry = os.path.join(entries, name)
+    for entry in _all(common_dir):
         named = _folder_of(entry)
         if entry == buried or (named is not None and os.path.realpath(named) == real):
             found.append(entry)
-        elif named is None and like_ours.fullmatch(name):
+        elif named is None and like_ours.fullmatch(os.path.basename(entry)):
             nameless.append(entry)
     if nameless and any(at_work_in(folder, "git") for folder in folders_of(common_dir)):
         return found  # it could be making one of the same name right now
@@ -45,12 +46,20 @@ def drop_entries(common_dir: str, path: str) -> None:
     if not os.path.lexists(path):
         for entry in entries_of(common_dir, path):
             where = _out_of_sight(entry, _buried(common_dir, path))
+            _CRASH_MOVED()
             for name in (LOCKED, FOLDER):
                 with suppress(FileNotFoundError):
                     os.unlink(os.path.join(where, name))
+            _CRASH_NAMELESS()
             shutil.rmtree(where, ignore_errors=True)
         with suppress(OSError):  # as git does it, with the last
             os.rmdir(_entries(common_dir))
+
+
+def folders_of(common_dir: str) -> list[str]:
+    """Where a git that works on a repository may stand: in it, in its checkout, in any other worktree."""
+    worktrees = (_folder_of(entry) for entry in _all(common_dir))
+    return [common_dir, os.path.dirname(common_dir), *(folder for folder in worktrees if folder is not None)]
 
 
 def _out_of_sight(entry: str, buried: str) -> str:
@@ -64,6 +73,14 @@ def _out_of_sight(entry: str, buried: str) -> str:
         except OSError:
             return entry
     return buried
+
+
+def _all(common_dir: str) -> list[str]:
+    """Git removes the folder of its entries with the last of them, be it while we look."""
+    try:
+        return [os.path.join(_entries(common_dir), name) for name in os.listdir(_entries(common_dir))]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _entries(common_dir: str) -> str:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 
+from holdfast.git.entries import folders_of
 from holdfast.leaf.errors import Denied
 from holdfast.leaf.process import at_work_in, has_open
 
@@ -84,24 +85,6 @@ def _on_refs(common_dir: str, prefixes: Iterable[str]) -> list[str]:
         for folder, _, names in os.walk(place):
             found += [os.path.join(folder, name) for name in names if name.endswith(_LOCK)]
     return found
-
-
-def folders_of(common_dir: str) -> list[str]:
-    """Where a git that works on a repository may stand: in it, in its checkout, in any other worktree."""
-    found = [common_dir, os.path.dirname(common_dir)]
-    entries = os.path.join(common_dir, "worktrees")
-    for entry in names_in(entries):
-        with suppress(OSError), open(os.path.join(entries, entry, "gitdir"), "rb") as file:
-            found.append(os.path.dirname(os.fsdecode(file.read()).removesuffix("\n")))
-    return found
-
-
-def names_in(folder: str) -> list[str]:
-    """None when it is not there, or not any more: git removes the folder of its entries with the last of them."""
-    try:
-        return os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def remove_stale(lock: str, *folders: str) -> bool:

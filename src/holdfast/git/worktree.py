@@ -10,6 +10,7 @@ from holdfast.git.entries import FOLDER, LOCKED, drop_entries, entries_of, point
 from holdfast.git.locks import clear_locks
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
+from holdfast.leaf.directories import sync_directory
 from holdfast.leaf.errors import Denied
 from holdfast.leaf.syncing import sync_file_systems
 
@@ -288,20 +289,16 @@ def _making(worktree: Worktree) -> str:
 def _note_made(worktree: Worktree) -> None:
     """Durable before anybody works there: a note that came back would have the work taken for half of a checkout."""
     os.unlink(_making(worktree))
-    fd = os.open(os.path.dirname(worktree.path), os.O_RDONLY | os.O_CLOEXEC)
+    sync_directory(os.path.dirname(worktree.path))
+
+
+def _note_making(worktree: Worktree) -> None:
+    fd = os.open(_making(worktree), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def _note_making(worktree: Worktree) -> None:
-    for path, flags in ((_making(worktree), os.O_CREAT | os.O_WRONLY), (os.path.dirname(worktree.path), os.O_RDONLY)):
-        fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    sync_directory(os.path.dirname(worktree.path))
 
 
 def clear_half_made(worktree: Worktree) -> None:

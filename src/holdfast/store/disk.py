@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from holdfast.leaf import crashing
 from holdfast.leaf.crashing import Point
+from holdfast.leaf.directories import sync_directory
 
 
 class Disk(NamedTuple):
@@ -48,15 +49,6 @@ def write_all(disk: Disk, fd: int, data: bytes) -> None:
     done = disk.write(fd, data)
     while done < len(data):
         done += disk.write(fd, memoryview(data)[done:])
-
-
-def sync_directory(path: str) -> None:
-    """Make the names in a directory durable: a file whose entry is lost is lost."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def make_directories(path: str) -> None:

@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager, suppress
 from holdfast.core.events.log import LogRepaired
 from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.crashing import around
+from holdfast.leaf.directories import sync_directory
 from holdfast.leaf.errors import BadInput, NoSuchRun, RunExists, StorageFailed
 from holdfast.store import owner, snapshot
 from holdfast.store.base import Desk, Holder, Snapshot
-from holdfast.store.disk import REAL, Appending, Disk, make_directories, replace, sync_directory
+from holdfast.store.disk import REAL, Appending, Disk, make_directories, replace
 from holdfast.store.inbox import FileInbox
 from holdfast.store.journal import FileJournal
 from holdfast.store.layout import INBOX, LOCK, LOG, SNAPSHOT, run_folder, runs_folder, trash_folder

@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from holdfast.core import chain
 from holdfast.core.codec import Line, is_json
 from holdfast.core.events.log import LogRepaired
+from holdfast.leaf.directories import sync_directory
 from holdfast.store.base import Position
-from holdfast.store.disk import Disk, sync_directory, write_all
+from holdfast.store.disk import Disk, write_all
 from holdfast.store.reading import CHUNK, FileLog, last_line
 from holdfast.store.stamping import CONTINUES
 

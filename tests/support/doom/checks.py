@@ -14,6 +14,7 @@ from holdfast.core.events.phase import ResearchAnswered
 from holdfast.core.fold import Fold
 from holdfast.core.state import RunState
 from holdfast.engine.service import verify_run
+from holdfast.git.effects import TRASH
 from holdfast.leaf.process import RUN_MARK, marked
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
@@ -107,7 +108,7 @@ class Done:
     def must_be_alone(self) -> None:
         assert marked(RUN_MARK, self.place.run_id) == [], "a process is left"
         folder = os.path.join(self.place.home, "runs", self.place.run_id)
-        assert not [name for name in os.listdir(folder) if name.startswith("trash-")], "half a deletion is left"
+        assert not [name for name in os.listdir(folder) if name.startswith(TRASH)], "half a deletion is left"
 
     def must_have_ended_every_turn_once(self) -> None:
         begun = Counter(event.turn for event in self.of(TurnStarted))

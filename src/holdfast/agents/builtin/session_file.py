@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from holdfast.leaf.crashing import around
+from holdfast.leaf.directories import sync_directory
 from holdfast.leaf.errors import HoldfastError, Owned
 
 _CRASH = around("builtin.save")
@@ -44,11 +45,7 @@ class SessionFile:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file = cls(path, fd)
         file.append({"type": "session", **first})
-        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(folder)
         return file
 
     @classmethod

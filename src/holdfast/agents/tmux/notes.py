@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.agents.launch import Berth
 from holdfast.leaf.crashing import around
+from holdfast.leaf.directories import sync_directory
 
 _CRASH = around("tmux.note")
 _LARGE = 1024 * 1024  # bytes: more than any environment
@@ -99,11 +100,7 @@ def _write(path: str, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.rename(temporary, path)
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_directory(os.path.dirname(path))
     _CRASH.after()
 
 

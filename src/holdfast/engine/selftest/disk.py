@@ -13,7 +13,7 @@ from holdfast.engine import demonstration
 from holdfast.engine.selftest.base import Broken, Finding, doubt, fails, holds, promised
 from holdfast.engine.selftest.child import child, line, tell, told
 from holdfast.engine.service import verify_run
-from holdfast.store.disk import sync_directory
+from holdfast.leaf.directories import sync_directory
 
 _UNLIKELY = 30e-6  # seconds: no device is asked and answers in less
 _SLOW = 0.1

@@ -18,7 +18,8 @@ from holdfast.git.effects.base import (
     unknown,
     yes,
 )
-from holdfast.git.locks import clear_lock, clear_ref_locks, clear_shared_locks, folders_of
+from holdfast.git.entries import folders_of
+from holdfast.git.locks import clear_lock, clear_ref_locks, clear_shared_locks
 from holdfast.git.merge import bring_conflicts, forget_concluded_merge, forget_merge, merge_into, merge_task
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
 from holdfast.git.worktree import NotOurWorktree, Worktree, status_of, sync

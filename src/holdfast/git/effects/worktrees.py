@@ -21,9 +21,13 @@ from holdfast.git.worktree import (
     status_of,
     unpushed_submodules,
 )
+from holdfast.leaf.crashing import Point
+from holdfast.leaf.directories import sync_directory
 from holdfast.leaf.errors import Denied
 
 TRASH = "trash-"  # in the run's folder: what was saved and is being deleted
+
+_CRASH_MOVED, _CRASH_DROPPED = Point("worktree.remove.moved"), Point("worktree.remove.dropped")
 
 
 class MakeWorktree(InWorktree, frozen=True, kw_only=True):
@@ -98,6 +102,8 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
             await save_autostash(worktree, f"{place.salvage}/{site.effect}")
             await self._save(site, worktree)
             os.rename(worktree.path, self._trash(site))
+            sync_directory(os.path.dirname(worktree.path))  # else it could come back with its entry dropped
+            _CRASH_MOVED()
         else:
             await save_entries(worktree, f"{place.salvage}/{site.effect}")
         await self._bury(site)
@@ -119,9 +125,10 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
                     await self._save(site, worktree)
             except GitKilled:
                 raise
-            except GitFailed:
-                pass  # it was saved as it stood; of what was moved git cannot tell, as where there are submodules
+            except (NotOurWorktree, GitFailed):
+                pass  # all was saved where its entry is dropped; before, it was as it stood when it was moved
         drop_entries(site.repository.common_dir, self.worktree(site).path)
+        _CRASH_DROPPED()
         shutil.rmtree(moved, ignore_errors=True)
 
     async def probe(self, site: Site) -> Probe:
