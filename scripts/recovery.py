@@ -13,7 +13,8 @@ _ROOT = os.path.join(os.path.dirname(__file__), "..")
 sys.path.insert(0, _ROOT)
 
 from holdfast.leaf.crashing import POINTS  # noqa: E402 - the tests' report is found from the root
-from tests.support.doom.report import Lived, Tried, lives, trials  # noqa: E402
+from tests.support.doom.report import Lived, Tried, Way, lives, trials  # noqa: E402
+from tests.support.doom.scenarios import SCENARIOS  # noqa: E402
 
 DOCS = os.path.join(_ROOT, "docs", "recovery.md")
 _POINTS = "<!-- points: made by scripts/recovery.py -->\n"
@@ -40,15 +41,19 @@ def points() -> str:
     return "\n".join(["| point | |", "|---|---|", *rows]) + "\n"
 
 
-def numbers(tried: list[Tried]) -> str:
+def numbers(tried: list[tuple[Way, Tried]]) -> str:
     """Of a trial that was made twice, the later counts."""
-    found = {(one.scenario, one.dooms): one for one in tried}.values()
-    rows = ["| scenario | trials | killed once | twice or more | not as it should be |", "|---|---|---|---|---|"]
-    for scenario in dict.fromkeys(one.scenario for one in found):
-        trials = [one for one in found if one.scenario == scenario]
-        deaths = Counter(min(one.deaths, 2) for one in trials)
-        problems = sum(one.problem is not None for one in trials)
-        rows.append(f"| `{scenario}` | {len(trials)} | {deaths[1]} | {deaths[2]} | {problems} |")
+    found = {(way, one.scenario, one.dooms): (way, one) for way, one in tried}.values()
+    heads = ("scenario", "killed once", "twice or more", "power cut", "disk full", "disk error", "not as it should be")
+    rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for scenario in sorted({one.scenario for _, one in found}, key=list(SCENARIOS).index):
+        trials = [(way, one) for way, one in found if one.scenario == scenario]
+        deaths = Counter(min(one.deaths, 2) for way, one in trials if way is Way.KILLED)
+        others = Counter(way for way, _ in trials)
+        problems = sum(one.problem is not None for _, one in trials)
+        counts = (deaths[1], deaths[2], *(others[way] for way in (Way.POWER_CUT, Way.DISK_FULL, Way.DISK_FAILED)))
+        cells = (f"`{scenario}`", *counts, problems)
+        rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join([f"{len(found)} trials, of the sources as they were when the suite last ran:", "", *rows]) + "\n"
 
 
@@ -73,7 +78,8 @@ def made() -> str:
     for line, found in ((_POINTS, mark), (_NUMBERS, also), (_CROWD, too)):
         assert found, f"{DOCS} has no line {line!r}"
     is_check = "--check" in sys.argv[1:]
-    tried, lived = ([], []) if is_check else (list(trials().entries()), list(lives().entries()))
+    tried = [] if is_check else [(way, one) for way in Way for one in trials(way).entries()]
+    lived = [] if is_check else list(lives().entries())
     of_trials = f"\n{numbers(tried)}\n" if tried else old
     of_crowd = f"\n{crowd(lived)}" if lived else old_crowd
     return f"{prose}{_POINTS}\n{points()}\n{_NUMBERS}{of_trials}{_CROWD}{of_crowd}"

@@ -6,31 +6,27 @@ ours, as the crash points allow. `make torture` tries every page and every write
 
 import os
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
-from zlib import crc32
+from functools import partial
 
 import pytest
 
+from tests.support.doom.apart import held_apart
+from tests.support.doom.holding import hold, shard, some
+from tests.support.doom.report import Dooms, Way, trials
 from tests.support.doom.scenarios import SCENARIOS
-from tests.support.doom.small_disk import NOT_POSSIBLE, must_be_one_line
+from tests.support.doom.small_disk import must_be_one_line
 from tests.support.doom.suite import Theatre, Theatres, Undisturbed
-from tests.support.doom.trial import FAULTS
+from tests.support.doom.trial import FAULTS, Trial
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 WRITES = ("journal.", "inbox.", "snapshot.", "projection.", "log.", "effect.", "validator.", "prompt.", "agent.")
 SHARDS = 4
 EVERY = 240  # pages: more than any scenario takes
 SOME = 80  # writes of a scenario, each with every error: those that only longer runs make are few
 
 
-def on_a_small_disk(folder: str, scenario: str, *pages: int) -> None:
-    command = ["unshare", "--mount", sys.executable, "-m", "tests.support.doom.small_disk", folder, scenario]
-    done = subprocess.run([*command, *map(str, pages)], cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode == NOT_POSSIBLE or "unshare" in done.stderr:
-        pytest.skip(f"NOT TESTED: runs on a really full file system ({done.stderr.strip()})")
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+def on_a_small_disk(folder: str, scenario: str, *pages: int, noted: bool = False) -> None:
+    what = "runs on a really full file system"
+    held_apart("small_disk", what, folder, scenario, *map(str, pages), noted=noted)
 
 
 def test_a_run_that_fills_its_disk_goes_on_when_there_is_room(tmp_path: os.PathLike[str]) -> None:
@@ -41,9 +37,10 @@ def test_a_disk_that_is_full_in_the_middle_of_a_merge_leaves_nothing_half_merged
     on_a_small_disk(os.fspath(tmp_path), "loop", 77)
 
 
-async def failing(theatre: Theatre, doom: str) -> None:
+async def failing(theatre: Theatre, doom: str) -> Trial:
     trial = await theatre.survives(doom)
     must_be_one_line(trial.ended[0])
+    return trial
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -69,32 +66,24 @@ async def test_a_disk_on_which_agents_cannot_report_costs_them_no_attempt(theatr
 
 
 @pytest.mark.torture
+@pytest.mark.parametrize("which", range(SHARDS))
 @pytest.mark.parametrize("scenario", ["solo", "loop", "waves", "pipeline"])
-def test_a_disk_that_is_full_at_any_page(tmp_path: os.PathLike[str], scenario: str) -> None:
-    on_a_small_disk(os.fspath(tmp_path), scenario, *range(EVERY))
+def test_a_disk_that_is_full_at_any_page(tmp_path: os.PathLike[str], scenario: str, which: int) -> None:
+    on_a_small_disk(os.fspath(tmp_path), scenario, *range(which, EVERY, SHARDS), noted=True)
 
 
-def every_fault(name: str, undisturbed: Undisturbed) -> Iterator[str]:
-    """At all writes of the short run, and at some of the others: the same ones in every shard."""
-    writes = [doom for doom in undisturbed.passes if doom.startswith(WRITES)]  # what an agent keeps is the agent's
-    chosen = writes if name == "solo" else sorted(writes, key=_number)[:SOME]
-    for doom in chosen:
-        yield from (f"{doom}:{fault}" for fault in FAULTS)
-
-
-def _number(doom: str) -> int:
-    return crc32(doom.encode())
+def every_fault(name: str, undisturbed: Undisturbed) -> list[Dooms]:
+    """At all writes of the short run, and at some of the others."""
+    writes = [(doom,) for doom in undisturbed.passes if doom.startswith(WRITES)]  # what an agent keeps is the agent's
+    chosen = writes if name == "solo" else some(writes, SOME)
+    return [(f"{doom}:{fault}",) for (doom,) in chosen for fault in FAULTS]
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("which", range(SHARDS))
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "capped"])
-async def test_an_error_at_a_write(theatres: Theatres, name: str, shard: int) -> None:
-    theatre, problems = theatres(name), []
-    for doom in every_fault(name, await theatre.undisturbed()):
-        if _number(doom) % SHARDS == shard:
-            try:
-                await failing(theatre, doom)
-            except AssertionError as error:
-                problems.append(f"{doom}: {error}")
+async def test_an_error_at_a_write(theatres: Theatres, name: str, which: int) -> None:
+    theatre = theatres(name)
+    wanted = shard(every_fault(name, await theatre.undisturbed()), which, SHARDS)
+    problems = await hold(partial(failing, theatre), name, wanted, trials(Way.DISK_FAILED))
     assert not problems, "\n\n".join(problems)

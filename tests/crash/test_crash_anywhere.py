@@ -7,18 +7,17 @@ tried is in `.torture/crashes.jsonl`: a suite that is cut off goes on from there
 import random
 import sys
 from itertools import product
-from zlib import crc32
 
 import pytest
 
 from holdfast.core.codec import Line, parse
 from holdfast.core.events.conversation import TurnStarted
 from holdfast.store.stamping import CONTINUES
+from tests.support.doom.holding import hold, number, shard, some
 from tests.support.doom.nursery import KILLED
-from tests.support.doom.report import Dooms, Tried, left, trials
+from tests.support.doom.report import Dooms, Way, trials
 from tests.support.doom.scenarios import SCENARIOS
 from tests.support.doom.suite import Theatre, Theatres, Undisturbed
-from tests.support.doom.trial import Trial
 
 SHARDS = 8
 PAIRS = 24  # of each scenario
@@ -133,17 +132,8 @@ def unlike(passes: list[str]) -> list[str]:
     ]
 
 
-def some(of: list[Dooms], most: int) -> list[Dooms]:
-    """The same ones in every shard, though not every run passes each point as often."""
-    return sorted(of, key=_number)[:most]
-
-
 def is_torn(dooms: Dooms) -> bool:
     return any(doom is not None and ".torn:" in doom for doom in dooms)
-
-
-def _number(dooms: Dooms) -> int:
-    return crc32(str(dooms).encode())
 
 
 def pairs(undisturbed: Undisturbed) -> list[Dooms]:
@@ -170,24 +160,16 @@ def on_the_way_back(theatre: Theatre, undisturbed: Undisturbed) -> list[Dooms]:
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize(("name", "shard"), list(product(SCENARIOS, range(SHARDS))))
-async def test_killed_at_every_pass_of_every_point(theatres: Theatres, name: str, shard: int) -> None:
-    theatre, report = theatres(name), trials()
+@pytest.mark.parametrize(("name", "which"), list(product(SCENARIOS, range(SHARDS))))
+async def test_killed_at_every_pass_of_every_point(theatres: Theatres, name: str, which: int) -> None:
+    theatre = theatres(name)
     undisturbed = await theatre.undisturbed()
     every = [
         one
         for one in every_pass(undisturbed)
-        if name not in _LONG or not is_torn(one) or not _number(one) % _TORN_OF_LONG
+        if name not in _LONG or not is_torn(one) or not number(one) % _TORN_OF_LONG
     ]
     wanted = some(every, _ONLY_SOME.get(name, sys.maxsize))
     wanted += pairs(undisturbed) + other_deaths(undisturbed) + on_the_way_back(theatre, undisturbed)
-    problems = []
-    for dooms in left(report, name, (one for one in wanted if _number(one) % SHARDS == shard)):
-        trial, problem = Trial(), None
-        try:
-            trial = await theatre.survives(*dooms)
-        except AssertionError as error:
-            problem = str(error)[:2000]
-            problems.append(f"{dooms}: {problem}")
-        report.add(Tried(name, dooms, trial.struck, len(trial.ended), problem))
+    problems = await hold(theatre.survives, name, shard(wanted, which, SHARDS), trials(Way.KILLED))
     assert not problems, "\n\n".join(problems)

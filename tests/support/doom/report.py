@@ -6,14 +6,23 @@ A line is of one state of the sources; those of others are passed over.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 ROOT = Path(__file__).parents[3]
-PATH = ROOT / ".torture" / "crashes.jsonl"
-LIVES = ROOT / ".torture" / "load.jsonl"
+FOLDER = ROOT / ".torture"
 
 Dooms = tuple[str | None, ...]  # of each sitting
+
+
+class Way(StrEnum):
+    """What befell the runs; each has a file of its own."""
+
+    KILLED = "crashes"
+    POWER_CUT = "power"
+    DISK_FULL = "pages"
+    DISK_FAILED = "errors"
 
 
 class Tried(NamedTuple):
@@ -72,15 +81,15 @@ class Report(Generic[Entry]):
             file.write(line.encode())
 
 
-def trials() -> Report[Tried]:
-    return Report(Tried, PATH)
+def trials(way: Way) -> Report[Tried]:
+    return Report(Tried, FOLDER / f"{way}.jsonl")
 
 
 def lives() -> Report[Lived]:
-    return Report(Lived, LIVES)
+    return Report(Lived, FOLDER / "load.jsonl")
 
 
-def left(report: Report[Tried], scenario: str, wanted: Iterable[Dooms]) -> list[Dooms]:
+def left(report: Report[Tried], scenario: str, wanted: Iterable[Dooms]) -> Iterator[Dooms]:
     """Those that did not pass yet."""
     passed = {entry.dooms for entry in report.entries() if entry.scenario == scenario and entry.problem is None}
-    return [dooms for dooms in wanted if dooms not in passed]
+    return (dooms for dooms in wanted if dooms not in passed)

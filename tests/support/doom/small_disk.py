@@ -1,6 +1,6 @@
 """Whole runs on a disk that is really full: a small file system, which is given room again, and the run goes on.
 
-    unshare --mount python -m tests.support.doom.small_disk FOLDER SCENARIO PAGES…      needs the right to mount
+    unshare --mount python -m tests.support.doom.small_disk [--noted] FOLDER SCENARIO PAGES…   needs the right to mount
 
 For each number of free pages: home, repository, worktrees and what agents remember are all on that file system, so
 journal, inbox, git, agents and their tools meet its end, each in its turn. Numbers that are enough for the whole run
@@ -12,23 +12,25 @@ import os
 import re
 import subprocess
 import sys
-import traceback
+from itertools import takewhile
 from typing import Any
 
 from holdfast.core.events.conversation import TurnEnded
 from holdfast.leaf.process import RUN_MARK, marked
+from tests.support.doom.apart import NOT_POSSIBLE
 from tests.support.doom.checks import Done
+from tests.support.doom.holding import hold
 from tests.support.doom.nursery import Ended, nursery
 from tests.support.doom.place import Place
+from tests.support.doom.report import Way, trials
 from tests.support.doom.scenarios import SCENARIOS
 from tests.support.doom.suite import Theatre
-from tests.support.doom.trial import play
+from tests.support.doom.trial import Trial, play
 
 PAGE = 4096
 _ROOM = 64 * 1024 * 1024
 _TOLD = re.compile(r"\d\d:\d\d:\d\d |holdfast: HOLDFAST_CRASH is on")  # what went wrong for a task is always told
 _FULL = ("No space left", "Out of diskspace", "unable to write", "could not write", "parked")
-NOT_POSSIBLE = 77
 
 
 class SmallDisk:
@@ -61,8 +63,10 @@ async def filled(disk: SmallDisk, theatre: Theatre, free: int) -> Ended:
     await theatre.undisturbed()
     place = theatre.place()
     disk.leave(free)
-    ended = place.begin()
-    disk.make_room()
+    try:
+        ended = place.begin()
+    finally:
+        disk.make_room()
     must_be_one_line(ended)
     must_be_alone(place)
     play(place)
@@ -104,27 +108,26 @@ def must_be_alone(place: Place) -> None:
         assert marked(RUN_MARK, run) == [], "a process is left"
 
 
-async def main(folder: str, scenario: str, pages: list[int]) -> int:
+async def main(folder: str, scenario: str, pages: list[int], *, noted: bool) -> int:
     try:
         disk = SmallDisk(folder)
     except (OSError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"no file system can be mounted here: {error}\n")
         return NOT_POSSIBLE
-    problems = 0
+    enough = False
+
+    async def trial(free: str) -> Trial:
+        nonlocal enough
+        ended = await filled(disk, theatre, int(free))
+        enough = ended.code in SCENARIOS[scenario].ends and not is_for_want_of_room(ended)
+        return Trial([ended])
+
     with nursery(folder) as warm:
         theatre = Theatre(folder, SCENARIOS[scenario], warm)
-        await theatre.undisturbed()
-        for free in pages:
-            try:
-                ended = await filled(disk, theatre, free)
-            except AssertionError as error:
-                disk.make_room()
-                problems += 1
-                sys.stderr.write(f"{free}: {''.join(traceback.format_exception(error))}\n")
-                continue
-            if ended.code in SCENARIOS[scenario].ends and not is_for_want_of_room(ended):
-                break
-    return min(problems, 1)
+        wanted = takewhile(lambda _: not enough, ((str(free),) for free in pages))
+        problems = await hold(trial, scenario, wanted, trials(Way.DISK_FULL) if noted else None)
+    sys.stderr.write("\n".join(problems))
+    return min(len(problems), 1)
 
 
 def is_for_want_of_room(ended: Ended) -> bool:
@@ -132,4 +135,6 @@ def is_for_want_of_room(ended: Ended) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(sys.argv[1], sys.argv[2], [int(one) for one in sys.argv[3:]])))
+    _noted = sys.argv[1] == "--noted"
+    _folder, _scenario, *_pages = sys.argv[1 + _noted :]
+    sys.exit(asyncio.run(main(_folder, _scenario, [int(one) for one in _pages], noted=_noted)))

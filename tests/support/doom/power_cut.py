@@ -1,24 +1,27 @@
 """Whole runs whose machine loses its power: all is killed at a point, and what was not synced by then is gone.
 
-    unshare --mount python -m tests.support.whole_power_cut FOLDER SCENARIO EVERY FIRST      needs root
+    unshare --mount python -m tests.support.doom.power_cut [--noted] FOLDER SCENARIO WHICH SHARDS      needs root
 
 Home, repository, worktrees and what agents remember are on an ext4 that is shut down without a flush and mounted again.
-Of the points that the undisturbed run passes, every so-many-th is tried, from the given one on. Ends with 77 and says
-why where the machine does not allow it.
+Of the points that the undisturbed run passes, those of one shard are tried. Ends with 77 and says why where the machine
+does not allow it.
 """
 
 import asyncio
 import sys
-import traceback
+from functools import partial
 
 from holdfast.core.events.conversation import TurnInterrupted
 from holdfast.leaf.syncing import sync_file_systems
+from tests.support.doom.apart import NOT_POSSIBLE
 from tests.support.doom.checks import Done
+from tests.support.doom.holding import hold, shard
 from tests.support.doom.nursery import nursery
+from tests.support.doom.report import Way, trials
 from tests.support.doom.scenarios import SCENARIOS
 from tests.support.doom.suite import Theatre
-from tests.support.doom.trial import play
-from tests.support.real_power_cut import NOT_POSSIBLE, Machine, NotPossible
+from tests.support.doom.trial import Trial, play
+from tests.support.real_power_cut import Machine, NotPossible
 from tests.support.waiting import until
 
 
@@ -35,7 +38,7 @@ def is_off(machine: Machine) -> bool:
     return True
 
 
-async def survives_the_night(machine: Machine, theatre: Theatre, doom: str) -> None:
+async def survives_the_night(machine: Machine, theatre: Theatre, doom: str) -> Trial:
     place = theatre.place()
     await sync_file_systems(machine.mounted)  # what was there before the run began is not what is looked at
     place.begin(f"{doom}:everyone")
@@ -49,28 +52,26 @@ async def survives_the_night(machine: Machine, theatre: Theatre, doom: str) -> N
     if not done.of(TurnInterrupted):  # what an agent wrote and nobody had committed may be gone
         await theatre.must_end_alike(place, f"the power went at {doom}, it ends otherwise\n{trial}")
     place.remove()
+    return trial
 
 
-async def main(folder: str, scenario: str, every: int, first: int) -> int:
+async def main(folder: str, scenario: str, which: int, shards: int, *, noted: bool) -> int:
     machine = Machine(folder)
     machine.power_on()
-    problems = 0
     with nursery(folder) as warm:
         theatre = Theatre(machine.mounted, SCENARIOS[scenario], warm)
-        passes = (await theatre.undisturbed()).passes
-        for doom in passes[first::every]:
-            try:
-                await survives_the_night(machine, theatre, doom)
-            except AssertionError as error:
-                problems += 1
-                sys.stderr.write(f"{doom}: {''.join(traceback.format_exception(error))}\n")
+        wanted = shard(((doom,) for doom in (await theatre.undisturbed()).passes), which, shards)
+        report = trials(Way.POWER_CUT) if noted else None
+        problems = await hold(partial(survives_the_night, machine, theatre), scenario, wanted, report)
         await end(machine)
-    return min(problems, 1)
+    sys.stderr.write("\n".join(problems))
+    return min(len(problems), 1)
 
 
 if __name__ == "__main__":
+    *flags, _folder, _scenario, _which, _shards = sys.argv[1:]
     try:
-        sys.exit(asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))
+        sys.exit(asyncio.run(main(_folder, _scenario, int(_which), int(_shards), noted=bool(flags))))
     except NotPossible as reason:
         sys.stderr.write(str(reason))
         sys.exit(NOT_POSSIBLE)
