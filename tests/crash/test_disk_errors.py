@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import fcntl
 import os
 import random
 
@@ -10,6 +11,7 @@ import pytest
 
 from holdfast.core.events.session import SessionStart
 from holdfast.leaf.errors import HoldfastError, StorageFailed
+from holdfast.store import inbox as inboxes
 from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 from holdfast.store.run import open_run
@@ -197,3 +199,12 @@ async def test_an_inbox_that_takes_no_message_says_so(home: str, kind: str) -> N
         await inbox.must_take()
     failing.healed = True
     await inbox.must_take()
+
+
+async def test_an_inbox_that_somebody_writes_in_takes_messages(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long they keep others from it: nobody's turn is cut off by that."""
+    await made(home)
+    monkeypatch.setattr(inboxes, "_WRITERS_TAKE", 0.01)
+    with open(inbox_file(home), "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        await FileStore(home).inbox(RUN).must_take()

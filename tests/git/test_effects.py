@@ -22,6 +22,7 @@ from holdfast.git.effects import (
     Site,
     TakeSnapshot,
     UnwindFailed,
+    empty_trash,
 )
 from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import Denied, TimedOut
@@ -100,6 +101,70 @@ async def test_a_removal_that_was_cut_off_is_brought_to_its_end(repo: UserReposi
             assert await probe(w, remove) is Happened.YES
             assert not os.path.exists(trash)
             assert git(repo.path, "show", f"{saved}:new.txt") == "new", kept
+
+
+async def test_what_cannot_be_saved_is_not_removed_but_put_back(repo: UserRepository, home: str) -> None:
+    """It came into the folder while that was being moved away: a repository, which no snapshot holds."""
+    async with working_on(repo, home) as w:
+        task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
+        os.rename(task.path, os.path.join(w.hands.folder, TRASH + site(w).effect))
+        put(os.path.join(w.hands.folder, TRASH + site(w).effect, "inner"), {"a.txt": "a\n"})
+        git(os.path.join(w.hands.folder, TRASH + site(w).effect, "inner"), "init", "--quiet")
+        with pytest.raises(Denied, match="repositories of its own"):
+            await remove.mend(site(w))
+        assert text(task.path, "inner/a.txt") == "a\n"
+        assert await probe(w, remove) is Happened.NO
+        shutil.rmtree(os.path.join(task.path, "inner"))
+        await remove.perform(site(w))
+        assert await probe(w, remove) is Happened.YES
+
+
+async def test_trash_that_could_not_be_deleted_is_deleted_later(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        folder = w.hands.folder
+        put(folder, {f"{TRASH}0123456789abcdef/a.txt": "a\n", f"{TRASH}fedcba9876543210/a.txt": "a\n"})
+        empty_trash(folder, {"fedcba9876543210"})
+        assert [name for name in os.listdir(folder) if name.startswith(TRASH)] == [f"{TRASH}fedcba9876543210"]
+        await w.hands.settle()
+        assert not [name for name in os.listdir(folder) if name.startswith(TRASH)]
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+async def test_what_git_has_of_a_deleted_worktree_is_saved_before_it_is_made_anew(
+    repo: UserRepository, home: str, cut_off: bool
+) -> None:
+    """A commit on no branch, what was staged, what a rebase had put aside: also when its making is cut off."""
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        base = git(task.path, "rev-parse", "HEAD")
+        git(task.path, "checkout", "--quiet", "--detach")
+        put(task.path, {"aside.txt": "aside\n"})
+        git(task.path, "add", "--all")
+        aside = git(task.path, "stash", "create")
+        put(os.path.join(task.must_be_ours(), "rebase-merge"), {"autostash": f"{aside}\n"})
+        git(task.path, "reset", "--quiet", "--hard")
+        git(task.path, "commit", "--quiet", "--allow-empty", "--message=On no branch")
+        put(task.path, {"staged.txt": "staged\n"})
+        git(task.path, "add", "--all")
+        shutil.rmtree(task.path)
+        make = MakeWorktree(task="T-1", base=base)
+        if cut_off:
+            await make.mend(site(w))
+        await make.perform(site(w))
+        saved = await w.repository.refs(f"{w.place('T-1').salvage}/{site(w).effect}*")
+        files = {name for ref in saved for name in git(repo.path, "ls-tree", "--name-only", ref).split()}
+        assert {"aside.txt", "staged.txt"} <= files
+        assert "On no branch" in git(repo.path, "log", "--format=%s", *saved)
+
+
+async def test_another_ones_half_made_worktree_does_not_make_ours_one(repo: UserRepository, home: str) -> None:
+    """Git was killed over it before it had written whose it is."""
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {"new.txt": "new\n"})
+        put(os.path.join(repo.git_dir, "worktrees", "T-17"), {"locked": "initializing"})
+        assert await probe(w, MakeWorktree(task="T-1", base="HEAD")) is Happened.YES
+        shutil.rmtree(os.path.join(repo.git_dir, "worktrees", "T-17"))
 
 
 async def test_a_deleted_branch_is_saved_unless_it_is_merged(repo: UserRepository, home: str) -> None:

@@ -1,6 +1,7 @@
 """Objects that a power cut left empty: whatever of a run names them is whole again, and nothing else is touched."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -44,6 +45,19 @@ async def must_go_on(repo: UserRepository, home: str, run_id: str) -> None:
     assert made is not None
     assert git(repo.path, "show", f"{made}:new.txt") == "new"
     git(repo.path, "fsck", "--strict", "--no-dangling", "--no-progress", "--no-reflogs")
+
+
+async def test_an_entry_that_git_cannot_read_is_in_nobodys_way(repo: UserRepository, home: str) -> None:
+    """With it git lists no worktree at all: what of ours is lost is written again all the same."""
+    run_id, tree = await at_work(repo, home)
+    commit(tree)
+    lose(repo, objects_of(tree, "commit", "tree", "blob"))
+    entry = os.path.join(repo.git_dir, "worktrees", "somebodys")
+    put(entry, {"commondir": "", "HEAD": "ref: refs/heads/main\n", "gitdir": "/nowhere/.git\n"})
+    async with opened(home, run_id, "resume"):
+        pass
+    shutil.rmtree(entry)
+    await must_go_on(repo, home, run_id)
 
 
 SUBSETS = [("commit",), ("tree",), ("blob",), ("commit", "tree"), ("tree", "blob"), ("commit", "tree", "blob")]

@@ -25,6 +25,7 @@ from holdfast.git.repository import Repository, WorktreeFact
 from holdfast.git.version import NEEDED, installed
 from holdfast.git.worktree import known_place
 from holdfast.leaf.errors import Denied, HoldfastError
+from holdfast.leaf.syncing import have_on_disk
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder, trash_folder
 from holdfast.store.run import open_run
@@ -192,6 +193,7 @@ async def _repair_links(repository: Repository, folder: str) -> None:
             raise Denied(f"{path} is a copy: the worktree that git knows stands at {known}; remove one of the two")
     if there:
         await repository.git.do("worktree", "repair", *there)
+        await have_on_disk(folder, repository.common_dir)
 
 
 async def _repository(home: str, repository: Repository) -> list[Ailment]:

@@ -7,6 +7,7 @@ for a person to look at.
 """
 
 import asyncio
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -35,7 +36,9 @@ from holdfast.git.effects import (
     Probe,
     RestoreBranch,
     Site,
+    empty_trash,
 )
+from holdfast.git.entries import folders_of
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
 from holdfast.git.lost import are_whole, drop_empty_objects, newest_whole, set_back, write_again
 from holdfast.git.process import GitFailed, GitKilled, LeftHalfDone
@@ -118,7 +121,9 @@ class Hands:
         end_containers(self.folder, self.run_id)
         self._unlock()
         await self._mend_what_is_lost()
-        return await self.settle_again()
+        settled = await self.settle_again()
+        empty_trash(self.folder, self.run.state.effects)
+        return settled
 
     async def settle_again(self) -> list[Settled]:
         """What could not be told, once more: since then a branch or a worktree may have been made again."""
@@ -142,8 +147,8 @@ class Hands:
         if not dropped and not cut_off and await are_whole(self.repository, list(trees.values()), synced):
             return
         _CRASH_IN_MENDING.before()
-        everybody = [fact.path for fact in await self.repository.worktrees() if not fact.bare] if dropped else []
-        for path in {*everybody, *(tree.path for tree in trees.values())}:
+        everybody = folders_of(self.repository.common_dir)[1:] if dropped else []
+        for path in filter(os.path.isdir, {*everybody, *(tree.path for tree in trees.values())}):
             with suppress(HoldfastError):  # it is not there, or git cannot read it: whoever needs it will be told
                 await write_again(self.repository, path)
         for branch in own:

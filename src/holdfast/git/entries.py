@@ -10,6 +10,7 @@ import shutil
 from contextlib import suppress
 
 from holdfast.leaf.crashing import Point
+from holdfast.leaf.directories import sync_directory
 from holdfast.leaf.process import at_work_in
 
 FOLDER = "gitdir"  # in an entry: the file that names the worktree's folder
@@ -69,9 +70,10 @@ def _out_of_sight(entry: str, buried: str) -> str:
         try:
             os.rename(entry, buried)
         except FileNotFoundError:
-            pass  # another run had it for its own too: what has the name now is somebody's
+            return buried  # another run had it for its own too: what has the name now is somebody's
         except OSError:
             return entry
+        sync_directory(os.path.dirname(buried))  # else it could come back when its folder is deleted by half
     return buried
 
 
@@ -96,17 +98,17 @@ def _buried(common_dir: str, path: str) -> str:
 
 def _folder_of(entry: str) -> str | None:
     named = pointed_at(os.path.join(entry, FOLDER))
-    return os.path.dirname(named) if named not in (None, entry) else None
+    return os.path.dirname(named) if named is not None else None
 
 
 def pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str | None:
-    """The path that one of git's small files names; None when it is not such a file."""
+    """The path that one of git's small files names; None when it names none, or is not such a file."""
     try:
         with open(file, "rb") as opened:
             content = os.fsdecode(opened.read()).removesuffix("\n")
     except OSError:
         return None
-    if not content.startswith(prefix):
+    named = content.removeprefix(prefix)
+    if not content.startswith(prefix) or not named:
         return None
-    named = content[len(prefix) :]
     return named if relative else os.path.normpath(os.path.join(os.path.dirname(file), named))

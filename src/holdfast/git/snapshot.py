@@ -26,6 +26,7 @@ _IDENTITY = {
     "GIT_COMMITTER_NAME": "Holdfast",
     "GIT_COMMITTER_EMAIL": "snapshot@holdfast.localhost",  # of no other commit: it tells a snapshot from a merge
 }
+_NOW = "As it is now"
 _ADDING = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
 
 
@@ -135,7 +136,17 @@ async def flattened(repository: Repository, oid: str) -> str:
 
 async def is_restored(worktree: Worktree, oid: str) -> bool:
     """True when the files, and what is staged, are those of the snapshot."""
-    now = (await capture(worktree, "As it is now")).oid
+    return await _is_as(worktree, await capture(worktree, _NOW), oid)
+
+
+async def is_all_in(worktree: Worktree, oid: str) -> bool:
+    """The same; and there is nothing that no snapshot has, as repositories of its own."""
+    now = await capture(worktree, _NOW)
+    return not now.left_out and await _is_as(worktree, now, oid)
+
+
+async def _is_as(worktree: Worktree, snapshot: Snapshot, oid: str) -> bool:
+    now = snapshot.oid
     indexes = [_index_of(await _parents_of_snapshot(worktree.git, each)) for each in (now, oid)]
     trees = (await worktree.git.ask("rev-parse", f"{now}^{{tree}}", f"{oid}^{{tree}}", *indexes)).lines
     return trees[0] == trees[1] and trees[2] == trees[3]
@@ -161,23 +172,28 @@ async def save(worktree: Worktree, ref: str, message: str) -> str | None:
 
 async def save_autostash(worktree: Worktree, ref: str) -> str | None:
     """What a merge or a rebase that is under way has put aside."""
+    return await _save_autostash_in(worktree.must_be_ours(), worktree.repository, ref)
+
+
+async def _save_autostash_in(own: str, repository: Repository, ref: str) -> str | None:
     saved = None
     for name in ("MERGE_AUTOSTASH", "rebase-merge/autostash", "rebase-apply/autostash"):
         try:
-            with open(os.path.join(worktree.must_be_ours(), name), encoding="ascii") as file:
-                saved = await worktree.repository.keep(ref, file.read().strip())
+            with open(os.path.join(own, name), encoding="ascii") as file:
+                saved = await repository.keep(ref, file.read().strip())
         except FileNotFoundError:
             continue
     return saved
 
 
 async def save_entries(worktree: Worktree, ref: str) -> str | None:
-    """What git still has of a worktree whose folder is gone: the commit it was at, and what was staged.
+    """What git still has of a worktree whose folder is gone: the commit it was at, what was staged or put aside.
 
     The ref under which it was saved; None when its branch has it all.
     """
     saved = None
     for entry in entries_of(worktree.repository.common_dir, worktree.path):
+        saved = await _save_autostash_in(entry, worktree.repository, ref) or saved
         git = Git(entry, mark={**worktree.repository.mark, "GIT_DIR": entry})
         head = (await git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")).text
         oid = head and await _staged_in(git, head)

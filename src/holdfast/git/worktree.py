@@ -1,7 +1,6 @@
 """A worktree of ours: checked before every write, made, and taken away only after what is in it was saved."""
 
 import os
-import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from holdfast.git.entries import FOLDER, LOCKED, drop_entries, entries_of, point
 from holdfast.git.locks import clear_locks
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
-from holdfast.leaf.directories import sync_directory
+from holdfast.leaf.directories import remove_tree, sync_directory
 from holdfast.leaf.errors import Denied
 from holdfast.leaf.syncing import sync_file_systems
 
@@ -269,7 +268,9 @@ def _git_is_making(worktree: Worktree) -> bool:
 
 
 def _locks_of_a_making(worktree: Worktree) -> list[str]:
-    locks = (os.path.join(entry, LOCKED) for entry in entries_of(worktree.repository.common_dir, worktree.path))
+    entries = entries_of(worktree.repository.common_dir, worktree.path)
+    own = pointed_at(os.path.join(worktree.path, ".git"), "gitdir: ")
+    locks = (os.path.join(entry, LOCKED) for entry in ([own] if own in entries else entries))
     return [lock for lock in locks if pointed_at(lock, relative=True) == _INITIALIZING]
 
 
@@ -307,7 +308,7 @@ def clear_half_made(worktree: Worktree) -> None:
     What is half made holds what git checked out, and nothing else yet.
     """
     if is_half_made(worktree):
-        shutil.rmtree(worktree.path, ignore_errors=True)
+        remove_tree(worktree.path)
     drop_entries(worktree.repository.common_dir, worktree.path)
     if not os.path.exists(worktree.path):
         with suppress(FileNotFoundError):

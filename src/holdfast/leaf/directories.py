@@ -1,12 +1,34 @@
-"""The names in a directory, brought to the disk."""
+"""Directories: their names, brought to the disk; and what is in them, deleted."""
 
 import os
+import shutil
+from contextlib import suppress
 
 
 def sync_directory(path: str) -> None:
-    """Make them durable: a file whose entry is lost is lost, and one whose entry comes back was never deleted."""
+    """Make its names durable: a file whose entry is lost is lost, and one whose entry comes back was never deleted."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def remove_tree(path: str) -> None:
+    """Delete it, also with folders in it that nobody may write in, as build tools make them for what they cache.
+
+    What cannot be deleted stays.
+    """
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.isdir(path) and not os.path.islink(path):
+        _open_up(path)
+        for folder, below, _ in os.walk(path):
+            for name in below:
+                _open_up(os.path.join(folder, name))
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _open_up(folder: str) -> None:
+    if not os.path.islink(folder):
+        with suppress(OSError):
+            os.chmod(folder, 0o700)

@@ -10,7 +10,7 @@ import fcntl
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
@@ -53,9 +53,10 @@ class FileInbox:
             await self._write(fd, line, "send the message again, with the same id")
 
     async def must_take(self) -> None:
-        """By a blank line, which nobody takes for a message."""
-        async with self._locked() as fd:
-            await self._write(fd, b"", "agents cannot report to the run; put that right, and resume")
+        """By a blank line, which nobody takes for a message. Whoever keeps us from it does write."""
+        with suppress(TimedOut):
+            async with self._locked() as fd:
+                await self._write(fd, b"", "agents cannot report to the run; put that right, and resume")
 
     async def _write(self, fd: int, line: bytes, then: str) -> None:
         try:

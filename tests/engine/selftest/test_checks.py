@@ -219,6 +219,14 @@ def test_a_resume_that_is_none(folder: str, what: str) -> None:
     _harmed(folder, what)
 
 
+def test_a_run_that_was_never_killed_proves_nothing(folder: str) -> None:
+    found = working.resuming(
+        working.Trial(folder, folder, (sys.executable, "-m", "holdfast")), [("effect.merge.before:9",)]
+    )
+    assert found.verdict is FAILS
+    assert "to be killed at effect.merge.before:9, and never came there" in found.measured
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize("what", ["breaks the log", "leaves a branch"])
 def test_a_resume_that_does_harm(folder: str, what: str) -> None:

@@ -112,9 +112,9 @@ def _survived(trial: Trial, number: int, dooms: Iterable[str]) -> int:
         code, said = _sat(trial, run_id, doom, os.path.join(folder, f"passes-{sitting}"))
         if code not in (OK, NothingToDo.exit_code, -signal.SIGKILL):
             raise Broken(f"killed {kills} times, then resume ended with code {code}: {said}")
-        if code != -signal.SIGKILL:
-            break
-        kills += 1
+        if doom is not None and code != -signal.SIGKILL:
+            raise Broken(f"it was to be killed at {doom}, and never came there")
+        kills += doom is not None
     _must_be_done(home, run_id, stage, kills)
     return kills
 

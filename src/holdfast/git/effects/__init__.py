@@ -6,7 +6,7 @@ from holdfast.git.effects.commits import CommitTask, KeepFailed, UnwindFailed
 from holdfast.git.effects.merges import BringConflicts, MergeInto, MergeTask
 from holdfast.git.effects.publishing import OpenPullRequest, Push
 from holdfast.git.effects.snapshots import RestoreSnapshot, TakeSnapshot
-from holdfast.git.effects.worktrees import TRASH, MakeWorktree, RemoveWorktree
+from holdfast.git.effects.worktrees import TRASH, MakeWorktree, RemoveWorktree, empty_trash
 
 __all__ = [
     "EFFECTS",
@@ -31,6 +31,7 @@ __all__ = [
     "Site",
     "TakeSnapshot",
     "UnwindFailed",
+    "empty_trash",
 ]
 
 EFFECTS: dict[str, type[GitEffect]] = {

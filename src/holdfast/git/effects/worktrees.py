@@ -1,7 +1,7 @@
 """Worktrees, made and removed. Nothing is removed before what is only there was saved."""
 
 import os
-import shutil
+from collections.abc import Container
 from functools import partial
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, salva
 from holdfast.git.entries import drop_entries, entries_of
 from holdfast.git.locks import clear_ref_locks
 from holdfast.git.process import GitFailed, GitKilled
-from holdfast.git.snapshot import is_restored, restore_snapshot, save, save_autostash, save_entries
+from holdfast.git.snapshot import is_all_in, restore_snapshot, save, save_autostash, save_entries
 from holdfast.git.worktree import (
     NotOurWorktree,
     Worktree,
@@ -22,8 +22,9 @@ from holdfast.git.worktree import (
     unpushed_submodules,
 )
 from holdfast.leaf.crashing import Point
-from holdfast.leaf.directories import sync_directory
+from holdfast.leaf.directories import remove_tree, sync_directory
 from holdfast.leaf.errors import Denied
+from holdfast.leaf.syncing import sync_file_systems
 
 TRASH = "trash-"  # in the run's folder: what was saved and is being deleted
 
@@ -38,10 +39,8 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
     files: str | None = None
 
     async def perform(self, site: Site) -> Result:
-        worktree, ref = self.worktree(site), f"{self.place(site).salvage}/{site.effect}"
-        saved = await self._save_work(site)
-        if not os.path.lexists(worktree.path) and not is_half_made(worktree):
-            saved = await save_entries(worktree, ref)
+        worktree = self.worktree(site)
+        saved = await self._save_what_is_left(site)
         filled = partial(restore_snapshot, worktree, self.files) if self.files is not None else None
         await add_worktree(worktree, self.base, filled)
         return {"base": await self._begun_at(site), **saved_as(saved)}
@@ -53,29 +52,36 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
         clear_ref_locks(site.repository.common_dir, f"refs/heads/{self.place(site).branch}")
         if await is_made(self.worktree(site)):
             return None
-        saved = await self._save_work(site)
+        saved = await self._save_what_is_left(site)
         clear_half_made(self.worktree(site))
         return saved
+
+    async def sync(self, site: Site) -> None:
+        """That it is not half made any more: a probe may see so before it is on the disk."""
+        sync_directory(os.path.dirname(self.worktree(site).path))
 
     async def _begun_at(self, site: Site) -> str:
         """Where its branch began: at `base`, unless it was there before."""
         branch = f"refs/heads/{self.place(site).branch}"
         return await site.repository.merge_base(branch, self.base) or self.base
 
-    async def _save_work(self, site: Site) -> str | None:
-        """What is half made holds what git checked out, or less. If it holds more, somebody worked there."""
-        worktree = self.worktree(site)
-        if not is_half_made(worktree) or not os.path.isdir(worktree.path):
-            return None
+    async def _save_what_is_left(self, site: Site) -> str | None:
+        """Of a folder that somebody deleted, what git still has; of one that is half made, somebody's work in it.
+
+        It holds what git checked out, or less. If it holds more, somebody worked there.
+        """
+        worktree, ref = self.worktree(site), f"{self.place(site).salvage}/{site.effect}"
+        if not is_half_made(worktree):
+            return None if os.path.lexists(worktree.path) else await save_entries(worktree, ref)
         try:
             worktree.must_be_ours()
-            if any("D" not in change.status for change in (await status_of(worktree)).changes):
-                return await save(worktree, f"{self.place(site).salvage}/{site.effect}", "What was half made")
+            changes = (await status_of(worktree)).changes
         except GitKilled:
             raise
         except (NotOurWorktree, GitFailed):
-            pass  # git cannot tell: then it was never whole
-        return None
+            return None  # git cannot tell: then it was never whole
+        worked = any("D" not in change.status for change in changes)
+        return await save(worktree, ref, "What was half made") if worked else None
 
 
 class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
@@ -115,21 +121,36 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
         await save(worktree, f"{place.salvage}/{site.effect}", message)
 
     async def _bury(self, site: Site) -> None:
-        """Delete what was moved away; and what came into it while it was being saved is saved before."""
-        place, moved = self.place(site), self._trash(site)
-        if os.path.isdir(moved):
-            saved = (await salvaged_by(site, place.salvage)).get("salvaged")
-            worktree = Worktree(site.repository, moved, place.branch, moved_from=self.worktree(site).path)
-            try:
-                if saved is None or not await is_restored(worktree, saved):
-                    await self._save(site, worktree)
-            except GitKilled:
-                raise
-            except (NotOurWorktree, GitFailed):
-                pass  # all was saved where its entry is dropped; before, it was as it stood when it was moved
-        drop_entries(site.repository.common_dir, self.worktree(site).path)
+        """Delete what was moved away; and what came into it while it was being saved is saved before.
+
+        `Denied` when that cannot be saved: then it is where it was.
+        """
+        path, moved = self.worktree(site).path, self._trash(site)
+        try:
+            if os.path.isdir(moved):
+                await self._save_what_came(site, moved)
+        except NotOurWorktree:
+            pass  # its entry is dropped: then all of it was saved before
+        except GitKilled:
+            raise
+        except GitFailed:
+            pass  # it was saved as it stood; of what was moved git cannot tell, as where there are submodules
+        except Denied:
+            os.rename(moved, path)
+            raise
+        drop_entries(site.repository.common_dir, path)
         _CRASH_DROPPED()
-        shutil.rmtree(moved, ignore_errors=True)
+        remove_tree(moved)
+
+    async def _save_what_came(self, site: Site, moved: str) -> None:
+        place = self.place(site)
+        worktree = Worktree(site.repository, moved, place.branch, moved_from=self.worktree(site).path)
+        saved = (await salvaged_by(site, place.salvage)).get("salvaged")
+        if saved is None or not await is_all_in(worktree, saved):
+            await self._save(site, worktree)
+
+    async def sync(self, site: Site) -> None:
+        await sync_file_systems(site.folder, site.repository.common_dir)
 
     async def probe(self, site: Site) -> Probe:
         worktree = self.worktree(site)
@@ -144,3 +165,10 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
 
     def _trash(self, site: Site) -> str:
         return os.path.join(site.folder, f"{TRASH}{site.effect}")
+
+
+def empty_trash(folder: str, undecided: Container[str]) -> None:
+    """What of a removal that is over could not be deleted, or came back after a power cut: all of it was saved."""
+    for name in os.listdir(folder):
+        if name.startswith(TRASH) and name.removeprefix(TRASH) not in undecided:
+            remove_tree(os.path.join(folder, name))
