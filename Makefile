@@ -45,7 +45,7 @@ demo: setup ## see it work (ARGS="…" goes to holdfast demo)
 	@.venv/bin/holdfast demo $(ARGS)
 
 test: setup ## the tests, without the long ones, three at a time (PYTEST_ARGS="-k journal" for some of them)
-	@.venv/bin/python -m pytest -q tests $(PYTEST_ARGS)
+	@.venv/bin/python -m pytest -q -rs tests $(PYTEST_ARGS)
 
 test-runtimes: setup ## the tests of sandboxes, containers and tmux (as root on Debian: installs what they need)
 	@command -v bwrap >/dev/null && command -v podman >/dev/null && command -v crun >/dev/null && command -v tmux >/dev/null || $(RUNTIMES)
@@ -53,7 +53,7 @@ test-runtimes: setup ## the tests of sandboxes, containers and tmux (as root on 
 
 torture: setup ## the long tests
 	@$(UV) sync -qq --frozen --inexact --group fuzz --offline || $(UV) sync --quiet --frozen --inexact --group fuzz
-	@.venv/bin/python -m pytest -q -m torture --timeout 3600 tests $(PYTEST_ARGS)
+	@.venv/bin/python -m pytest -q -rs -m torture --timeout 3600 tests $(PYTEST_ARGS)
 
 test-agents: setup ## real agents, from npm into .agents, killed for real (ARGS="claude codex" for some of them)
 	@.venv/bin/python scripts/real_agents.py $(ARGS)

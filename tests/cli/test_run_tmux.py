@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.agents.runtimes.tmux import lacking
+from holdfast.leaf.crashing import FILE, WHAT
 from holdfast.leaf.process import identify
 from tests.support.stage import EVALUATE, SUBMIT, Stage, alive, killed, outcome, told, worker
 
@@ -87,6 +88,23 @@ def test_what_is_killed_comes_back_and_the_end_is_the_same(stage: Stage, how: st
             came_back(stage, process)
     assert not pane.is_alive()
     assert [d["rung"] for d in stage.data(run, "conversation.attached")] == ["fresh", "session/resume", "fresh"]
+    assert stage.subjects(run) == ["say one", "Merge task T-1"]
+    assert alive(stage) == []
+
+
+@needs_tmux
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_killed_while_it_notes_where_its_tmux_is(stage: Stage, side: str) -> None:
+    passes = Path(stage.folder, "passes")
+    passes.touch()
+    let_go(stage)
+    doom = {WHAT: f"tmux.place.{side}:1", FILE: str(passes)}
+    with stage.start("run", "say one", "--agent", patient(stage), *IN_TMUX, env=doom) as process:
+        process.communicate(timeout=100)
+    assert process.returncode == -signal.SIGKILL
+    run = stage.only_run()
+    with stage.start("resume", run) as process:
+        outcome(process)
     assert stage.subjects(run) == ["say one", "Merge task T-1"]
     assert alive(stage) == []
 

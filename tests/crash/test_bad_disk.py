@@ -11,20 +11,20 @@ from functools import partial
 import pytest
 
 from tests.support.doom.apart import held_apart
-from tests.support.doom.holding import hold, shard, some
-from tests.support.doom.report import Dooms, Way, trials
+from tests.support.doom.holding import hold, shared_out, some
+from tests.support.doom.report import Dooms, Shard, Way
 from tests.support.doom.scenarios import SCENARIOS
 from tests.support.doom.small_disk import must_be_one_line
 from tests.support.doom.suite import Theatre, Theatres, Undisturbed
 from tests.support.doom.trial import FAULTS, Trial
 
-WRITES = ("journal.", "inbox.", "snapshot.", "projection.", "log.", "effect.", "validator.", "prompt.", "agent.")
+NOT_OURS = ("playbook.", "builtin.")  # what an agent keeps is the agent's
 SHARDS = 4
 EVERY = 240  # pages: more than any scenario takes
 SOME = 80  # writes of a scenario, each with every error: those that only longer runs make are few
 
 
-def on_a_small_disk(folder: str, scenario: str, *pages: int, noted: bool = False) -> None:
+def on_a_small_disk(folder: str, scenario: str, *pages: int, noted: Shard | None = None) -> None:
     what = "runs on a really full file system"
     held_apart("small_disk", what, folder, scenario, *map(str, pages), noted=noted)
 
@@ -69,12 +69,13 @@ async def test_a_disk_on_which_agents_cannot_report_costs_them_no_attempt(theatr
 @pytest.mark.parametrize("which", range(SHARDS))
 @pytest.mark.parametrize("scenario", ["solo", "loop", "waves", "pipeline"])
 def test_a_disk_that_is_full_at_any_page(tmp_path: os.PathLike[str], scenario: str, which: int) -> None:
-    on_a_small_disk(os.fspath(tmp_path), scenario, *range(which, EVERY, SHARDS), noted=True)
+    pages, shard = range(which, EVERY, SHARDS), Shard(Way.DISK_FULL, which, SHARDS)
+    on_a_small_disk(os.fspath(tmp_path), scenario, *pages, noted=shard)
 
 
 def every_fault(name: str, undisturbed: Undisturbed) -> list[Dooms]:
     """At all writes of the short run, and at some of the others."""
-    writes = [(doom,) for doom in undisturbed.passes if doom.startswith(WRITES)]  # what an agent keeps is the agent's
+    writes = [(doom,) for doom in undisturbed.passes if not doom.startswith(NOT_OURS)]
     chosen = writes if name == "solo" else some(writes, SOME)
     return [(f"{doom}:{fault}",) for (doom,) in chosen for fault in FAULTS]
 
@@ -84,6 +85,6 @@ def every_fault(name: str, undisturbed: Undisturbed) -> list[Dooms]:
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "capped"])
 async def test_an_error_at_a_write(theatres: Theatres, name: str, which: int) -> None:
     theatre = theatres(name)
-    wanted = shard(every_fault(name, await theatre.undisturbed()), which, SHARDS)
-    problems = await hold(partial(failing, theatre), name, wanted, trials(Way.DISK_FAILED))
+    wanted = shared_out(every_fault(name, await theatre.undisturbed()), which, SHARDS)
+    problems = await hold(partial(failing, theatre), name, wanted, Shard(Way.DISK_FAILED, which, SHARDS))
     assert not problems, "\n\n".join(problems)

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.doom.apart import held_apart
+from tests.support.doom.report import Shard, Way
 
 SHARDS = 4
 
 
-def with_power_cuts(folder: str, scenario: str, which: int, shards: int, *, noted: bool = False) -> None:
-    """At one of so many shards of the points that the run passes."""
+def with_power_cuts(folder: str, scenario: str, which: int, of: int, noted: Shard | None = None) -> None:
+    """At one of so many parts of the points that the run passes."""
     os.makedirs(folder)
-    held_apart("power_cut", "whole runs whose power is cut", folder, scenario, str(which), str(shards), noted=noted)
+    held_apart("power_cut", "whole runs whose power is cut", folder, scenario, str(which), str(of), noted=noted)
 
 
 def test_a_run_whose_machine_goes_down_goes_on_with_nothing_lost(home: str) -> None:
@@ -24,4 +25,5 @@ def test_a_run_whose_machine_goes_down_goes_on_with_nothing_lost(home: str) -> N
 @pytest.mark.parametrize("which", range(SHARDS))
 @pytest.mark.parametrize(("scenario", "every"), [("solo", 1), ("loop", 4), ("waves", 4), ("pipeline", 6)])
 def test_a_run_whose_machine_goes_down_anywhere(tmp_path: Path, scenario: str, every: int, which: int) -> None:
-    with_power_cuts(os.fspath(tmp_path / "power"), scenario, which, every * SHARDS, noted=True)
+    shard = Shard(Way.POWER_CUT, which, SHARDS)
+    with_power_cuts(os.fspath(tmp_path / "power"), scenario, which, every * SHARDS, shard)

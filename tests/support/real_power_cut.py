@@ -66,11 +66,20 @@ def _command(*command: str) -> None:
         raise NotPossible(f"{' '.join(command)}: {getattr(error, 'stderr', None) or error}") from error
 
 
-async def main(folder: str, rounds: int, seed: int) -> None:
+def switched_on(folder: str) -> Machine:
+    """Ends with 77 where the machine does not allow it; what fails later has failed."""
+    try:
+        machine = Machine(folder)
+        machine.power_on()
+    except NotPossible as reason:
+        sys.stderr.write(str(reason))
+        sys.exit(NOT_POSSIBLE)
+    return machine
+
+
+async def main(machine: Machine, rounds: int, seed: int) -> None:
     dice = random.Random(seed)
-    machine = Machine(folder)
     store = FileStore(machine.home)
-    machine.power_on()
     await store.create(RUN)
     runs = {RUN}
     messages: set[str] = set()
@@ -135,8 +144,4 @@ async def _consumed(store: FileStore) -> set[str]:
 
 
 if __name__ == "__main__":
-    try:
-        asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
-    except NotPossible as reason:
-        sys.stderr.write(str(reason))
-        sys.exit(NOT_POSSIBLE)
+    asyncio.run(main(switched_on(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))

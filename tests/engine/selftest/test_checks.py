@@ -227,6 +227,13 @@ def test_a_run_that_was_never_killed_proves_nothing(folder: str) -> None:
     assert "to be killed at effect.merge.before:9, and never came there" in found.measured
 
 
+def test_a_slow_machine_is_not_asked_for_more_than_a_minute(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working, "_ENOUGH", 0.0)
+    trial = working.Trial(folder, folder, (sys.executable, "-m", "holdfast"))
+    found = working.resuming(trial, [(), ("effect.merge.before:9",)])
+    assert (found.verdict, found.measured.partition(";")[0]) == (HOLDS, "runs done: 1, kills: 0")
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize("what", ["breaks the log", "leaves a branch"])
 def test_a_resume_that_does_harm(folder: str, what: str) -> None:

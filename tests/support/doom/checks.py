@@ -13,6 +13,7 @@ from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.events.phase import ResearchAnswered
 from holdfast.core.fold import Fold
 from holdfast.core.state import RunState
+from holdfast.core.workspace import SALVAGE, SNAPSHOTS
 from holdfast.engine.service import verify_run
 from holdfast.git.effects import TRASH
 from holdfast.leaf.process import RUN_MARK, marked
@@ -23,6 +24,12 @@ from tests.support.events import events_in
 from tests.support.logs import whole
 
 _CHANCE = re.compile(r"[0-9a-f]{16}|turn-\d+")
+
+
+def _named_in(ref: str, log: str) -> bool:
+    """By the effect that saved it, or as what it was taken."""
+    leaf = ref.rpartition("/")[2]
+    return f'"{leaf}"' in log or f'"{leaf.partition("-")[0]}"' in log
 
 
 class Done:
@@ -78,8 +85,11 @@ class Done:
         names = self.place.git("for-each-ref", "--format=%(refname)").splitlines()
         of_others = [name for name in names if "/holdfast/" in name and self.place.run_id not in name]
         assert self.place.is_shared or not of_others, of_others
-        plain = {_CHANCE.sub("…", name.replace(self.place.run_id, "RUN")) for name in names if name not in of_others}
-        return sorted(name for name in plain if not name.startswith(("refs/holdfast/salvage/", "refs/holdfast/snap")))
+        saved = {name for name in names if name.startswith((SALVAGE, SNAPSHOTS)) and name not in of_others}
+        log = self.data.decode()
+        assert not [name for name in saved if not _named_in(name, log)], "refs of which the log does not tell"
+        plain = {_CHANCE.sub("…", name.replace(self.place.run_id, "RUN")) for name in {*names} - saved - {*of_others}}
+        return sorted(plain)
 
     def _worktrees(self) -> list[str]:
         listed = self.place.git("worktree", "list", "--porcelain").strip().split("\n\n")

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from contextlib import AbstractContextManager, suppress
+from typing import NamedTuple
 
 from holdfast.core.chain import more_to_come
 from tests.support.doom.nursery import Born, Ended, Nursery
@@ -13,6 +14,13 @@ from tests.support.doom.scenarios import BEGIN, Scenario
 from tests.support.repositories import put
 
 _NOBODY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+
+
+class Passed(NamedTuple):
+    """A point, and the process that came by."""
+
+    point: str
+    pid: int
 
 
 class Place:
@@ -102,10 +110,10 @@ class Place:
             **_NOBODY,
         }
 
-    def passes(self, name: str = "passes") -> list[str]:
+    def passes(self, name: str = "passes") -> list[Passed]:
         """The points that were passed, in their order."""
         with open(os.path.join(self.folder, name), encoding="utf-8") as file:
-            return [line.split()[0] for line in file]
+            return [Passed(point, int(pid)) for point, pid in (line.split() for line in file)]
 
     def of_run(self, *names: str) -> str:
         """A place in the run's own folder."""

@@ -1,10 +1,10 @@
 """Whole runs whose machine loses its power: all is killed at a point, and what was not synced by then is gone.
 
-    unshare --mount python -m tests.support.doom.power_cut [--noted] FOLDER SCENARIO WHICH SHARDS      needs root
+    unshare --mount python -m tests.support.doom.power_cut FOLDER SCENARIO WHICH OF [--noted=WHICH/OF]      needs root
 
 Home, repository, worktrees and what agents remember are on an ext4 that is shut down without a flush and mounted again.
-Of the points that the undisturbed run passes, those of one shard are tried. Ends with 77 and says why where the machine
-does not allow it.
+Of the points that the runner passes undisturbed, one of so many parts is tried. Ends with 77 and says why where the
+machine does not allow it.
 """
 
 import asyncio
@@ -13,15 +13,15 @@ from functools import partial
 
 from holdfast.core.events.conversation import TurnInterrupted
 from holdfast.leaf.syncing import sync_file_systems
-from tests.support.doom.apart import NOT_POSSIBLE
+from tests.support.doom.apart import arguments
 from tests.support.doom.checks import Done
-from tests.support.doom.holding import hold, shard
-from tests.support.doom.nursery import nursery
-from tests.support.doom.report import Way, trials
+from tests.support.doom.holding import hold, shared_out
+from tests.support.doom.nursery import KILLED, nursery
+from tests.support.doom.report import Shard, Way
 from tests.support.doom.scenarios import SCENARIOS
-from tests.support.doom.suite import Theatre
+from tests.support.doom.suite import NotReached, Theatre
 from tests.support.doom.trial import Trial, play
-from tests.support.real_power_cut import Machine, NotPossible
+from tests.support.real_power_cut import Machine, NotPossible, switched_on
 from tests.support.waiting import until
 
 
@@ -41,7 +41,9 @@ def is_off(machine: Machine) -> bool:
 async def survives_the_night(machine: Machine, theatre: Theatre, doom: str) -> Trial:
     place = theatre.place()
     await sync_file_systems(machine.mounted)  # what was there before the run began is not what is looked at
-    place.begin(f"{doom}:everyone")
+    ended = place.begin(f"{doom}:everyone")
+    if ended.code != KILLED:
+        raise NotReached(f"the runner did not come by at {doom}: {ended}")
     machine.cut_power()
     await end(machine)
     machine.power_on()
@@ -52,26 +54,22 @@ async def survives_the_night(machine: Machine, theatre: Theatre, doom: str) -> T
     if not done.of(TurnInterrupted):  # what an agent wrote and nobody had committed may be gone
         await theatre.must_end_alike(place, f"the power went at {doom}, it ends otherwise\n{trial}")
     place.remove()
+    trial.struck = 1
     return trial
 
 
-async def main(folder: str, scenario: str, which: int, shards: int, *, noted: bool) -> int:
-    machine = Machine(folder)
-    machine.power_on()
+async def main(folder: str, scenario: str, which: int, of: int, noted: Shard | None) -> int:
+    machine = switched_on(folder)
     with nursery(folder) as warm:
         theatre = Theatre(machine.mounted, SCENARIOS[scenario], warm)
-        wanted = shard(((doom,) for doom in (await theatre.undisturbed()).passes), which, shards)
-        report = trials(Way.POWER_CUT) if noted else None
-        problems = await hold(partial(survives_the_night, machine, theatre), scenario, wanted, report)
+        wanted = shared_out(((doom,) for doom in (await theatre.undisturbed()).of_runner), which, of)
+        problems = await hold(partial(survives_the_night, machine, theatre), scenario, wanted, noted)
         await end(machine)
     sys.stderr.write("\n".join(problems))
     return min(len(problems), 1)
 
 
 if __name__ == "__main__":
-    *flags, _folder, _scenario, _which, _shards = sys.argv[1:]
-    try:
-        sys.exit(asyncio.run(main(_folder, _scenario, int(_which), int(_shards), noted=bool(flags))))
-    except NotPossible as reason:
-        sys.stderr.write(str(reason))
-        sys.exit(NOT_POSSIBLE)
+    given = arguments(Way.POWER_CUT, "folder", "scenario")
+    _which, _of = given.numbers
+    sys.exit(asyncio.run(main(given.folder, given.scenario, _which, _of, given.noted)))

@@ -25,12 +25,31 @@ class Way(StrEnum):
     DISK_FAILED = "errors"
 
 
+class Shard(NamedTuple):
+    """A part of the trials of a scenario, of which there are so many."""
+
+    way: Way
+    which: int
+    of: int
+
+
 class Tried(NamedTuple):
+    """Without a death, or whatever else was to befall it, it shows nothing."""
+
     scenario: str
     dooms: Dooms
     deaths: int
     sittings: int
     problem: str | None = None
+
+
+class Finished(NamedTuple):
+    """All trials of a shard were held, whatever came of them."""
+
+    way: str
+    scenario: str
+    which: int
+    of: int
 
 
 class Lived(NamedTuple):
@@ -47,13 +66,17 @@ class Lived(NamedTuple):
     problem: str | None = None
 
 
-Entry = TypeVar("Entry", Tried, Lived)
+Entry = TypeVar("Entry", Tried, Finished, Lived)
+
+_TRIALS = ("test_crash_anywhere", "test_power_cut_of_runs", "test_bad_disk", "test_load")
 
 
 def sources() -> str:
     """A fingerprint of all that the trials depend on."""
+    own = [path for path in ROOT.glob("src/**/*") if path.is_file() and path.suffix != ".pyc"]
+    tests = [*ROOT.glob("tests/support/**/*.py"), *(ROOT / "tests" / "crash" / f"{name}.py" for name in _TRIALS)]
     found = hashlib.sha256()
-    for path in sorted([*ROOT.glob("src/**/*.py"), *ROOT.glob("tests/support/doom/*.py")]):
+    for path in sorted(own + tests):
         found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:16]
 
@@ -85,11 +108,16 @@ def trials(way: Way) -> Report[Tried]:
     return Report(Tried, FOLDER / f"{way}.jsonl")
 
 
+def shards() -> Report[Finished]:
+    return Report(Finished, FOLDER / "shards.jsonl")
+
+
 def lives() -> Report[Lived]:
     return Report(Lived, FOLDER / "load.jsonl")
 
 
 def left(report: Report[Tried], scenario: str, wanted: Iterable[Dooms]) -> Iterator[Dooms]:
     """Those that did not pass yet."""
-    passed = {entry.dooms for entry in report.entries() if entry.scenario == scenario and entry.problem is None}
+    own = [entry for entry in report.entries() if entry.scenario == scenario]
+    passed = {entry.dooms for entry in own if entry.deaths and entry.problem is None}
     return (dooms for dooms in wanted if dooms not in passed)

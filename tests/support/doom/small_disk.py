@@ -1,6 +1,8 @@
 """Whole runs on a disk that is really full: a small file system, which is given room again, and the run goes on.
 
-    unshare --mount python -m tests.support.doom.small_disk [--noted] FOLDER SCENARIO PAGES…   needs the right to mount
+    unshare --mount python -m tests.support.doom.small_disk FOLDER SCENARIO PAGES… [--noted=WHICH/OF]
+
+It needs the right to mount.
 
 For each number of free pages: home, repository, worktrees and what agents remember are all on that file system, so
 journal, inbox, git, agents and their tools meet its end, each in its turn. Numbers that are enough for the whole run
@@ -17,15 +19,15 @@ from typing import Any
 
 from holdfast.core.events.conversation import TurnEnded
 from holdfast.leaf.process import RUN_MARK, marked
-from tests.support.doom.apart import NOT_POSSIBLE
+from tests.support.doom.apart import NOT_POSSIBLE, arguments
 from tests.support.doom.checks import Done
 from tests.support.doom.holding import hold
 from tests.support.doom.nursery import Ended, nursery
 from tests.support.doom.place import Place
-from tests.support.doom.report import Way, trials
+from tests.support.doom.report import Shard, Way
 from tests.support.doom.scenarios import SCENARIOS
 from tests.support.doom.suite import Theatre
-from tests.support.doom.trial import Trial, play
+from tests.support.doom.trial import Trial, must_be_civil, play
 
 PAGE = 4096
 _ROOM = 64 * 1024 * 1024
@@ -97,8 +99,7 @@ def but_for_iterations(end: dict[str, Any]) -> dict[str, Any]:
 
 def must_be_one_line(ended: Ended) -> None:
     """Whatever went wrong, beside what is told of tasks: how it ended, and that a test is at work."""
-    assert "Traceback" not in ended.err, ended.err
-    assert "defect" not in ended.err, ended.err
+    must_be_civil(ended)
     assert len([line for line in ended.err.splitlines() if not _TOLD.match(line)]) == 1, ended.err
     assert ended.code in (0, 1, 6), ended  # what could not be taken back waits for whoever settles it
 
@@ -108,7 +109,7 @@ def must_be_alone(place: Place) -> None:
         assert marked(RUN_MARK, run) == [], "a process is left"
 
 
-async def main(folder: str, scenario: str, pages: list[int], *, noted: bool) -> int:
+async def main(folder: str, scenario: str, pages: list[int], noted: Shard | None) -> int:
     try:
         disk = SmallDisk(folder)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -120,12 +121,12 @@ async def main(folder: str, scenario: str, pages: list[int], *, noted: bool) -> 
         nonlocal enough
         ended = await filled(disk, theatre, int(free))
         enough = ended.code in SCENARIOS[scenario].ends and not is_for_want_of_room(ended)
-        return Trial([ended])
+        return Trial([ended], struck=1)
 
     with nursery(folder) as warm:
         theatre = Theatre(folder, SCENARIOS[scenario], warm)
         wanted = takewhile(lambda _: not enough, ((str(free),) for free in pages))
-        problems = await hold(trial, scenario, wanted, trials(Way.DISK_FULL) if noted else None)
+        problems = await hold(trial, scenario, wanted, noted)
     sys.stderr.write("\n".join(problems))
     return min(len(problems), 1)
 
@@ -135,6 +136,5 @@ def is_for_want_of_room(ended: Ended) -> bool:
 
 
 if __name__ == "__main__":
-    _noted = sys.argv[1] == "--noted"
-    _folder, _scenario, *_pages = sys.argv[1 + _noted :]
-    sys.exit(asyncio.run(main(_folder, _scenario, [int(one) for one in _pages], noted=_noted)))
+    given = arguments(Way.DISK_FULL, "folder", "scenario")
+    sys.exit(asyncio.run(main(given.folder, given.scenario, given.numbers, given.noted)))

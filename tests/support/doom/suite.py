@@ -9,28 +9,43 @@ from typing import Any, NamedTuple
 
 from tests.support.doom.checks import Done
 from tests.support.doom.nursery import Nursery
-from tests.support.doom.place import Place, make_template
+from tests.support.doom.place import Passed, Place, make_template
 from tests.support.doom.scenarios import Scenario
 from tests.support.doom.trial import MOST, RECORD, Trial, play
 
 
+class NotReached(Exception):
+    """Nobody came by where somebody was to be killed: so it shows nothing."""
+
+
 class Undisturbed(NamedTuple):
     end: dict[str, Any]
-    sittings: list[list[str]]  # the points of each, with their numbers
+    passed: list[list[Passed]]  # of each sitting
     log: bytes
+
+    @property
+    def sittings(self) -> list[list[str]]:
+        """The points of each, with their numbers."""
+        return [numbered(passed) for passed in self.passed]
 
     @property
     def passes(self) -> list[str]:
         """Of the first sitting."""
-        return self.sittings[0]
+        return numbered(self.passed[0])
+
+    @property
+    def of_runner(self) -> list[str]:
+        """Of these, what the runner itself came by: it was the first."""
+        runner = self.passed[0][0].pid
+        return [doom for doom, one in zip(self.passes, self.passed[0], strict=True) if one.pid == runner]
 
     def named(self, *names: str) -> list[str]:
         return [doom for doom in self.passes if doom.rpartition(":")[0] in names]
 
     def one_of_each(self, dice: random.Random) -> list[str]:
-        """For each point that is passed, one of its passes."""
+        """For each point that is passed, one of its passes; not the last of many, which not every run comes to."""
         names = dict.fromkeys(doom.rpartition(":")[0] for doom in self.passes)
-        return [dice.choice(self.named(name)) for name in names]
+        return [dice.choice(passes[: max(3, len(passes) * 3 // 4)]) for passes in map(self.named, names)]
 
 
 class Theatre:
@@ -62,8 +77,8 @@ class Theatre:
             trial = play(place, *[RECORD] * MOST)
             done = await Done.look(place)
             done.must_hold()
-            sittings = [numbered(place.passes(f"passes-{number}")) for number in range(len(trial.ended))]
-            self._known = Undisturbed(done.end(), sittings, done.data)
+            passed = [place.passes(f"passes-{number}") for number in range(len(trial.ended))]
+            self._known = Undisturbed(done.end(), passed, done.data)
             place.remove()
         return self._known
 
@@ -76,9 +91,11 @@ class Theatre:
         return found
 
     async def survives(self, *dooms: str | None) -> Trial:
-        """Kill there, resume until it is done, and see that all is as if nothing had been."""
+        """Kill there, resume until it is done, and see that all is as if nothing had been. `NotReached` is no proof."""
         place = self.place()
         trial = play(place, *dooms)
+        if not trial.struck:
+            raise NotReached(f"nobody came by at {dooms}\n{trial}")
         await self.must_end_alike(place, f"killed at {dooms}, it ends otherwise\n{trial}")
         return trial
 
@@ -95,10 +112,10 @@ class Theatre:
 Theatres = Callable[[str], Theatre]  # what the fixture gives: the theatre of a scenario
 
 
-def numbered(names: list[str]) -> list[str]:
+def numbered(passed: list[Passed]) -> list[str]:
     count = Counter[str]()
     found = []
-    for name in names:
-        count[name] += 1
-        found.append(f"{name}:{count[name]}")
+    for one in passed:
+        count[one.point] += 1
+        found.append(f"{one.point}:{count[one.point]}")
     return found

@@ -29,6 +29,7 @@ def play(place: Place, *dooms: str | None) -> Trial:
         doom = dooms[number] if number < len(dooms) else None
         ended = (place.resume if place.runs() else place.begin)(doom, f"passes-{number}")
         trial.ended.append(ended)
+        must_be_civil(ended)
         trial.struck += doom is not None and _came_true(place, doom, f"passes-{number}")
         if ended.code in (0, _NOTHING_TO_DO):
             return trial
@@ -41,4 +42,11 @@ def play(place: Place, *dooms: str | None) -> Trial:
 
 def _came_true(place: Place, doom: str, passes: str) -> bool:
     name, _, rest = doom.partition(":")
-    return name != RECORD and place.passes(passes).count(name) >= int(rest.partition(":")[0])
+    passed = sum(one.point == name for one in place.passes(passes))
+    return name != RECORD and passed >= int(rest.partition(":")[0])
+
+
+def must_be_civil(ended: Ended) -> None:
+    """Whatever befell it: it does not end by a defect of its own."""
+    assert "Traceback" not in ended.err, ended.err
+    assert "defect" not in ended.err, ended.err

@@ -11,6 +11,7 @@ from holdfast.leaf.errors import OK, NothingToDo, Owned
 from tests.support.doom.checks import Done
 from tests.support.doom.nursery import KILLED, Born, Ended
 from tests.support.doom.place import Place
+from tests.support.doom.trial import must_be_civil
 from tests.support.load.killing import kill
 
 WORDS = "MIND-"  # what people say, and agents know how to answer
@@ -74,6 +75,7 @@ class Life:
         assert ended.code == OK, ended
 
     def _must_be_fine(self, ended: Ended) -> None:
+        must_be_civil(ended)
         fine = (*_DONE, KILLED, Owned.exit_code, *self.place.scenario.ends)
         assert ended.code in fine or _PARKED in ended.err, f"{self.place.name}: {ended}\n{self}"
 
