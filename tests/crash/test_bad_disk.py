@@ -62,6 +62,10 @@ async def test_a_disk_on_which_agents_cannot_report_costs_them_no_attempt(theatr
     await failing(theatres("loop"), "inbox.append.before:3:enospc")
 
 
+async def test_what_the_disk_would_not_delete_is_deleted_when_the_sitting_ends(theatres: Theatres) -> None:
+    await failing(theatres("solo"), "worktree.remove.dropped:1:enospc")
+
+
 # --- the whole of it ---------------------------------------------------------------------------------
 
 

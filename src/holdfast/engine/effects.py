@@ -122,8 +122,12 @@ class Hands:
         self._unlock()
         await self._mend_what_is_lost()
         settled = await self.settle_again()
-        empty_trash(self.folder, self.run.state.effects)
+        self.tidy()
         return settled
+
+    def tidy(self) -> None:
+        """Once more, what could not be deleted when its removal was over."""
+        empty_trash(self.folder, self.run.state.effects)
 
     async def settle_again(self) -> list[Settled]:
         """What could not be told, once more: since then a branch or a worktree may have been made again."""

@@ -238,6 +238,7 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
         reason = await runner.run(receiver)
         await observer.settled()
         stuck = "; ".join(f"{name}: {why}" for name, why in runner.stuck.items()) or None
+    hands.tidy()
     await run.append(SessionEnd(reason=reason, summary=stuck))
     write_projections(hands.folder, run.state)
     await hooks.run("session_end", reason=reason)
