@@ -1,48 +1,141 @@
 """The six properties that recovery rests on, each shown on the log or the deaths of a real run."""
 
+import os
 import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import pytest
+from msgspec import structs
 
 from holdfast.core import chain
 from holdfast.core.analysis import analyze
-from holdfast.core.deciding import Action, decide
-from holdfast.core.events.session import SessionStart
-from holdfast.core.fold import Fold
+from holdfast.core.deciding import Action
+from holdfast.core.decision import Decision
+from holdfast.core.events import Event
+from holdfast.core.events.branch import BranchMerged
+from holdfast.core.events.checkpoint import Checkpoint
+from holdfast.core.events.conversation import TurnStarted
+from holdfast.core.events.effect import EffectHappened, EffectIntended
+from holdfast.core.events.inbox import InboxConsumed, InboxHandled
+from holdfast.core.events.issue import BlockerReported, WarningLogged
+from holdfast.core.events.session import RunResumed, SessionStart
+from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted, WaveCompleted
+from holdfast.core.events.work import (
+    CaseSubmitted,
+    IterationEnded,
+    TaskCommitted,
+    TaskReopened,
+    ValidationFinished,
+    VerdictGiven,
+)
 from holdfast.core.settings import Settings
-from holdfast.core.state import RunState
-from holdfast.core.workflow import Workflow
+from holdfast.core.tasks import TaskList, TaskSpec
+from holdfast.core.workflow import Bounds, Shape, lay_out
 from holdfast.engine.service import verify_run
 from holdfast.engine.terms import terms_of
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
 from holdfast.store.run import open_run
-from tests.support.doom.checks import Done
-from tests.support.doom.suite import Theatres
-from tests.support.logs import whole
-from tests.support.places import RUN, log_file
+from holdfast.store.stamping import CONTINUES
+from tests.support.doom.nursery import KILLED, Ended
+from tests.support.doom.place import Place
+from tests.support.doom.suite import Theatre, Theatres
+from tests.support.doom.trial import play
+from tests.support.doom_properties import PARALLEL, decisions, ends_of_lines, folded
+from tests.support.events import events_in
+from tests.support.logs import heads, whole
+from tests.support.places import RUN, content, log_file, put_content
+from tests.support.simulation import LUCK, Simulation, World
 
-_LOOP = terms_of(Settings(workflow="loop"), {})
-
-
-def decisions(state: RunState) -> list[Action]:
-    workflow: Workflow = _LOOP.workflow
-    return decide(state, workflow, _LOOP.bounds)
-
-
-def folded(*pieces: bytes) -> RunState:
-    fold = Fold()
-    for piece in pieces:
-        fold.feed(piece)
-    return fold.state
-
-
-def ends_of_lines(log: bytes) -> list[int]:
-    return [place + 1 for place, byte in enumerate(log) if byte == ord("\n")]
+SIDES = ("before", "torn", "after")
 
 
 def ends_of_calls(log: bytes) -> list[int]:
     return [0, *(end for end in ends_of_lines(log) if not chain.more_to_come(log[end - chain.TAIL : end]))]
+
+
+# --- deaths at a commit that holds something, and what they leave ------------------------------------
+
+
+def commits(log: bytes) -> list[list[str]]:
+    """Of each commit, the types of its events."""
+    found: list[list[str]] = []
+    for raw, line in zip(log.splitlines(), heads(log), strict=True):
+        if not raw.endswith(CONTINUES):
+            found.append([])
+        found[-1].append(line.type)
+    return found
+
+
+def ordinal(kind: type[Event], of: list[list[str]], nth: int = 1) -> int:
+    """Which of these commits holds the n-th event of a kind, counted from 1."""
+    return [number for number, types in enumerate(of, 1) for one in types if one == kind.type][nth - 1]
+
+
+async def log_of(place: Place) -> bytes:
+    """Its whole calls."""
+    return await whole(FileStore(place.home), place.run_id)
+
+
+async def killed_at(theatre: Theatre, kind: type[Event], nth: int, side: str, whom: str = "self") -> Place:
+    """A place whose runner was killed before, in or after the commit that holds the n-th event of a kind."""
+    known = await theatre.undisturbed()
+    every = commits(known.log)
+    at = ordinal(kind, every, nth)
+    last, count = (every[at - 1][-1], nth) if side == "after" else (every[at - 2][-1], nth - 1)
+    own = sum(doom.startswith("journal.append.after:") for passes in known.sittings for doom in passes)
+
+    def begun(doom: str) -> tuple[Place, Ended]:
+        place = theatre.place()
+        return place, place.begin(f"{doom}:{whom}")
+
+    return await killed(
+        begun,
+        f"journal.append.{side}",
+        at - (len(every) - own),
+        lambda left: (left[-1], left.count(kind.type)) == (last, count),
+    )
+
+
+async def killed(
+    begun: Callable[[str], tuple[Place, Ended]], point: str, at: int, is_meant: Callable[[list[str]], bool]
+) -> Place:
+    """Killed on that pass of a point, or near it: not every run makes as many commits. What it left tells."""
+    seen = []
+    for shift in (0, 0, -1, 1, -2, 2):
+        place, ended = begun(f"{point}:{at + shift}")
+        if ended.code == KILLED and is_meant([line.type for line in heads(await log_of(place))]):
+            return place
+        place.remove()
+        seen.append(ended)
+    raise AssertionError(f"nobody was killed as it was meant, at {point}:{at}: {seen}")
+
+
+class Remains:
+    """What a death left, kept aside. Nobody may be alive there; what comes of it can be tried again and again."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._kept = f"{place.folder}-kept"
+        shutil.copytree(place.folder, self._kept, symlinks=True)
+
+    def put_back(self) -> Place:
+        """In the same place: git's worktrees know where they are."""
+        self._place.remove()
+        shutil.copytree(self._kept, self._place.folder, symlinks=True)
+        return self._place
+
+    def remove(self) -> None:
+        self._place.remove()
+        shutil.rmtree(self._kept)
+
+
+# --- the properties ----------------------------------------------------------------------------------
 
 
 async def test_prefix_continuation(theatres: Theatres, home: str) -> None:
@@ -55,10 +148,33 @@ async def test_prefix_continuation(theatres: Theatres, home: str) -> None:
         with open(log_file(home, run_id), "wb") as file:
             file.write(log[:end])
         async with open_run(store, run_id) as run:
-            await run.begin(SessionStart(command="resume"))
+            decided = decisions(run.state)
+            begun = await run.begin(SessionStart(command="resume"))
         kept = await whole(store, run_id)
         assert kept.startswith(log[: max(place for place in ends_of_calls(log) if place <= end)])
+        assert decided == decisions(folded(kept.removesuffix(begun.data)))
         assert (await verify_run(home, run_id)).whole
+
+
+@pytest.mark.parametrize("kind", [InboxConsumed, TurnStarted, BranchMerged])
+async def test_prefix_continuation_of_a_run_to_its_end(theatres: Theatres, kind: type[Event]) -> None:
+    """Cut at any byte of its last call, as a torn write leaves it, a log is gone on with to the undisturbed end.
+
+    A log without what came before that call is not what a death leaves: the world would be ahead of it.
+    """
+    theatre = theatres("spoken")
+    place = await killed_at(theatre, kind, 1, "after", whom="everyone")
+    remains, path = Remains(place), log_file(place.home, place.run_id)
+    log = content(path)
+    start, end = ends_of_calls(log)[-2:]
+    first_line, anywhere = log.index(b"\n", start) + 1, random.Random(kind.type).randrange(start + 1, end - 1)
+    for cut in sorted({anywhere, first_line, end - 1} - {end}):
+        remains.put_back()
+        put_content(path, log[:cut])
+        play(place)
+        assert (await log_of(place)).startswith(log[:start])
+        await theatre.must_end_alike(place, f"with its log cut at {cut} of {start} to {end}, it ends otherwise")
+    remains.remove()
 
 
 async def test_effects_exactly_once(theatres: Theatres) -> None:
@@ -81,34 +197,240 @@ async def test_fork_determinism(theatres: Theatres) -> None:
         assert decisions(at_once) == decisions(in_two)
 
 
-@pytest.mark.parametrize("doom", ["journal.append.after:60", "effect.merge.after:1", "snapshot.save.torn:1"])
-async def test_checkpoint_validity(theatres: Theatres, doom: str) -> None:
-    """Every checkpoint that a killed run leaves names a commit of its branch."""
+@pytest.mark.parametrize("workflow", ["loop", "waves"])
+async def test_fork_determinism_in_every_process(theatres: Theatres, workflow: str) -> None:
+    """Processes that hash by other seeds, and so have their sets in another order, decide the same."""
+    log = (await theatres("loop").undisturbed()).log if workflow == "loop" else log_of_many_at_once()
+    first, other = (told_elsewhere(log, workflow, seed) for seed in "12")
+    assert len(first) == len(ends_of_lines(log))
+    different = [(number, *pair) for number, pair in enumerate(zip(first, other, strict=True), 1) if len(set(pair)) > 1]
+    assert not different[:1], "after that line, the one decides this and the other that"
+
+
+def log_of_many_at_once() -> bytes:
+    """A run that was only played: six tasks at a time, of which many fail; cut off and resumed, with words for some."""
+    names = ("ant", "bee", "cat", "dog", "elk", "fox")
+    plan = lay_out(TaskList(tasks=tuple(TaskSpec(id=name, title=f"Do {name}") for name in names)), Shape.GRAPH)
+    workflow = terms_of(Settings(workflow="waves"), {}).workflow
+    simulation = Simulation(World(workflow, Bounds(parallel=PARALLEL), [plan], LUCK, 3, [None, *names], seed=1))
+    simulation.run()
+    return b"".join(simulation.log)
+
+
+def told_elsewhere(log: bytes, workflow: str, seed: str) -> list[str]:
+    command = [sys.executable, "-m", "tests.support.doom_properties", workflow]
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    done = subprocess.run(command, input=log, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode().splitlines()
+
+
+@pytest.mark.parametrize("side", SIDES)
+async def test_checkpoint_validity(theatres: Theatres, side: str) -> None:
+    """Killed where a checkpoint is written, a run has named what was merged by then; and so at its end."""
+    theatre = theatres("spoken")
+    place = await killed_at(theatre, Checkpoint, 2, side)
+    assert len(await valid_checkpoints(place)) == (2 if side == "after" else 1)
+    play(place)
+    assert len(await valid_checkpoints(place)) == 2
+    await theatre.must_end_alike(place, f"killed {side} its checkpoint, it ends otherwise")
+
+
+@pytest.mark.parametrize(("effect", "sides"), [("effect.merge.before:2", ["torn"]), ("effect.merge.after:2", SIDES)])
+async def test_checkpoint_validity_where_a_recovery_writes_it(
+    theatres: Theatres, effect: str, sides: Sequence[str]
+) -> None:
+    """Killed at the merge that a checkpoint is to name, then where the recovery writes that checkpoint."""
     theatre = theatres("loop")
     place = theatre.place()
-    place.begin(doom)
-    (await Done.look(place)).must_have_valid_checkpoints()
-    place.remove()
+    assert place.begin(f"{effect}:everyone").code == KILLED
+    assert [point.label for point in await valid_checkpoints(place)] == ["run-start", "wave-1-complete"]
+    remains, left = Remains(place), await log_of(place)
+    play(place)
+    at = ordinal(Checkpoint, commits((await log_of(place))[len(left) :]))
+
+    def resumed(doom: str) -> tuple[Place, Ended]:
+        return remains.put_back(), place.resume(doom, "again")
+
+    for side in sides:
+        points = 3 if side == "after" else 2
+        await killed(resumed, f"journal.append.{side}", at, partial(has_completed_both_and_reached, points))
+        assert len(await valid_checkpoints(place)) == points
+    play(place)
+    assert len(await valid_checkpoints(place)) == 3
+    await theatre.must_end_alike(place, f"killed at {effect} and at its checkpoint, it ends otherwise")
+    remains.remove()
 
 
-@pytest.mark.parametrize("side", ["before", "torn", "after"])
+def has_completed_both_and_reached(points: int, left: list[str]) -> bool:
+    return (left.count(TaskCompleted.type), left.count(Checkpoint.type)) == (2, points)
+
+
+async def valid_checkpoints(place: Place) -> list[Checkpoint]:
+    """Each names a commit of the run's branch: the one that the log's newest merge before it made, or the first."""
+    log = await log_of(place)
+    merges: set[str] = set()
+    newest = place.git("rev-parse", "main").strip()
+    found = []
+    for event in events_in(log):
+        if isinstance(event, EffectIntended) and event.kind == "merge":
+            merges.add(event.effect)
+        if isinstance(event, EffectHappened) and event.effect in merges:
+            newest = event.result["commit"]
+        if isinstance(event, Checkpoint):
+            found.append(event)
+            assert event.commit == newest, f"{event.label} names {event.commit}, and not {newest}"
+            place.git("merge-base", "--is-ancestor", event.commit, f"holdfast/{place.run_id}/main")
+    return found
+
+
+@pytest.mark.parametrize("side", SIDES)
 async def test_consume_once(theatres: Theatres, side: str) -> None:
-    """Whoever dies while a message is put or taken in, it is consumed once, or was never put."""
-    theatre = theatres("again")
-    await theatre.survives(f"inbox.append.{side}:1")
+    """Whoever dies while an agent's report is put, it is consumed once; or it was never put, and is put again."""
+    assert (await theatres("again").survives(f"inbox.append.{side}:1")).struck == 1
 
 
-async def test_recovery_determinism(theatres: Theatres) -> None:
-    """From what a death left, the same is decided each time: by the whole log, by a snapshot, after one more death."""
-    theatre = theatres("loop")
-    for doom in ("journal.append.after:50", "effect.commit.before:1"):
-        place = theatre.place()
-        place.begin(doom)
-        store = FileStore(place.home)
-        state = folded(await whole(store, place.run_id))
-        known = (await fold_log(store.log(place.run_id), await store.snapshot(place.run_id))).fold.state
-        assert (analyze(known).decision, decisions(known)) == (analyze(state).decision, decisions(state))
-        place.resume("journal.append.before:1", "again")
-        again = folded(await whole(store, place.run_id))
-        assert (analyze(again).decision, decisions(again)) == (analyze(state).decision, decisions(state))
-        place.remove()
+@pytest.mark.parametrize("side", SIDES)
+async def test_consume_once_though_its_sender_dies(theatres: Theatres, side: str) -> None:
+    """A person's words that were put are consumed once; those that were not are said again, and are not there twice."""
+    theatre = theatres("spoken")
+    place = theatre.place()
+    words = place.scenario.words
+    assert words is not None
+    _, *how, _ = place.beginning()
+    assert place.call("plan", *how).code == 0
+    assert place.call("send", place.run_id, words, doom=f"inbox.append.{side}:1").code == KILLED
+    if side != "after":
+        assert place.call("send", place.run_id, words).code == 0
+    play(place)
+    await theatre.must_end_alike(place, f"with a sender killed {side} it was put, it ends otherwise")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "side"),
+    [
+        *(("spoken", kind, side) for kind in (InboxConsumed, InboxHandled) for side in SIDES),
+        *(("again", *rest) for rest in ((InboxConsumed, "torn"), (InboxHandled, "torn"), (InboxHandled, "after"))),
+    ],
+)
+async def test_consume_once_whoever_dies_taking_it_in_or_acting_on_it(
+    theatres: Theatres, name: str, kind: type[Event], side: str
+) -> None:
+    """The words of a person, and the report of an agent: none is lost, said again, or acted on twice."""
+    theatre = theatres(name)
+    place = await killed_at(theatre, kind, 1, side)
+    play(place)
+    assert heard(await log_of(place)) == heard((await theatre.undisturbed()).log)
+    await theatre.must_end_alike(place, f"killed {side} {kind.type}, it ends otherwise")
+
+
+def heard(log: bytes) -> list[str]:
+    """What was said, what it was found to mean, and remarks: as on what is said too late, or once more."""
+    kinds = InboxConsumed | CaseSubmitted | VerdictGiven | BlockerReported | WarningLogged
+    return [event.type for event in events_in(log) if isinstance(event, kinds)]
+
+
+# Deaths of recoveries, one sitting after the other: as they begin, settle, decide, and go on.
+RECOVERIES = {
+    ("loop", "prompt.before:6"): [
+        "journal.append.after:1",
+        "journal.append.torn:2",
+        *(f"journal.append.after:{number}" for number in (2, 3)),
+        *["prompt.before:1"] * 6,  # more than may be cut off in a row, within one sitting
+    ],
+    ("again", "effect.commit.failed.after:1"): [
+        "journal.append.after:1",
+        "effect.settle.after:1",
+        *("journal.append.torn:2", "journal.append.after:2") * 2,
+        *(f"journal.append.after:{number}" for number in (2, 3, 4, 2)),
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "doom"), RECOVERIES)
+async def test_recovery_determinism(theatres: Theatres, name: str, doom: str) -> None:
+    """From what a death left, the same is decided each time: by the log or a snapshot, whoever dies deciding it."""
+    theatre = theatres(name)
+    known = await theatre.undisturbed()
+    place = theatre.place()
+    assert place.begin(f"{doom}:everyone").code == KILLED
+    remains, left = Remains(place), await log_of(place)
+    await must_be_decided_by_snapshot_too(place)
+
+    play(place)
+    once = await log_of(place)
+    await theatre.must_end_alike(place, "resumed once, it ends otherwise")
+    play(remains.put_back())
+    twice = await log_of(place)
+    await theatre.must_end_alike(place, "resumed from the same once more, it ends otherwise")
+    assert resumes(once[len(left) :]) == resumes(twice[len(left) :])
+    assert story(once) == story(twice) == story(known.log)
+
+    remains.put_back()
+    (decided,) = standings_after_resumes(once)
+    resumed: list[Standing] = []
+    for number, again in enumerate(RECOVERIES[name, doom]):
+        assert place.resume(again, f"again-{number}").code == KILLED
+        await must_be_decided_by_snapshot_too(place)
+        log = await log_of(place)
+        assert story(log) == story(known.log)[: len(story(log))]
+        resumed = standings_after_resumes(log)
+        assert resumed == [decided] * len(resumed)
+        if not resumed:
+            assert analyze(folded(log)).decision == analyze(folded(left)).decision
+    assert resumed, "nothing was ever decided"
+    play(place)
+    log = await log_of(place)
+    assert standings_after_resumes(log)[-1] == decided
+    assert story(log) == story(known.log)
+    await theatre.must_end_alike(place, "killed again and again on its way back, it ends otherwise")
+    remains.remove()
+
+
+async def must_be_decided_by_snapshot_too(place: Place) -> None:
+    store = FileStore(place.home)
+    log, snapshot = await log_of(place), await store.snapshot(place.run_id)
+    assert snapshot is not None
+    assert 0 < snapshot.head.position < len(log), "there is a tail, and something before it"
+    known, state = (await fold_log(store.log(place.run_id), snapshot)).fold.state, folded(log)
+    assert known == state
+    assert (analyze(known), decisions(known)) == (analyze(state), decisions(state))
+
+
+def resumes(log: bytes) -> list[RunResumed]:
+    return [event for event in events_in(log) if isinstance(event, RunResumed)]
+
+
+Standing = tuple[dict[str, Any], list[Action], Decision]
+
+
+def standings_after_resumes(log: bytes) -> list[Standing]:
+    """Each time that it was decided how to go on: how its tasks stood then, and what was to be done next."""
+    found = []
+    start = 0
+    for end in ends_of_calls(log)[1:]:
+        if resumes(log[start:end]):
+            state = folded(log[:end])
+            tasks = {
+                name: (task.status, task.stage, task.iteration, task.attempts, task.evaluations, task.verdicts)
+                for name, task in state.tasks.items()
+            }
+            found.append((tasks, decisions(state), analyze(state).decision))
+        start = end
+    return found
+
+
+STORY = (
+    *(TaskStarted, TaskReopened, TaskFailed, TaskCompleted, TaskCommitted, WaveCompleted, Checkpoint),
+    *(CaseSubmitted, ValidationFinished, VerdictGiven, IterationEnded),
+)
+BY_CHANCE = ("commit", "branch", "key", "agent")
+
+
+def story(log: bytes) -> list[dict[str, Any]]:
+    """What came of the tasks, in its order."""
+    told = [event for event in events_in(log) if isinstance(event, STORY)]
+    return [
+        {"type": event.type, **{name: value for name, value in structs.asdict(event).items() if name not in BY_CHANCE}}
+        for event in told
+    ]

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.engine.retiring import archive
 from holdfast.leaf.errors import Denied
-from tests.support.repositories import UserRepository, git, put, working_on
+from tests.support.repositories import UserRepository, git, half_deleted, put, working_on
 
 
 async def test_what_was_staged_in_it_is_saved_when_it_is_removed(repo: UserRepository, home: str) -> None:
@@ -63,7 +63,7 @@ async def test_several_are_removed_at_once(repo: UserRepository, home: str) -> N
         saved = await asyncio.gather(*(w.remove(f"T-{number}") for number in range(4)))
         assert [git(repo.path, "show", f"{ref}:new.txt") for ref in saved] == ["0", "1", "2", "3"]
         assert os.listdir(os.path.join(w.hands.folder, "tasks")) == []
-        assert not any(name.startswith("trash") for name in os.listdir(w.hands.folder))
+        assert half_deleted(w.hands.folder) == []
 
 
 async def test_a_commit_on_a_branch_that_is_gone_is_refused_in_one_clear_line(repo: UserRepository, home: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from holdfast.engine.workspace import Workspace
 from holdfast.git.effects import (
     EFFECTS,
+    REMOVED,
     TRASH,
     CommitTask,
     DeleteBranch,
@@ -22,11 +23,11 @@ from holdfast.git.effects import (
     Site,
     TakeSnapshot,
     UnwindFailed,
-    empty_trash,
 )
 from holdfast.git.process import GitFailed
+from holdfast.git.worktree import Worktree
 from holdfast.leaf.errors import Denied, TimedOut
-from tests.support.repositories import UserRepository, git, put, text, working_on
+from tests.support.repositories import UserRepository, git, half_deleted, put, text, working_on
 from tests.support.waiting import until
 
 
@@ -81,52 +82,82 @@ async def test_each_can_be_done_again(repo: UserRepository, home: str, times: in
         for _ in range(times):
             assert await remove.perform(site(w)) == {}
         assert await probe(w, remove) is Happened.YES
-        assert not any(name.startswith("trash") for name in os.listdir(w.hands.folder))
+        assert half_deleted(w.hands.folder) == []
 
 
-async def test_a_removal_that_was_cut_off_is_brought_to_its_end(repo: UserRepository, home: str) -> None:
-    """Whether git still knows of what was moved away, or not any more: then all of it was saved before."""
-    for kept in ("the entry", "no entry", "half of the files"):
-        async with working_on(repo, home) as w:
-            task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
-            put(task.path, {"new.txt": "new\n"})
-            own, trash = task.must_be_ours(), os.path.join(w.hands.folder, TRASH + site(w).effect)
-            await remove._save(site(w), task)
-            os.rename(task.path, trash)
-            if kept != "the entry":
-                shutil.rmtree(own)
-            if kept == "half of the files":
-                os.unlink(os.path.join(trash, ".git"))
-            saved = await remove.mend(site(w))
-            assert await probe(w, remove) is Happened.YES
-            assert not os.path.exists(trash)
-            assert git(repo.path, "show", f"{saved}:new.txt") == "new", kept
+def aside(task: Worktree) -> str:
+    folder, name = os.path.split(task.path)
+    return os.path.join(folder, f".{name}{REMOVED}")
 
 
-async def test_what_cannot_be_saved_is_not_removed_but_put_back(repo: UserRepository, home: str) -> None:
-    """It came into the folder while that was being moved away: a repository, which no snapshot holds."""
+@pytest.mark.parametrize("next_time", [False, True])
+async def test_a_removal_that_was_cut_off_is_brought_to_its_end(
+    repo: UserRepository, home: str, next_time: bool
+) -> None:
+    """By whoever settles it, or by the next removal: with what came into the folder when it was saved already."""
     async with working_on(repo, home) as w:
         task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
-        os.rename(task.path, os.path.join(w.hands.folder, TRASH + site(w).effect))
-        put(os.path.join(w.hands.folder, TRASH + site(w).effect, "inner"), {"a.txt": "a\n"})
-        git(os.path.join(w.hands.folder, TRASH + site(w).effect, "inner"), "init", "--quiet")
-        with pytest.raises(Denied, match="repositories of its own"):
-            await remove.mend(site(w))
-        assert text(task.path, "inner/a.txt") == "a\n"
+        put(task.path, {"new.txt": "new\n"})
+        await remove._save(site(w), task)
+        os.rename(task.path, aside(task))
+        put(aside(task), {"late.txt": "late\n"})
         assert await probe(w, remove) is Happened.NO
-        shutil.rmtree(os.path.join(task.path, "inner"))
+        if next_time:
+            saved = await w.remove("T-1")
+        else:
+            saved = await remove.mend(site(w))
+        assert await probe(w, remove) is Happened.YES
+        assert half_deleted(w.hands.folder) == []
+        assert git(repo.path, "show", f"{saved}:new.txt") == "new"
+        assert git(repo.path, "show", f"{saved}:late.txt") == "late"
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+async def test_what_is_in_the_trash_was_saved(repo: UserRepository, home: str, dropped: bool) -> None:
+    async with working_on(repo, home) as w:
+        task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
+        own = task.must_be_ours()
+        os.rename(task.path, os.path.join(w.hands.folder, TRASH + site(w).effect))
+        if dropped:
+            shutil.rmtree(own)
+        await remove.mend(site(w))
+        assert await probe(w, remove) is Happened.YES
+        assert half_deleted(w.hands.folder) == []
+
+
+@pytest.mark.parametrize("why", ["a repository", "an unknown folder", "a filter"])
+async def test_what_cannot_be_saved_is_not_removed_but_put_back(repo: UserRepository, home: str, why: str) -> None:
+    """It came into the folder while that was being moved aside; or somebody pruned what git knew of it."""
+    async with working_on(repo, home) as w:
+        task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
+        own = task.must_be_ours()
+        os.rename(task.path, aside(task))
+        put(aside(task), {"inner/a.txt": "a\n"})
+        match why:
+            case "a repository":
+                git(os.path.join(aside(task), "inner"), "init", "--quiet")
+            case "an unknown folder":
+                shutil.rmtree(own)
+            case "a filter":
+                put(aside(task), {".gitattributes": "*.txt filter=broken\n"})
+                repo.git("config", "filter.broken.clean", "false")
+                repo.git("config", "filter.broken.required", "true")
+        with pytest.raises(Denied) as told:
+            await remove.mend(site(w))
+        assert REMOVED not in str(told.value)
+        assert text(task.path, "inner/a.txt") == "a\n"
+        assert half_deleted(w.hands.folder) == []
+        assert await probe(w, remove) is Happened.NO
+        shutil.rmtree(task.path)
         await remove.perform(site(w))
         assert await probe(w, remove) is Happened.YES
 
 
 async def test_trash_that_could_not_be_deleted_is_deleted_later(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        folder = w.hands.folder
-        put(folder, {f"{TRASH}0123456789abcdef/a.txt": "a\n", f"{TRASH}fedcba9876543210/a.txt": "a\n"})
-        empty_trash(folder, {"fedcba9876543210"})
-        assert [name for name in os.listdir(folder) if name.startswith(TRASH)] == [f"{TRASH}fedcba9876543210"]
+        put(w.hands.folder, {f"{TRASH}0123456789abcdef/a.txt": "a\n"})
         await w.hands.settle()
-        assert not [name for name in os.listdir(folder) if name.startswith(TRASH)]
+        assert half_deleted(w.hands.folder) == []
 
 
 @pytest.mark.parametrize("cut_off", [False, True])
@@ -155,6 +186,16 @@ async def test_what_git_has_of_a_deleted_worktree_is_saved_before_it_is_made_ane
         files = {name for ref in saved for name in git(repo.path, "ls-tree", "--name-only", ref).split()}
         assert {"aside.txt", "staged.txt"} <= files
         assert "On no branch" in git(repo.path, "log", "--format=%s", *saved)
+
+
+@pytest.mark.parametrize("aside", ["", "\0\0\0", "no id\n", "0123456789012345678901234567890123456789\n"])
+async def test_what_was_put_aside_and_is_lost_is_in_nobodys_way(repo: UserRepository, home: str, aside: str) -> None:
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.must_be_ours(), {"MERGE_AUTOSTASH": aside})
+        shutil.rmtree(task.path)
+        await w.open("T-1")
+        assert await probe(w, MakeWorktree(task="T-1", base="HEAD")) is Happened.YES
 
 
 async def test_another_ones_half_made_worktree_does_not_make_ours_one(repo: UserRepository, home: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 from holdfast.core.events.effect import EffectHappened, EffectIntended
 from holdfast.core.workspace import SALVAGE
 from holdfast.engine.service import verify_run
-from holdfast.git.effects import TRASH
 from holdfast.git.locks import INDEX_COPY
 from holdfast.leaf.process import RUN_MARK, marked
 from holdfast.store.files import FileStore
@@ -16,6 +15,7 @@ from holdfast.store.layout import run_folder
 from tests.support.events import events_in
 from tests.support.git_stage import Stage
 from tests.support.logs import folded, whole
+from tests.support.repositories import half_deleted
 
 _CHANCE = re.compile(r"\b[0-9a-f]{16}\b")
 
@@ -125,8 +125,7 @@ def strays(stage: Stage, run_id: str) -> list[str]:
     entries = os.listdir(admin) if os.path.isdir(admin) else []
     if len(entries) != stage.git("worktree", "list").count("\n") - 1:
         found.append(f"entries {entries}")
-    folder = run_folder(stage.home, run_id)
-    return found + [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith(TRASH)]
+    return found + half_deleted(run_folder(stage.home, run_id))
 
 
 def _plain(text: str, run_id: str) -> str:

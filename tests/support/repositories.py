@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from holdfast.engine.workspace import NewRun, Workspace, create_run, opened
+from holdfast.git.effects import REMOVED, TRASH
 
 _OURS = (
     "objects",
@@ -49,6 +50,21 @@ def put(folder: str, files: Mapping[str, str | bytes]) -> None:
 def text(folder: str, name: str) -> str:
     with open(os.path.join(folder, name), "rb") as file:
         return os.fsdecode(file.read())
+
+
+def half_deleted(folder: str) -> list[str]:
+    """What removals left in the folder of a run."""
+    places = (folder, os.path.join(folder, "tasks"))
+    return [
+        path
+        for place in places
+        for path in _in(place)
+        if os.path.basename(path).startswith(TRASH) or path.endswith(REMOVED)
+    ]
+
+
+def _in(folder: str) -> list[str]:
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder)) if os.path.isdir(folder) else []
 
 
 def put_program(path: str, script: str) -> str:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from holdfast.core.state import EffectStatus
 from holdfast.core.workspace import BRANCHES
 from holdfast.engine.service import verify_run, view_run
-from holdfast.git.effects import TRASH
 from holdfast.store.layout import run_folder
+from tests.support.repositories import half_deleted
 from tests.support.story_steps import Scene
 
 _TOKEN = re.compile(rb"token-[0-9]+;")
@@ -161,7 +161,7 @@ class World:
             folders[:] = [name for name in folders if name != "objects"]
             left += [os.path.join(folder, name) for name in names if name.endswith(".lock")]
             left += [os.path.join(folder, name) for name in folders if name.startswith("holdfast-index-")]
-        trash = [os.path.join(self.run_folder, name) for name in os.listdir(self.run_folder) if name.startswith(TRASH)]
+        trash = half_deleted(self.run_folder)
         left = [lock for lock in left if "/refs/heads/agent/" not in lock]  # not ours to judge
         return left + trash
 

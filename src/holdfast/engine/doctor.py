@@ -183,7 +183,7 @@ async def _moved_worktrees(repository: Repository, view: RunView) -> list[Ailmen
 
 async def _repair_links(repository: Repository, folder: str) -> None:
     tasks = os.path.join(folder, "tasks")
-    leaves = [os.path.join(tasks, leaf) for leaf in os.listdir(tasks)] if os.path.isdir(tasks) else []
+    leaves = [os.path.join(tasks, leaf) for leaf in os.listdir(tasks) if leaf[0] != "."] if os.path.isdir(tasks) else []
     there = [
         path for path in (os.path.join(folder, "workspace"), *leaves) if os.path.exists(os.path.join(path, ".git"))
     ]

@@ -127,7 +127,7 @@ class Hands:
 
     def tidy(self) -> None:
         """Once more, what could not be deleted when its removal was over."""
-        empty_trash(self.folder, self.run.state.effects)
+        empty_trash(self.folder)
 
     async def settle_again(self) -> list[Settled]:
         """What could not be told, once more: since then a branch or a worktree may have been made again."""

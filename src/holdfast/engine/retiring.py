@@ -13,7 +13,7 @@ from holdfast.core.workspace import SALVAGE, SNAPSHOTS, place_of
 from holdfast.engine.reconciling import observe
 from holdfast.engine.service import view_run
 from holdfast.engine.workspace import Workspace, opened, repository_of
-from holdfast.git.effects import TRASH, DeleteBranch, DropRefs, RemoveWorktree
+from holdfast.git.effects import REMOVED, DeleteBranch, DropRefs, RemoveWorktree
 from holdfast.git.repository import RefFact
 from holdfast.leaf.errors import Denied, NothingToDo, Owned
 from holdfast.store.files import FileStore
@@ -71,10 +71,14 @@ def _nothing_may_be_left(folder: str) -> None:
     """What stands where worktrees were, and is none, is not ours to delete."""
     tasks = os.path.join(folder, "tasks")
     left = [os.path.join(tasks, name) for name in (os.listdir(tasks) if os.path.isdir(tasks) else ())]
-    left += [os.path.join(folder, name) for name in os.listdir(folder) if name == "workspace" or name.startswith(TRASH)]
-    left = [path for path in left if not os.path.basename(path).startswith(".")]
+    left += [os.path.join(folder, name) for name in ("workspace", f".workspace{REMOVED}")]
+    left = [path for path in left if os.path.lexists(path) and not _is_a_note(os.path.basename(path))]
     if left:
         raise Denied(f"{', '.join(left)} would be deleted with the run; move it away, and reset again")
+
+
+def _is_a_note(name: str) -> bool:
+    return name.startswith(".") and not name.endswith(REMOVED)
 
 
 def _has_repository(info: RunInfo | None, run_id: str, folder: str) -> bool:

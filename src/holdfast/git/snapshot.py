@@ -7,13 +7,14 @@ holds the index. Repositories inside the worktree are named, for what they hold 
 """
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from holdfast.git.entries import entries_of
+from holdfast.git.entries import entries_of, pointed_at
 from holdfast.git.locks import INDEX_COPY
 from holdfast.git.process import Git
 from holdfast.git.repository import Repository
@@ -26,6 +27,7 @@ _IDENTITY = {
     "GIT_COMMITTER_NAME": "Holdfast",
     "GIT_COMMITTER_EMAIL": "snapshot@holdfast.localhost",  # of no other commit: it tells a snapshot from a merge
 }
+_OBJECT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 _NOW = "As it is now"
 _ADDING = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
 
@@ -178,11 +180,9 @@ async def save_autostash(worktree: Worktree, ref: str) -> str | None:
 async def _save_autostash_in(own: str, repository: Repository, ref: str) -> str | None:
     saved = None
     for name in ("MERGE_AUTOSTASH", "rebase-merge/autostash", "rebase-apply/autostash"):
-        try:
-            with open(os.path.join(own, name), encoding="ascii") as file:
-                saved = await repository.keep(ref, file.read().strip())
-        except FileNotFoundError:
-            continue
+        aside = pointed_at(os.path.join(own, name), relative=True)
+        if aside is not None and _OBJECT.fullmatch(aside) and await repository.commit_of(aside) is not None:
+            saved = await repository.keep(ref, aside)
     return saved
 
 

@@ -17,10 +17,12 @@ def sync_directory(path: str) -> None:
 def remove_tree(path: str) -> None:
     """Delete it, also with folders in it that nobody may write in, as build tools make them for what they cache.
 
-    What cannot be deleted stays.
+    What cannot be deleted stays; a link is deleted, not what it leads to.
     """
+    if os.path.islink(path):
+        os.unlink(path)
     shutil.rmtree(path, ignore_errors=True)
-    if os.path.isdir(path) and not os.path.islink(path):
+    if os.path.isdir(path):
         _open_up(path)
         for folder, below, _ in os.walk(path):
             for name in below:

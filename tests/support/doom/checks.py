@@ -15,13 +15,13 @@ from holdfast.core.fold import Fold
 from holdfast.core.state import RunState
 from holdfast.core.workspace import SALVAGE, SNAPSHOTS
 from holdfast.engine.service import verify_run
-from holdfast.git.effects import TRASH
 from holdfast.leaf.process import RUN_MARK, marked
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
 from tests.support.doom.place import Place
 from tests.support.events import events_in
 from tests.support.logs import whole
+from tests.support.repositories import half_deleted
 
 _CHANCE = re.compile(r"[0-9a-f]{16}|turn-\d+")
 
@@ -117,8 +117,7 @@ class Done:
 
     def must_be_alone(self) -> None:
         assert marked(RUN_MARK, self.place.run_id) == [], "a process is left"
-        folder = os.path.join(self.place.home, "runs", self.place.run_id)
-        assert not [name for name in os.listdir(folder) if name.startswith(TRASH)], "half a deletion is left"
+        assert half_deleted(os.path.join(self.place.home, "runs", self.place.run_id)) == []
 
     def must_have_ended_every_turn_once(self) -> None:
         begun = Counter(event.turn for event in self.of(TurnStarted))

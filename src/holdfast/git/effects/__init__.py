@@ -6,10 +6,11 @@ from holdfast.git.effects.commits import CommitTask, KeepFailed, UnwindFailed
 from holdfast.git.effects.merges import BringConflicts, MergeInto, MergeTask
 from holdfast.git.effects.publishing import OpenPullRequest, Push
 from holdfast.git.effects.snapshots import RestoreSnapshot, TakeSnapshot
-from holdfast.git.effects.worktrees import TRASH, MakeWorktree, RemoveWorktree, empty_trash
+from holdfast.git.effects.worktrees import REMOVED, TRASH, MakeWorktree, RemoveWorktree, empty_trash
 
 __all__ = [
     "EFFECTS",
+    "REMOVED",
     "TRASH",
     "BringConflicts",
     "CommitTask",

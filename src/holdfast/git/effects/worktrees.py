@@ -1,7 +1,7 @@
 """Worktrees, made and removed. Nothing is removed before what is only there was saved."""
 
 import os
-from collections.abc import Container
+from contextlib import suppress
 from functools import partial
 from typing import ClassVar
 
@@ -26,9 +26,10 @@ from holdfast.leaf.directories import remove_tree, sync_directory
 from holdfast.leaf.errors import Denied
 from holdfast.leaf.syncing import sync_file_systems
 
-TRASH = "trash-"  # in the run's folder: what was saved and is being deleted
+TRASH = "trash-"  # in the run's folder: what was saved, and is to be deleted
+REMOVED = ".removed"  # beside where it stood: what is to be saved once more, and then deleted
 
-_CRASH_MOVED, _CRASH_DROPPED = Point("worktree.remove.moved"), Point("worktree.remove.dropped")
+_CRASH_MOVED, _CRASH_SAVED, _CRASH_DROPPED = (Point(f"worktree.remove.{at}") for at in ("moved", "saved", "dropped"))
 
 
 class MakeWorktree(InWorktree, frozen=True, kw_only=True):
@@ -87,7 +88,8 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
 class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
     """Save what is only there, then remove it. A folder that is not ours is not touched.
 
-    The folder is moved away before it is deleted, so that half of it is never taken for the whole.
+    It is moved aside, looked at once more, moved to the trash, and deleted: so what is in the trash was saved, and
+    half of a folder is never taken for the whole. Aside it is by its place, so that whoever removes it next finds it.
     """
 
     kind: ClassVar[str] = "worktree.remove"
@@ -98,6 +100,8 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
 
     async def perform(self, site: Site) -> Result:
         worktree, place = self.worktree(site), self.place(site)
+        if os.path.isdir(_aside(worktree.path)):
+            await self._bury(site)
         if os.path.lexists(worktree.path):
             unpushed = await unpushed_submodules(worktree)
             if unpushed:
@@ -107,7 +111,7 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
                 )
             await save_autostash(worktree, f"{place.salvage}/{site.effect}")
             await self._save(site, worktree)
-            os.rename(worktree.path, self._trash(site))
+            os.rename(worktree.path, _aside(worktree.path))
             sync_directory(os.path.dirname(worktree.path))  # else it could come back with its entry dropped
             _CRASH_MOVED()
         else:
@@ -121,45 +125,49 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
         await save(worktree, f"{place.salvage}/{site.effect}", message)
 
     async def _bury(self, site: Site) -> None:
-        """Delete what was moved away; and what came into it while it was being saved is saved before.
+        """Delete what was moved aside, after what came into it while it was being saved is saved as well.
 
-        `Denied` when that cannot be saved: then it is where it was.
+        `Denied` when that cannot be: then it is back where it was.
         """
-        path, moved = self.worktree(site).path, self._trash(site)
-        try:
-            if os.path.isdir(moved):
-                await self._save_what_came(site, moved)
-        except NotOurWorktree:
-            pass  # its entry is dropped: then all of it was saved before
-        except GitKilled:
-            raise
-        except GitFailed:
-            pass  # it was saved as it stood; of what was moved git cannot tell, as where there are submodules
-        except Denied:
-            os.rename(moved, path)
-            raise
+        path, aside, trash = self.worktree(site).path, _aside(self.worktree(site).path), self._trash(site)
+        if os.path.isdir(aside):
+            try:
+                await self._save_what_came(site, aside)
+            except GitKilled:
+                raise
+            except (Denied, GitFailed) as error:
+                with suppress(OSError):
+                    os.rename(aside, path)
+                raise Denied(str(error).replace(aside, path)) from error
+            os.rename(aside, trash)
+            sync_directory(site.folder)
+            _CRASH_SAVED()
         drop_entries(site.repository.common_dir, path)
         _CRASH_DROPPED()
-        remove_tree(moved)
+        remove_tree(trash)
 
-    async def _save_what_came(self, site: Site, moved: str) -> None:
+    async def _save_what_came(self, site: Site, aside: str) -> None:
         place = self.place(site)
-        worktree = Worktree(site.repository, moved, place.branch, moved_from=self.worktree(site).path)
+        worktree = Worktree(site.repository, aside, place.branch, moved_from=self.worktree(site).path)
         saved = (await salvaged_by(site, place.salvage)).get("salvaged")
-        if saved is None or not await is_all_in(worktree, saved):
-            await self._save(site, worktree)
+        try:
+            if saved is None or not await is_all_in(worktree, saved):
+                await self._save(site, worktree)
+        except GitFailed:
+            if not os.path.exists(os.path.join(aside, ".gitmodules")):  # of a submodule that was moved git cannot tell
+                raise
 
     async def sync(self, site: Site) -> None:
         await sync_file_systems(site.folder, site.repository.common_dir)
 
     async def probe(self, site: Site) -> Probe:
-        worktree = self.worktree(site)
-        gone = not os.path.lexists(worktree.path) and not entries_of(site.repository.common_dir, worktree.path)
-        return yes(**await salvaged_by(site, self.place(site).salvage)) if gone else no()
+        path = self.worktree(site).path
+        there = os.path.lexists(path) or os.path.lexists(_aside(path)) or entries_of(site.repository.common_dir, path)
+        return no() if there else yes(**await salvaged_by(site, self.place(site).salvage))
 
     async def mend(self, site: Site) -> str | None:
         await super().mend(site)
-        if os.path.isdir(self._trash(site)):
+        if os.path.isdir(_aside(self.worktree(site).path)) or os.path.isdir(self._trash(site)):
             await self._bury(site)
         return (await salvaged_by(site, self.place(site).salvage)).get("salvaged")
 
@@ -167,8 +175,14 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
         return os.path.join(site.folder, f"{TRASH}{site.effect}")
 
 
-def empty_trash(folder: str, undecided: Container[str]) -> None:
-    """What of a removal that is over could not be deleted, or came back after a power cut: all of it was saved."""
+def _aside(path: str) -> str:
+    """Beside it, so that links which are relative stay true; of a name that no task's folder has."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}{REMOVED}")
+
+
+def empty_trash(folder: str) -> None:
+    """What could not be deleted when it was removed, or came back after a power cut."""
     for name in os.listdir(folder):
-        if name.startswith(TRASH) and name.removeprefix(TRASH) not in undecided:
+        if name.startswith(TRASH):
             remove_tree(os.path.join(folder, name))
