@@ -124,6 +124,9 @@ async def test_an_answer_comes_after_all_that_was_said_before_it(cwd: str) -> No
         (b'{"id":null,"error":{"code":-32700}}\n', "an answer to nothing that was asked"),
         (b'{"method":["session/update"],"id":1}\n', "a message whose method is no name"),
         (b'{"method":"news","params":{}}\n', "an unknown notification"),
+        (b'{"method":"fs/read_text_file","id":[]}\n', "a question that cannot be answered"),
+        (b'{"method":"fs/read_text_file","id":null}\n', "a question that cannot be answered"),
+        (b'{"method":"fs/read_text_file","id":1,"result":{}}\n', "a question that cannot be answered"),
         (b'{"method":"session/update"}\n', "an update without a session"),
         (b'{"method":"session/update","params":[]}\n', "an update without a session"),
         (b'{"method":"session/update","params":{"sessionId":1,"update":{}}}\n', "an update without a session"),
@@ -140,6 +143,26 @@ async def test_what_is_no_message_is_told_of_once_and_passed_over(cwd: str, line
     assert [odd for odd, _ in ear.odd] == [what]
     assert len(ear.odd[0][1]) <= 400
     assert len(ear.told) == 1
+
+
+async def test_what_is_nested_too_deep_and_waited_for_is_answered(cwd: str) -> None:
+    """A question without its parameters, which the library refuses; an answer as an error."""
+    ear, deep = Ear(), b"[" * 300 + b"]" * 300
+    question = b'{"id":"q","method":"fs/read_text_file","params":{"path":' + deep + b"}}\n"
+    wide = b'{"id":"w","method":"fs/read_text_file","params":{"path":[' + b"[]," * 300 + b"[]]}}\n"
+    async with saying(cwd, ear, question, wide) as transport:
+        assert await transport.receive() == {"id": "q", "method": "fs/read_text_file"}
+        assert (await transport.receive() or {})["params"]["path"] == [[]] * 301
+        assert await transport.receive() is None
+    assert [odd for odd, _ in ear.odd] == ["a message that is nested too deep"]
+
+
+async def test_what_is_about_a_question_is_no_part_of_it(cwd: str) -> None:
+    """The library would take it for parameters, unchecked."""
+    question = b'{"id":"q","method":"fs/write_text_file","params":{"path":"a","_meta":{"path":"b"}}}\n'
+    async with saying(cwd, Ear(), question) as transport:
+        assert (await transport.receive() or {})["params"] == {"path": "a"}
+        assert await transport.receive() is None
 
 
 async def test_empty_lines_and_a_vendors_own_notifications_are_nothing_odd(cwd: str) -> None:

@@ -1,7 +1,12 @@
-"""An agent that says anything at all, heard as a run hears it: pipe, library, scribe, log."""
+"""An agent that says anything at all, heard as a run hears it: pipe, library, rules, scribe, log.
+
+It may do what an agent may do in a run where everything is allowed, on a ground of its own.
+"""
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from acp import PROTOCOL_VERSION
@@ -12,10 +17,25 @@ from holdfast.agents.frames import Scribe
 from holdfast.agents.launch import Launch
 from holdfast.agents.terminals import Terminals
 from holdfast.agents.transport import Transport
+from holdfast.core.codec import encode
 from holdfast.core.events import Event
+from holdfast.core.events.base import Envelope
+from holdfast.core.events.conversation import AgentMisbehaved, ConversationOpened
+from holdfast.core.events.session import SessionStart
+from holdfast.core.fold import Fold
+from holdfast.core.permission import Consent, Policy
+from holdfast.core.state import RunState
+from holdfast.engine.permissions import Counsel, Desk
+from tests.fuzz.ground import COMMAND, Ground, must_be_answers
 from tests.fuzz.writing import must_be_writable
+from tests.support.memory import in_memory
 
 _LIMIT = 1024 * 1024
+_HANGS = 30.0  # seconds
+_TALK = "talk"
+_AFTER = (
+    b'{"jsonrpc":"2.0","id":"after","method":"fs/read_text_file","params":{"sessionId":"s","path":"folder/kept"}}\n'
+)
 
 
 class _Pipe(NamedTuple):
@@ -28,8 +48,12 @@ class _Pipe(NamedTuple):
 class _Ear:
     """Takes whatever is written, as a pipe does."""
 
+    def __init__(self) -> None:
+        self.heard = b""
+
     def write(self, data: bytes) -> None:
         assert data.endswith(b"\n")
+        self.heard += data
 
     async def drain(self) -> None:
         return
@@ -38,29 +62,67 @@ class _Ear:
         return
 
 
-class _Host:
-    """Allows nothing that touches the world."""
+class _Run:
+    """A run's log, in memory, and what it amounts to."""
 
-    async def permit(self, asked: Asked) -> str | None:
-        return asked.options[0][0] if asked.options else None
+    def __init__(self) -> None:
+        self._fold = Fold()
+        self._seq = 0
+        self.noted = 0  # lines that were no message
 
-    async def veto(self, tool: str, kind: str, paths: Sequence[str]) -> str | None:
-        return "nobody may"
+    @property
+    def state(self) -> RunState:
+        return self._fold.state
 
-
-async def hear(data: bytes) -> list[Event]:
-    """All that is written down of it, each event such as a log can hold."""
-    heard: list[Event] = []
-
-    async def store(*events: Event) -> None:
+    async def append(self, *events: Event) -> None:
         for event in events:
             must_be_writable(event)
-        heard.extend(events)
+            line = Envelope(
+                ts="2026-02-14T10:00:00.000Z", sid="f4e3d2c1b5a4", seq=self._seq, type=event.type, data=event
+            )
+            self._fold.feed(encode(line) + b"\n")
+            self._seq += 1
+            if isinstance(event, AgentMisbehaved) and event.what == "a line that is no JSON":
+                self.noted += event.times or 1
+        assert not self.state.malformed
 
-    pipe = _Pipe(asyncio.StreamReader(_LIMIT), _Ear())
-    pipe.stdout.feed_data(data)
+
+class _Careful:
+    """Decides as the rules of a run do, and keeps commands that chance made from this machine."""
+
+    def __init__(self, counsel: Counsel) -> None:
+        self._counsel = counsel
+
+    async def permit(self, asked: Asked) -> str | None:
+        return await self._counsel.permit(asked)
+
+    async def veto(self, tool: str, kind: str, paths: Sequence[str]) -> str | None:
+        if kind == "execute" and tool != COMMAND:
+            return "not on this machine"
+        return await self._counsel.veto(tool, kind, paths)
+
+
+async def hear(data: bytes) -> set[str]:
+    """It is heard to its end, answered, written down, and did no more than it asked for: that is what changed."""
+    with in_memory() as folder, _nothing_to_complain_of():
+        ground = Ground(folder)
+        said = ground.placed(data)
+        if said.endswith(b"\n"):
+            said += _AFTER  # whatever it was, what comes next is heard
+        run = _Run()
+        must_be_answers(said, await _heard(said, ground, run), run.noted)
+        return ground.must_be_as_asked(said)
+
+
+async def _heard(said: bytes, ground: Ground, run: Any) -> bytes:
+    """What it was answered."""
+    await run.append(SessionStart(command="run"), ConversationOpened(conversation=_TALK))
+    desk = Desk(run, Consent(Policy.ALLOW_ALL))
+    ear = _Ear()
+    pipe = _Pipe(asyncio.StreamReader(_LIMIT), ear)
+    pipe.stdout.feed_data(said)
     pipe.stdout.feed_eof()
-    scribe = Scribe("talk", store, lambda *_: None)
+    scribe = Scribe(_TALK, run.append, lambda *_: None)
     scribe.turn = "turn"
 
     async def tell(_: str, update: dict[str, Any]) -> None:
@@ -68,15 +130,46 @@ async def hear(data: bytes) -> list[Event]:
 
     tree: Any = pipe
     transport = Transport(tree, tell, scribe.odd)
-    launch = Launch(command=("true",), cwd="/nowhere", environment={}, mark="talk", stderr=None)
-    client: Any = ClientSide("/nowhere", _Host(), Terminals(launch), scribe.begun)
+    launch = Launch(command=("true",), cwd=ground.work, environment={}, mark=_TALK, stderr=None)
+    terminals = Terminals(launch)
+    client: Any = ClientSide(ground.work, _Careful(desk.for_agent(_TALK, ground.work)), terminals, scribe.begun)
     connection = ClientSideConnection(client, transport)
     asked = asyncio.ensure_future(connection.initialize(PROTOCOL_VERSION))
-    await asyncio.wait({asked}, timeout=10)
-    assert asked.done(), "it hangs"
-    asked.exception()
-    await connection.close()
+    try:
+        async with asyncio.timeout(_HANGS):
+            await asyncio.wait({asked})
+            while not pipe.stdout.at_eof() or transport.owing:
+                await asyncio.sleep(0.001)
+                await desk.withdraw(_TALK, "nobody is there to answer")
+            for name in terminals._open:
+                await terminals[name].exited()  # what it does is seen
+    finally:
+        await connection.close()
+        await terminals.close()
+        await asyncio.wait({asked})
+        asked.exception()
     if transport.failure is not None:
         raise transport.failure
-    await store(*scribe.cut_off())
-    return heard
+    await run.append(*scribe.cut_off())
+    return ear.heard
+
+
+@contextmanager
+def _nothing_to_complain_of() -> Iterator[None]:
+    """The library prints what it did not expect, and goes on."""
+    complaints = _Complaints()
+    logging.getLogger().addHandler(complaints)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(complaints)
+    assert not complaints.said, complaints.said
+
+
+class _Complaints(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(f"{record.getMessage()}: {record.exc_info[1]!r}" if record.exc_info else record.getMessage())

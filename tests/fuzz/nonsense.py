@@ -1,13 +1,8 @@
-"""Garbage as programs make it, each kind once: of what an agent may send, most of it was sent by some agent."""
+"""Garbage as programs make it, each kind once. Nothing of it is to be done, wherever the agent works."""
 
-import json
+from tests.fuzz.frames import request, update
 
 _DEEP = b"[" * 5_000 + b"]" * 5_000
-
-
-def update(session: str = "s", **fields: object) -> bytes:
-    params = {"sessionId": session, "update": fields}
-    return json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": params}).encode() + b"\n"
 
 
 def chunk(text: object) -> bytes:
@@ -33,12 +28,65 @@ LINES = [
     b'{"jsonrpc":"2.0","id":true,"error":"no"}\n',
     b'{"jsonrpc":"2.0","id":[],"method":"fs/read_text_file","params":{}}\n',
     b'{"jsonrpc":"2.0","id":{},"method":"terminal/create","params":[]}\n',
-    b'{"jsonrpc":"2.0","id":5,"method":"fs/read_text_file","params":{"sessionId":"s","path":"a\\u0000b"}}\n',
-    b'{"jsonrpc":"2.0","id":5,"method":"fs/write_text_file","params":{"sessionId":"s","path":1,"content":2}}\n',
     b'{"jsonrpc":"2.0","id":6,"method":"no/such","params":null}\n',
-    b'{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{},"options":7}}\n',
-    b'{"jsonrpc":"2.0","id":8,"method":"terminal/output","params":{"sessionId":"s","terminalId":"none"}}\n',
-    b'{"jsonrpc":"2.0","id":9,"method":"terminal/create","params":{"sessionId":"s","command":"a\\u0000b"}}\n',
+    b'{"jsonrpc":"2.0","method":"fs/write_text_file","params":{"sessionId":"s","path":"new","content":"x"}}\n',
+    request(5, "fs/read_text_file", path="a\0b"),
+    request(5, "fs/read_text_file", path="@BESIDE@/kept"),
+    request(5, "fs/read_text_file", path="@WORK@/kept", line=-1, limit="all of it"),
+    request(5, "fs/write_text_file", path=1, content=2),
+    request(5, "fs/write_text_file", path="@WORK@/kept"),
+    request(5, "fs/write_text_file", path="@WORK@/kept", content=None),
+    request(5, "fs/write_text_file", path="@WORK@/kept", content=["a", "list"]),
+    request(5, "fs/write_text_file", path="@WORK@/kept", content={"text": "x" * 2_000_000}),
+    request(5, "fs/write_text_file", path=["@WORK@", "kept"], content="x"),
+    request(5, "fs/write_text_file", session=7, path="@WORK@/kept", content="x"),
+    request(5, "fs/write_text_file", session=None, path="@WORK@/kept", content="x"),
+    request(5, "fs/write_text_file", path="@WORK@/kept\0", content="x"),
+    request(5, "fs/write_text_file", path="@WORK@/kept/below a file", content="x"),
+    request(5, "fs/write_text_file", path="@WORK@", content="x"),
+    request(5, "fs/write_text_file", path="", content="x"),
+    request(5, "fs/write_text_file", path="@WORK@/" + "x" * 300, content="x"),
+    request(5, "fs/write_text_file", path="@WORK@/.git/config", content="x"),
+    request(5, "fs/write_text_file", path="@WORK@/out/kept", content="x"),
+    request(5, "fs/write_text_file", path="@WORK@/out/../kept", content="x"),
+    request(5, "fs/write_text_file", path="@WORK@/leak", content="x"),
+    request(5, "fs/write_text_file", path="@WORK@/../beside/kept", content="x"),
+    request(5, "fs/write_text_file", path="../beside/new/file", content="x"),
+    request(5, "fs/write_text_file", path="@BESIDE@/kept", content="x"),
+    request(5, "fs/write_text_file", path="@BESIDE@", content="x"),
+    request(5, "fs/writeTextFile", path="@WORK@/kept", content="x"),
+    request(5, "fs/delete_file", path="@WORK@/kept"),
+    request(5, "_vendor/write_text_file", path="@WORK@/kept", content="x"),
+    request(5, "session/update", update={"sessionUpdate": "agent_message_chunk"}),
+    request(7, "session/request_permission", toolCall={}, options=7),
+    request(7, "session/request_permission", toolCall={"toolCallId": "c"}, options=[]),
+    request(7, "session/request_permission", toolCall={"toolCallId": 7}, options=[{"optionId": "o"}]),
+    request(
+        7,
+        "session/request_permission",
+        toolCall={"toolCallId": "c", "locations": [{"path": "a\0b"}]},
+        options=[{"optionId": "o", "name": "Yes", "kind": "allow_once"}],
+    ),
+    request(
+        7,
+        "session/request_permission",
+        toolCall={"toolCallId": "c"},
+        options=[{"optionId": "o", "name": "Yes", "kind": "allow_the_world"}],
+    ),
+    request(8, "terminal/output", terminalId="none"),
+    request(8, "terminal/kill", terminalId={"a": 1}),
+    request(8, "terminal/wait_for_exit", terminalId=None),
+    request(8, "terminal/release", session=[], terminalId="none"),
+    request(9, "terminal/create", command="a\0b"),
+    request(9, "terminal/create", command=["touch", "made"]),
+    request(9, "terminal/create", command="touch", args="made"),
+    request(9, "terminal/create", command="touch made", cwd="@BESIDE@"),
+    request(9, "terminal/create", command="touch made", cwd="@WORK@/out"),
+    request(9, "terminal/create", command="touch made", cwd="@WORK@/kept"),
+    request(9, "terminal/create", command="touch made", cwd="a\0b"),
+    request(9, "terminal/create", command="touch", args=["made"], env=[{"name": "A=B", "value": "c"}]),
+    request(9, "terminal/create", command="touch", args=["made"], env={"A": "b"}),
+    request(9, "terminal/create", session={}, command="touch made"),
     b'{"jsonrpc":"2.0","method":7}\n',
     b'{"jsonrpc":"2.0","method":"session/update"}\n',
     b'{"jsonrpc":"2.0","method":"session/update","params":[]}\n',

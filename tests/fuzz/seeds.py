@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz.frames import request, update
 from tests.support.doom.scenarios import SCENARIOS
 
 _ROOT = Path(__file__).parents[2]
@@ -36,6 +37,7 @@ SETTINGS = [
         b'[hooks]\nnotify = [["say", "done"]]\n\n[permissions]\npolicy = "ask"\n'
     ),
     b'[runtime]\nkind = "sandbox"\n\n[resume]\non_issue = "fix"\n[[permissions.rules]]\ntool = "x"\nthen = "deny"\n',
+    b'[agents."an\\tagent\\u001b[2J"]\ncommand = ["a"]\nenvironment = { "A\\nB" = "c" }\n',
 ]
 FLAGS = [b"caps.iterations=3", b'agents."my agent".command=["a"]', b'hooks.notify=[["say"]]', b"caps.wall_clock=2h"]
 WORKFLOWS = [(_FLOWS / name).read_bytes() for name in ("pipeline.yaml", "loop.yaml", "solo.yaml", "waves.yaml")]
@@ -57,14 +59,8 @@ REPORTS = [
     b'architect submit_document {"title": "t", "text": "x"}',
 ]
 
-
-def _update(**update: Any) -> bytes:
-    frame = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
-    return json.dumps(frame).encode() + b"\n"
-
-
-_SAID = _update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": "hello"})
-_CALL = _update(
+_SAID = update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": "hello"})
+_CALL = update(
     sessionUpdate="tool_call",
     toolCallId="c1",
     title="Write",
@@ -73,22 +69,35 @@ _CALL = _update(
     locations=[{"path": "/a"}],
     rawInput={"a": 1},
 )
-_DONE = _update(sessionUpdate="tool_call_update", toolCallId="c1", status="completed", content=[], rawOutput="x")
-_PLAN = _update(sessionUpdate="plan", entries=[{"content": "a", "priority": "high", "status": "pending"}])
-_USED = _update(sessionUpdate="usage_update", used=10, size=100, cost={"amount": 0.5, "currency": "USD"})
-_MODE = _update(sessionUpdate="current_mode_update", currentModeId="code")
-_READ = b'{"jsonrpc":"2.0","id":7,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/etc/passwd"}}\n'
-_ASKS = (
-    b'{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"sessionId":"s","toolCall":'
-    b'{"toolCallId":"c1"},"options":[{"optionId":"o","name":"Yes","kind":"allow_once"}]}}\n'
+_DONE = update(sessionUpdate="tool_call_update", toolCallId="c1", status="completed", content=[], rawOutput="x")
+_PLAN = update(sessionUpdate="plan", entries=[{"content": "a", "priority": "high", "status": "pending"}])
+_USED = update(sessionUpdate="usage_update", used=10, size=100, cost={"amount": 0.5, "currency": "USD"})
+_MODE = update(sessionUpdate="current_mode_update", currentModeId="code")
+_READ = request(7, "fs/read_text_file", path="/etc/passwd")
+_KEPT = request(8, "fs/read_text_file", path="@WORK@/kept")
+_WRITE = request(9, "fs/write_text_file", path="@WORK@/folder/new", content="new\n")
+_ASKS = request(
+    "p",
+    "session/request_permission",
+    toolCall={"toolCallId": "c1", "title": "Write", "kind": "edit", "locations": [{"path": "@WORK@/kept"}]},
+    options=[
+        {"optionId": "o", "name": "Yes", "kind": "allow_once"},
+        {"optionId": "n", "name": "No", "kind": "reject_once"},
+    ],
 )
+_RUNS = request(
+    "t",
+    "terminal/create",
+    command="touch",
+    args=["made"],
+    cwd="@WORK@/folder",
+    env=[{"name": "A", "value": "b"}],
+    outputByteLimit=100,
+)
+_ENDS = request("e", "terminal/release", terminalId="1a2b3c4d5e6f")
 _ANSWER = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}\n'
+DEEDS = [_WRITE, _KEPT, _ASKS, _RUNS]  # what it may do through us
 FRAMES = [
-    _SAID + _CALL + _DONE + _PLAN + _USED + _MODE + _READ + _ASKS + _ANSWER,
-    _SAID,
-    _CALL,
-    _DONE,
-    _PLAN,
-    _USED,
-    _ANSWER,
+    b"".join([_SAID, _CALL, _DONE, _PLAN, _USED, _MODE, _READ, *DEEDS, _ENDS, _ANSWER]),
+    *(_SAID, _CALL, _DONE, _PLAN, _USED, _WRITE, _KEPT, _ASKS, _ANSWER),
 ]

@@ -6,14 +6,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
 
 from tests.fuzz.mutation import mutated
+from tests.fuzz.nearly import NEARLY
 from tests.fuzz.targets import TARGETS, feed
 
 FOUND = Path(__file__).with_name("found")  # inputs that broke something once: TARGET/NAME
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".torture" / "fuzz"
 EXAMPLES = 150
+DOCUMENTS = {"frames": 250}  # of the others 100: theirs are read, these can do something
+MORE_DOCUMENTS = 2_000  # of each target, in the long suite
 SECONDS, SEED = 60, 1  # of each target, in the long suite
 
 
@@ -32,6 +36,26 @@ def test_what_is_nearly_right_is_taken_or_refused_in_words(name: str) -> None:
             feed(TARGETS[name], data)
         except Exception as error:
             raise AssertionError(f"{name} breaks on {data!r}") from error
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_document_with_a_few_wrong_values_is_taken_or_refused_in_words(name: str) -> None:
+    must_stand(name, DOCUMENTS.get(name, 100))
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("name", TARGETS)
+def test_many_such_documents_are_taken_or_refused_in_words(name: str) -> None:
+    must_stand(name, MORE_DOCUMENTS)
+
+
+def must_stand(name: str, documents: int) -> None:
+    @settings(max_examples=documents)
+    @given(NEARLY[name])
+    def each(data: bytes) -> None:
+        feed(TARGETS[name], data)
+
+    each()
 
 
 @pytest.mark.parametrize("path", sorted(FOUND.glob("*/*")), ids=lambda path: f"{path.parent.name}/{path.name}")

@@ -3,11 +3,13 @@
 import errno
 import os
 import stat
+import sys
 from itertools import islice
 
 from holdfast.agents.descent import folder_of
 from holdfast.leaf.errors import Denied
 
+_LINES = sys.maxsize // 2  # more than any file has
 _MOST = 64 * 1024 * 1024  # bytes of a file that is given whole
 
 
@@ -31,8 +33,8 @@ def read_text(root: str, path: str, line: int | None = None, limit: int | None =
             raise Denied(f"{path} is longer than {_MOST:,} bytes; read it in pieces, by line and limit")
         if line is None and limit is None:
             return file.read()
-        first = max((line or 1) - 1, 0)
-        return "".join(islice(file, first, None if limit is None else first + max(limit, 0)))
+        first = min(max((line or 1) - 1, 0), _LINES)
+        return "".join(islice(file, first, None if limit is None else first + min(max(limit, 0), _LINES)))
 
 
 def read_start(root: str, path: str, most: int) -> tuple[bytes, int]:

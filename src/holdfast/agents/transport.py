@@ -7,7 +7,7 @@ was said before it, and an agent that floods us waits for us, not in our memory.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from holdfast.agents.tree import Tree
 
 LONGEST = 64 * 1024 * 1024  # bytes of one frame; what is longer is no message
+DEEPEST = 200  # levels of one; what is nested deeper nobody could answer, or write down
 
 _INTERNAL = -32603  # the protocol's code for what has no better one
 
@@ -76,13 +77,23 @@ class Transport:
             elif not isinstance(message["method"], str):
                 await self._odd("a message whose method is no name", _piece(message))
             elif "id" in message:
-                self._owed += 1
-                return message
+                if await self._is_question(message):
+                    self._owed += 1
+                    return message
             elif message["method"] == "session/update":
                 await self._update(message)
             elif not message["method"].startswith("_"):  # those are the vendor's own
                 await self._odd("an unknown notification", _piece(message))
         return None
+
+    async def _is_question(self, message: dict[str, Any]) -> bool:
+        """True when it can be answered. What is about it (`_meta`) stays here: the library takes it for parts of it."""
+        if "result" in message or "error" in message or not _is_plain(message["id"]):
+            await self._odd("a question that cannot be answered", _piece(message))
+            return False
+        if isinstance(message.get("params"), dict):
+            message["params"].pop("_meta", None)
+        return True
 
     @property
     def owing(self) -> bool:
@@ -130,6 +141,9 @@ class Transport:
         if not isinstance(message, dict):
             await self._odd("a line that is no message", text[:200].decode(errors="replace"))
             return None
+        if _is_too_deep(text, message):
+            await self._odd("a message that is nested too deep", text[:200].decode(errors="replace"))
+            return _flat(message)
         return message
 
     async def _line(self) -> bytes | None:
@@ -156,6 +170,37 @@ class Transport:
             await self._odd("a line that is too long", f"{size:,} bytes: {beginning}")
             return b""
         return b"".join(pieces)
+
+
+def _flat(message: dict[str, Any]) -> dict[str, Any]:
+    """What is left of one that is nested too deep: whoever waits for it, or for an answer to it, is told so."""
+    parts = {name: message[name] for name in ("id", "method") if _is_plain(message.get(name))}
+    return parts if "method" in parts else {**parts, "error": {"message": f"more than {DEEPEST} levels"}}
+
+
+def _is_plain(value: object) -> bool:
+    return type(value) in (int, str)
+
+
+def _is_too_deep(line: bytes, message: object) -> bool:
+    """Most lines have so few brackets that they cannot be."""
+    if line.count(b"[") + line.count(b"{") <= DEEPEST:
+        return False
+    level: list[object] = [message]
+    for _ in range(DEEPEST):
+        level = [below for one in level for below in _below(one)]
+        if not level:
+            return False
+    return True
+
+
+def _below(value: object) -> Iterable[object]:
+    match value:
+        case dict():
+            return value.values()
+        case list():
+            return value
+    return ()
 
 
 def _piece(message: dict[str, Any]) -> str:
