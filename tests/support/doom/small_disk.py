@@ -71,7 +71,7 @@ async def filled(disk: SmallDisk, theatre: Theatre, free: int) -> Ended:
         disk.make_room()
     must_be_one_line(ended)
     must_be_alone(place)
-    play(place)
+    play(place, may_fail=True)  # whether it may is told by its log
     await must_end_well(theatre, place)
     place.remove()
     return ended
