@@ -4,6 +4,7 @@ It may do what an agent may do in a run where everything is allowed, on a ground
 """
 
 import asyncio
+import gc
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -157,6 +158,7 @@ async def _heard(said: bytes, ground: Ground, run: Any) -> bytes:
 @contextmanager
 def _nothing_to_complain_of() -> Iterator[None]:
     """The library prints what it did not expect, and goes on."""
+    gc.collect()  # what others left behind complains now, or not here
     complaints = _Complaints()
     logging.getLogger().addHandler(complaints)
     try:

@@ -111,11 +111,10 @@ class View:
                 await self._print(list(lines))
 
     async def leave(self) -> None:
-        """Take the area away, so that what comes next stands under the last line."""
+        """Take the area away, so that what comes next stands under the last line, which is written by then."""
         with suppress(Gone, TimeoutError):
             async with asyncio.timeout(_LAST_WORD):
-                if self._drawn:
-                    await self._pen.write(f"{self._back()}\x1b[J")
+                await self._pen.write(f"{self._back()}\x1b[J" if self._drawn else "")
         self._pen.put_down()
 
     async def _show_all(self) -> None:
