@@ -93,6 +93,7 @@ def test_what_is_killed_comes_back_and_the_end_is_the_same(stage: Stage, how: st
 
 
 @needs_tmux
+@pytest.mark.torture
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_killed_while_it_notes_where_its_tmux_is(stage: Stage, side: str) -> None:
     passes = Path(stage.folder, "passes")

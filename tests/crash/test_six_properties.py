@@ -53,6 +53,7 @@ from tests.support.places import RUN, content, log_file, put_content
 from tests.support.simulation import LUCK, Simulation, World
 
 SIDES = ("before", "torn", "after")
+LONG = pytest.mark.torture
 
 
 def ends_of_calls(log: bytes) -> list[int]:
@@ -156,7 +157,9 @@ async def test_prefix_continuation(theatres: Theatres, home: str) -> None:
         assert (await verify_run(home, run_id)).whole
 
 
-@pytest.mark.parametrize("kind", [InboxConsumed, TurnStarted, BranchMerged])
+@pytest.mark.parametrize(
+    "kind", [TurnStarted, *(pytest.param(one, marks=LONG) for one in (InboxConsumed, BranchMerged))]
+)
 async def test_prefix_continuation_of_a_run_to_its_end(theatres: Theatres, kind: type[Event]) -> None:
     """Cut at any byte of its last call, as a torn write leaves it, a log is gone on with to the undisturbed end.
 
@@ -310,7 +313,10 @@ async def test_consume_once_though_its_sender_dies(theatres: Theatres, side: str
     ("name", "kind", "side"),
     [
         *(("spoken", kind, side) for kind in (InboxConsumed, InboxHandled) for side in SIDES),
-        *(("again", *rest) for rest in ((InboxConsumed, "torn"), (InboxHandled, "torn"), (InboxHandled, "after"))),
+        *(
+            pytest.param("again", *rest, marks=LONG)
+            for rest in ((InboxConsumed, "torn"), (InboxHandled, "torn"), (InboxHandled, "after"))
+        ),
     ],
 )
 async def test_consume_once_whoever_dies_taking_it_in_or_acting_on_it(
