@@ -23,8 +23,9 @@ from holdfast.git.effects import (
     Site,
     TakeSnapshot,
     UnwindFailed,
+    worktrees,
 )
-from holdfast.git.process import GitFailed
+from holdfast.git.process import GitFailed, GitKilled
 from holdfast.git.worktree import Worktree
 from holdfast.leaf.errors import Denied, TimedOut
 from tests.support.repositories import UserRepository, git, half_deleted, put, text, working_on
@@ -151,6 +152,41 @@ async def test_what_cannot_be_saved_is_not_removed_but_put_back(repo: UserReposi
         shutil.rmtree(task.path)
         await remove.perform(site(w))
         assert await probe(w, remove) is Happened.YES
+
+
+@pytest.mark.parametrize("submodules", [False, True])
+async def test_where_git_is_killed_over_what_came_late_it_is_looked_at_again(
+    repo: UserRepository, home: str, monkeypatch: pytest.MonkeyPatch, submodules: bool
+) -> None:
+    async with working_on(repo, home) as w:
+        task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
+        os.rename(task.path, aside(task))
+        put(aside(task), {"late.txt": "late\n", **({".gitmodules": ""} if submodules else {})})
+        with monkeypatch.context() as killing:
+            killing.setattr(worktrees, "save", killed)
+            with pytest.raises(GitKilled):
+                await remove.mend(site(w))
+        assert half_deleted(w.hands.folder) == [aside(task)]
+        saved = await remove.mend(site(w))
+        assert git(repo.path, "show", f"{saved}:late.txt") == "late"
+        assert half_deleted(w.hands.folder) == []
+
+
+async def killed(*_: object) -> None:
+    raise GitKilled("add", -9, "")
+
+
+async def test_what_is_aside_while_its_place_is_taken_is_told_of_by_its_name(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
+        shutil.rmtree(task.must_be_ours())
+        os.rename(task.path, aside(task))
+        put(task.path, {"theirs.txt": "theirs\n"})
+        with pytest.raises(Denied, match=REMOVED):
+            await remove.mend(site(w))
+        assert half_deleted(w.hands.folder) == [aside(task)]
+        assert text(task.path, "theirs.txt") == "theirs\n"
+        shutil.rmtree(task.path)
 
 
 async def test_trash_that_could_not_be_deleted_is_deleted_later(repo: UserRepository, home: str) -> None:

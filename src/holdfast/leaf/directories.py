@@ -20,9 +20,10 @@ def remove_tree(path: str) -> None:
     What cannot be deleted stays; a link is deleted, not what it leads to.
     """
     if os.path.islink(path):
-        os.unlink(path)
+        with suppress(OSError):
+            os.unlink(path)
     shutil.rmtree(path, ignore_errors=True)
-    if os.path.isdir(path):
+    if os.path.isdir(path) and not os.path.islink(path):
         _open_up(path)
         for folder, below, _ in os.walk(path):
             for name in below:

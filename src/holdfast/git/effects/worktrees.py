@@ -136,9 +136,11 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
             except GitKilled:
                 raise
             except (Denied, GitFailed) as error:
-                with suppress(OSError):
+                told = str(error)
+                with suppress(OSError):  # something else stands there now
                     os.rename(aside, path)
-                raise Denied(str(error).replace(aside, path)) from error
+                    told = told.replace(aside, path)
+                raise Denied(told) from error
             os.rename(aside, trash)
             sync_directory(site.folder)
             _CRASH_SAVED()
@@ -153,6 +155,8 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
         try:
             if saved is None or not await is_all_in(worktree, saved):
                 await self._save(site, worktree)
+        except GitKilled:
+            raise
         except GitFailed:
             if not os.path.exists(os.path.join(aside, ".gitmodules")):  # of a submodule that was moved git cannot tell
                 raise
