@@ -157,12 +157,13 @@ async def _heard(said: bytes, ground: Ground, run: Any) -> bytes:
 
 @contextmanager
 def _nothing_to_complain_of() -> Iterator[None]:
-    """The library prints what it did not expect, and goes on."""
+    """The library prints what it did not expect, and goes on; some of it when it is collected."""
     gc.collect()  # what others left behind complains now, or not here
     complaints = _Complaints()
     logging.getLogger().addHandler(complaints)
     try:
         yield
+        gc.collect()
     finally:
         logging.getLogger().removeHandler(complaints)
     assert not complaints.said, complaints.said
