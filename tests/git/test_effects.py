@@ -6,15 +6,11 @@ import subprocess
 
 import pytest
 
-from holdfast.engine.workspace import Workspace
 from holdfast.git.effects import (
     EFFECTS,
-    REMOVED,
-    TRASH,
     CommitTask,
     DeleteBranch,
     DropRefs,
-    GitEffect,
     Happened,
     KeepFailed,
     MakeWorktree,
@@ -23,21 +19,12 @@ from holdfast.git.effects import (
     Site,
     TakeSnapshot,
     UnwindFailed,
-    worktrees,
 )
-from holdfast.git.process import GitFailed, GitKilled
-from holdfast.git.worktree import Worktree
+from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import Denied, TimedOut
+from tests.git.probing import probe, site
 from tests.support.repositories import UserRepository, git, half_deleted, put, text, working_on
 from tests.support.waiting import until
-
-
-def site(w: Workspace, effect: str = "0123456789abcdef") -> Site:
-    return Site(w.run_id, effect, w.repository, w.hands.folder)
-
-
-async def probe(w: Workspace, effect: GitEffect) -> Happened:
-    return (await effect.probe(site(w))).happened
 
 
 async def test_every_effect_is_known_by_its_kind() -> None:
@@ -84,154 +71,6 @@ async def test_each_can_be_done_again(repo: UserRepository, home: str, times: in
             assert await remove.perform(site(w)) == {}
         assert await probe(w, remove) is Happened.YES
         assert half_deleted(w.hands.folder) == []
-
-
-def aside(task: Worktree) -> str:
-    folder, name = os.path.split(task.path)
-    return os.path.join(folder, f".{name}{REMOVED}")
-
-
-@pytest.mark.parametrize("next_time", [False, True])
-async def test_a_removal_that_was_cut_off_is_brought_to_its_end(
-    repo: UserRepository, home: str, next_time: bool
-) -> None:
-    """By whoever settles it, or by the next removal: with what came into the folder when it was saved already."""
-    async with working_on(repo, home) as w:
-        task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
-        put(task.path, {"new.txt": "new\n"})
-        await remove._save(site(w), task)
-        os.rename(task.path, aside(task))
-        put(aside(task), {"late.txt": "late\n"})
-        assert await probe(w, remove) is Happened.NO
-        if next_time:
-            saved = await w.remove("T-1")
-        else:
-            saved = await remove.mend(site(w))
-        assert await probe(w, remove) is Happened.YES
-        assert half_deleted(w.hands.folder) == []
-        assert git(repo.path, "show", f"{saved}:new.txt") == "new"
-        assert git(repo.path, "show", f"{saved}:late.txt") == "late"
-
-
-@pytest.mark.parametrize("dropped", [False, True])
-async def test_what_is_in_the_trash_was_saved(repo: UserRepository, home: str, dropped: bool) -> None:
-    async with working_on(repo, home) as w:
-        task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
-        own = task.must_be_ours()
-        os.rename(task.path, os.path.join(w.hands.folder, TRASH + site(w).effect))
-        if dropped:
-            shutil.rmtree(own)
-        await remove.mend(site(w))
-        assert await probe(w, remove) is Happened.YES
-        assert half_deleted(w.hands.folder) == []
-
-
-@pytest.mark.parametrize("why", ["a repository", "an unknown folder", "a filter"])
-async def test_what_cannot_be_saved_is_not_removed_but_put_back(repo: UserRepository, home: str, why: str) -> None:
-    """It came into the folder while that was being moved aside; or somebody pruned what git knew of it."""
-    async with working_on(repo, home) as w:
-        task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
-        own = task.must_be_ours()
-        os.rename(task.path, aside(task))
-        put(aside(task), {"inner/a.txt": "a\n"})
-        match why:
-            case "a repository":
-                git(os.path.join(aside(task), "inner"), "init", "--quiet")
-            case "an unknown folder":
-                shutil.rmtree(own)
-            case "a filter":
-                put(aside(task), {".gitattributes": "*.txt filter=broken\n"})
-                repo.git("config", "filter.broken.clean", "false")
-                repo.git("config", "filter.broken.required", "true")
-        with pytest.raises(Denied) as told:
-            await remove.mend(site(w))
-        assert REMOVED not in str(told.value)
-        assert text(task.path, "inner/a.txt") == "a\n"
-        assert half_deleted(w.hands.folder) == []
-        assert await probe(w, remove) is Happened.NO
-        shutil.rmtree(task.path)
-        await remove.perform(site(w))
-        assert await probe(w, remove) is Happened.YES
-
-
-@pytest.mark.parametrize("submodules", [False, True])
-async def test_where_git_is_killed_over_what_came_late_it_is_looked_at_again(
-    repo: UserRepository, home: str, monkeypatch: pytest.MonkeyPatch, submodules: bool
-) -> None:
-    async with working_on(repo, home) as w:
-        task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
-        os.rename(task.path, aside(task))
-        put(aside(task), {"late.txt": "late\n", **({".gitmodules": ""} if submodules else {})})
-        with monkeypatch.context() as killing:
-            killing.setattr(worktrees, "save", killed)
-            with pytest.raises(GitKilled):
-                await remove.mend(site(w))
-        assert half_deleted(w.hands.folder) == [aside(task)]
-        saved = await remove.mend(site(w))
-        assert git(repo.path, "show", f"{saved}:late.txt") == "late"
-        assert half_deleted(w.hands.folder) == []
-
-
-async def killed(*_: object) -> None:
-    raise GitKilled("add", -9, "")
-
-
-async def test_what_is_aside_while_its_place_is_taken_is_told_of_by_its_name(repo: UserRepository, home: str) -> None:
-    async with working_on(repo, home) as w:
-        task, remove = await w.open("T-1"), RemoveWorktree(task="T-1")
-        shutil.rmtree(task.must_be_ours())
-        os.rename(task.path, aside(task))
-        put(task.path, {"theirs.txt": "theirs\n"})
-        with pytest.raises(Denied, match=REMOVED):
-            await remove.mend(site(w))
-        assert half_deleted(w.hands.folder) == [aside(task)]
-        assert text(task.path, "theirs.txt") == "theirs\n"
-        shutil.rmtree(task.path)
-
-
-async def test_trash_that_could_not_be_deleted_is_deleted_later(repo: UserRepository, home: str) -> None:
-    async with working_on(repo, home) as w:
-        put(w.hands.folder, {f"{TRASH}0123456789abcdef/a.txt": "a\n"})
-        await w.hands.settle()
-        assert half_deleted(w.hands.folder) == []
-
-
-@pytest.mark.parametrize("cut_off", [False, True])
-async def test_what_git_has_of_a_deleted_worktree_is_saved_before_it_is_made_anew(
-    repo: UserRepository, home: str, cut_off: bool
-) -> None:
-    """A commit on no branch, what was staged, what a rebase had put aside: also when its making is cut off."""
-    async with working_on(repo, home) as w:
-        task = await w.open("T-1")
-        base = git(task.path, "rev-parse", "HEAD")
-        git(task.path, "checkout", "--quiet", "--detach")
-        put(task.path, {"aside.txt": "aside\n"})
-        git(task.path, "add", "--all")
-        aside = git(task.path, "stash", "create")
-        put(os.path.join(task.must_be_ours(), "rebase-merge"), {"autostash": f"{aside}\n"})
-        git(task.path, "reset", "--quiet", "--hard")
-        git(task.path, "commit", "--quiet", "--allow-empty", "--message=On no branch")
-        put(task.path, {"staged.txt": "staged\n"})
-        git(task.path, "add", "--all")
-        shutil.rmtree(task.path)
-        make = MakeWorktree(task="T-1", base=base)
-        if cut_off:
-            await make.mend(site(w))
-        await make.perform(site(w))
-        saved = await w.repository.refs(f"{w.place('T-1').salvage}/{site(w).effect}*")
-        files = {name for ref in saved for name in git(repo.path, "ls-tree", "--name-only", ref).split()}
-        assert {"aside.txt", "staged.txt"} <= files
-        assert "On no branch" in git(repo.path, "log", "--format=%s", *saved)
-
-
-@pytest.mark.parametrize("aside", ["", "\0\0\0", "no id\n", "0123456789012345678901234567890123456789\n"])
-async def test_what_was_put_aside_and_is_lost_is_in_nobodys_way(repo: UserRepository, home: str, aside: str) -> None:
-    async with working_on(repo, home) as w:
-        task = await w.open("T-1")
-        put(task.must_be_ours(), {"MERGE_AUTOSTASH": aside})
-        shutil.rmtree(task.path)
-        await w.open("T-1")
-        assert await probe(w, MakeWorktree(task="T-1", base="HEAD")) is Happened.YES
 
 
 async def test_another_ones_half_made_worktree_does_not_make_ours_one(repo: UserRepository, home: str) -> None:
