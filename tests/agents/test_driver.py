@@ -113,20 +113,34 @@ async def test_the_silence_while_a_person_thinks_is_not_the_agents(company: Comp
     assert company.person.asked[0].title == "Delete"
 
 
-async def test_the_silence_while_a_command_of_ours_works_is_not_the_agents(company: Company) -> None:
-    os.mkfifo(company.path("gate"))
-    script = "turns: [[run: {command: 'touch begun; read word < gate; echo $word', via: client}, say: '{{result}}']]"
-    async with company.playing(script, QUICK._replace(silence=0.3)) as (agent, opened):
+async def test_the_silence_while_a_command_of_ours_puts_something_out_is_not_the_agents(company: Company) -> None:
+    command = "until test -e gate; do echo working; sleep 0.05; done; echo open"
+    script = f"turns: [[run: {{command: '{command}', via: client}}, say: '{{{{result}}}}']]"
+    async with company.playing(script, QUICK._replace(silence=0.8)) as (agent, opened):
         turn = asyncio.ensure_future(agent.prompt(opened.session, text()))
-        await until(lambda: os.path.exists(company.path("begun")))
-        done, _ = await asyncio.wait({turn}, timeout=1)  # three times its deadline
+        done, _ = await asyncio.wait({turn}, timeout=2.5)  # three times its deadline
         assert not done
-        gate = os.open(company.path("gate"), os.O_WRONLY | os.O_NONBLOCK)
-        os.write(gate, b"open\n")
-        os.close(gate)
+        with open(company.path("gate"), "w", encoding="ascii"):
+            pass
         assert (await turn).reason == "end_turn"
         await agent.scribe.flush()
     assert "open" in company.book.said()
+
+
+async def test_a_command_that_is_waited_for_in_silence_does_not_hold_a_turn_for_ever(company: Company) -> None:
+    script = "turns: [[run: {command: 'echo $$ > pid; echo begun; exec sleep 600', via: client}]]"
+    async with company.playing(script, QUICK._replace(silence=0.8)) as (agent, opened), asyncio.timeout(15):
+        with pytest.raises(AgentSilent, match=r"said nothing .* nor did the command that it waits for"):
+            await agent.prompt(opened.session, text())
+    assert not is_alive(int(company.read("pid")))
+
+
+async def test_a_command_that_nobody_waits_for_does_not_speak_for_the_agent(company: Company) -> None:
+    command = "while sleep 0.05; do echo still here; done"
+    script = f"turns: [[run: {{command: '{command}', via: client, background: true}}, hang: turn]]"
+    async with company.playing(script, QUICK._replace(silence=0.8)) as (agent, opened), asyncio.timeout(15):
+        with pytest.raises(AgentSilent, match="said nothing"):
+            await agent.prompt(opened.session, text())
 
 
 # Deaths and refusals

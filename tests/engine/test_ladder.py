@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -203,6 +205,19 @@ async def test_an_agent_that_sheds_its_environment_does_not_outlive_its_runner(p
         assert identify(attached.pid) is None
         await talks.say(name, KNOW, place.cwd)
     assert TOLD in (await place.said())[-1]
+
+
+async def test_the_tools_of_an_agent_that_passes_on_no_environment_die_with_it(place: Place) -> None:
+    """They carry its mark, though they have nothing of ours but what they were given."""
+    path = os.path.join(place.cwd, "mark")
+    tools = (sys.executable, "-m", "holdfast", "mcp", "--run", place.run_id, "--home", place.home)
+    given = ("sh", "-c", f'printf %s "$HOLDFAST_CONVERSATION" > {path}; exec "$@"', "sh", *tools)
+    place.play({"turns": [[{"mcp": {"tool": "submit_done", "arguments": {"summary": "done"}}}]]})
+    ground = place.ground()._replace(tools=lambda *_: given)
+    async with place.sitting() as (run, desk, _), Conversations(run, ground, desk) as talks:
+        name = await talks.open(AGENT)
+        await talks.say(name, TOLD, place.cwd)
+    assert Path(path).read_text() == f"{place.run_id}/{name}"
 
 
 async def test_what_works_for_the_run_beside_them_is_spared_when_conversations_begin(place: Place) -> None:

@@ -1,6 +1,8 @@
 """Our side of the protocol: what an agent may ask of us, inside its worktree and with the host's consent."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -23,7 +25,8 @@ from acp.schema import (
 )
 
 from holdfast.agents.confined import read_text, write_text
-from holdfast.agents.terminals import Terminals
+from holdfast.agents.terminals import Terminal, Terminals
+from holdfast.agents.tree import seen_through
 from holdfast.leaf.errors import HoldfastError
 
 Begun = Callable[[dict[str, Any]], Awaitable[None]]
@@ -76,6 +79,7 @@ class ClientSide:
         self._cwd = cwd
         self._host = host
         self._terminals = terminals
+        self._files = asyncio.Lock()  # one after the other, as they were asked for
 
     @_answering
     async def request_permission(
@@ -104,12 +108,17 @@ class ClientSide:
         self, path: str, line: int | None = None, limit: int | None = None, **_: Any
     ) -> ReadTextFileResponse:
         await self._must_be_allowed("read_text_file", "read", path)
-        return ReadTextFileResponse(content=_translated(read_text, self._cwd, path, line, limit))
+        async with self._files:
+            with _translated():
+                content = await asyncio.to_thread(read_text, self._cwd, path, line, limit)
+        return ReadTextFileResponse(content=content)
 
     @_answering
     async def write_text_file(self, path: str, content: str, **_: Any) -> WriteTextFileResponse:
         await self._must_be_allowed("write_text_file", "edit", path)
-        _translated(write_text, self._cwd, path, content)
+        async with self._files:
+            with _translated():  # a write that outlived its agent would fall upon the next one's work
+                await seen_through(asyncio.to_thread(write_text, self._cwd, path, content))
         return WriteTextFileResponse()
 
     @_answering
@@ -131,19 +140,19 @@ class ClientSide:
         return CreateTerminalResponse(terminal_id=name)
 
     async def terminal_output(self, terminal_id: str, **_: Any) -> TerminalOutputResponse:
-        found = _translated(self._terminals.__getitem__, terminal_id).output()
+        found = self._terminal(terminal_id).output()
         over = found.code is not None or found.signal is not None
         status = TerminalExitStatus(exit_code=found.code, signal=found.signal) if over else None
         return TerminalOutputResponse(output=found.text, truncated=found.truncated, exit_status=status)
 
     @_answering
     async def wait_for_terminal_exit(self, terminal_id: str, **_: Any) -> WaitForTerminalExitResponse:
-        found = await _translated(self._terminals.__getitem__, terminal_id).exited()
+        found = await self._terminal(terminal_id).exited()
         return WaitForTerminalExitResponse(exit_code=found.code, signal=found.signal)
 
     @_answering
     async def kill_terminal(self, terminal_id: str, **_: Any) -> KillTerminalResponse:
-        await _translated(self._terminals.__getitem__, terminal_id).kill()
+        await self._terminal(terminal_id).kill()
         return KillTerminalResponse()
 
     @_answering
@@ -151,16 +160,21 @@ class ClientSide:
         await self._terminals.release(terminal_id)
         return ReleaseTerminalResponse()
 
+    def _terminal(self, name: str) -> Terminal:
+        with _translated():
+            return self._terminals[name]
+
     async def _must_be_allowed(self, tool: str, kind: str, *paths: str) -> None:
         why = await self._host.veto(tool, kind, paths)
         if why is not None:
             raise RequestError(-32000, f"blocked: {why}")
 
 
-def _translated(ask: Any, *arguments: Any) -> Any:
+@contextmanager
+def _translated() -> Iterator[None]:
     """Our errors as the protocol's."""
     try:
-        return ask(*arguments)
+        yield
     except FileNotFoundError as error:
         # In the protocol's own words: an agent may know by them that it can write the file anew.
         raise RequestError(-32002, f"Resource not found: {error.filename}", {"uri": error.filename}) from None

@@ -3,14 +3,19 @@
 import errno
 import os
 import stat
-import sys
-from itertools import islice
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from typing import TextIO
 
 from holdfast.agents.descent import folder_of
+from holdfast.agents.replacing import Likeness, replace_file
 from holdfast.leaf.errors import Denied
 
-_LINES = sys.maxsize // 2  # more than any file has
-_MOST = 64 * 1024 * 1024  # bytes of a file that is given whole
+_MOST = 64 * 1024 * 1024  # bytes of a file that is given whole; characters of the lines that are given of one
+_FURTHEST = 256 * 1024 * 1024  # characters that are gone through to find a line
+_PIECE = 64 * 1024  # characters of a line that are held at once, while it is not known whether it is wanted
+_MUST_BE_WRITTEN_IN_PLACE = (errno.EACCES, errno.EPERM, errno.EBUSY)  # its folder is closed, or it is mounted
 
 
 def inside(root: str, path: str) -> str:
@@ -33,8 +38,36 @@ def read_text(root: str, path: str, line: int | None = None, limit: int | None =
             raise Denied(f"{path} is longer than {_MOST:,} bytes; read it in pieces, by line and limit")
         if line is None and limit is None:
             return file.read()
-        first = min(max((line or 1) - 1, 0), _LINES)
-        return "".join(islice(file, first, None if limit is None else first + min(max(limit, 0), _LINES)))
+        first = max(line or 1, 1)
+        return _lines(file, path, first, None if limit is None else first + max(limit, 0))
+
+
+def _lines(file: TextIO, path: str, first: int, end: int | None) -> str:
+    kept = StringIO()  # a list of short lines would be many times as large as they are
+    size = passed = 0
+    for number, piece in _pieces(file):
+        if end is not None and number >= end:
+            break
+        if number < first:
+            passed += len(piece)
+            if passed > _FURTHEST:
+                raise Denied(f"line {first} of {path} lies beyond its first {_FURTHEST:,} characters")
+            continue
+        size += len(piece)
+        if size > _MOST:
+            raise Denied(f"these lines of {path} are longer than {_MOST:,} characters; ask for fewer")
+        kept.write(piece)
+    return kept.getvalue()
+
+
+def _pieces(file: TextIO) -> Iterator[tuple[int, str]]:
+    """The lines, each with its number; a long one in several pieces."""
+    number, before = 0, "\n"
+    while piece := file.readline(_PIECE):
+        if before.endswith("\n") or (before.endswith("\r") and piece != "\n"):
+            number += 1
+        yield number, piece
+        before = piece
 
 
 def read_start(root: str, path: str, most: int) -> tuple[bytes, int]:
@@ -44,19 +77,44 @@ def read_start(root: str, path: str, most: int) -> tuple[bytes, int]:
 
 
 def write_text(root: str, path: str, content: str) -> None:
-    with open(_opened(root, path, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8", newline="") as file:
-        file.truncate()
-        file.write(content)
+    """Put a text in place, whole or not at all, in a file of the mode and the owner that it had."""
+    data = content.encode()
+    with _place_of(root, path, make=True) as (folder, name):
+        try:
+            fd = _opened_in(folder, name, path, os.O_WRONLY)
+        except FileNotFoundError:
+            replace_file(folder, name, data)
+            return
+        with open(fd, "wb") as file:
+            about = os.fstat(fd)
+            try:
+                like = Likeness(stat.S_IMODE(about.st_mode), (about.st_uid, about.st_gid))
+                replace_file(folder, name, data, like)
+            except OSError as error:
+                if error.errno not in _MUST_BE_WRITTEN_IN_PLACE:
+                    raise
+                file.truncate()
+                file.write(data)
 
 
 def _opened(root: str, path: str, flags: int) -> int:
-    """A plain file. A pipe in its place would make us wait for whoever is at its other end."""
+    with _place_of(root, path) as (folder, name):
+        return _opened_in(folder, name, path, flags)
+
+
+@contextmanager
+def _place_of(root: str, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
     real = inside(root, path)
     try:
-        with folder_of(os.path.realpath(root), real, make=bool(flags & os.O_CREAT)) as (folder, name):
-            fd = os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
+        with folder_of(os.path.realpath(root), real, make=make) as place:
+            yield place
     except FileNotFoundError:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), real) from None
+
+
+def _opened_in(folder: int, name: str, path: str, flags: int) -> int:
+    """A plain file. A pipe in its place would make us wait for whoever is at its other end."""
+    fd = os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
     os.close(fd)

@@ -60,7 +60,10 @@ class AgentRefused(HoldfastError):
 
 
 class Deadlines(NamedTuple):
-    """In seconds. A turn may last as long as it likes while the agent says something now and then."""
+    """In seconds. A turn may last while the agent, or a command of ours that it waits for, says something now and then.
+
+    `silence` is how long both may say nothing, be it a build that works.
+    """
 
     start: float = 60.0
     session: float = 60.0
@@ -240,15 +243,18 @@ class Agent:
             self._replayed += 1
 
     async def _while_it_speaks(self, what: str, call: "asyncio.Future[T]") -> T:
-        """Wait as long as something comes at least now and then."""
+        """Wait as long as something comes at least now and then, of the agent or of a command that it waits for."""
         loop = asyncio.get_running_loop()
         since = loop.time()
         while True:
-            if self._transport.owing:  # it waits for an answer of ours: the silence is not its own
+            awaited = self.terminals.awaited
+            if self._transport.owing > len(awaited):  # it waits for an answer of ours: the silence is not its own
                 since = loop.time()
-            left = max(since, self._transport.last) + self._deadlines.silence - loop.time()
+            last = max(since, self._transport.last, *(terminal.last for terminal in awaited))
+            left = last + self._deadlines.silence - loop.time()
             if left <= 0:
-                raise AgentSilent(f"the agent said nothing for {self._deadlines.silence:.0f} s in {what}")
+                nor = ", nor did the command that it waits for" if awaited else ""
+                raise AgentSilent(f"the agent said nothing for {self._deadlines.silence:.0f} s in {what}{nor}")
             answered = await self._settled(what, call, left)
             if answered:
                 return await _outcome(what, call)

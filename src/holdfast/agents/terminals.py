@@ -34,10 +34,14 @@ class Terminal:
         self._most = most
         self._kept = bytearray()
         self._truncated = False
+        self._now = asyncio.get_running_loop().time
+        self.awaited = 0  # how many wait for its end
+        self.last = self._now()  # when it began, or last put something out: by the loop's clock
         self._reading = asyncio.ensure_future(self._read())
 
     async def _read(self) -> None:
         while piece := await self._tree.stdout.read(64 * 1024):
+            self.last = self._now()
             self._kept += piece
             if len(self._kept) > self._most:
                 del self._kept[: len(self._kept) - self._most]
@@ -53,7 +57,11 @@ class Terminal:
         )
 
     async def exited(self) -> Output:
-        await self._tree.death()
+        self.awaited += 1
+        try:
+            await self._tree.death()
+        finally:
+            self.awaited -= 1
         await asyncio.wait({self._reading}, timeout=1)  # an orphan may hold the pipe; what it says is not waited for
         return self.output()
 
@@ -101,6 +109,11 @@ class Terminals:
         if name not in self._open:
             raise BadInput(f"there is no terminal {name}")
         return self._open[name][0]
+
+    @property
+    def awaited(self) -> list[Terminal]:
+        """Those whose end the agent waits for, each as often as it does."""
+        return [terminal for terminal, _ in self._open.values() for _ in range(terminal.awaited)]
 
     async def release(self, name: str) -> None:
         if name not in self._open:

@@ -96,9 +96,9 @@ class Transport:
         return True
 
     @property
-    def owing(self) -> bool:
-        """True while the agent waits for an answer of ours."""
-        return self._owed > 0
+    def owing(self) -> int:
+        """How many answers of ours the agent waits for."""
+        return self._owed
 
     async def close(self) -> None:
         self._tree.stdin.close()

@@ -2,7 +2,8 @@
 
 An agent is often a wrapper that re-executes, and its shell tools run in process groups of their own; they go on
 writing after the agent is dead. So the group is not enough. We are the reaper of all our descendants (orphans come to
-us, not to init), and each of them carries a mark in its environment, by which a later session of ours finds them.
+us, not to init), and each of them carries a mark in its environment, by which a later session of ours finds them. Who
+sheds its environment still holds a file open that it was given: its tether.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from holdfast.leaf.process import (
     children_of,
     end,
     has_mark,
+    holding,
     identify,
     is_our_own,
     marked,
@@ -104,12 +106,12 @@ class Tree:
 
     async def kill(self) -> None:
         """Nothing of it is alive when this returns."""
-        alive = self._alive()
+        alive = await self._left()
         for _ in range(_ROUNDS):
             if not alive:
                 break
             stubborn = await asyncio.to_thread(_kill, alive)
-            alive = stubborn or self._alive()
+            alive = stubborn or await self._left()
             if stubborn:
                 break
         if alive:
@@ -123,6 +125,16 @@ class Tree:
             await asyncio.wait({self._complaints}, timeout=1)
             self._complaints.cancel()
         _roots.discard(self.identity)
+
+    async def _left(self) -> list[ProcessIdentity]:
+        """What is alive; when nothing is known to be, also whoever shed all else and still holds the tether."""
+        tether = self._launch.tether
+        if (alive := self._alive()) or tether is None:
+            return alive
+        holders = await asyncio.to_thread(holding, tether, self._mark)
+        found = {process for holder in holders if holder.pid != os.getpid() for process in _descendants(holder)}
+        self._seen |= found
+        return list(found)
 
     def _alive(self) -> list[ProcessIdentity]:
         """The root and all below it, what carries its mark, and orphans without one that work in its folder."""
@@ -163,7 +175,7 @@ async def grown(launch: Launch) -> AsyncIterator[Tree]:
 async def _started(launch: Launch) -> asyncio.subprocess.Process:
     spawn = await asyncio.to_thread(spawned, launch)
     try:
-        with tethered(launch.tether) as held:
+        with tethered(launch.tether, launch.mark) as held:
             return await asyncio.create_subprocess_exec(
                 *spawn.command,
                 cwd=launch.cwd,

@@ -45,7 +45,7 @@ from holdfast.engine.tmux import berth
 from holdfast.engine.transcript import history_of
 from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput, HoldfastError
-from holdfast.leaf.process import RUN_MARK
+from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK
 from holdfast.store.base import Log
 from holdfast.store.layout import INBOX
 from holdfast.store.run import OwnedRun
@@ -190,7 +190,7 @@ class Ladder:
                 **environment_for(entry),
                 RUN_MARK: self._ground.run_id,
             },
-            mark=f"{self._ground.run_id}/{name}",
+            mark=self._mark(name),
             stderr=complaints,
             tether=os.path.join(self._ground.folder, TETHER),
             runtime=entry.runtime,
@@ -308,8 +308,12 @@ class Ladder:
         if self._ground.tools is None:
             return []
         command, *arguments = self._ground.tools(name, self._state(name))
-        environment = [EnvVariable(name=RUN_MARK, value=self._ground.run_id)]
+        marks = {RUN_MARK: self._ground.run_id, CONVERSATION_MARK: self._mark(name)}
+        environment = [EnvVariable(name=mark, value=value) for mark, value in marks.items()]
         return [McpServerStdio(name="holdfast", command=command, args=arguments, env=environment)]
+
+    def _mark(self, name: str) -> str:
+        return f"{self._ground.run_id}/{name}"
 
 
 async def _may_know(agent: Agent, token: str) -> bool:

@@ -1,11 +1,13 @@
 """Who a process is. A pid alone is reused; a pid with its start time and the boot's id is not."""
 
+import fcntl
 import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
@@ -13,6 +15,8 @@ CONVERSATION_MARK = "HOLDFAST_CONVERSATION"  # the same, for those of one agent
 
 # counted from the state, the first field after "(comm)" in /proc/<pid>/stat
 _PARENT_FIELD, _SESSION_FIELD, _STARTTIME_FIELD = 1, 3, 19
+
+_HIGH = 200  # beyond what node takes for its own
 
 
 class ProcessIdentity(NamedTuple):
@@ -154,31 +158,63 @@ def has_open(path: str) -> bool:
 
 
 @contextmanager
-def tethered(path: str | None) -> Iterator[tuple[int, ...]]:
+def tethered(path: str | None, mark: str = "") -> Iterator[tuple[int, ...]]:
     """The file as a descriptor for a child to inherit, by which `holding` finds it; nothing when there is no file."""
     if path is None:
         yield ()
         return
-    fd = os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600)
+    fd = tether(path, mark)
     try:
         yield (fd,)
     finally:
         os.close(fd)
 
 
-def holding(path: str) -> list[ProcessIdentity]:
-    """Every process that has this file open, be it only because it inherited it."""
-    return [process for process in map(identify, _having_open(path)) if process is not None]
+def tether(path: str, mark: str = "") -> int:
+    """Open the file as no reader of it does, and at the mark's own place in it: children share both.
+
+    Its number is high, because some agents let nothing through to their children that looks like their own.
+    """
+    with ExitStack() as stack:
+        low = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        stack.callback(os.close, low)
+        os.lseek(low, _place_of(mark), os.SEEK_SET)
+        try:
+            return fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        except OSError:  # so many may not be open here
+            return os.dup(low)
 
 
-def _having_open(path: str) -> Iterator[int]:
+def holding(path: str, mark: str | None = None) -> list[ProcessIdentity]:
+    """Every process that holds this tether, be it only because it inherited it; only those of a mark, if one is given.
+
+    Whoever reads the file, as a user's `tail`, does not hold it.
+    """
+    place = None if mark is None else _place_of(mark)
+    found = map(identify, _having_open(path, lambda pid, fd: _is_tether(pid, fd, place)))
+    return [process for process in found if process is not None]
+
+
+def _place_of(mark: str) -> int:
+    return zlib.crc32(os.fsencode(mark)) >> 1
+
+
+def _is_tether(pid: int, fd: str, place: int | None) -> bool:
+    with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as file:
+        told = dict(line.split(":", 1) for line in file if line.startswith(("pos:", "flags:")))
+    return int(told["flags"], 8) & os.O_ACCMODE == os.O_WRONLY and place in (None, int(told["pos"]))
+
+
+def _having_open(path: str, is_meant: Callable[[int, str], bool] = lambda *_: True) -> Iterator[int]:
     try:
         wanted = os.stat(path)
     except FileNotFoundError:
         return
     for pid in _pids():
         with suppress(OSError):
-            if any(_is_same(f"/proc/{pid}/fd/{fd}", wanted) for fd in os.listdir(f"/proc/{pid}/fd")):
+            if any(
+                _is_same(f"/proc/{pid}/fd/{fd}", wanted) and is_meant(pid, fd) for fd in os.listdir(f"/proc/{pid}/fd")
+            ):
                 yield pid
 
 

@@ -25,6 +25,7 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
+from holdfast.agents.builtin.encodable import encodable
 from holdfast.agents.builtin.screen import Shown, Spent, Status, Verdict
 from holdfast.agents.builtin.secrecy import Secrets
 from holdfast.agents.builtin.tools import Step
@@ -48,8 +49,9 @@ class AcpScreen:
 
     def _clean(self, shown: BaseModel) -> Any:
         """What is shown ends in the client's log."""
-        text = shown.model_dump_json(by_alias=True, exclude_none=True)
-        return type(shown).model_validate_json(self._secrets.redact(text)) if self._secrets.within(text) else shown
+        told = shown.model_dump(mode="json", by_alias=True, exclude_none=True)
+        clean = self._secrets.redacted(encodable(told))
+        return shown if clean == told else type(shown).model_validate(clean)
 
     async def user(self, text: str) -> None:
         await self._update(update_user_message_text(text))

@@ -5,17 +5,16 @@ A path is resolved first and must lie inside. Then it is opened without followin
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from holdfast.agents.descent import folder_of
+from holdfast.agents.replacing import Likeness, replace_file
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not make us wait
 
 MAX_FILE = 16 * 1024 * 1024  # bytes: more than a model can use, less than hurts
-_NEW_FILE = 0o666
 
 
 class Refused(Exception):
@@ -51,10 +50,11 @@ class Worktree:
         with self._folder_of(real, make=True) as (folder, name):
             try:
                 before: bytes | None = self._content(folder, name, path)
-                mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+                about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                like: Likeness | None = Likeness(stat.S_IMODE(about.st_mode))
             except FileNotFoundError:
-                before, mode = None, None
-            self._replace(folder, name, data, mode)
+                before, like = None, None
+            replace_file(folder, name, data, like)
         return before
 
     def walk(self, path: str) -> Iterator[tuple[str, list[str]]]:
@@ -89,19 +89,3 @@ class Worktree:
             if about.st_size > MAX_FILE:
                 raise Refused(f"{path} has {about.st_size} bytes, more than the {MAX_FILE} that can be read at once")
             return file.read(MAX_FILE + 1)
-
-    def _replace(self, folder: int, name: str, data: bytes, mode: int | None) -> None:
-        temporary = f".{name[:100]}.{secrets.token_hex(4)}.tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _NEW_FILE, dir_fd=folder)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
-                file.flush()
-                if mode is not None:
-                    os.fchmod(fd, mode)
-                os.fsync(fd)
-            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=folder)
-            raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +18,9 @@ from pydantic_ai.messages import (
 
 _ADAPTER: TypeAdapter[ModelMessage] = TypeAdapter(ModelMessage)
 
-NOT_STARTED = "[interrupted: the agent was stopped before this call was started; it was not run]"
+NOT_STARTED = "[interrupted: the turn was cut off before this call was started; it was not run]"
 IN_FLIGHT = (
-    "[interrupted: the agent was stopped while this call was running. It may or may not have had its effect, "
+    "[interrupted: the turn was cut off while this call was running. It may or may not have had its effect, "
     "and it was not run again; look before you repeat it]"
 )
 
@@ -57,7 +58,7 @@ class Conversation:
                 self._hidden.update(range(int(record["from"]), len(self.messages)))
 
     def visible(self) -> list[ModelMessage]:
-        """As providers want it: what came between two answers is one message."""
+        """As providers want it: what came between two answers is one message, which begins with the results."""
         shown: list[ModelMessage] = []
         for index, message in enumerate(self.messages):
             if index in self._summaries:
@@ -73,12 +74,14 @@ class Conversation:
                 merged[-1] = replace(last, parts=[*last.parts, *message.parts])
             else:
                 merged.append(message)
-        return merged
+        return _with_results(merged)
 
     def unanswered(self) -> list[tuple[ToolCallPart, bool]]:
         """Calls of the last answer that have no result, and whether each had been started."""
         answered: set[str] = set()
-        for message in reversed(self.messages):
+        for index, message in reversed(list(enumerate(self.messages))):
+            if index in self._hidden:  # the model will not see it again, and a result would stand alone
+                return []
             if isinstance(message, ModelResponse):
                 return [
                     (call, call.tool_call_id in self._started)
@@ -155,6 +158,28 @@ def text_of(part: UserPromptPart) -> str:
     if isinstance(part.content, str):
         return part.content
     return "\n".join(item if isinstance(item, str) else "[attachment]" for item in part.content)
+
+
+def _with_results(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """Providers refuse the whole conversation for one call without a result, or with one in another place."""
+    complete: list[ModelMessage] = []
+    for message in messages:
+        last = complete[-1] if complete else None
+        calls = last.tool_calls if isinstance(last, ModelResponse) else []
+        complete.append(_answering(calls, message) if isinstance(message, ModelRequest) else message)
+    return complete
+
+
+def _answering(calls: Sequence[ToolCallPart], request: ModelRequest) -> ModelRequest:
+    """First one result of each call, made up where a failure has left none, and no others; then what else was said."""
+    found = [part for part in request.parts if isinstance(part, ToolReturnPart)]
+    results = []
+    for call in calls:
+        own = next((part for part in found if part.tool_call_id == call.tool_call_id), None)
+        if own is not None:
+            found.remove(own)
+        results.append(own or interrupted(call, started=True).parts[0])
+    return replace(request, parts=[*results, *(part for part in request.parts if not isinstance(part, ToolReturnPart))])
 
 
 def _begins(message: ModelMessage) -> bool:

@@ -36,6 +36,7 @@ from holdfast import __version__
 from holdfast.agents.builtin.acp_screen import AcpScreen
 from holdfast.agents.builtin.confinement import Worktree
 from holdfast.agents.builtin.conversation import Conversation
+from holdfast.agents.builtin.encodable import encodable
 from holdfast.agents.builtin.instructions import instructions_for
 from holdfast.agents.builtin.limits import iso
 from holdfast.agents.builtin.loop import Ended, Limits, Loop, Mode, Session
@@ -161,6 +162,7 @@ class BuiltinAgent:
         except HoldfastError as error:
             raise RequestError(_MODEL_TROUBLE, str(error)) from error
         finally:
+            opened.turn.cancel()  # one that has ended stays as it is
             opened.turn = None
         return _answer(ended)
 
@@ -262,7 +264,10 @@ class BuiltinAgent:
 def _folder(cwd: str) -> str:
     if not os.path.isabs(cwd) or not os.path.isdir(cwd):
         raise RequestError(_INVALID, f"{cwd!r} is not an absolute path of a folder")
-    return os.path.realpath(cwd)
+    real = os.path.realpath(cwd)
+    if encodable(real) != real:
+        raise RequestError(_INVALID, f"{real!r} is not UTF-8, so no model can be told of it; use another folder")
+    return real
 
 
 def _servers(given: Any) -> list[Server]:

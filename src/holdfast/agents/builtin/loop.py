@@ -7,6 +7,7 @@ finished step is there, and a call that was running is marked as interrupted and
 import asyncio
 import secrets as randomness
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ from pydantic_ai.models import StreamedResponse
 
 from holdfast.agents.builtin.confinement import Refused
 from holdfast.agents.builtin.conversation import Conversation, interrupted, record, rendered, result, user
+from holdfast.agents.builtin.encodable import encodable
 from holdfast.agents.builtin.mcp_tools import McpTools
 from holdfast.agents.builtin.models import Model, ModelTrouble
 from holdfast.agents.builtin.screen import Screen, Shown, Spent
@@ -81,7 +83,7 @@ class Session:
 
     def save(self, *records: dict[str, Any]) -> None:
         """On the disk first, then in memory; without any key that the model or the user has put into words."""
-        clean = [self.secrets.redacted(each) for each in records]
+        clean = [self.secrets.redacted(encodable(each)) for each in records]
         self.file.append(*clean)
         for each in clean:
             self.conversation.take(each)
@@ -108,8 +110,12 @@ class Loop:
         self._secrets = secrets
 
     async def turn(self, request: ModelRequest) -> Ended:
-        """Returns also when it is cancelled. Raises ModelTrouble when the model cannot go on; all is saved by then."""
+        """Returns also when it is cancelled. Raises ModelTrouble when the model cannot go on; all is saved by then.
+
+        However it ends, no call is left without a result, unless the disk fails: then the next turn sees to it.
+        """
         session, spent = self._session, Spent()
+        session.settle()
         begun = len(session.conversation.messages)
         session.save(record(request))
         try:
@@ -117,6 +123,10 @@ class Loop:
         except asyncio.CancelledError:
             session.settle("[cancelled by the user; it may or may not have had its effect]")
             return Ended("cancelled", spent)
+        except Exception:
+            with suppress(Exception):  # the disk may be what failed first
+                session.settle()
+            raise
 
     async def _steps(self, spent: Spent, begun: int) -> Stop:
         for _ in range(self._limits.max_steps):

@@ -2,17 +2,21 @@
 
 import asyncio
 import logging
+import select
 import sys
-from typing import cast
+from typing import TextIO, cast
 
 from acp import Agent, run_agent
 
 from holdfast.agents.builtin.face import BuiltinAgent, Settings
 from holdfast.agents.builtin.secrecy import RedactingFormatter
+from holdfast.leaf.errors import BadInput
 
 
 def serve(settings: Settings) -> None:
     """Until the client closes our stdin."""
+    _must_lead_to_a_client("stdin", sys.stdin)
+    _must_lead_to_a_client("stdout", sys.stdout)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(RedactingFormatter(settings.secrets))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
@@ -25,3 +29,15 @@ async def _serve(settings: Settings) -> None:
         await run_agent(cast("Agent", agent), use_unstable_protocol=True)
     finally:
         await agent.close()
+
+
+def _must_lead_to_a_client(name: str, stream: TextIO | None) -> None:
+    """What the kernel cannot wait for, as a file, asyncio complains of to nobody, and then it waits for ever."""
+    wanted = "this agent speaks ACP on pipes to a client, which starts it"
+    if stream is None:
+        raise BadInput(f"{name} is closed; {wanted}")
+    with select.epoll() as waiting:
+        try:
+            waiting.register(stream.fileno(), 0)
+        except PermissionError:
+            raise BadInput(f"{name} is a file or a device with nobody behind it; {wanted}") from None

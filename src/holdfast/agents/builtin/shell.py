@@ -48,6 +48,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            close_fds=False,  # what we were given to hold, all that we start holds too
             preexec_fn=_die_with_parent,  # noqa: PLW1509 - one call into the kernel, which takes no lock
         )
         output = Tail(self.output_cap)

@@ -11,6 +11,7 @@ import sys
 import msgspec
 
 from holdfast.agents.tmux.order import Start
+from holdfast.leaf.process import CONVERSATION_MARK, tether
 
 _CANNOT = 127
 
@@ -22,7 +23,7 @@ def main(path: str) -> int:
     except (OSError, msgspec.MsgspecError):  # whoever was to tell is gone
         return _CANNOT
     if start.tether is not None:
-        os.set_inheritable(os.open(start.tether, os.O_CREAT | os.O_RDONLY, 0o600), True)
+        os.set_inheritable(tether(start.tether, start.environment.get(CONVERSATION_MARK, "")), True)
     try:
         os.chdir(start.cwd)
         terminal = {
