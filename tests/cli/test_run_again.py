@@ -1,8 +1,14 @@
 """A task that failed: its work is kept, a person decides, and the next attempt goes on with all of it."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.support.stage import EVALUATE, HANG, SUBMIT, Stage, branch, killed, told, worker
+
+Step = Mapping[str, Any]
 
 AGAIN = {"when": "Task `T-1` is not done", "steps": [{"write": {"path": "two.txt", "text": "2\n"}}, SUBMIT]}
 BLOCKED = {"mcp": {"tool": "report_blocker", "arguments": {"reason": "there is no key"}}}
@@ -86,6 +92,48 @@ def test_it_is_not_forgotten_when_what_comes_later_is_done(stage: Stage) -> None
     stage.holdfast("send", run, "mind the kelp")  # for the last of those that were done
     stage.resume(run)
     assert len([text for text in stage.prompts(run) if "mind the kelp" in text]) == 1
+
+
+def until(stage: Stage, said: str) -> Step:
+    """An agent waits for what the log is to say."""
+    return {"run": f"until grep -q '{said}' {stage.home}/runs/*/events.jsonl; do sleep 0.05; done"}
+
+
+def waiting_for(found: Step, *then: Step) -> list[dict[str, Any]]:
+    """A stands still until what it asked for was found out, so that a task of the next wave begins."""
+    ask = {"mcp": {"tool": "request_research", "arguments": {"topic": "q", "question": "which?"}}}
+    answer = {"mcp": {"tool": "submit_research", "arguments": {"topic": "q", "answer": "this"}}}
+    return [
+        {"when": "You are a researcher", "steps": [found, answer]},
+        {"when": "What was found out", "steps": [{"write": {"path": "A.txt", "text": "A\n"}}, *then]},
+        worker(ask, task="A"),
+        worker({"write": {"path": "B.txt", "text": "B\n"}}, *then, task="B"),
+    ]
+
+
+def test_one_that_failed_is_not_forgotten_when_a_wave_before_it_is_closed(stage: Stage) -> None:
+    found = until(stage, '"type":"task.failed"')
+    agent = stage.book(EVALUATE, *waiting_for(found, SUBMIT), worker(BLOCKED, task="C"))
+    tasks = stage.tasks("A", "B", {"id": "C", "depends_on": ["B"]})
+    run = stage.run("--workflow", "waves", tasks, "--agent", agent, code=1)
+    types = [event["type"] for event in stage.events(run)]
+    assert types.index("task.failed") < types.index("wave.completed")
+    stage.holdfast("resume", run, code=6)
+    stage.resume(run, "--on-issue", "skip")
+    assert stage.data(run, "run.resumed")[-1]["skipped"] == ["C"]
+    assert stage.states(run) == {"A": "COMPLETE", "B": "COMPLETE", "C": "SKIPPED"}
+
+
+def test_half_of_what_is_blocked_is_never_merged_though_a_wave_before_it_is_closed(stage: Stage) -> None:
+    found, closed = until(stage, '"type":"blocker.reported"'), until(stage, '"label":"wave-1-complete"')
+    half = {"write": {"path": "C.txt", "text": "half\n"}}
+    agent = stage.book(*waiting_for(found), worker(half, BLOCKED, closed, task="C"))
+    own = Path(stage.folder, "own.yaml")
+    own.write_text("name: own\nabout: nobody has to argue\nshape: graph\n")
+    tasks = stage.tasks("A", "B", {"id": "C", "depends_on": ["B"]})
+    run = stage.run("--workflow", str(own), tasks, "--agent", agent, code=1)
+    assert stage.states(run) == {"A": "COMPLETE", "B": "COMPLETE", "C": "FAILED"}
+    assert stage.project.git("ls-tree", "--name-only", branch(run), "C.txt") == ""
 
 
 def test_one_that_is_blocked_is_skipped_though_it_was_killed_before_it_failed(stage: Stage) -> None:

@@ -1,11 +1,13 @@
 """The plan is edited while the run rests: exactly what changed, and what builds on it, is done again."""
 
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.support.projects import write
-from tests.support.stage import EVALUATE, SUBMIT, Stage, worker
+from tests.support.stage import BLOCKED, EVALUATE, SUBMIT, Stage, branch, worker
 
 MAKE = {"run": "t=$(git rev-parse --abbrev-ref HEAD | sed 's,.*/,,'); date +%N > $t.txt"}
 
@@ -40,3 +42,48 @@ def test_only_what_changed_and_what_builds_on_it_runs_again(stage: Stage) -> Non
     assert "the plan was changed" in stage.data(run, "run.resumed")[-1]["summary"]
     assert any("in another way" in text for text in stage.prompts(run, "worker"))
     stage.holdfast("resume", run, code=4)
+
+
+@pytest.fixture
+def given_up(stage: Stage) -> str:
+    """A run whose task failed, with something done of it, was skipped, and then written anew in the list."""
+    begun = worker({"write": {"path": "half.txt", "text": "half\n"}}, BLOCKED)
+    rest = {"when": "in another way", "steps": [{"write": {"path": "rest.txt", "text": "rest\n"}}, SUBMIT]}
+    agent = stage.book(EVALUATE, rest, begun)
+    run = stage.run("--workflow", "loop", stage.tasks("T-1"), "--agent", agent, code=1)
+    assert stage.resume(run, "--on-issue", "skip")["ended"] == "all_done"
+    stage.tasks({"id": "T-1", "description": "in another way"})
+    return run
+
+
+def assert_done_once(stage: Stage, run: str) -> None:
+    """With what was there of it, and without the placeholder that had kept that."""
+    assert stage.states(run) == {"T-1": "COMPLETE"}
+    assert stage.subjects(run) == ["make T-1", "Merge task T-1"]
+    assert (stage.file(run, "half.txt"), stage.file(run, "rest.txt")) == ("half", "rest")
+    assert stage.project.branches() == [branch(run)]
+    assert stage.project.git("for-each-ref", "refs/holdfast/salvage") == ""
+    stage.holdfast("verify", run)
+    stage.holdfast("resume", run, code=4)
+
+
+def test_what_failed_and_was_skipped_is_done_once_it_is_written_anew(stage: Stage, given_up: str) -> None:
+    assert stage.resume(given_up)["ended"] == "all_done"
+    assert_done_once(stage, given_up)
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_what_is_written_anew_survives_a_kill_over_its_placeholder(stage: Stage, given_up: str, side: str) -> None:
+    passes = Path(stage.folder, "passes")
+    passes.touch()
+    doom = {"HOLDFAST_CRASH": f"effect.commit.unwind.{side}:1", "HOLDFAST_CRASH_FILE": str(passes)}
+    stage.holdfast("resume", given_up, code=-signal.SIGKILL, cold=True, env=doom)
+    assert stage.states(given_up) == {"T-1": "PENDING"}
+    assert stage.resume(given_up)["ended"] == "all_done"
+    assert_done_once(stage, given_up)
+
+
+def test_what_is_written_anew_survives_that_its_worktree_is_deleted(stage: Stage, given_up: str) -> None:
+    shutil.rmtree(Path(stage.home_of(given_up), "tasks", "T-1"))
+    assert stage.resume(given_up)["ended"] == "all_done"
+    assert_done_once(stage, given_up)

@@ -1,10 +1,18 @@
 """A message reaches its agent once, whoever is killed when."""
 
+import asyncio
 import json
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
+from msgspec import Raw
 
+from holdfast.core.events.session import SessionStart
+from holdfast.store.base import Message
+from holdfast.store.files import FileStore
+from holdfast.store.run import open_run
 from tests.support.stage import EVALUATE, HANG, SUBMIT, Stage, killed, told, worker
 
 WORDS = "mind the kelp"
@@ -93,3 +101,56 @@ def test_one_for_a_task_that_is_skipped_meanwhile_is_told_to_have_reached_nobody
     assert any("words for T-1 reached nobody" in d["message"] for d in stage.data(run, "warning.logged"))
     assert "nothing to resume" in stage.holdfast("resume", run, code=4).err
     assert "nobody would hear it" in stage.holdfast("send", run, WORDS, "--task", "T-1", code=2).complaint
+
+
+ODD = {
+    "user": b'{"text":5}',
+    "research": b'["no words"]',
+    "answer": b'{"request":"r"}',
+    "stop": b'"now"',
+    "change": b'{"text":null}',
+    "signal.submit_case": b'{"role":"worker","signal":{}}',
+    "hail": b"null",
+}
+
+
+@pytest.mark.parametrize("consumed", [False, True])
+def test_messages_that_say_nothing_to_anybody_are_passed_over_and_told(stage: Stage, *, consumed: bool) -> None:
+    """Also those that a sitting took in, and then died."""
+    run = stage.holdfast("plan", "go on", "--agent", stage.book(worker({"say": "done"})), "--json").object["run"]
+    asyncio.run(_put(stage.home, run, ODD.items(), consumed=consumed))
+    stage.holdfast("send", run, WORDS)
+    assert stage.resume(run)["ended"] == "all_done"
+    warned = [d["message"] for d in stage.data(run, "warning.logged") if "was passed over" in d["message"]]
+    assert [text.partition(" was passed over")[0] for text in warned] == [f"a message of kind {kind}" for kind in ODD]
+    assert len(told_of(stage, run)) == 1
+    assert "nothing to resume" in stage.holdfast("resume", run, code=4).err
+
+
+async def _put(home: str, run: str, messages: Iterable[tuple[str, bytes]], *, consumed: bool) -> None:
+    store = FileStore(home)
+    for kind, body in messages:
+        await store.inbox(run).put(Message(id=kind, kind=kind, sender="somebody", body=Raw(body)))
+    if consumed:
+        async with open_run(store, run) as sitting:
+            await sitting.begin(SessionStart(command="run"))
+            await sitting.take_in()
+
+
+def test_words_for_a_phase_reach_its_workers_or_are_refused_where_no_agent_hears_them(stage: Stage) -> None:
+    phases = "- {name: building, kind: tasks}\n- {name: reading, kind: review, roles: [reviewer]}\n"
+    workflow = Path(stage.folder, "mine.yaml")
+    workflow.write_text(f"name: mine\nabout: it is read in the end\nphases:\n{phases}", encoding="utf-8")
+    passes = {"mcp": {"tool": "submit_review", "arguments": {"passed": True, "summary": "fine"}}}
+    agent = stage.book(worker({"say": "done"}), {"when": "You are a reviewer", "steps": [passes]})
+    planned = stage.holdfast("plan", "go on", "--workflow", str(workflow), "--agent", agent, "--json")
+    run = planned.object["run"]
+    stage.holdfast("send", run, WORDS, "--task", "building")
+    refused = stage.holdfast("send", run, "look well", "--task", "reading", code=2).complaint
+    assert refused == "nobody would hear it: reading has no agent that is told what people say"
+    body = b'{"text":"look well","task":"reading"}'  # as a version that did not refuse it sent it
+    asyncio.run(_put(stage.home, run, [("user", body)], consumed=False))
+    assert stage.resume(run)["ended"] == "all_done"
+    assert len(told_of(stage, run)) == 1
+    assert any("words for reading reached nobody" in d["message"] for d in stage.data(run, "warning.logged"))
+    assert "nothing to resume" in stage.holdfast("resume", run, code=4).err

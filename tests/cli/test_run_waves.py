@@ -42,6 +42,30 @@ def test_a_conflict_is_given_to_the_worker_and_merged_when_it_is_resolved(stage:
     ]
 
 
+BOTH_NEED_AN_END = (
+    'validators.commands.end={"command": ["sh", "-c", '
+    '"if grep -q A a.txt && grep -q B a.txt && ! grep -q end a.txt; then echo there is no end; exit 1; fi"]}'
+)
+
+
+@pytest.mark.parametrize("first", ["A and B\n", "<<<<<<< ours\nA\n=======\nB\n>>>>>>> theirs\n"])
+def test_what_validators_say_of_a_resolved_conflict_is_told_to_the_worker(stage: Stage, first: str) -> None:
+    agent = stage.book(
+        EVALUATE,
+        {"when": "there is no end", "steps": [{"write": {"path": "a.txt", "text": "A and B, the end\n"}}]},
+        {"when": "it conflicts with yours", "steps": [{"write": {"path": "a.txt", "text": first}}]},
+        conflicting("A"),
+        conflicting("B"),
+    )
+    run = stage.run("--workflow", "waves", stage.tasks("A", "B"), "--agent", agent, "--set", BOTH_NEED_AN_END)
+    (repair,) = [prompt for prompt in stage.prompts(run, "worker") if "there is no end" in prompt]
+    assert "the validators do not pass on the result: `end`." in repair
+    assert "These files hold conflict markers" not in repair
+    assert ("These files still hold conflict markers" in repair) == first.startswith("<")
+    assert stage.file(run, "a.txt") == "A and B, the end"
+    assert len(stage.data(run, "merge.conflicted")) == 1
+
+
 @pytest.mark.torture
 def test_a_conflict_that_nobody_resolves_fails_its_task_alone(stage: Stage) -> None:
     agent = stage.book(EVALUATE, conflicting("A"), conflicting("B"), worker(MAKE, SUBMIT, task="C"))

@@ -150,6 +150,13 @@ def test_what_needs_the_user_comes_with_the_command_that_answers(holdfast: Progr
     assert found["digest"]["completed"] == ["T-1"]
 
 
+def test_a_run_that_is_done_and_was_sent_words_is_one_to_resume(holdfast: Program) -> None:
+    make_run(holdfast.home, RUN, *FIRST_WAVE, DONE)
+    assert holdfast("show", RUN).lines[-1] == "There is nothing to resume."
+    asyncio.run(send(holdfast.home, RUN, Words("use sqlite")))
+    assert holdfast("show", RUN).lines[-1].endswith(f"holdfast resume {RUN}")
+
+
 def test_what_the_last_sitting_did_and_left_is_told(holdfast: Program) -> None:
     make_run(holdfast.home, RUN, *FIRST_WAVE, DONE)
     resume_run(holdfast.home, RUN, *SECOND_WAVE)

@@ -28,7 +28,7 @@ from holdfast.core.events.conversation import (
     TurnStarted,
 )
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
-from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected
+from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected, InboxReread
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.phase import (
@@ -251,6 +251,7 @@ _ALL: tuple[Event, ...] = (
     InboxConsumed(cursor=230, message="m1", kind="user", sender="ann", body=Raw(b'{"text":"go on"}')),
     InboxHandled(message="m1"),
     InboxRejected(cursor=310, reason="not a message"),
+    InboxReread(cursor=0),
     LogRepaired(position=4096, bytes=17, kept_as="events.torn-1", reason="cut short: the JSON ends in the middle"),
 )
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from msgspec import Raw
 
-from holdfast.core.deciding import AT_REST, USER_MESSAGE, Action, Facts
+from holdfast.core.addressing import USER_MESSAGE
+from holdfast.core.deciding import AT_REST, Action, Facts
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationOpened, TurnEnded, TurnInterrupted, TurnStarted
 from holdfast.core.events.inbox import InboxConsumed

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.core.deciding import USER_MESSAGE, Action
+from holdfast.core.addressing import USER_MESSAGE
+from holdfast.core.deciding import Action
 from holdfast.core.state import OpenMessage, Plan, RunState, Stage, Task, TaskStatus, Wave
 from holdfast.core.workflow import Workflow
 

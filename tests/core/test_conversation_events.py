@@ -66,7 +66,12 @@ TABLE = (
         conversations={"c": Conversation(token="two", tokens=7, cost=0.5)},
     ),
     row("a turn started", TURN, conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS))}),
-    row("a turn ended", TURN, TurnEnded(conversation="c", turn="t1"), conversations={"c": Conversation(turns=1)}),
+    row(
+        "a turn ended",
+        TURN,
+        TurnEnded(conversation="c", turn="t1"),
+        conversations={"c": Conversation(turns=1, briefed=True)},
+    ),
     row(
         "a turn interrupted, with its calls",
         TURN,
@@ -86,7 +91,7 @@ TABLE = (
         TurnInterrupted(conversation="c", turn="t1"),
         TURN,
         TurnEnded(conversation="c", turn="t1", stop_reason="end_turn"),
-        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="end_turn")},
+        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="end_turn", briefed=True)},
     ),
     row(
         "a run that is resumed begins to count anew",
@@ -116,14 +121,16 @@ TABLE = (
         ConversationAttached(conversation="c", rung="history injection"),
         TURN,
         TurnEnded(conversation="c", turn="t1", stop_reason="refused"),
-        conversations={"c": Conversation(started=True, turns=1, last="refused", blank=True)},
+        conversations={
+            "c": Conversation(started=True, turns=1, interrupted_turns=1, cuts=1, last="refused", blank=True)
+        },
     ),
     row(
         "a session that was told of the past and ended a turn",
         ConversationAttached(conversation="c", rung="history injection"),
         TURN,
         TurnEnded(conversation="c", turn="t1"),
-        conversations={"c": Conversation(started=True, turns=1)},
+        conversations={"c": Conversation(started=True, turns=1, briefed=True)},
     ),
     row("a mode", ModeChanged(conversation="c", mode="plan"), conversations={"c": Conversation(mode="plan")}),
     row(
@@ -166,7 +173,7 @@ TABLE = (
         TurnEnded(conversation="c", turn="t1"),
         TURN,
         TurnInterrupted(conversation="c", turn="t1"),
-        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="interrupted", cuts=1)},
+        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="interrupted", cuts=1, briefed=True)},
     ),
     row(
         "an answer for a turn that is over waits for the agent to ask again",
@@ -193,7 +200,7 @@ TABLE = (
         ANSWERED,
         TURN,
         TurnEnded(conversation="c", turn="t1", stop_reason="end_turn"),
-        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="end_turn")},
+        conversations={"c": Conversation(turns=2, interrupted_turns=1, last="end_turn", briefed=True)},
     ),
     row(
         "a call in flight",

@@ -48,6 +48,8 @@ AT_WORK: dict[str, tuple[Conversation | None, str, str, str]] = {
     "cancelled": (worked("cancelled", cuts=1), GO_ON, GO_ON, WAITING),
     "interrupted": (worked("interrupted", cuts=1), GO_ON, GO_ON, WAITING),
     "interrupted, and resumed": (worked("interrupted"), GO_ON, GO_ON, WAITING),
+    "refused": (worked("refused", cuts=1), GO_ON, GO_ON, WAITING),
+    "refused, and resumed": (worked("refused"), GO_ON, GO_ON, WAITING),
     "it never ended": (worked(None, turn=OPEN), GO_ON, GO_ON, WAITING),
     "another ended, it never did": (worked("end_turn", turns=2, turn=OPEN), GO_ON, GO_ON, WAITING),
     "interrupted too often": (worked("interrupted", cuts=5), PARKED, PARKED, WAITING),
@@ -67,8 +69,8 @@ def test_at_work_it_depends_on_how_the_last_turn_went(how: str) -> None:
 
 
 def test_the_table_has_every_way_in_which_a_turn_ends() -> None:
-    assert AT_WORK.keys() >= {*STOP_REASONS, "interrupted"}
-    assert EVALUATED.keys() >= {*STOP_REASONS, "interrupted"}
+    assert AT_WORK.keys() >= {*STOP_REASONS, "interrupted", "refused"}
+    assert EVALUATED.keys() >= {*STOP_REASONS, "interrupted", "refused"}
 
 
 #  what is told to a worker that was not told anything in this iteration
@@ -150,6 +152,7 @@ EVALUATED: dict[str, tuple[Conversation | None, str]] = {
     ),
     "cancelled": (worked("cancelled", interrupted_turns=1, cuts=1), "evaluate 1 (go on)"),
     "interrupted": (worked("interrupted", interrupted_turns=1, cuts=1), "evaluate 1 (go on)"),
+    "refused": (worked("refused", turns=9, interrupted_turns=9, cuts=1), "evaluate 1 (go on)"),
     "interrupted, after it was heard out": (
         worked("interrupted", turns=9, interrupted_turns=1, cuts=1),
         "evaluate 1 (go on)",

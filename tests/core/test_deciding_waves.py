@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.core.deciding import AT_REST, Facts, decide, messages_for
+from holdfast.core.addressing import messages_for
+from holdfast.core.deciding import AT_REST, Facts, decide
 from holdfast.core.state import Conversation, OpenMessage, RunState, Stage, Task, Turn, Wave
 from holdfast.core.workflow import Bounds
 from tests.core.situations import COMPLETE, LOOP, PENDING, SKIPPED, SOLO, begun, failed, situation, told, words

@@ -21,7 +21,7 @@ from holdfast.core.events.conversation import (
     TurnStarted,
 )
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
-from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected
+from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected, InboxReread
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
@@ -330,6 +330,20 @@ TABLE = (
         InboxRejected(cursor=9, reason="no"),
         InboxConsumed(cursor=7, message="m", kind="user"),
         inbox_cursor=9,
+    ),
+    row(
+        "but to read the inbox again",
+        InboxConsumed(cursor=9, message="m", kind="user"),
+        InboxReread(cursor=0),
+        InboxRejected(cursor=7, reason="no"),
+        inbox_cursor=7,
+    ),
+    row("whose message ends at the cursor", InboxConsumed(cursor=7, message="m", kind="user"), inbox_last="m"),
+    row(
+        "a rejected line is nobody's",
+        InboxConsumed(cursor=7, message="m", kind="user"),
+        InboxRejected(cursor=9, reason="no"),
+        inbox_last=None,
     ),
     row("a repair", LogRepaired(position=0, bytes=3, kept_as="torn-1", reason="cut"), repairs=["torn-1"]),
     row("talk leaves nothing", MessageRecorded(conversation="c", speaker="agent", text="hi"), conversations={}),

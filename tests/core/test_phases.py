@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.core.addressing import for_any_worker, is_for_nobody, messages_for
 from holdfast.core.deciding import Facts
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationOpened
@@ -170,6 +171,14 @@ ROWS: dict[str, tuple[tuple[Event, ...], str]] = {
         (*ASKED, *turn("c-planner", "end_turn") * (ASKED_FOR_SIGNAL - 1)),
         "give up planning (no_signal: planner)",
     ),
+    "prompts that it answers with an error do not count": (
+        (*ASKED, *turn("c-planner", "refused") * 4),
+        "tell planning planner (go on)",
+    ),
+    "nor do they when it answers again": (
+        (*ASKED, *turn("c-planner", "refused") * 4, *turn("c-planner", "end_turn")),
+        "tell planning planner (nudge)",
+    ),
     "turns that took words along do not count": (
         (*ASKED, *turn("c-planner", "end_turn", "m") * 9),
         "tell planning planner (nudge)",
@@ -263,6 +272,10 @@ ROWS: dict[str, tuple[tuple[Event, ...], str]] = {
         (*ASKED, QUESTION, *talk("r-1", "researcher", "end_turn"), *turn("c-researcher", "end_turn") * 2),
         "end research r-1",
     ),
+    "a researcher who answers with errors did not look": (
+        (*ASKED, QUESTION, *talk("r-1", "researcher", "refused"), *turn("c-researcher", "refused") * 3),
+        "research r-1 (go on)",
+    ),
     "its answer goes to whoever asked": ((*ASKED, QUESTION, ANSWER), "tell planning planner (message)"),
     "once": (
         (*ASKED, QUESTION, ANSWER, InboxHandled(message="r-1"), *turn("c-planner", "end_turn", "r-1")),
@@ -335,8 +348,37 @@ def test_where_nobody_plans_words_for_a_run_that_is_done_open_a_task_again_in_it
     over = (plan("A"), started("building"), *DONE_TASK, *completed("building"), started("ending"), *completed("ending"))
     assert next_of(*over, workflow=flow) == "stop (all_done)"
     assert next_of(*over, words("m", "nobody"), workflow=flow) == "stop (all_done)"
-    assert next_of(*over, words("m"), workflow=flow) == "enter building (there is a message for it)"
+    for anyone in (words("m"), words("m", "building")):
+        assert next_of(*over, anyone, workflow=flow) == "enter building (there is a message for it)"
     assert next_of(*over, words("m"), started("building", 2), workflow=flow) == "reopen A (there is a message for it)"
+
+
+def test_words_for_a_phase_of_tasks_are_for_whichever_worker_comes_first() -> None:
+    at_work = (
+        *(*PLANNED, started("implementing"), TaskStarted(task_id="A")),
+        ConversationOpened(conversation="w", agent="a", role="worker", task="A"),
+        *turn("w", "end_turn"),
+    )
+    state = state_of(*at_work, words("m", "implementing"), words("n", "planning"))
+    assert messages_for(state.messages, "A", for_any_worker(state, PIPELINE)) == ["m"]
+    assert messages_for(state.messages, "planning") == ["n"]
+    assert told(decide(state, PIPELINE, BOUNDS)) == "work A (message)"
+    assert next_of(*at_work, words("n", "planning")) == "end iteration A (no_case)"
+
+
+def test_words_for_a_phase_without_a_listener_are_for_nobody_unless_somebody_plans() -> None:
+    phases = (
+        PhaseSpec(name="drafting", role="agent", exit="submit_done"),
+        PhaseSpec(name="building", kind=Kind.TASKS),
+        PhaseSpec(name="reading", kind=Kind.REVIEW, roles=("reviewer",)),
+        PhaseSpec(name="ending", kind=Kind.COMPLETE),
+    )
+    flow = Workflow(name="direct", about="nobody plans", phases=phases)
+    deaf = [one.name for one in phases if is_for_nobody(state_of(), flow, one.name) is not None]
+    assert deaf == ["reading", "ending"]
+    assert not any(is_for_nobody(state_of(), PIPELINE, one.name) for one in PIPELINE.phases)
+    namesake = state_of(plan("reading"))
+    assert is_for_nobody(namesake, flow, "reading") is None
 
 
 def test_no_more_agents_are_at_work_than_may_be() -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.events.session import RunCreated, SessionStart
+from holdfast.engine import keeping
 from holdfast.engine.keeping import keep_alive
 from holdfast.store.files import FileStore
+from holdfast.store.layout import run_folder
 from holdfast.store.run import open_run
 from tests.support.waiting import until
 
@@ -28,14 +30,65 @@ async def test_a_config_that_cannot_be_read_is_told_and_the_run_is_minded_again_
     await until(lambda: len(said) == 1)
     assert "config.toml:1" in said[0]
 
-    config.write_text("", encoding="utf-8")
+    config.write_text("resume.back_off = 0.1\n", encoding="utf-8")
     await _cut_off(home)
     await until(lambda: len(said) == 2)
     assert "before its plan was made" in said[1]
     minding.cancel()
 
 
-async def _cut_off(home: str, *events: RunCreated) -> None:
+async def test_what_the_system_refuses_to_one_run_is_told_and_the_others_are_minded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One has no place for its runner's words, another a log that cannot be read; a third comes later."""
+    home, config = os.fspath(tmp_path / "home"), tmp_path / "config.toml"
+    config.write_text("resume.back_off = 0.1\n", encoding="utf-8")
+    monkeypatch.setenv("HOLDFAST_CONFIG", os.fspath(config))
+    await FileStore(home).create(RUN)
+    await _cut_off(home, RunCreated(run_id=RUN, goal="g"))
+    in_the_way = Path(run_folder(home, RUN), "runner.log")
+    in_the_way.mkdir()
+    Path(run_folder(home, "bad-abc234"), "events.jsonl").mkdir(parents=True)
+    said: list[tuple[str, str]] = []
+    minding = asyncio.create_task(keep_alive(home, lambda run_id, words: said.append((run_id, words))))
+    await until(lambda: len(said) == 2)
+    assert sorted(run_id for run_id, _ in said) == [RUN, "bad-abc234"]
+    assert all("Is a directory; nothing is lost" in words for _, words in said)
+
+    in_the_way.rmdir()
+    await _cut_off(home)
+    await FileStore(home).create("new-abc234")
+    await _cut_off(home, RunCreated(run_id="new-abc234", goal="g"), run_id="new-abc234")
+    await until(lambda: len(said) == 4)
+    assert {run_id for run_id, words in said[2:] if "before its plan was made" in words} == {RUN, "new-abc234"}
+    assert not minding.done()
+    minding.cancel()
+
+
+async def test_what_could_not_be_revived_is_tried_again_and_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = os.fspath(tmp_path / "home")
+    monkeypatch.setattr(keeping, "_TRY_AGAIN", 0.05)
+    await FileStore(home).create(RUN)
+    await _cut_off(home, RunCreated(run_id=RUN, goal="g"))
+    log = Path(run_folder(home, RUN), "events.jsonl")
+    log.rename(tmp_path / "aside")
+    log.mkdir()
+    said: list[str] = []
+    minding = asyncio.create_task(keep_alive(home, lambda _, words: said.append(words)))
+    await until(lambda: len(said) == 1)
+    await asyncio.sleep(0.3)
+    assert len(said) == 1
+
+    log.rmdir()
+    (tmp_path / "aside").rename(log)
+    await until(lambda: len(said) == 2)
+    assert "before its plan was made" in said[1]
+    minding.cancel()
+
+
+async def _cut_off(home: str, *events: RunCreated, run_id: str = RUN) -> None:
     """A sitting without an end."""
-    async with open_run(FileStore(home), RUN) as run:
+    async with open_run(FileStore(home), run_id) as run:
         await run.begin(SessionStart(command="run"), *events)

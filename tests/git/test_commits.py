@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from holdfast.git.commit import HookRefused, Unresolved
+from holdfast.git.commit import HookRefused, Unresolved, unresolved
 from holdfast.git.process import GitFailed
 from tests.support.repositories import UserRepository, git, put, put_program, state_of, text, working_on
 
@@ -190,11 +190,13 @@ async def test_conflict_markers_are_refused(repo: UserRepository, home: str) -> 
         await w.merge(["T-1", "T-2"])
         with pytest.raises(Unresolved, match=r"conflicts are not resolved yet in a.txt, "):
             await w.commit("T-2", "Resolved")
+        assert await unresolved(two) == ["a.txt", name]
         put(two.path, {"a.txt": "both\n"})
         with pytest.raises(Unresolved) as caught:
             await w.commit("T-2", "Resolved")
         assert caught.value.paths == [name]
         put(two.path, {name: "both\n"})
+        assert await unresolved(two) == []
         assert await w.commit("T-2", "Resolved") is not None
 
 

@@ -1,5 +1,6 @@
 """Making a run, and what may be its name."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -11,8 +12,10 @@ import pytest
 from holdfast.leaf.errors import BadInput, NoSuchRun, RunExists, StorageFailed
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder, runs_folder
+from holdfast.store.making import take_away, unmade
 from holdfast.store.run import open_run
 from tests.support.events import START
+from tests.support.faults import run_with_faults
 from tests.support.logs import whole
 from tests.support.places import RUN, inbox_file, lock_file, log_file, put_content
 
@@ -101,6 +104,58 @@ async def test_a_run_whose_making_was_cut_off_can_be_made_again(home: str, stage
         await run.begin(START)
     with pytest.raises(RunExists):
         await store.create(RUN)
+
+
+REFUSED = """
+import asyncio, os, sys
+from holdfast.leaf.errors import StorageFailed
+from holdfast.store.files import FileStore
+os.makedirs(os.path.join(sys.argv[1], "runs"))
+try:
+    asyncio.run(FileStore(sys.argv[1]).create(sys.argv[2]))
+except StorageFailed:
+    pass
+else:
+    raise AssertionError("it was to fail")
+"""
+
+
+@pytest.mark.parametrize("call", ["inbox.jsonl", "events.jsonl", "fsync 1", "fsync 2"])
+async def test_a_run_that_cannot_be_made_leaves_nothing_behind(home: str, call: str) -> None:
+    if call.startswith("fsync"):
+        run_with_faults(REFUSED, home, RUN, trace="fsync", faults=f"fsync:error=EIO:when={call[-1]}")
+    else:
+        paths = (os.path.join(run_folder(home, RUN), call),)
+        run_with_faults(REFUSED, home, RUN, trace="openat", faults="openat:error=ENOSPC:when=1", paths=paths)
+    assert os.listdir(runs_folder(home)) == []
+    await FileStore(home).create(RUN)
+
+
+async def test_what_a_kill_left_of_a_run_is_taken_away_and_nothing_else(home: str) -> None:
+    store = FileStore(home)
+    await store.create(RUN)
+    folders = {name: os.path.join(runs_folder(home), name) for name in ("bare", "early", "written", "strange")}
+    for folder in folders.values():
+        os.mkdir(folder)
+    put_content(inbox_file(home, "early"), b"")
+    put_content(inbox_file(home, "written"), b"words\n")
+    put_content(os.path.join(folders["strange"], "notes"), b"")
+    assert unmade(home) == [folders["bare"], folders["early"]]
+    for folder in (*folders.values(), run_folder(home, RUN)):
+        take_away(folder)
+    assert sorted(os.listdir(runs_folder(home))) == [RUN, "strange", "written"]
+    assert list(await store.runs()) == [RUN]
+    await store.inbox(RUN).must_take()
+
+
+def test_a_run_that_is_being_made_is_not_taken_away(home: str) -> None:
+    folder = run_folder(home, RUN)
+    os.makedirs(folder)
+    put_content(inbox_file(home), b"")
+    with open(inbox_file(home), "r+b") as maker:
+        fcntl.flock(maker, fcntl.LOCK_EX)
+        take_away(folder)
+    assert os.listdir(folder) == ["inbox.jsonl"]
 
 
 async def test_a_relative_home_works_from_anywhere(tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,7 +206,7 @@ async def test_a_fold_that_was_interrupted_leaves_no_snapshot_of_half_a_state(ho
             await run.save_snapshot()
 
         desk = Desk("s1", None, Head(), now, standing.note, milestone)
-        run = OwnedRun(lease, await lease.journal(desk), store.inbox(RUN), standing, [])
+        run = OwnedRun(lease, await lease.journal(desk), store.log(RUN), store.inbox(RUN), standing, [])
         await run.begin(START)
         await run.append(numbered("a", 1), numbered("a", 2))
         with pytest.raises(KeyboardInterrupt):

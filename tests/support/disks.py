@@ -92,7 +92,8 @@ class LossyDisk:
     durable at once. One of these serves every "process" of a test: they share a machine.
 
     A sync that fails is the last try: the kernel then takes the pages that it could not write for written, and a
-    later sync, though it succeeds, brings only pages that were written to since.
+    later sync, though it succeeds, brings only pages that were written to since. Until they are forgotten they can be
+    read.
     """
 
     def __init__(self) -> None:
@@ -103,7 +104,7 @@ class LossyDisk:
 
     @property
     def disk(self) -> Disk:
-        return Disk(self._write, self._sync, self._truncate)
+        return Disk(self._write, self._sync, self._truncate, self._forget)
 
     def fail_after(self, calls: int) -> None:
         """The power goes at the call after so many more."""
@@ -151,6 +152,16 @@ class LossyDisk:
         self._tick()
         self._touched(fd, size, size + 1)
         os.ftruncate(fd, size)
+
+    def _forget(self, fd: int) -> None:
+        path = self._known(fd)
+        if path is None:
+            return
+        shown, synced, dirty = _content(fd), self._synced[path], self._dirty.get(path, set())
+        there = synced.ljust(len(shown), b"\0")[: len(shown)]
+        pages = range(0, len(shown), PAGE)
+        with open(path, "r+b", buffering=0) as file:
+            file.write(b"".join((shown if at // PAGE in dirty else there)[at : at + PAGE] for at in pages))
 
     def _touched(self, fd: int, start: int, end: int) -> None:
         path = self._known(fd)

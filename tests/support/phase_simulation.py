@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from msgspec import Raw, structs
 
-from holdfast.core.deciding import Action, Do, How, messages_for
+from holdfast.core.addressing import messages_for
+from holdfast.core.deciding import Action, Do, How
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationOpened, TurnEnded, TurnInterrupted, TurnStarted
 from holdfast.core.events.inbox import InboxHandled

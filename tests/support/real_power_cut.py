@@ -30,14 +30,14 @@ _MOST_AT_ONCE = 3
 
 
 class Machine:
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *options: str) -> None:
         self._image = os.path.join(folder, "disk.img")
         self.mounted = os.path.join(folder, "mounted")
         self.home = os.path.join(self.mounted, "home")
         os.mkdir(self.mounted)
         with open(self._image, "wb") as file:
             file.truncate(512 * 1024 * 1024)
-        _command("mkfs.ext4", "-q", "-F", self._image)
+        _command("mkfs.ext4", "-q", "-F", *options, self._image)
 
     def power_on(self) -> None:
         _command("mount", "-o", "loop", self._image, self.mounted)

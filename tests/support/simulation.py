@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
+from holdfast.core.addressing import USER_MESSAGE, messages_for
 from holdfast.core.conversation import CUT_OFF
-from holdfast.core.deciding import USER_MESSAGE, Action, Do, Facts, How, messages_for
+from holdfast.core.deciding import Action, Do, Facts, How
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchMerged
 from holdfast.core.events.budget import UsageRecorded
@@ -40,7 +41,7 @@ SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
 MOST_STEPS = 20_000
 
 LUCK: dict[str, tuple[str, ...]] = {
-    "turn": ("end_turn", "max_tokens", "refusal", "cancelled", "interrupted"),
+    "turn": ("end_turn", "max_tokens", "refusal", "refused", "cancelled", "interrupted"),
     "report": ("case", "nothing", "blocker"),
     "validation": ("passed", "failed"),
     "verdict": ("accept", "reject", "nothing"),

@@ -12,6 +12,7 @@ from holdfast.workflows.prompts import (
     evaluate,
     evaluate_again,
     nudge,
+    repair_merge,
     resolve_conflicts,
     work_again,
 )
@@ -63,6 +64,8 @@ PROMPTS = {
     "work-again-in-a-worktree-made-again": work_again(SMALL._replace(lost=True)),
     "nudge": nudge(BRIEF),
     "resolve-conflicts": resolve_conflicts(BRIEF._replace(ledger=()), ["app/users.py", "app/näme.py"]),
+    "repair-merge": repair_merge(BRIEF._replace(ledger=(), checks=CHECKS), []),
+    "repair-merge-with-conflicts": repair_merge(SMALL._replace(checks=CHECKS), ["app/users.py"]),
     "evaluate": evaluate(BRIEF._replace(checks=(Check("pytest", True, problem="flaky"),)), CASE, DIFF),
     "evaluate-a-cut-diff": evaluate(SMALL, None, DIFF, "git diff 1a2b3c4"),
     "evaluate-again": evaluate_again(),

@@ -16,6 +16,7 @@ from holdfast.workflows.prompts import (
     Channel,
     begin_work,
     evaluate,
+    repair_merge,
     resolve_conflicts,
     work_again,
 )
@@ -72,6 +73,7 @@ def test_nothing_quoted_gets_out_of_its_fence(evil: str) -> None:
         begin_work(brief),
         work_again(brief),
         resolve_conflicts(brief, [evil]),
+        repair_merge(brief, [evil]),
         evaluate(brief, CASE, evil, evil),
     ):
         outside = without_fences(prompt)

@@ -23,7 +23,8 @@ ACTIVE = frozenset({Phase.STARTING, Phase.RUNNING, Phase.WAITING})
 OVER = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED})
 
 INTERRUPTED, CANCELLED = "interrupted", "cancelled"
-CUT_OFF = frozenset({INTERRUPTED, CANCELLED})  # how a turn went that did not come to its end
+REFUSED = "refused"  # the agent answered its prompt with an error; a model that will not is a `refusal`
+CUT_OFF = frozenset({INTERRUPTED, CANCELLED, REFUSED})  # how a turn went that did not come to its end
 
 _NEXT: dict[Phase, frozenset[Phase]] = {
     Phase.CREATED: frozenset({Phase.STARTING, Phase.FAILED, Phase.CANCELLED}),

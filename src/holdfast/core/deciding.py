@@ -5,17 +5,16 @@ rules by which it would have gone on without that. Each task moves through its s
 a wave the merges keep the plan's order.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
+from holdfast.core.addressing import USER_MESSAGE, for_any_worker, messages_for
 from holdfast.core.conversation import CUT_OFF, OVER
 from holdfast.core.events.issue import BlockerReported
-from holdfast.core.state import RESEARCH, Conversation, EffectStatus, OpenMessage, RunState, Stage, Task, TaskStatus
+from holdfast.core.state import Conversation, EffectStatus, RunState, Stage, Task, TaskStatus
 from holdfast.core.workflow import Bounds, Workflow
 
-USER_MESSAGE = "user"  # the kind of a message that is words for an agent
-FOR_AGENTS = (USER_MESSAGE, RESEARCH)  # kinds of messages that go into a prompt
 ASKED_FOR_VERDICT = 3  # times, before it is made up
 
 _SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
@@ -138,9 +137,9 @@ def spent(state: RunState, bounds: Bounds, facts: Facts) -> str | None:
 def _moves(view: _View) -> Iterator[Action]:
     """The moves of the first wave in which there are any, and of what was begun in those after it.
 
-    One that is stuck does not hold up those after it, but waves are closed in their order: what failed before a
-    checkpoint would be forgotten. Merges come one at a time, and take nobody's place; nor does what
-    is still to be tidied up after a task.
+    One that is stuck does not hold up those after it, but waves are closed in their order: a checkpoint has all that
+    comes before it. Merges come one at a time, and take nobody's place; nor does what is still to be tidied up after
+    a task.
     """
     state, facts = view.state, view.facts
     at_work = [task.stage for name in facts.busy if (task := state.tasks.get(name)) is not None]
@@ -318,31 +317,17 @@ def _asked_for_more(view: _View) -> str | None:
     done = [n for n in names if _status(state, n) is TaskStatus.COMPLETE and n not in view.facts.stuck]
     named = {message.task for message in state.messages.values() if message.kind == USER_MESSAGE}
     wanted = [name for name in done if name in named]
-    if wanted or None not in named:
+    if wanted or named.isdisjoint(for_any_worker(state, view.workflow)):
         return next(iter(wanted), None)
     return done[-1] if done and done[-1] == names[-1] else None
 
 
-def is_for_nobody(state: RunState, workflow: Workflow, task: str | None) -> bool:
-    """Words for a task that was skipped, or that the plan has no more."""
-    if task is None or state.plan is None or task in (phase.name for phase in workflow.phases):
-        return False
-    return task not in state.plan.order or _status(state, task) is TaskStatus.SKIPPED
-
-
-def messages_for(messages: Mapping[str, OpenMessage], task: str) -> list[str]:
-    """The words that the next prompt to a task's worker takes along: those for it, and those of people for anyone.
-
-    A phase is addressed as a task is.
-    """
-    return [key for key, message in messages.items() if message.kind in FOR_AGENTS and message.task in (None, task)]
-
-
 def _is_to_be_told(view: _View, name: str) -> bool:
     """There are words for its worker. Those for anyone are for the first at work, so that they are said once."""
-    messages = view.state.messages
-    words = {messages[key].task for key in messages_for(messages, name)}
-    return name in words or (None in words and _listener(view) == name and not _is_anyone_being_told(view))
+    messages, anyone = view.state.messages, for_any_worker(view.state, view.workflow)
+    words = {messages[key].task for key in messages_for(messages, name, anyone)}
+    to_anyone = not words.isdisjoint(anyone)
+    return name in words or (to_anyone and _listener(view) == name and not _is_anyone_being_told(view))
 
 
 def _is_anyone_being_told(view: _View) -> bool:

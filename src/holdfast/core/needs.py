@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from holdfast.core.addressing import USER_MESSAGE
+from holdfast.core.codec import UNREADABLE
 from holdfast.core.conversation import Phase
-from holdfast.core.deciding import USER_MESSAGE
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered
 from holdfast.core.state import Approval, EffectStatus, PhaseStatus, RunState, TaskStatus
 
@@ -88,6 +89,6 @@ def words_of(body: str | bytes) -> str:
     """What a message of a person says."""
     try:
         found: Any = msgspec.json.decode(body)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return ""
     return str(found.get("text", "")) if isinstance(found, dict) else str(found)

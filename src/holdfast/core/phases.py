@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from holdfast.core import deciding
+from holdfast.core.addressing import USER_MESSAGE, messages_for
 from holdfast.core.conditions import holds
 from holdfast.core.conversation import OVER
-from holdfast.core.deciding import AT_REST, USER_MESSAGE, Action, Do, Facts, How, messages_for, spent
+from holdfast.core.deciding import AT_REST, Action, Do, Facts, How, spent
 from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import DONE, FAILED, PASSED
 from holdfast.core.state import Approval, PhaseProgress, PhaseStatus, Research, RunState, TaskStatus

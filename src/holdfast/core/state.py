@@ -201,11 +201,19 @@ class Agent(msgspec.Struct):
     result: str | None = None
 
 
+class OpenMessage(msgspec.Struct):
+    """A message that was taken in and not acted on yet."""
+
+    kind: str
+    sender: str | None = None
+    body: str = "null"  # as JSON
+    task: str | None = None  # whom it is for, when it says so
+
+
 class Turn(msgspec.Struct):
     turn: str
     started: str | None = None
     calls: dict[str, str] = {}
-    messages: list[str] = []
     answers: dict[str, str] = {}  # by fingerprint: since they were given, the agent has shown nothing of a call
 
 
@@ -218,7 +226,9 @@ class Conversation(msgspec.Struct):
     token: str | None = None
     turns: int = 0
     told: int = 0  # turns that took messages along
-    interrupted_turns: int = 0  # and cancelled ones: those that did not come to their end
+    unheard: dict[str, OpenMessage] = {}  # told in turns that did not come to their end
+    briefed: bool = False  # it came to the end of a turn, and so knows what it is there for
+    interrupted_turns: int = 0  # and cancelled or refused ones: those that did not come to their end
     turn: Turn | None = None
     started: bool = False  # an agent was there for it
     pid: int | None = None
@@ -278,15 +288,6 @@ class Issue(msgspec.Struct):
     sid: str | None = None
 
 
-class OpenMessage(msgspec.Struct):
-    """A message that was taken in and not acted on yet."""
-
-    kind: str
-    sender: str | None = None
-    body: str = "null"  # as JSON
-    task: str | None = None  # whom it is for, when it says so
-
-
 class Branch(msgspec.Struct):
     status: BranchStatus
     task: str | None = None
@@ -328,6 +329,8 @@ class RunState(msgspec.Struct):
     branches: dict[str, Branch] = {}
     budget: Budget = msgspec.field(default_factory=Budget)
     inbox_cursor: int = 0
+    inbox_last: str | None = None  # the message that ends at the cursor, if one does
+    inbox_reread: bool = False  # it is not the one that was read first: only the log knows all that was taken in
     inbox_consumed: int = 0
     messages: dict[str, OpenMessage] = {}
     permissions: dict[str, Permission] = {}

@@ -10,11 +10,11 @@ from holdfast.core.signals import SubmitCase
 from holdfast.core.state import RunState, Task
 from holdfast.core.tasks import TaskSpec
 from holdfast.core.workflow import PLAN, Kind
-from holdfast.engine.mail import Words
 from holdfast.engine.memory import Loaded, load
 from holdfast.engine.own_words import own_folders
 from holdfast.engine.terms import EVALUATOR, WORKER, Terms
 from holdfast.engine.workspace import Workspace
+from holdfast.git.commit import unresolved
 from holdfast.git.snapshot import capture, diff
 from holdfast.git.worktree import Worktree
 from holdfast.workflows import prompts, templating
@@ -38,9 +38,12 @@ class Briefing:
         match how:
             case How.NUDGE:
                 return prompts.nudge(brief), loaded
-            case How.RESOLVE:
+            case How.RESOLVE if all(check.passed for check in brief.checks):
                 conflicts = self._state.tasks[name].conflicts
                 return prompts.resolve_conflicts(self._by(brief, templating.CONFLICT), conflicts), loaded
+            case How.RESOLVE:
+                left = await unresolved(self._workspace.worktree(name))
+                return prompts.repair_merge(self._by(brief, templating.AGAIN), left), loaded
             case How.AGAIN:
                 return prompts.work_again(self._by(brief, templating.AGAIN)), loaded
             case How.MESSAGE:
@@ -91,7 +94,7 @@ class Briefing:
             ledger=task.verdicts,
             checks=task.checks,
             instructions=self._state.instructions,
-            messages=[self._words(key) for key in messages],
+            messages=messages,
             must_submit=self._terms.workflow.case,
             lost=task.reason == WORKTREE_LOST,
         )
@@ -114,9 +117,6 @@ class Briefing:
         return "\n".join(
             f"- {key} ({task.status}): {task.outcome or task.summary or ''}" for key, task in tasks if key != name
         )
-
-    def _words(self, key: str) -> str:
-        return msgspec.json.decode(self._state.messages[key].body, type=Words).text
 
 
 def within_limits(whole: str, base: str | None) -> tuple[str, str | None]:

@@ -18,6 +18,7 @@ from holdfast.agents.registry import find_agent
 from holdfast.agents.tree import seen_through
 from holdfast.core.conversation import (
     OVER,
+    REFUSED,
     AfterInterruption,
     Phase,
     Seen,
@@ -25,6 +26,7 @@ from holdfast.core.conversation import (
     needs_resume,
     prompt_after_interruption,
 )
+from holdfast.core.deciding import How
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import (
     ConversationDetached,
@@ -37,21 +39,26 @@ from holdfast.core.events.conversation import (
     TurnStarted,
 )
 from holdfast.core.events.inbox import InboxHandled
+from holdfast.core.needs import words_of
 from holdfast.core.state import Conversation
 from holdfast.engine.ladder import AgentUnavailable, Failed, Ground, Hint, Ladder, Live
 from holdfast.engine.permissions import Desk
 from holdfast.engine.transcript import cut_off_turn, history_of, was_heard
 from holdfast.leaf.crashing import around
-from holdfast.leaf.errors import BadInput, Denied, StorageFailed
+from holdfast.leaf.errors import BadInput, Denied, HoldfastError, StorageFailed
 from holdfast.leaf.ids import new_sid
 from holdfast.leaf.process import ProcessIdentity, boot_id
 from holdfast.leaf.syncing import have_on_disk
 from holdfast.store.run import OwnedRun
 
-__all__ = ["AgentUnavailable", "Conversations", "Ground", "Turn"]
+__all__ = ["AgentUnavailable", "Conversations", "Ground", "PromptRefused", "Turn"]
 
 _CRASH = around("prompt")
 _HEARD = {True: "the agent had begun to answer", False: "the agent had answered nothing"}
+
+
+class PromptRefused(HoldfastError):
+    """An agent answered its prompt with an error, as when its provider has no room: no word on the work itself."""
 
 
 class Turn(NamedTuple):
@@ -60,6 +67,10 @@ class Turn(NamedTuple):
     turn: str
     reason: str
     detail: str | None = None
+
+    def must_be_answered(self) -> None:
+        if self.reason == REFUSED:
+            raise PromptRefused(self.detail or "the agent answered its prompt with an error")
 
 
 class Conversations:
@@ -126,6 +137,23 @@ class Conversations:
         if known is not None and talk is not None and talk.state not in OVER and talk.agent == agent:
             return known
         return await self.open(agent, role=role, task=task, about=about)
+
+    def fitting(self, name: str, how: How | None) -> How:
+        """What was chosen to be told; all of it, to one that does not know yet what it is there for."""
+        return how if how is not None and self.state(name).briefed else How.BEGIN
+
+    def unheard(self, name: str) -> list[str]:
+        """What it was told in turns that did not come to their end."""
+        return [words_of(message.body) for message in self.state(name).unheard.values()]
+
+    async def after_cut_off(self, name: str, words: str) -> str:
+        """What a person says to an agent whose turn was cut off, after the request: it may know nothing of that."""
+        cut = await cut_off_turn(self._ground.log, name)
+        if cut is None:
+            return words
+        policy = AfterInterruption.CONTINUE
+        request = prompt_after_interruption(policy, cut.request, cut.calls, rebooted=cut.rebooted)
+        return f"{request}\n\nThe user has said since then, and it comes before the request:\n{words}"
 
     async def say(self, name: str, text: str, cwd: str, *, messages: Sequence[str] = ()) -> Turn:
         """One turn, after those before it. A dead agent is brought back first; one that died unheard is asked again."""
@@ -237,7 +265,7 @@ class Conversations:
         try:
             ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
         except AgentRefused as error:
-            return Ended("refused", detail=str(error))
+            return Ended(REFUSED, detail=str(error))
         _CRASH.after()
         return ended
 

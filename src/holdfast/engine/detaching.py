@@ -4,12 +4,12 @@ import asyncio
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from threading import Thread
 
 from holdfast.core.codec import CODEC, Line, parse
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.service import end_of_log
-from holdfast.leaf.death import death_of
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import Position
 from holdfast.store.files import FileStore
@@ -34,20 +34,37 @@ async def start_detached(home: str, run_id: str, *options: str) -> int:
             env={**os.environ, "HOLDFAST_HOME": os.path.abspath(home)},
         )
     started = asyncio.ensure_future(_started(FileStore(home), run_id, end, process.pid))
-    gone = asyncio.ensure_future(death_of(process.pid))
+    gone = asyncio.ensure_future(_end_of(process).wait())
     await asyncio.wait({started, gone}, return_when=asyncio.FIRST_COMPLETED)
     if started.done():
         gone.cancel()
-        Thread(target=process.wait, daemon=True).start()  # whoever stays, as a dashboard does, leaves no zombie
-        return process.pid
+        unseen = started.exception()
+        if unseen is None:
+            return process.pid
+        raise HoldfastError(
+            f"a runner was started (pid {process.pid}), but whether it began cannot be seen: {unseen}; "
+            f"`holdfast show {run_id}` tells"
+        ) from unseen
     started.cancel()
-    process.wait()
     with open(path, "rb") as said:
         said.seek(begun)
         words = " ".join(said.read().decode(errors="replace").split()).removeprefix("holdfast: ")
     error = HoldfastError(words or f"the runner ended with code {process.returncode} before it began; see {path}")
     error.exit_code = process.returncode or HoldfastError.exit_code
     raise error
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> asyncio.Event:
+    """Told by a thread that nobody waits for: it needs no handle, and whoever stays, as a dashboard, has no zombie."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def wait() -> None:
+        process.wait()
+        with suppress(RuntimeError):  # whoever asked is gone
+            loop.call_soon_threadsafe(ended.set)
+
+    Thread(target=wait, daemon=True).start()
+    return ended
 
 
 async def _started(store: FileStore, run_id: str, after: Position, pid: int) -> None:

@@ -3,8 +3,8 @@
 from contextlib import suppress
 from typing import NamedTuple
 
+from holdfast.core.addressing import USER_MESSAGE
 from holdfast.core.codec import Line, parse_lines
-from holdfast.core.deciding import USER_MESSAGE
 from holdfast.core.digest import Digest, Gatherer
 from holdfast.core.events.session import SessionStart
 from holdfast.core.needs import Need, Want, needs_of, words_of

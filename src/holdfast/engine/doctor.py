@@ -28,6 +28,7 @@ from holdfast.leaf.errors import Denied, HoldfastError
 from holdfast.leaf.syncing import have_on_disk
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder, trash_folder
+from holdfast.store.making import take_away, unmade
 from holdfast.store.run import open_run
 
 _NOTHING_WRONG = (Remedy.NONE, Remedy.RESUME_ON_BRANCH, Remedy.RESUME_IN_WORKTREE)
@@ -45,7 +46,7 @@ class Ailment(NamedTuple):
 
 async def diagnose(home: str, repositories: list[str]) -> list[Ailment]:
     """Everything in this home, and in these repositories beside those of its runs."""
-    ailments = [*_trash(home), *_tmux(home)]
+    ailments = [*_trash(home), *_unmade(home), *_tmux(home)]
     if shutil.which("git") is None:
         return [*ailments, Ailment("git", "is not installed; Holdfast works on git repositories")]
     ailments += await _git_itself()
@@ -96,6 +97,20 @@ def _trash(home: str) -> list[Ailment]:
     if not os.path.isdir(folder) or not os.listdir(folder):
         return []
     return [Ailment(folder, "holds runs that were reset, and whose deletion was cut off", empty)]
+
+
+def _unmade(home: str) -> list[Ailment]:
+    return [
+        Ailment(folder, "is what is left of a run whose making was cut off", _taking_away(folder))
+        for folder in unmade(home)
+    ]
+
+
+def _taking_away(folder: str) -> Repair:
+    async def remove() -> None:
+        take_away(folder)
+
+    return remove
 
 
 async def _run(home: str, view: RunView, elsewhere: list[str]) -> list[Ailment]:

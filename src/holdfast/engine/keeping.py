@@ -7,7 +7,7 @@ run that keeps dying without getting any further is parked, with what is known o
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import NamedTuple
 
 from holdfast.core.codec import Line, parse
@@ -22,12 +22,14 @@ from holdfast.engine.naming import run_ids
 from holdfast.engine.planning import terms_for
 from holdfast.engine.service import end_of_log, view_run
 from holdfast.engine.waiting import until_free
-from holdfast.leaf.errors import HoldfastError, Owned
+from holdfast.leaf.errors import HoldfastError, Owned, StorageFailed
 from holdfast.store.base import Log
 from holdfast.store.files import FileStore
-from holdfast.store.layout import runs_folder
+from holdfast.store.layout import run_folder, runs_folder
 from holdfast.store.run import open_run
 from holdfast.store.watch import Watcher
+
+_TRY_AGAIN = ResumePolicy().longest_back_off
 
 Say = Callable[[str, str], None]  # of a run, and what is to be said of it
 
@@ -62,34 +64,48 @@ async def keep_alive(home: str, say: Say) -> None:
     async with Watcher().changes(folder) as changed, asyncio.TaskGroup() as group:
         while True:
             changed.clear()
-            for run_id in set(run_ids(home)) - minding:
+            for run_id in _there_are(home, say) - minding:
                 minding.add(run_id)
                 group.create_task(_mind(store, run_id, say))
             await changed.wait()
 
 
+def _there_are(home: str, say: Say) -> set[str]:
+    """None, when they cannot be listed now: those that are minded already still are."""
+    try:
+        return set(run_ids(home))
+    except OSError as error:
+        say(runs_folder(home), f"what is new there is not minded: {_in_words(error)}")
+        return set()
+
+
 async def _mind(store: FileStore, run_id: str, say: Say) -> None:
-    """One run: wait until nobody is at it, and see whether it should go on."""
+    """One run: wait until nobody is at it, and see whether it should go on.
+
+    What is wrong now, as a full disk or a config that cannot be read, may be right later: it is told once, and tried
+    again now and then.
+    """
+    told = ""
     while True:
+        after, patience = None, None
         try:
             await until_free(store.home, run_id)
             after = await end_of_log(store.home, run_id)
-            if not await _revived_or_told(store.home, run_id, say):
-                await _begun_again(store.log(run_id), after)
-        except FileNotFoundError:
-            return  # it was taken away
-        except HoldfastError as error:
-            say(run_id, f"it cannot be minded: {error}")
-            return
+            if await _revived(store.home, run_id, say):
+                told = ""
+                continue
+        except (HoldfastError, OSError) as error:
+            if isinstance(error, FileNotFoundError) and not os.path.isdir(run_folder(store.home, run_id)):
+                return  # it was taken away
+            words, patience = f"it cannot go on by itself: {_in_words(error)}", _TRY_AGAIN
+            if words != told:
+                say(run_id, words)
+            told = words
+        await _begun_again(store, run_id, after, patience)
 
 
-async def _revived_or_told(home: str, run_id: str, say: Say) -> bool:
-    """What is wrong now, as a config that cannot be read, may be right when it is begun again."""
-    try:
-        return await _revived(home, run_id, say)
-    except HoldfastError as error:
-        say(run_id, f"it is left as it is: {error}")
-        return False
+def _in_words(error: HoldfastError | OSError) -> HoldfastError:
+    return error if isinstance(error, HoldfastError) else StorageFailed.by(error)
 
 
 async def _revived(home: str, run_id: str, say: Say) -> bool:
@@ -108,10 +124,9 @@ async def _revived(home: str, run_id: str, say: Say) -> bool:
     try:
         pid = await start_detached(home, run_id)
     except HoldfastError as error:
-        if error.exit_code == Owned.exit_code:
-            return True  # somebody else was quicker
-        say(run_id, f"it cannot go on by itself: {error}")
-        return False
+        if error.exit_code != Owned.exit_code:
+            raise
+        return True  # somebody else was quicker
     say(run_id, f"resumed (pid {pid})")
     return True
 
@@ -141,7 +156,17 @@ async def _park(home: str, run_id: str, reason: str) -> None:
         await run.begin(SessionStart(command="watch", pid=os.getpid()), SessionEnd(reason="parked", summary=reason))
 
 
-async def _begun_again(log: Log, after: int) -> None:
+async def _begun_again(store: FileStore, run_id: str, after: int | None, patience: float | None) -> None:
+    """Until somebody begins it, or the patience is at its end; only the latter when its log cannot be followed."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience):
+            if after is None:
+                await asyncio.Event().wait()
+            else:
+                await _next_sitting(store.log(run_id), after)
+
+
+async def _next_sitting(log: Log, after: int) -> None:
     async with aclosing(log.follow(after)) as batches:  # type: ignore[type-var]
         async for batch in batches:
             lines = (parse(raw) for raw in batch.data.split(b"\n"))

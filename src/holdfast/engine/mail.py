@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.deciding import USER_MESSAGE
-from holdfast.leaf.errors import NothingToDo
+from holdfast.core.addressing import USER_MESSAGE
+from holdfast.leaf.errors import NothingToDo, StorageFailed
 from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 
@@ -62,8 +62,17 @@ async def ask_to_stop(home: str, run_id: str) -> str:
 
 async def _put(home: str, run_id: str, kind: str, body: Any) -> str:
     message = Message(id=secrets.token_hex(12), kind=kind, sender=_who(), body=msgspec.Raw(msgspec.json.encode(body)))
-    await FileStore(home).inbox(run_id).put(message)
+    await deliver(home, run_id, message)
     return message.id
+
+
+async def deliver(home: str, run_id: str, message: Message) -> None:
+    """Durable when this returns. A disk that refuses is asked once more, for the same message: it then comes once."""
+    inbox = FileStore(home).inbox(run_id)
+    try:
+        await inbox.put(message)
+    except StorageFailed:
+        await inbox.put(message)
 
 
 def _who() -> str:

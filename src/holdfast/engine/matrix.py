@@ -6,8 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from holdfast.core.codec import UNREADABLE
 from holdfast.core.conversation import Ability, Rung, ladder
-from holdfast.store.disk import make_directories, replace
+from holdfast.core.fingerprint import fingerprint
+from holdfast.store.alone import alone_in
+from holdfast.store.disk import replace
 
 _FILE = "agents.json"
 
@@ -49,9 +52,8 @@ def best_rung(load: bool | None, resume: bool | None) -> Rung:  # noqa: FBT001 -
 def matrix(home: str) -> dict[str, Row]:
     """The rows there are, by agent."""
     try:
-        with open(os.path.join(home, _FILE), "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Row])
-    except (FileNotFoundError, msgspec.DecodeError):
+        return _read(home)
+    except UNREADABLE:
         return {}
 
 
@@ -63,7 +65,30 @@ def proven(home: str) -> dict[str, Mapping[str, bool]]:
     }
 
 
-def keep(home: str, row: Row) -> None:
-    make_directories(home)
-    rows = {**matrix(home), row.agent: row}
-    replace(os.path.join(home, _FILE), msgspec.json.format(msgspec.json.encode(rows)))
+def keep(home: str, row: Row) -> str | None:
+    """Returns where the table is kept that was there and could not be read, if it was so."""
+    with alone_in(home):
+        aside, rows = None, {}
+        try:
+            rows = _read(home)
+        except UNREADABLE:
+            aside = _set_aside(os.path.join(home, _FILE))
+        replace(os.path.join(home, _FILE), msgspec.json.format(msgspec.json.encode({**rows, row.agent: row})))
+    return aside
+
+
+def _read(home: str) -> dict[str, Row]:
+    try:
+        with open(os.path.join(home, _FILE), "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, Row])
+    except FileNotFoundError:
+        return {}
+
+
+def _set_aside(path: str) -> str:
+    """Under a name that follows from its content: to be cut off and do it again makes no difference."""
+    with open(path, "rb") as file:
+        found = file.read()
+    aside = f"{path}.unreadable-{fingerprint(found, 8)}"
+    replace(aside, found)
+    return aside

@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from holdfast.core.deciding import How
 from holdfast.core.events.work import MemoryLoaded
 from holdfast.core.phases import sent_from
 from holdfast.core.state import Document, Review, RunState
 from holdfast.core.workflow import Kind, PhaseSpec, Workflow
 from holdfast.engine.briefing import recorded, within_limits
-from holdfast.engine.mail import Words
 from holdfast.engine.memory import load
 from holdfast.engine.own_words import own_folders
 from holdfast.engine.terms import RESEARCHER, Terms
@@ -43,7 +40,7 @@ class PhaseBriefing:
             documents=documents_of(state, spec),
             changes=[state.changes[key] for key in progress.changes if key in state.changes],
             findings=found_before(state, self._terms.workflow, spec),
-            messages=[self._words(key) for key in messages],
+            messages=messages,
         )
         if how is How.NUDGE:
             return phase_prompts.nudge(brief), loaded
@@ -81,9 +78,6 @@ class PhaseBriefing:
         now = await self._workspace.tip()
         whole = (await diff(self._workspace.repository, base or now, now)).decode(errors="replace")
         return within_limits(whole, base)
-
-    def _words(self, key: str) -> str:
-        return msgspec.json.decode(self._state.messages[key].body, type=Words).text
 
 
 def documents_of(state: RunState, spec: PhaseSpec) -> list[tuple[str, Document]]:

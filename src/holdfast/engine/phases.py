@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from holdfast.core.addressing import messages_for
 from holdfast.core.conversation import OVER, Phase
-from holdfast.core.deciding import Action, Do, How, messages_for
+from holdfast.core.deciding import Action, Do, How
 from holdfast.core.events import Event
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.inbox import InboxHandled
@@ -31,7 +32,7 @@ from holdfast.core.needs import words_of
 from holdfast.core.phases import VALIDATORS
 from holdfast.core.state import PhaseProgress, RunState
 from holdfast.core.workflow import PhaseSpec
-from holdfast.engine.conversations import Conversations
+from holdfast.engine.conversations import Conversations, Turn
 from holdfast.engine.evidence import ARTIFACTS, differences, told, write_artifacts
 from holdfast.engine.evidence import How as Found
 from holdfast.engine.phase_briefing import PhaseBriefing, found_before
@@ -156,16 +157,22 @@ class PhaseSteps:
         tree = await self._tree()
         agent = self._terms.agent_in(role, spec.agent)
         talk = await self._conversations.seat(progress.talks.get(role), agent, role=role, about=spec.name)
-        if how is not How.GO_ON or not await self._went_on(talk, tree):
+        turn = await self._went_on(talk, tree) if how is How.GO_ON else None
+        if turn is None:
             messages = messages_for(self._state.messages, spec.name) if action.do is Do.TELL else []
-            words, loaded = await self._briefing.for_phase(spec, role, how, messages)
+            how = self._conversations.fitting(talk, how)
+            said = [*self._conversations.unheard(talk), *(words_of(self._state.messages[key].body) for key in messages)]
+            words, loaded = await self._briefing.for_phase(spec, role, how, said)
             await self._tell(loaded)
-            await self._conversations.say(talk, words, tree.path, messages=messages)
+            turn = await self._conversations.say(talk, words, tree.path, messages=messages)
         await self._receive()
         await self._write_artifacts()
+        _, progress = self._at(action)
+        if not progress.delivered and role not in progress.reviews:
+            turn.must_be_answered()
 
-    async def _went_on(self, talk: str, tree: Worktree) -> bool:
-        return await self._conversations.go_on(talk, tree.path, self._terms.settings.after_interruption) is not None
+    async def _went_on(self, talk: str, tree: Worktree) -> Turn | None:
+        return await self._conversations.go_on(talk, tree.path, self._terms.settings.after_interruption)
 
     async def _tree(self) -> Worktree:
         """The run's own worktree, made again when it is not there."""
@@ -247,13 +254,16 @@ class PhaseSteps:
         tree = await self._tree()
         agent, known = self._terms.agent_in(RESEARCHER), self._state.research[name].talk
         talk = await self._conversations.seat(known, agent, role=RESEARCHER, about=name)
-        if how is not How.GO_ON or not await self._went_on(talk, tree):
-            words, loaded = self._briefing.for_researcher(name, how)
+        turn = await self._went_on(talk, tree) if how is How.GO_ON else None
+        if turn is None:
+            words, loaded = self._briefing.for_researcher(name, self._conversations.fitting(talk, how))
             await self._tell(loaded)
-            await self._conversations.say(talk, words, tree.path)
+            turn = await self._conversations.say(talk, words, tree.path)
         await self._receive()
         if self._state.research[name].answered:
             await self._conversations.close(talk, Phase.COMPLETED, "it gave its answer")
+        else:
+            turn.must_be_answered()
 
     async def _end_research(self, action: Action) -> None:
         await self._tell(ResearchAnswered(research=action.research or "", answer=_NO_ANSWER, found=False))

@@ -4,10 +4,9 @@ A proposal is known by its role and its words, whichever runs it came from: what
 again. An accepted one is a line in a file of the user's; the word itself is a mark at home, beside it.
 """
 
-import fcntl
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -18,7 +17,8 @@ from holdfast.engine.naming import find_run, run_ids
 from holdfast.engine.own_words import folders_at
 from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput, HoldfastError
-from holdfast.store.disk import make_directories, replace
+from holdfast.store.alone import alone_in
+from holdfast.store.disk import replace
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
 from holdfast.workflows.templating import file_name
@@ -115,7 +115,7 @@ def _one(known: list[Preference], name: str) -> Preference:
 def _accepted(places: Places, one: Preference, folder: str) -> Preference:
     """First the line, then the word for it: cut off between the two, it is accepted, and known by the line."""
     file = os.path.join(folder, f"{file_name(one.role)}.md")
-    with _alone(folder):
+    with alone_in(folder):
         lines = _lines(file)
         if _line(one) not in lines:
             _CRASH.before()
@@ -126,7 +126,7 @@ def _accepted(places: Places, one: Preference, folder: str) -> Preference:
 
 def _marked(places: Places, one: Preference, said: Said, file: str | None) -> Preference:
     mark = Mark(role=one.role, text=one.text, said=said, file=file)
-    with _alone(places.marks):
+    with alone_in(places.marks):
         replace(os.path.join(places.marks, one.id), msgspec.json.encode(mark) + b"\n")
     return msgspec.structs.replace(one, said=said, file=file)
 
@@ -160,15 +160,3 @@ def _lines(path: str) -> list[str]:
         return []
     except UnicodeDecodeError:
         raise BadInput(f"{path}: not UTF-8; preferences are Markdown, a line each") from None
-
-
-@contextmanager
-def _alone(folder: str) -> Iterator[None]:
-    """Nobody else decides here meanwhile."""
-    make_directories(folder)
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)

@@ -243,5 +243,7 @@ class _Willing:
 async def probe_agent(home: str, name: str, say: Say, own: Mapping[str, Entry] | None = None) -> Row:
     """Probe it, and keep what was measured."""
     row = await probe(name, own or {}, say)
-    keep(home, row)
+    aside = keep(home, row)
+    if aside is not None:
+        say(f"what was measured before could not be read: it is kept as {aside}, and a new table was begun")
     return row

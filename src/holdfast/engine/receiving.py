@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from holdfast.core.deciding import FOR_AGENTS, is_for_nobody
+from holdfast.core.addressing import FOR_AGENTS, is_for_nobody
+from holdfast.core.codec import UNREADABLE
 from holdfast.core.events import Event
 from holdfast.core.events.inbox import InboxHandled
 from holdfast.core.events.issue import BlockerReported, WarningLogged
@@ -52,9 +53,17 @@ class Receiver:
             for key, message in list(self._run.state.messages.items()):
                 if message.kind not in FOR_AGENTS:
                     await self._act(key, message)
-                elif is_for_nobody(self._run.state, self._workflow, message.task):
-                    told = f"words for {message.task} reached nobody: it was skipped, or is in the plan no more"
-                    await self._run.append(WarningLogged(message=told), InboxHandled(message=key))
+                elif (why := self._is_lost(message)) is not None:
+                    await self._run.append(WarningLogged(message=why), InboxHandled(message=key))
+
+    def _is_lost(self, message: OpenMessage) -> str | None:
+        """Why no prompt can take these words along."""
+        try:
+            msgspec.json.decode(message.body, type=Words)
+        except UNREADABLE as error:
+            return _passed_over(message, error)
+        why = is_for_nobody(self._run.state, self._workflow, message.task)
+        return f"words for {message.task} reached nobody: it {why}" if why is not None else None
 
     async def _act(self, key: str, message: OpenMessage) -> None:
         handled = InboxHandled(message=key)
@@ -63,9 +72,8 @@ class Receiver:
                 await self._answered(msgspec.json.decode(message.body, type=Answer), message.sender, handled)
             else:
                 await self._run.append(*self._meaning(key, message), handled)
-        except (msgspec.MsgspecError, BadInput) as error:
-            remark = WarningLogged(message=f"a message of kind {message.kind} was passed over: {error}")
-            await self._run.append(remark, handled)
+        except (*UNREADABLE, BadInput) as error:
+            await self._run.append(WarningLogged(message=_passed_over(message, error)), handled)
 
     async def _answered(self, given: Answer, by: str | None, handled: InboxHandled) -> None:
         if given.request.startswith(APPROVAL):
@@ -105,6 +113,10 @@ class Receiver:
         if given.words:
             return [answered, *self._wish(key, given.words, by)]
         return [answered, PhaseFailed(phase=name, round=phase.round, reason="denied")]
+
+
+def _passed_over(message: OpenMessage, error: Exception) -> str:
+    return f"a message of kind {message.kind} was passed over: {error}"
 
 
 def _reported(state: RunState, workflow: Workflow, conversation: str | None, signal: Signal) -> list[Event]:

@@ -8,7 +8,9 @@ import msgspec
 
 from holdfast.core.reports import SIGNAL
 from holdfast.core.signals import Signal, SubmitDocument, read_signal, schema_of, tools_of
+from holdfast.core.state import RunState
 from holdfast.core.workflow import PhaseSpec, Workflow
+from holdfast.engine.mail import deliver
 from holdfast.engine.naming import find_run
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.syncing import have_on_disk
@@ -45,8 +47,9 @@ def tools_for(role: str) -> list[Tool]:
 async def report(who: Reporter, tool: str, arguments: Mapping[str, Any]) -> Signal:
     """Store one signal. `BadInput` says what is wrong with it, and then nothing was stored."""
     signal = read_signal(who.role, tool, arguments)
+    state = await _state_of(who)
     if isinstance(signal, SubmitDocument):
-        _must_fit(signal, await _phase_of(who))
+        _must_fit(signal, _phase_of(who, state))
     body = {"role": who.role, "conversation": who.conversation, "signal": signal}
     message = Message(
         id=secrets.token_hex(12),
@@ -54,9 +57,15 @@ async def report(who: Reporter, tool: str, arguments: Mapping[str, Any]) -> Sign
         sender=who.conversation or who.role,
         body=msgspec.Raw(msgspec.json.encode(body)),
     )
-    await have_on_disk(run_folder(who.home, who.run_id))  # what it tells of is there when it is
-    await FileStore(who.home).inbox(who.run_id).put(message)
+    await have_on_disk(*_where_it_works(who, state))  # what it tells of is there when it is
+    await deliver(who.home, who.run_id, message)
     return signal
+
+
+def _where_it_works(who: Reporter, state: RunState) -> list[str]:
+    """Its files are in the run's folder; what it commits is in the repository, which may be on another disk."""
+    repository = state.run.repo if state.run is not None else None
+    return [run_folder(who.home, who.run_id), *([repository] if repository is not None else [])]
 
 
 def _must_fit(signal: SubmitDocument, spec: PhaseSpec | None) -> None:
@@ -69,10 +78,13 @@ def _must_fit(signal: SubmitDocument, spec: PhaseSpec | None) -> None:
         )
 
 
-async def _phase_of(who: Reporter) -> PhaseSpec | None:
-    """The phase that whoever reports works on, as the run's log has it."""
+async def _state_of(who: Reporter) -> RunState:
     store = FileStore(who.home)
-    state = (await fold_log(store.log(who.run_id), await store.snapshot(who.run_id))).fold.state
+    return (await fold_log(store.log(who.run_id), await store.snapshot(who.run_id))).fold.state
+
+
+def _phase_of(who: Reporter, state: RunState) -> PhaseSpec | None:
+    """The phase that whoever reports works on, as the run's log has it."""
     talk = state.conversations.get(who.conversation or "")
     if talk is None or state.workflow is None:
         return None

@@ -1,29 +1,33 @@
 """The steps of a task: what each action does. Each may be cut off anywhere, and is chosen again if it was."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
+from holdfast.core.addressing import for_any_worker, messages_for
 from holdfast.core.conversation import OVER, Phase
-from holdfast.core.deciding import Action, Do, How, messages_for
+from holdfast.core.deciding import Action, Do, How, was_cut_off
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentCompleted, AgentSpawned
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted, WaveCompleted, WaveStarted
 from holdfast.core.events.work import (
+    WORKTREE_LOST,
     CaseSubmitted,
     IterationEnded,
+    MemoryLoaded,
     MergeConflicted,
     TaskReopened,
     ValidationFinished,
     ValidatorFinished,
     VerdictGiven,
 )
+from holdfast.core.needs import words_of
 from holdfast.core.signals import Category
-from holdfast.core.state import BranchStatus, RunState, Task
+from holdfast.core.state import BranchStatus, RunState, Stage, Task
 from holdfast.engine.briefing import Briefing
-from holdfast.engine.conversations import Conversations
+from holdfast.engine.conversations import Conversations, Turn
 from holdfast.engine.hooking import Hooks
 from holdfast.engine.phases import PhaseSteps
 from holdfast.engine.projecting import write_ledger
@@ -39,7 +43,7 @@ from holdfast.leaf.errors import Denied
 
 Step = Callable[[str, Action], Awaitable[None]]
 
-_WITHOUT_TREE = (Do.START, Do.COMPLETE, Do.REOPEN)
+_WITHOUT_TREE = (Do.COMPLETE, Do.REOPEN)
 
 
 class Ears(NamedTuple):
@@ -108,6 +112,9 @@ class Steps:
     # From the start to the case
 
     async def _start(self, name: str, action: Action) -> None:
+        """One that failed and was then planned otherwise goes on with what it had, as one that is tried again does."""
+        if await self._workspace.ends_in_placeholder(name):
+            await self._workspace.unwind_failed(name)
         task = self._task(name)
         begun = [WaveStarted(wave=action.wave)] if action.wave is not None else []
         agent = self._terms.agent_for(WORKER, task.wants)
@@ -119,25 +126,45 @@ class Steps:
         task = self._task(name)
         agent = self._terms.agent_for(WORKER, task.wants)
         worker = await self._conversations.seat(task.worker, agent, role=WORKER, task=name)
-        if action.how is not How.GO_ON or await self._went_on(worker, tree) is None:
-            await self._tell_worker(name, worker, action.how or How.BEGIN, tree)
+        turn = await self._went_on(worker, tree) if action.how is How.GO_ON else None
+        if turn is None:
+            turn = await self._tell_worker(name, worker, action.how, tree)
         await self._ears.receive()  # what it reported in its turn, before anybody asks what came of that
         await self._workspace.snapshot(name, f"turn-{self._conversations.state(worker).turns}")
+        if turn is not None and self._task(name).stage is Stage.WORK:
+            turn.must_be_answered()
 
-    async def _tell_worker(self, name: str, worker: str, how: How, tree: Worktree) -> None:
+    async def _tell_worker(self, name: str, worker: str, how: How | None, tree: Worktree) -> Turn | None:
         """One prompt, with the words of people that nobody else is about to say."""
-        messages = [key for key in messages_for(self._state.messages, name) if key not in self._on_their_way]
+        anyone = for_any_worker(self._state, self._terms.workflow)
+        waiting = messages_for(self._state.messages, name, anyone)
+        messages = [key for key in waiting if key not in self._on_their_way]
         if how is How.MESSAGE and not messages:
-            return
+            return None
         self._on_their_way.update(messages)
         try:
-            words, loaded = await self._briefing.for_worker(name, how, messages)
+            words, loaded = await self._words_for(name, worker, how, messages)
             await self._tell(loaded)
-            await self._conversations.say(worker, words, tree.path, messages=messages)
+            return await self._conversations.say(worker, words, tree.path, messages=messages)
         finally:
             self._on_their_way.difference_update(messages)
 
-    async def _went_on(self, name: str, tree: Worktree) -> object | None:
+    async def _words_for(
+        self, name: str, worker: str, how: How | None, messages: Sequence[str]
+    ) -> tuple[str, MemoryLoaded]:
+        """The prompt. Nothing that was told in a turn that was cut off is left out of it: the agent may not know it."""
+        new = [words_of(self._state.messages[key].body) for key in messages]
+        task, talk = self._task(name), self._conversations.state(worker)
+        if how is How.MESSAGE and was_cut_off(talk):
+            words, loaded = await self._briefing.for_worker(name, how, new)
+            return await self._conversations.after_cut_off(worker, words), loaded
+        if task.reason != WORKTREE_LOST or talk.turns == 0:  # of that, only the words for it tell
+            how = self._conversations.fitting(worker, how)
+        if how in (None, How.BEGIN, How.GO_ON):
+            how = How.RESOLVE if task.conflicts else How.BEGIN
+        return await self._briefing.for_worker(name, how, [*self._conversations.unheard(worker), *new])
+
+    async def _went_on(self, name: str, tree: Worktree) -> Turn | None:
         return await self._conversations.go_on(name, tree.path, self._terms.settings.after_interruption)
 
     async def _take_as_done(self, name: str, _: Action) -> None:
@@ -165,13 +192,17 @@ class Steps:
         tree = await self._tree(name)
         agent = self._terms.agent_for(EVALUATOR)
         evaluator = await self._conversations.seat(self._task(name).evaluator, agent, role=EVALUATOR, task=name)
-        if action.how is not How.GO_ON or await self._went_on(evaluator, tree) is None:
-            words, loaded = await self._briefing.for_evaluator(name, action.how or How.BEGIN, tree)
+        turn = await self._went_on(evaluator, tree) if action.how is How.GO_ON else None
+        if turn is None:
+            how = self._conversations.fitting(evaluator, action.how)
+            words, loaded = await self._briefing.for_evaluator(name, how, tree)
             await self._tell(loaded)
-            await self._conversations.say(evaluator, words, tree.path)
+            turn = await self._conversations.say(evaluator, words, tree.path)
         await self._ears.receive()
         if self._task(name).evaluator != evaluator:  # its verdict is in
             await self._judged(name, evaluator)
+        else:
+            turn.must_be_answered()
 
     async def _judge(self, name: str, _: Action) -> None:
         """A verdict in the place of one that did not come: the case was not accepted."""

@@ -12,6 +12,7 @@ from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.state import BranchStatus, RunInfo
 from holdfast.core.workspace import Place, place_of
 from holdfast.engine.effects import TETHER, Hands, Settled, told_of_setting_back
+from holdfast.git.commit import placeholder_of
 from holdfast.git.effects import (
     BringConflicts,
     CommitTask,
@@ -114,6 +115,13 @@ class Workspace:
         effect = UnwindFailed(task=task, base=self._base(task))
         placeholder: str | None = (await self.hands.perform(effect, task=task))["unwound"]
         return placeholder
+
+    async def ends_in_placeholder(self, task: str) -> bool:
+        """The branch that the task works on: its last attempt failed, and nobody took that back yet."""
+        known = self.hands.run.state.branches.get(self.place(task).branch)
+        if known is None or known.base is None or known.status is not BranchStatus.IN_PROGRESS:
+            return False
+        return await placeholder_of(self.worktree(task), known.base, task) is not None
 
     async def merge(self, tasks: Sequence[str]) -> list[Merge]:
         """Merge tasks into the run's branch, in this order. One that conflicts does not stop those after it."""

@@ -86,7 +86,7 @@ async def commit_all(
     done = await find_commit(worktree, ground.base, signature.effect) if status.head != ground.base else None
     if done is not None:
         return done
-    merging = os.path.exists(os.path.join(own, "MERGE_HEAD"))
+    merging = _is_merging(own)
     await _stage_everything(worktree, status, merging=merging)
     squashed = not merging and status.head != ground.base and await _go_back_to(worktree, ground, status.head)
     if not squashed and not merging and not any(change.staged for change in (await status_of(worktree)).changes):
@@ -110,7 +110,9 @@ async def commit_all(
 
 async def _stage_everything(worktree: Worktree, status: Status, *, merging: bool) -> None:
     """All that is not ignored. Refuses while a conflict is not resolved: staging it would call it so."""
-    await _must_be_resolved(worktree, status, await _said_to_be_resolved(worktree) if merging else [])
+    left = await _unresolved(worktree, status, merging=merging)
+    if left:
+        raise Unresolved(left)
     nested = [f":(exclude,top,literal){path}" for path in nested_repositories(status)]
     await worktree.git.do("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--sparse", "--", ":/", *nested)
 
@@ -121,15 +123,25 @@ async def _said_to_be_resolved(worktree: Worktree) -> list[str]:
     return list(dict.fromkeys(entry.partition("\t")[2] for entry in answer.fields()))
 
 
-async def _must_be_resolved(worktree: Worktree, status: Status, staged: list[str]) -> None:
+async def unresolved(worktree: Worktree) -> list[str]:
+    """The files over which a commit would refuse now: their conflicts are still there."""
+    own = worktree.must_be_ours()
+    return await _unresolved(worktree, await status_of(worktree), merging=_is_merging(own))
+
+
+def _is_merging(own: str) -> bool:
+    return os.path.exists(os.path.join(own, "MERGE_HEAD"))
+
+
+async def _unresolved(worktree: Worktree, status: Status, *, merging: bool) -> list[str]:
     """No file may hold markers that it did not hold before. Where git writes none, somebody must have staged it."""
+    staged = await _said_to_be_resolved(worktree) if merging else []
     kinds = {change.path: change.status for change in status.changes}
     left = [path for path in status.unmerged if kinds[path] not in _BOTH_HAVE_IT or _is_no_text(worktree, path)]
     for path in [*status.unmerged, *staged]:
         if path not in left and await _has_new_markers(worktree, path):
             left.append(path)
-    if left:
-        raise Unresolved(left)
+    return left
 
 
 def _is_no_text(worktree: Worktree, path: str) -> bool:

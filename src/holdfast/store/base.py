@@ -131,6 +131,13 @@ class Inbox(Protocol):
         """What came after a position. A message whose id came before is given with its reason, not again."""
         ...
 
+    async def still_holds(self, cursor: Position, last: str | None) -> bool:
+        """Whether what was read up to a cursor is there; `last` is the message that ended there, if it was one.
+
+        It is not when somebody cut the inbox short, emptied it, or put an older one in its place.
+        """
+        ...
+
     def follow(self, after: Position = START) -> AsyncIterator[Received]: ...
 
 

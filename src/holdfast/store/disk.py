@@ -9,12 +9,14 @@ from typing import NamedTuple
 from holdfast.leaf import crashing
 from holdfast.leaf.crashing import Point
 from holdfast.leaf.directories import sync_directory
+from holdfast.leaf.syncing import forget_unwritten
 
 
 class Disk(NamedTuple):
     write: Callable[[int, bytes | memoryview], int] = os.write
     sync: Callable[[int], None] = os.fdatasync
     truncate: Callable[[int, int], None] = os.ftruncate
+    forget: Callable[[int], None] = forget_unwritten
 
 
 REAL = Disk()
@@ -30,7 +32,9 @@ class Appending:
 
     def on(self, disk: Disk) -> Disk:
         """The same disk, unless this process is to be killed somewhere."""
-        return Disk(partial(self._write, disk), partial(self._sync, disk), disk.truncate) if crashing.is_on() else disk
+        if not crashing.is_on():
+            return disk
+        return disk._replace(write=partial(self._write, disk), sync=partial(self._sync, disk))
 
     def _write(self, disk: Disk, fd: int, data: bytes | memoryview) -> int:
         self.before()
@@ -49,6 +53,15 @@ def write_all(disk: Disk, fd: int, data: bytes) -> None:
     done = disk.write(fd, data)
     while done < len(data):
         done += disk.write(fd, memoryview(data)[done:])
+
+
+def sync_or_forget(disk: Disk, fd: int) -> None:
+    """All of a file on the disk; or, with the error, nothing of it to be read that is not there."""
+    try:
+        disk.sync(fd)
+    except OSError:
+        disk.forget(fd)
+        raise
 
 
 def make_directories(path: str) -> None:

@@ -11,7 +11,7 @@ from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.crashing import around
 from holdfast.leaf.directories import sync_directory
 from holdfast.leaf.errors import BadInput, NoSuchRun, RunExists, StorageFailed
-from holdfast.store import owner, snapshot
+from holdfast.store import making, owner, snapshot
 from holdfast.store.base import Desk, Holder, Snapshot
 from holdfast.store.disk import REAL, Appending, Disk, make_directories, replace
 from holdfast.store.inbox import FileInbox
@@ -36,17 +36,12 @@ class FileStore:
         folder = self._named(run_id)
         try:
             make_directories(runs_folder(self.home))
-            with suppress(FileExistsError):  # an earlier attempt may have been cut off
-                os.mkdir(folder, 0o700)
-            for name, new in ((INBOX, 0), (LOG, os.O_EXCL)):  # the log last: a folder without one is no run yet
-                os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | new, 0o600))
-            sync_directory(folder)
-            sync_directory(runs_folder(self.home))
+            making.make(folder)
             os.utime(runs_folder(self.home))  # whoever watches it looks again: now there is a run
         except FileExistsError:
             raise RunExists(f"run {run_id} is there already; choose another name, or resume it") from None
         except OSError as error:
-            raise StorageFailed(f"cannot create {folder}: {error.strerror}") from error
+            raise StorageFailed(f"cannot create {folder}: {error.strerror or error}") from error
 
     async def runs(self) -> Sequence[str]:
         try:

@@ -10,7 +10,7 @@ import fcntl
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import msgspec
 
@@ -20,7 +20,7 @@ from holdfast.leaf.clock import Clock
 from holdfast.leaf.errors import BadInput, NoSuchRun, StorageFailed, TimedOut
 from holdfast.leaf.ids import new_sid
 from holdfast.store.base import START, Batch, Message, Position, Received
-from holdfast.store.disk import Appending, Disk, write_all
+from holdfast.store.disk import Appending, Disk, sync_or_forget, write_all
 from holdfast.store.reading import FileLog
 from holdfast.store.repair import end_line
 from holdfast.store.stamping import RESERVE, check_raw, check_readable, one_line
@@ -50,7 +50,9 @@ class FileInbox:
         async with self._locked() as fd:
             line = self._stamped(message)
             check_readable(line, f"message {message.id}", 3 * RESERVE)
-            await self._write(fd, line, "send the message again, with the same id")
+            run = os.path.basename(os.path.dirname(self._path))
+            told = f"`holdfast show {run}` and `holdfast logs {run}` tell"
+            await self._write(fd, line, f"the message may have arrived nonetheless ({told}); if not, send it again")
 
     async def must_take(self) -> None:
         """By a blank line, which nobody takes for a message. Whoever keeps us from it does write."""
@@ -62,21 +64,23 @@ class FileInbox:
         try:
             await end_line(self._path, self._disk)
             write_all(self._put_on, fd, line + b"\n")
-            self._put_on.sync(fd)
+            sync_or_forget(self._put_on, fd)
         except OSError as error:
             raise StorageFailed(f"cannot write {self._path}: {error.strerror}; {then}") from error
 
     async def read(self, after: Position = START) -> AsyncIterator[Received]:
         before, fresh = await self._ids_before(after), set[str]()
-        async for batch in self._log.read(after):
-            self._make_durable()
-            for received in _received(batch, before, fresh):
-                yield received
+        with self._opened() as fd:  # before it is read: what cannot be written from then on, the sync tells of
+            async for batch in self._log.read(after):
+                self._make_durable(fd)
+                for received in _received(batch, before, fresh):
+                    yield received
 
     async def follow(self, after: Position = START) -> AsyncIterator[Received]:
         before, fresh = await self._ids_before(after), set[str]()
         async for batch in self._log.follow(after):
-            self._make_durable()
+            with self._opened() as fd:
+                self._make_durable(fd)
             for received in _received(batch, before, fresh):
                 yield received
 
@@ -99,16 +103,31 @@ class FileInbox:
         self._ids_until = position
         return self._ids
 
-    def _make_durable(self) -> None:
+    async def still_holds(self, cursor: Position, last: str | None) -> bool:
+        if cursor == START:
+            return True
+        async for batch in self._log.read_back(cursor):
+            if batch.end != cursor or not batch.data.endswith(b"\n"):
+                return False
+            line = parse(batch.data[batch.data.rfind(b"\n", 0, -1) + 1 :])
+            message = _message(line) if line is not None else None
+            return last is None or (isinstance(message, Message) and message.id == last)
+        return False
+
+    def _make_durable(self, fd: int) -> None:
         """Sync what was read: its writer may not have come to that yet, and a cursor must never point past the end."""
         try:
-            fd = os.open(self._path, os.O_RDONLY)
-            try:
-                self._disk.sync(fd)
-            finally:
-                os.close(fd)
+            sync_or_forget(self._disk, fd)
         except OSError as error:
             raise StorageFailed(f"cannot sync {self._path}: {error.strerror}; nothing of it was consumed") from error
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        fd = os.open(self._path, os.O_RDONLY)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
 
     @asynccontextmanager
     async def _locked(self) -> AsyncIterator[int]:

@@ -127,6 +127,7 @@ class FileJournal:
         """
         with suppress(OSError):
             self._disk.truncate(self._fd, self._durable)
+        self._disk.forget(self._fd)
 
     def _poisoned(self, error: BaseException) -> StorageFailed:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)

@@ -178,6 +178,10 @@ class MemoryInbox:
                 known.add(message.id)
                 yield Received(cursor, message)
 
+    async def still_holds(self, cursor: Position, last: str | None) -> bool:
+        read = self._run.messages[:cursor]
+        return len(read) == cursor and (last is None or read[-1].id == last)
+
     async def follow(self, after: Position = START) -> AsyncIterator[Received]:
         while True:
             changed = self._run.changed

@@ -21,7 +21,7 @@ from holdfast.core.codec import Line, is_json
 from holdfast.core.events.log import LogRepaired
 from holdfast.leaf.directories import sync_directory
 from holdfast.store.base import Position
-from holdfast.store.disk import Disk, write_all
+from holdfast.store.disk import Disk, sync_or_forget, write_all
 from holdfast.store.reading import CHUNK, FileLog, last_line
 from holdfast.store.stamping import CONTINUES
 
@@ -32,7 +32,7 @@ async def repair(path: str, disk: Disk) -> None:
     """Leave the file ending in a whole call, with all that was ever acknowledged, and all of it on the disk.
 
     A killed writer's last lines may be whole and yet not synced. Whoever opens the log builds on them, so they must
-    not vanish in a power cut later.
+    not vanish in a power cut later; and when they cannot be synced, the next to open it must not find them.
     """
     torn = await _first_torn_call(path)  # before the end is looked at: it may be whole, and follow a hole
     if torn is not None:
@@ -41,7 +41,7 @@ async def repair(path: str, disk: Disk) -> None:
         await end_line(path, disk)
     if os.path.getsize(path):
         with _opened(path) as fd:
-            disk.sync(fd)
+            sync_or_forget(disk, fd)
 
 
 async def end_line(path: str, disk: Disk) -> None:
@@ -52,7 +52,7 @@ async def end_line(path: str, disk: Disk) -> None:
     if isinstance(last_line(fragment), Line):
         with _opened(path) as fd:  # whole but for its newline
             write_all(disk, fd, b"\n")
-            disk.sync(fd)
+            sync_or_forget(disk, fd)
     else:
         _set_aside(path, os.path.getsize(path) - len(fragment), disk)
 
@@ -106,7 +106,7 @@ def _set_aside(path: str, start: Position, disk: Disk) -> None:
     sync_directory(os.path.dirname(path))
     with _opened(path) as fd:
         disk.truncate(fd, start)
-        disk.sync(fd)
+        sync_or_forget(disk, fd)
 
 
 def _unused_name(name: str) -> str:

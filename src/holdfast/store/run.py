@@ -2,10 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
 
+import msgspec
+
+from holdfast.core.codec import UNREADABLE, Line, parse
 from holdfast.core.events import Event
-from holdfast.core.events.inbox import InboxConsumed, InboxRejected
+from holdfast.core.events.inbox import InboxConsumed, InboxRejected, InboxReread
+from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.session import SessionStart
 from holdfast.core.state import RunState
@@ -16,21 +21,46 @@ from holdfast.store.base import START, Batch, Desk, Head, Inbox, Journal, Lease,
 from holdfast.store.folding import Folded, Standing, fold_log
 
 LONG_TAIL = 10_000  # lines: having read so many, the next opening should not have to
+_REREAD = (
+    "the inbox is not the one that was read so far: it was cut short, emptied, or an older one was put in its place; "
+    "it is read again from its beginning, without what is in the log already"
+)
+
+
+class _Taken(msgspec.Struct):
+    """As much of an `InboxConsumed` as tells which message it was."""
+
+    message: str
+
+
+class _Unread(NamedTuple):
+    """Where what was not taken in begins in the inbox; and of what follows, what was taken in all the same."""
+
+    start: Position
+    taken: set[str]
 
 
 class OwnedRun:
     """Made by `open_run`. The state is always the fold of what the log holds; ask for it again after an append."""
 
     def __init__(
-        self, lease: Lease, journal: Journal, inbox: Inbox, standing: Standing, unspoken: Sequence[LogRepaired]
+        self,
+        lease: Lease,
+        journal: Journal,
+        log: Log,
+        inbox: Inbox,
+        standing: Standing,
+        unspoken: Sequence[LogRepaired],
     ) -> None:
         self.append = journal.append  # nothing in between: producers call this more often than all the rest
         self._lease = lease
         self._journal = journal
+        self._log = log
         self._inbox = inbox
         self._standing = standing
         self._unspoken = unspoken
         self._taking_in = asyncio.Lock()
+        self._taken: set[str] | None = None  # all messages of the log, once somebody needs to know
         self._snapshot_at = journal.head.position
 
     @property
@@ -51,8 +81,10 @@ class OwnedRun:
 
     async def has_mail(self) -> bool:
         """Whether something came in that was not taken in yet. Changes nothing."""
-        async for _ in self._inbox.read(self.state.inbox_cursor):
-            return True
+        unread = await self._unread()
+        async for _, message, _ in self._inbox.read(unread.start):
+            if message is None or message.id not in unread.taken:
+                return True
         return False
 
     async def must_hear(self) -> None:
@@ -67,9 +99,13 @@ class OwnedRun:
     async def _take_in(self) -> list[Message]:
         messages: list[Message] = []
         events: list[Event] = []
-        async for cursor, message, reason in self._inbox.read(self.state.inbox_cursor):
-            if message is None:
-                events.append(InboxRejected(cursor=cursor, reason=reason or "not a message"))
+        unread = await self._unread()
+        if unread.start != self.state.inbox_cursor:
+            events += [WarningLogged(message=_REREAD), InboxReread(cursor=unread.start)]
+        async for cursor, message, reason in self._inbox.read(unread.start):
+            if message is None or message.id in unread.taken:
+                why = reason or (f"message {message.id} came before" if message else "not a message")
+                events.append(InboxRejected(cursor=cursor, reason=why))
                 continue
             messages.append(message)
             events.append(
@@ -83,7 +119,18 @@ class OwnedRun:
             )
         if events:
             await self.append(*events)
+        if self._taken is not None:
+            self._taken.update(message.id for message in messages)
         return messages
+
+    async def _unread(self) -> _Unread:
+        state = self.state
+        holds = await self._inbox.still_holds(state.inbox_cursor, state.inbox_last)
+        if holds and not state.inbox_reread:
+            return _Unread(state.inbox_cursor, set())
+        if self._taken is None:
+            self._taken = await _taken_in(self._log)
+        return _Unread(state.inbox_cursor if holds else START, self._taken)
 
     async def save_snapshot(self) -> None:
         head = self.head
@@ -123,7 +170,8 @@ async def open_run(
 
         desk = Desk(sid or new_sid(), feature or fold.state.feature, head, clock, standing.note, milestone)
         unspoken = [repair for repair in repaired if repair.kept_as not in fold.state.repairs]
-        run = OwnedRun(lease, await lease.journal(desk), store.inbox(run_id), standing, unspoken)
+        log, inbox = store.log(run_id), store.inbox(run_id)
+        run = OwnedRun(lease, await lease.journal(desk), log, inbox, standing, unspoken)
         if lines_read > LONG_TAIL:
             await run.save_snapshot()
         try:
@@ -134,6 +182,18 @@ async def open_run(
 
 async def _folded(store: Store, run_id: str) -> Folded:
     return await fold_log(store.log(run_id), await store.snapshot(run_id))
+
+
+async def _taken_in(log: Log) -> set[str]:
+    """The id of every message that the log has."""
+    found = set[str]()
+    async for batch in log.read():
+        for raw in batch.data.split(b"\n"):
+            line = parse(raw) if InboxConsumed.type.encode() in raw else None
+            if isinstance(line, Line) and line.type == InboxConsumed.type:
+                with suppress(*UNREADABLE):
+                    found.add(msgspec.json.decode(line.data, type=_Taken).message)
+    return found
 
 
 async def _end(log: Log) -> Position:

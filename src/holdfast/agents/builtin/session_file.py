@@ -16,6 +16,7 @@ import msgspec
 from holdfast.leaf.crashing import around
 from holdfast.leaf.directories import sync_directory
 from holdfast.leaf.errors import HoldfastError, Owned
+from holdfast.leaf.syncing import forget_unwritten
 
 _CRASH = around("builtin.save")
 _NAME = re.compile(r"hfb-[0-9a-f]{24}")
@@ -79,6 +80,7 @@ class SessionFile:
                 data = data[os.write(self._fd, data) :]
             os.fdatasync(self._fd)
         except OSError:
+            forget_unwritten(self._fd)
             self.close()
             raise
         _CRASH.after()
@@ -131,7 +133,11 @@ def _repaired(path: str, fd: int) -> list[dict[str, Any]]:
             aside.flush()
             os.fsync(aside.fileno())
         os.ftruncate(fd, whole)
-    os.fsync(fd)  # what a killed writer left whole may be in the page cache only
+    try:
+        os.fsync(fd)  # what a killed writer left whole may be in the page cache only
+    except OSError:
+        forget_unwritten(fd)
+        raise
     records = [record for line in data[:whole].splitlines() if (record := _decoded(line)) is not None]
     if not records or records[0].get("type") != "session":
         raise NoSuchSession(f"{path} is not a session of the built-in agent; it was left as it is")

@@ -37,14 +37,15 @@ def run(arguments: list[str]) -> int:
     if not text.strip():
         raise BadInput("there is nothing to say; give the words, or - to read them from standard input")
     if options.task is not None:
-        from holdfast.core.deciding import is_for_nobody  # as below
+        from holdfast.core.addressing import is_for_nobody  # as below
 
         state, workflow = _looked_at(home, run_id)
         tasks = (*state.tasks, *(phase.name for phase in workflow.phases))
         if options.task not in tasks:
             raise BadInput(f"run {run_id} has no task {options.task!r}; its tasks are {', '.join(tasks) or 'none'}")
-        if is_for_nobody(state, workflow, options.task):
-            raise BadInput(f"{options.task} was skipped, or is in the plan no more; nobody would hear it")
+        why = is_for_nobody(state, workflow, options.task)
+        if why is not None:
+            raise BadInput(f"nobody would hear it: {options.task} {why}")
     if options.change:
         _must_plan(home, run_id, options.task)
     put = ask_for_change if options.change else send

@@ -15,6 +15,7 @@ from holdfast.app.cli.spans import painted
 from holdfast.app.cli.tree import MOST, phase_rows, task_tree
 from holdfast.core.decision import Case
 from holdfast.core.digest import Digest
+from holdfast.core.needs import Want
 from holdfast.core.state import RunState, Session
 from holdfast.engine.digesting import digest_of
 from holdfast.engine.naming import find_run
@@ -72,7 +73,7 @@ def _told(view: RunView, digest: Digest) -> Iterator[str]:
     yield from _section("sessions and checkpoints", _timeline(state))
     yield from _section("open", _open_ends(state))
     yield ""
-    yield from _how_to_go_on(view)
+    yield from _how_to_go_on(view, digest)
 
 
 def _section(title: str, lines: Iterator[str], colour: str | None = None) -> Iterator[str]:
@@ -144,10 +145,12 @@ def _open_ends(state: RunState) -> Iterator[str]:
     yield from (f"  {plain(end)}" for end in ends[:MOST])
 
 
-def _how_to_go_on(view: RunView) -> Iterator[str]:
+def _how_to_go_on(view: RunView, digest: Digest) -> Iterator[str]:
     decision = view.analysis.decision
     if view.status == "running":
         yield f"It is at work: holdfast attach {view.run_id}"
+    elif decision.case is Case.COMPLETE and any(need.want is Want.MESSAGE for need in digest.needs):
+        yield f"It is done, but for what it was sent since: holdfast resume {view.run_id}"
     elif decision.case is Case.COMPLETE:
         yield "There is nothing to resume."
     elif decision.case is Case.AUTO:

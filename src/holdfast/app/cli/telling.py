@@ -278,6 +278,7 @@ TOLD: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     budget.BudgetSet: _caps,
     inbox.InboxConsumed: _taken_in,
     inbox.InboxRejected: lambda e: f"a message was passed over: {e.reason}",
+    inbox.InboxReread: lambda _: "the inbox is read again from its beginning",
     log.LogRepaired: lambda e: f"a torn end of the log was set aside ({e.bytes} bytes): {e.reason}",
 }
 

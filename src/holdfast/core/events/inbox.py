@@ -37,4 +37,14 @@ class InboxRejected(Event, frozen=True, kw_only=True):
     reason: str
 
 
-FAMILY = (InboxConsumed, InboxHandled, InboxRejected)
+class InboxReread(Event, frozen=True, kw_only=True):
+    """The inbox is not the one that was read so far: cut short, emptied, or an older one is in its place.
+
+    Read again from `cursor`. Written with all that is then found in it: what the log has is not taken in once more.
+    """
+
+    type: ClassVar[str] = "inbox.reread"
+    cursor: int
+
+
+FAMILY = (InboxConsumed, InboxHandled, InboxRejected, InboxReread)

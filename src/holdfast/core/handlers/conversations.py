@@ -29,6 +29,7 @@ def _conversation_opened(state: RunState, _: Line, event: ConversationOpened) ->
     conversation.agent, conversation.role, conversation.task = event.agent, event.role, name_of(event.task)
     task = state.tasks.get(conversation.task) if conversation.task is not None else None
     if task is not None and event.role == "worker":
+        _handed_on(state, task.worker, event.conversation)
         task.worker, task.since = event.conversation, 0
     elif task is not None and event.role == "evaluator":
         task.evaluator = event.conversation
@@ -39,7 +40,15 @@ def _conversation_opened(state: RunState, _: Line, event: ConversationOpened) ->
     if asked is not None:
         asked.talk = event.conversation
     elif phase is not None and event.role is not None:
+        _handed_on(state, phase.talks.get(event.role), event.conversation)
         phase.talks[event.role] = event.conversation
+
+
+def _handed_on(state: RunState, before: str | None, now: str) -> None:
+    """What one may not have heard is for the other that takes its place."""
+    old = state.conversations.get(before) if before != now and before is not None else None
+    if old is not None:
+        state.conversations[now].unheard, old.unheard = old.unheard | state.conversations[now].unheard, {}
 
 
 @on(ConversationStateChanged)
@@ -110,14 +119,16 @@ def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
     conversation = _conversation(state, event.conversation)
     conversation.turns += 1
     conversation.told += bool(event.messages)
-    conversation.turn = Turn(event.turn, started=line.ts, messages=event.messages)
+    conversation.turn = Turn(event.turn, started=line.ts)
+    conversation.unheard |= {key: state.messages[key] for key in event.messages if key in state.messages}
 
 
 @on(TurnEnded)
 def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
     conversation = _conversation(state, event.conversation)
     if event.stop_reason not in _UNHEARD:
-        conversation.blank = False
+        conversation.blank, conversation.briefed = False, True
+        conversation.unheard.clear()
         conversation.granted.clear()  # what was asked before is not asked again
     _turn_is_over(conversation, event.stop_reason)
 

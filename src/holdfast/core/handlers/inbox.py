@@ -3,7 +3,7 @@
 import msgspec
 
 from holdfast.core.codec import Line
-from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected
+from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected, InboxReread
 from holdfast.core.handlers.base import on
 from holdfast.core.state import OpenMessage, RunState
 
@@ -14,7 +14,7 @@ class _Addressed(msgspec.Struct):
 
 @on(InboxConsumed)
 def _inbox_consumed(state: RunState, _: Line, event: InboxConsumed) -> None:
-    state.inbox_cursor = max(state.inbox_cursor, event.cursor)
+    _read_until(state, event.cursor, event.message)
     state.inbox_consumed += 1
     state.messages[event.message] = OpenMessage(
         event.kind, event.sender, bytes(event.body).decode(), _addressee(event.body)
@@ -33,6 +33,30 @@ def _inbox_handled(state: RunState, _: Line, event: InboxHandled) -> None:
     state.messages.pop(event.message, None)
 
 
+def acted_on(state: RunState, conversation: str | None) -> None:
+    """It has done what it was told, however its turn ends."""
+    talk = state.conversations.get(conversation) if conversation is not None else None
+    if talk is not None:
+        talk.unheard = {}
+
+
+def give_back(state: RunState, conversation: str | None) -> None:
+    """Nobody goes on with this conversation: what it may not have heard is for whoever comes next."""
+    talk = state.conversations.get(conversation) if conversation is not None else None
+    if talk is not None:
+        state.messages, talk.unheard = talk.unheard | state.messages, {}
+
+
 @on(InboxRejected)
 def _inbox_rejected(state: RunState, _: Line, event: InboxRejected) -> None:
-    state.inbox_cursor = max(state.inbox_cursor, event.cursor)
+    _read_until(state, event.cursor, None)
+
+
+@on(InboxReread)
+def _inbox_reread(state: RunState, _: Line, event: InboxReread) -> None:
+    state.inbox_cursor, state.inbox_last, state.inbox_reread = event.cursor, None, True
+
+
+def _read_until(state: RunState, cursor: int, message: str | None) -> None:
+    if cursor >= state.inbox_cursor:
+        state.inbox_cursor, state.inbox_last = cursor, message

@@ -6,7 +6,7 @@ from holdfast.core.codec import Line, data_of
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.handlers.base import name_of, on
-from holdfast.core.handlers.keeping import is_newest, issue_of, keep
+from holdfast.core.handlers.keeping import holds_up_a_task, is_newest, issue_of, keep
 from holdfast.core.state import CheckpointReached, RunState
 
 
@@ -25,7 +25,11 @@ def _checkpoint(state: RunState, line: Line, event: Checkpoint) -> None:
     order = {sid: rank for rank, sid in enumerate(state.sessions)}
     insort(state.checkpoints, reached, key=lambda point: (order[point.sid], point.seq))
     if is_newest(state, line.sid):
-        state.issues = [i for i in state.issues if i.sid == line.sid and i.seq > line.seq]
+        state.issues = [
+            issue
+            for issue in state.issues
+            if (issue.sid == line.sid and issue.seq > line.seq) or holds_up_a_task(state, issue)
+        ]
         state.warnings = [w for w in state.warnings if w.sid == line.sid and w.seq > line.seq]
 
 

@@ -2,7 +2,8 @@
 
 from holdfast.core.codec import Line, data_of
 from holdfast.core.events import Event
-from holdfast.core.state import KEPT, Issue, RunState
+from holdfast.core.events.issue import BlockerReported
+from holdfast.core.state import KEPT, Issue, RunState, TaskStatus
 
 
 def keep(state: RunState, kept: list[Issue], line: Line, issue: Issue) -> None:
@@ -12,6 +13,15 @@ def keep(state: RunState, kept: list[Issue], line: Line, issue: Issue) -> None:
     if is_newest(state, line.sid) and not passed:
         kept.append(issue)
         del kept[:-KEPT]
+
+
+def holds_up_a_task(state: RunState, issue: Issue) -> bool:
+    """It does until that task goes on, whatever else of the run comes to its end meanwhile."""
+    if state.run is None or state.plan is None or issue.task not in state.plan.order or issue.task not in state.tasks:
+        return False
+    status = state.tasks[issue.task].status
+    blocked = status is TaskStatus.IN_PROGRESS and issue.type == BlockerReported.type
+    return blocked or status is TaskStatus.FAILED
 
 
 def is_newest(state: RunState, sid: str) -> bool:

@@ -24,6 +24,7 @@ from holdfast.core.events.phase import (
 )
 from holdfast.core.fingerprint import fingerprint
 from holdfast.core.handlers.base import on
+from holdfast.core.handlers.inbox import acted_on, give_back
 from holdfast.core.handlers.keeping import issue_of, keep
 from holdfast.core.state import (
     RESEARCH,
@@ -48,6 +49,8 @@ def _workflow_chosen(state: RunState, _: Line, event: WorkflowChosen) -> None:
 
 @on(PhaseStarted)
 def _phase_started(state: RunState, _: Line, event: PhaseStarted) -> None:
+    for talk in [talk for phase in state.phases.values() for talk in phase.talks.values()]:
+        give_back(state, talk)
     if event.changes:  # what follows is about something else than before
         for other in state.phases.values():
             other.tries = 0
@@ -69,7 +72,10 @@ def _phase_started(state: RunState, _: Line, event: PhaseStarted) -> None:
 
 @on(PhaseDelivered)
 def _phase_delivered(state: RunState, _: Line, event: PhaseDelivered) -> None:
-    _phase(state, event.phase).delivered = True
+    phase = _phase(state, event.phase)
+    phase.delivered = True
+    for talk in phase.talks.values():
+        acted_on(state, talk)
 
 
 @on(PhaseCompleted)
@@ -99,7 +105,8 @@ def _phase_reopened(state: RunState, _: Line, event: PhaseReopened) -> None:
     phase.reason, phase.tries = None, 0
     phase.approval = None
     if not phase.delivered:
-        phase.talks = {role: talk for role, talk in phase.talks.items() if role in phase.reviews}
+        for role in [role for role in phase.talks if role not in phase.reviews]:
+            give_back(state, phase.talks.pop(role))
     state.issues = [one for one in state.issues if one.detail.get("phase") != event.phase]
 
 

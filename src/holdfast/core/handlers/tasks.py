@@ -18,16 +18,19 @@ from holdfast.core.events.work import (
     VerdictGiven,
 )
 from holdfast.core.handlers.base import on
-from holdfast.core.handlers.keeping import issue_of, keep
+from holdfast.core.handlers.inbox import acted_on, give_back
+from holdfast.core.handlers.keeping import holds_up_a_task, issue_of, keep
 from holdfast.core.state import Check, Plan, RunState, Stage, Task, TaskStatus, Verdict, Wave
 
 _VERDICTS = 50  # the newest of a task
 _LEARNINGS = 200  # the newest of a run
+_HELD_UP = (TaskStatus.FAILED, TaskStatus.IN_PROGRESS)  # as those may be
 
 
 @on(PlanCreated)
 def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
     closed = _closed(state.plan)
+    before = state.plan.order if state.plan is not None else []
     blocked_by: dict[str, list[str]] = {}
     for dependency in event.dependencies:
         blocked_by.setdefault(str(dependency.task_id), []).append(str(dependency.blocked_by))
@@ -40,6 +43,10 @@ def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
         needs_design=event.needs_design,
     )
     known = set(state.plan.order)
+    for name in [
+        name for name, talk in state.conversations.items() if talk.task is not None and talk.task not in known
+    ]:
+        give_back(state, name)
     state.tasks = _under_new_names(state.tasks, event.tasks)
     state.tasks = {n: t for n, t in state.tasks.items() if n in known or t.status is not TaskStatus.PENDING}
     for planned in event.tasks:
@@ -51,10 +58,13 @@ def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
         task.files, task.key = planned.files or task.files, planned.key
         if None in (made_from, task.key):
             continue  # nobody can tell whether it changed
-        if task.status in (TaskStatus.COMPLETE, TaskStatus.IN_PROGRESS) and made_from != task.key:
-            _begun_anew(task)
+        back = task.status in _HELD_UP and str(planned.id) not in before  # what was in its way went with its place
+        if back or (task.status is not TaskStatus.PENDING and made_from != task.key):
+            _open_again(state, str(planned.id))
         elif task.status is TaskStatus.PENDING and task.done_key == task.key:
             task.status = TaskStatus.COMPLETE  # it was changed, and changed back before anybody began
+    if state.run is not None:  # of what is in the plan no more, nobody need say how to go on
+        state.issues = [i for i in state.issues if i.task is None or holds_up_a_task(state, i)]
     for wave in state.plan.waves.values():
         still = (name in closed and state.tasks[name].status is not TaskStatus.PENDING for name in wave.task_ids)
         wave.started = wave.completed = bool(wave.task_ids) and all(still)
@@ -104,7 +114,9 @@ def _task_completed(state: RunState, _: Line, event: TaskCompleted) -> None:
 
 @on(TaskSkipped)
 def _task_skipped(state: RunState, _: Line, event: TaskSkipped) -> None:
-    _moved(state, event.task_id, TaskStatus.SKIPPED).reason = event.reason
+    task = _moved(state, event.task_id, TaskStatus.SKIPPED)
+    task.reason = event.reason
+    give_back(state, task.worker)
 
 
 @on(TaskFailed)
@@ -117,20 +129,21 @@ def _task_failed(state: RunState, line: Line, event: TaskFailed) -> None:
 @on(TaskReopened)
 def _task_reopened(state: RunState, _: Line, event: TaskReopened) -> None:
     name = str(event.task_id)
-    task = _moved(state, name, TaskStatus.PENDING)
-    _begun_anew(task)
+    task = _open_again(state, name)
     task.reason, task.done_key = event.reason, None
-    _unblocked(state, name)
     for wave in state.plan.waves.values() if state.plan is not None else ():
         wave.completed = wave.completed and name not in wave.task_ids
 
 
-def _begun_anew(task: Task) -> None:
-    """To be done, and none of its caps used up; what was said of it before still counts."""
-    task.status, task.stage = TaskStatus.PENDING, Stage.WORK
+def _open_again(state: RunState, name: str) -> Task:
+    """To be done, nothing in its way and none of its caps used up; what was said of it before still counts."""
+    task = _moved(state, name, TaskStatus.PENDING)
+    task.stage = Stage.WORK
     task.iteration = task.evaluations = task.conflicted = 0
     task.case = task.commit = task.evaluator = None
     task.conflicts, task.checks = [], []
+    _unblocked(state, name)
+    return task
 
 
 def _next_iteration(state: RunState, task: Task, reason: str | None = None) -> None:
@@ -151,6 +164,7 @@ def _learnings_proposed(state: RunState, _: Line, event: LearningsProposed) -> N
 def _case_submitted(state: RunState, _: Line, event: CaseSubmitted) -> None:
     task = _task(state, event.task_id)
     task.stage, task.case = Stage.VALIDATE, bytes(event.case).decode()
+    acted_on(state, task.worker)
     _unblocked(state, str(event.task_id))
 
 

@@ -1,0 +1,22 @@
+"""Folders of runs whose making was cut off: told of, and taken away on request."""
+
+import os
+
+from holdfast.engine.doctor import diagnose
+from holdfast.store.files import FileStore
+from holdfast.store.layout import run_folder, runs_folder
+from tests.support.places import RUN, inbox_file, put_content
+
+
+async def test_what_is_left_of_a_run_can_be_taken_away(home: str) -> None:
+    await FileStore(home).create(RUN)
+    left = run_folder(home, "left-aaaaaa")
+    os.mkdir(left)
+    put_content(inbox_file(home, "left-aaaaaa"), b"")
+    (ailment,) = await diagnose(home, [])
+    assert (ailment.subject, ailment.told) == (left, "is what is left of a run whose making was cut off")
+    assert ailment.repair is not None
+    assert os.path.isdir(left)
+    await ailment.repair()
+    assert os.listdir(runs_folder(home)) == [RUN]
+    assert await diagnose(home, []) == []
