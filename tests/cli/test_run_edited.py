@@ -87,3 +87,13 @@ def test_what_is_written_anew_survives_that_its_worktree_is_deleted(stage: Stage
     shutil.rmtree(Path(stage.home_of(given_up), "tasks", "T-1"))
     assert stage.resume(given_up)["ended"] == "all_done"
     assert_done_once(stage, given_up)
+
+
+def test_what_is_skipped_is_skipped_though_it_was_written_anew_meanwhile(stage: Stage) -> None:
+    agent = stage.book(EVALUATE, worker({"write": {"path": "half.txt", "text": "half\n"}}, BLOCKED))
+    run = stage.run("--workflow", "loop", stage.tasks("T-1"), "--agent", agent, code=1)
+    stage.tasks({"id": "T-1", "description": "in another way"})
+    assert stage.resume(run, "--on-issue", "skip")["ended"] == "all_done"
+    assert stage.states(run) == {"T-1": "SKIPPED"}
+    assert stage.data(run, "run.resumed")[-1]["skipped"] == ["T-1"]
+    stage.holdfast("resume", run, code=4)

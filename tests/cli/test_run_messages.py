@@ -13,7 +13,7 @@ from holdfast.core.events.session import SessionStart
 from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 from holdfast.store.run import open_run
-from tests.support.stage import EVALUATE, HANG, SUBMIT, Stage, killed, told, worker
+from tests.support.stage import BLOCKED, EVALUATE, HANG, SUBMIT, Stage, killed, told, worker
 
 WORDS = "mind the kelp"
 
@@ -154,3 +154,20 @@ def test_words_for_a_phase_reach_its_workers_or_are_refused_where_no_agent_hears
     assert len(told_of(stage, run)) == 1
     assert any("words for reading reached nobody" in d["message"] for d in stage.data(run, "warning.logged"))
     assert "nothing to resume" in stage.holdfast("resume", run, code=4).err
+
+
+def test_what_a_skipped_task_was_told_opens_no_finished_one(stage: Stage) -> None:
+    """Its agent answered the words by a blocker, and died in the same turn."""
+    dying = {"crash": {"how": "kill", "once": "dead"}}
+    made = worker({"write": {"path": "b.txt", "text": "b\n"}}, SUBMIT, task="B")
+    agent = stage.book(EVALUATE, worker(BLOCKED, dying, task="A"), made)
+    planned = stage.holdfast("plan", stage.tasks("A", "B"), "--workflow", "waves", "--agent", agent, "--json")
+    run = str(planned.object["run"])
+    stage.holdfast("send", run, WORDS)
+    stage.holdfast("send", run, f"{WORDS}, too", "--task", "A")
+    stage.resume(run, code=1)
+    assert stage.states(run) == {"A": "FAILED", "B": "COMPLETE"}
+    assert stage.resume(run, "--on-issue", "skip")["ended"] == "all_done"
+    assert stage.states(run) == {"A": "SKIPPED", "B": "COMPLETE"}
+    assert stage.data(run, "task.reopened") == []
+    stage.holdfast("resume", run, code=4)

@@ -55,6 +55,19 @@ def test_a_worker_that_answers_with_errors_parks_its_task_and_uses_up_none_of_it
     assert stage.file(run, "a.txt") == "a"
 
 
+def test_nobody_is_asked_how_to_go_on_after_an_error(stage: Stage) -> None:
+    """Not even where a person is to say so after an interruption."""
+    asking = ("--set", "after_interruption=ask")
+    agent = stage.book(REFUSING)
+    ended = stage.ended("run", "--workflow", "solo", stage.tasks("A"), "--agent", agent, *asking, code=1)
+    run = str(ended["run"])
+    assert (ended["ended"], LINE in ended["detail"]) == ("parked", True)
+    stage.book(worker({"write": {"path": "a.txt", "text": "a\n"}}))
+    assert stage.resume(run)["ended"] == "all_done"
+    assert ends(stage, run) == [*["refused"] * 3, "end_turn"]
+    assert stage.file(run, "a.txt") == "a"
+
+
 def test_an_evaluator_that_answers_with_errors_has_given_no_verdict(stage: Stage) -> None:
     agent = stage.book(*refusing("You are the evaluator", 2), EVALUATE, GOOD)
     run = stage.run("--workflow", "loop", stage.tasks("A"), "--agent", agent)

@@ -18,7 +18,7 @@ from holdfast.core.events.phase import (
     WorkflowChosen,
 )
 from holdfast.core.events.session import RunCreated, SessionStart
-from holdfast.core.events.task import TaskCompleted, TaskStarted, WaveCompleted, WaveStarted
+from holdfast.core.events.task import TaskCompleted, TaskSkipped, TaskStarted, WaveCompleted, WaveStarted
 from holdfast.core.phases import decide
 from holdfast.core.state import RunState
 from holdfast.core.tasks import TaskList, TaskSpec
@@ -120,5 +120,6 @@ DONE_TASK: tuple[Event, ...] = (
     TaskCompleted(task_id="A"),
     WaveCompleted(wave=1),
 )
+SKIPPED_TASK = TaskSkipped(task_id="A")
 BUILT: tuple[Event, ...] = (*PLANNED, started("implementing"), *DONE_TASK, *completed("implementing"))
 REVIEWED: tuple[Event, ...] = (*BUILT, started("reviewing"), review())

@@ -36,6 +36,7 @@ from tests.core.phase_logs import (
     PLANNED,
     REVIEWED,
     REVIEWERS,
+    SKIPPED_TASK,
     completed,
     delivered,
     document,
@@ -379,6 +380,32 @@ def test_words_for_a_phase_without_a_listener_are_for_nobody_unless_somebody_pla
     assert not any(is_for_nobody(state_of(), PIPELINE, one.name) for one in PIPELINE.phases)
     namesake = state_of(plan("reading"))
     assert is_for_nobody(namesake, flow, "reading") is None
+
+
+def test_words_for_a_phase_of_tasks_that_is_still_to_come_wait_for_it() -> None:
+    at_work = (*PLANNED, started("implementing"), TaskStarted(task_id="A"))
+    for_it = words("m", "fixing")
+    state = state_of(*at_work, for_it)
+    assert messages_for(state.messages, "A", for_any_worker(state, PIPELINE)) == []
+    state = state_of(*at_work, for_it, started("fixing"))
+    assert messages_for(state.messages, "A", for_any_worker(state, PIPELINE)) == ["m"]
+
+
+def test_words_are_for_nobody_when_all_is_over_unless_a_task_can_be_opened_again() -> None:
+    phases = (
+        PhaseSpec(name="drafting", role="agent", exit="submit_done"),
+        PhaseSpec(name="building", kind=Kind.TASKS),
+        PhaseSpec(name="mending", kind=Kind.TASKS, detour=True),
+    )
+    flow = Workflow(name="direct", about="nobody plans", phases=phases)
+    begun = (*through("drafting"), plan("A"), started("building"))
+    done, skipped = (*begun, *DONE_TASK, *completed("building")), (*begun, SKIPPED_TASK, *completed("building"))
+    everyone = (None, "drafting", "building", "mending")
+    for events, deaf in ((begun, []), (done, ["drafting", "mending"]), (skipped, list(everyone))):
+        state = state_of(*events)
+        assert [name for name in everyone if is_for_nobody(state, flow, name) is not None] == deaf
+    assert is_for_nobody(state_of(*begun, SKIPPED_TASK), flow, None) is None
+    assert not any(is_for_nobody(state_of(*skipped), PIPELINE, one.name) for one in PIPELINE.phases)
 
 
 def test_no_more_agents_are_at_work_than_may_be() -> None:

@@ -8,7 +8,7 @@ from holdfast.core.events.conversation import ConversationOpened, TurnEnded, Tur
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.events.phase import PhaseDelivered, PhaseReopened, PhaseStarted
 from holdfast.core.events.plan import PlanCreated, PlannedTask
-from holdfast.core.events.task import TaskSkipped, TaskStarted
+from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
 from holdfast.core.events.work import CaseSubmitted
 from holdfast.core.state import RunState
 from tests.core.logs import fold_once, sitting
@@ -30,6 +30,7 @@ def ended(reason: str) -> Event:
 
 CUT = TurnInterrupted(conversation="c", turn="t")
 TASK = TaskStarted(task_id="A")
+TWO = PlanCreated(tasks=[PlannedTask(id="A"), PlannedTask(id="B")])
 WORKER = ConversationOpened(conversation="c", agent="one", role="worker", task="A")
 OTHER = ConversationOpened(conversation="d", agent="two", role="worker", task="A")
 PHASE = PhaseStarted(phase="thinking", round=1)
@@ -87,7 +88,7 @@ def test_they_are_for_the_other_that_takes_its_place(events: list[Event], other:
 @pytest.mark.parametrize(
     ("events", "gone"),
     [
-        (AT_WORK, TaskSkipped(task_id="A")),
+        ([TWO, *AT_WORK], TaskSkipped(task_id="A")),
         (AT_WORK, PlanCreated(tasks=[PlannedTask(id="B")])),
         (THINKING, PhaseStarted(phase="planning", round=1)),
         (THINKING, PhaseStarted(phase="thinking", round=2)),
@@ -99,3 +100,19 @@ def test_where_nobody_takes_its_place_they_are_open_again_before_what_came_later
 ) -> None:
     state = after(*events, CUT, *sent("n"), gone)
     assert (unheard(state), list(state.messages)) == ({}, ["m", "n"])
+
+
+@pytest.mark.parametrize(
+    "others",
+    [[TaskStarted(task_id="B"), TaskCompleted(task_id="B")], [TaskSkipped(task_id="B")], [TaskFailed(task_id="B")]],
+)
+def test_what_was_finished_or_given_up_is_not_opened_again_by_what_a_skipped_task_was_told(others: list[Event]) -> None:
+    state = after(TWO, *AT_WORK, CUT, *others, TaskSkipped(task_id="A"))
+    assert (unheard(state), list(state.messages)) == ({}, [])
+
+
+@pytest.mark.parametrize("gone", [TaskSkipped(task_id="A"), PlanCreated(tasks=[PlannedTask(id="B")])])
+def test_what_was_for_a_task_alone_is_over_with_it(gone: Event) -> None:
+    own = InboxConsumed(cursor=1, message="m", kind="user", body=Raw(b'{"text":"hello","task":"A"}'))
+    state = after(TWO, TASK, WORKER, own, *told("m"), CUT, gone)
+    assert (unheard(state), list(state.messages)) == ({}, [])

@@ -1,5 +1,6 @@
 """Somebody cut the inbox short, emptied it or put an older one in its place: what is sent then is taken in, once."""
 
+import asyncio
 import os
 from collections.abc import Callable
 
@@ -10,7 +11,7 @@ from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 from holdfast.store.run import OwnedRun, open_run
 from tests.support.events import START, events_in
-from tests.support.logs import assert_whole, folded, whole
+from tests.support.logs import assert_whole, closed, folded, whole
 from tests.support.places import RUN, content, inbox_file, put_content
 from tests.support.sitting import Sitting, kill
 
@@ -79,6 +80,29 @@ async def test_it_is_noticed_while_the_owner_is_there(home: str) -> None:
         await put(store, "m4")
         assert await taken(run) == ["m4"]
     assert consumed_in(await whole(store, RUN)) == [*BEFORE, "m4"]
+
+
+@pytest.mark.parametrize("way", ["cut short", "another in its place"])
+async def test_whoever_waits_for_what_comes_is_woken(home: str, way: str) -> None:
+    """Also by what stands before the place that was read so far, and by what comes into a file that is new there."""
+    store = await read_before(home)
+    async with open_run(store, RUN) as run, asyncio.timeout(20):
+        await run.begin(START)
+        waiting = store.inbox(RUN).changes()
+        await anext(waiting)
+        if way == "cut short":
+            os.truncate(inbox_file(home), 0)
+        else:
+            put_content(f"{inbox_file(home)}.old", b"")
+            os.rename(f"{inbox_file(home)}.old", inbox_file(home))
+        for message in ("m4", "m5"):
+            await put(store, message)
+            found: list[str] = []
+            while not found:
+                await anext(waiting)
+                found = await taken(run)
+            assert found == [message]
+        await closed(waiting)
 
 
 async def test_that_it_is_read_again_and_what_is_found_are_one_commit(home: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.events.session import RunCreated, SessionStart
+from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.engine import keeping
 from holdfast.engine.keeping import keep_alive
 from holdfast.store.files import FileStore
@@ -86,6 +86,40 @@ async def test_what_could_not_be_revived_is_tried_again_and_told_once(
     await until(lambda: len(said) == 2)
     assert "before its plan was made" in said[1]
     minding.cancel()
+
+
+@pytest.mark.parametrize("when", ["followed", "refused"])
+async def test_a_run_that_is_taken_away_is_minded_no_more_and_the_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """One that came to its end is waited for at its log; one that could not go on, for the time to try again."""
+    home, config = os.fspath(tmp_path / "home"), tmp_path / "config.toml"
+    store = FileStore(home)
+    monkeypatch.setenv("HOLDFAST_CONFIG", os.fspath(config))
+    monkeypatch.setattr(keeping, "_TRY_AGAIN", 0.05)
+    config.write_text("caps = 3\n" if when == "refused" else "", encoding="utf-8")
+    await store.create(RUN)
+    async with open_run(store, RUN) as run:
+        await run.begin(SessionStart(command="run"), RunCreated(run_id=RUN, goal="g"), SessionEnd(reason="all_done"))
+    said: list[tuple[str, str]] = []
+    minding = asyncio.create_task(keep_alive(home, lambda run_id, words: said.append((run_id, words))))
+    await until(lambda: bool(said) if when == "refused" else bool(_minders()))
+    minders = _minders()
+    assert len(minders) == 1
+
+    await store.discard(RUN)
+    await until(lambda: all(minder.done() for minder in minders))
+    assert all(run_id == RUN and "config.toml" in words for run_id, words in said)
+    config.write_text("resume.back_off = 0.1\n", encoding="utf-8")
+    await store.create("new-abc234")
+    await _cut_off(home, RunCreated(run_id="new-abc234", goal="g"), run_id="new-abc234")
+    await until(lambda: any(run_id == "new-abc234" for run_id, _ in said))
+    assert not minding.done()
+    minding.cancel()
+
+
+def _minders() -> list[asyncio.Task[object]]:
+    return [task for task in asyncio.all_tasks() if task.get_coro().__qualname__ == "_mind"]  # type: ignore[union-attr]
 
 
 async def _cut_off(home: str, *events: RunCreated, run_id: str = RUN) -> None:

@@ -118,6 +118,7 @@ async def test_memory_is_bounded_whatever_the_size_of_the_log(large: FileStore, 
     assert peak < 4 * MB
 
 
+@pytest.mark.usefixtures("alone_with_watches")
 async def test_a_watcher_holds_its_descriptor_only_while_somebody_follows(home: str) -> None:
     store = FileStore(home)
     await store.create(RUN)
@@ -143,6 +144,7 @@ async def test_a_watcher_holds_its_descriptor_only_while_somebody_follows(home: 
     assert len(await first_lines(store.log(RUN), 3)) == 3
 
 
+@pytest.mark.usefixtures("alone_with_watches")
 async def test_a_follower_that_is_dropped_without_a_word_holds_nothing(home: str) -> None:
     store = FileStore(home)
     await store.create(RUN)

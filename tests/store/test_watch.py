@@ -14,7 +14,7 @@ from holdfast.store.watch import Watcher
 
 
 @pytest.fixture
-def all_given_away() -> Iterator[None]:
+def all_given_away(alone_with_watches: None) -> Iterator[None]:
     """Every instance that this user may have. Others who need one meanwhile look for themselves as well."""
     with ExitStack() as held:
         try:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from holdfast.core.addressing import USER_MESSAGE, for_any_worker, messages_for
-from holdfast.core.conversation import CUT_OFF, OVER
+from holdfast.core.conversation import CUT_OFF, OVER, REFUSED
 from holdfast.core.events.issue import BlockerReported
 from holdfast.core.state import Conversation, EffectStatus, RunState, Stage, Task, TaskStatus
 from holdfast.core.workflow import Bounds, Workflow
@@ -244,7 +244,7 @@ def _work(view: _View, name: str, task: Task) -> Action | None:
         return Action(Do.WORK, name, How.RESOLVE if task.conflicts else How.BEGIN)
     if worker.turns <= task.since:
         return Action(Do.WORK, name, _next_words(task))
-    if was_cut_off(worker) and not view.bounds.ask_when_cut_off:
+    if was_cut_off(worker) and not _is_a_persons_to_say(view, worker):
         return Action(Do.WORK, name, How.GO_ON) if worker.cuts < view.bounds.agent_deaths else None
     if _is_to_be_told(view, name):
         return Action(Do.WORK, name, How.MESSAGE)
@@ -256,6 +256,16 @@ def _work(view: _View, name: str, task: Task) -> Action | None:
 def was_cut_off(conversation: Conversation) -> bool:
     """Its last turn was; so is one that never ended, when nobody is at it any more."""
     return conversation.turn is not None or conversation.last in CUT_OFF
+
+
+def was_refused(conversation: Conversation) -> bool:
+    """Its agent answered the last prompt with an error."""
+    return conversation.turn is None and conversation.last == REFUSED
+
+
+def _is_a_persons_to_say(view: _View, worker: Conversation) -> bool:
+    """How it goes on after it was cut off. What was answered with an error is simply asked again."""
+    return view.bounds.ask_when_cut_off and not was_refused(worker)
 
 
 def waits_for_answer(state: RunState, conversation: str | None) -> bool:
@@ -382,4 +392,4 @@ def _waits_for_a_person(view: _View, task: Task) -> bool:
     worker = view.state.conversations.get(task.worker or "")
     if worker is None or task.stage is not Stage.WORK:
         return False
-    return view.bounds.ask_when_cut_off and was_cut_off(worker)
+    return was_cut_off(worker) and _is_a_persons_to_say(view, worker)

@@ -30,6 +30,7 @@ from holdfast.store.run import open_run
 from holdfast.store.watch import Watcher
 
 _TRY_AGAIN = ResumePolicy().longest_back_off
+_AT_THE_LATEST = 12 * _TRY_AGAIN  # of what is refused again and again
 
 Say = Callable[[str, str], None]  # of a run, and what is to be said of it
 
@@ -64,44 +65,46 @@ async def keep_alive(home: str, say: Say) -> None:
     async with Watcher().changes(folder) as changed, asyncio.TaskGroup() as group:
         while True:
             changed.clear()
-            for run_id in _there_are(home, say) - minding:
+            found = _there_are(home, say)
+            for run_id in (found or set()) - minding:
                 minding.add(run_id)
                 group.create_task(_mind(store, run_id, say))
-            await changed.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), None if found is not None else _TRY_AGAIN)
 
 
-def _there_are(home: str, say: Say) -> set[str]:
-    """None, when they cannot be listed now: those that are minded already still are."""
+def _there_are(home: str, say: Say) -> set[str] | None:
+    """None when they cannot be listed now: those that are minded already still are."""
     try:
         return set(run_ids(home))
     except OSError as error:
         say(runs_folder(home), f"what is new there is not minded: {_in_words(error)}")
-        return set()
+        return None
 
 
 async def _mind(store: FileStore, run_id: str, say: Say) -> None:
-    """One run: wait until nobody is at it, and see whether it should go on.
+    """One run, until it is taken away: wait until nobody is at it, and see whether it should go on.
 
     What is wrong now, as a full disk or a config that cannot be read, may be right later: it is told once, and tried
-    again now and then.
+    again now and then, ever more rarely.
     """
-    told = ""
+    told, patience = "", _TRY_AGAIN
     while True:
-        after, patience = None, None
+        after = None
         try:
             await until_free(store.home, run_id)
             after = await end_of_log(store.home, run_id)
-            if await _revived(store.home, run_id, say):
-                told = ""
-                continue
+            if not await _revived(store.home, run_id, say):
+                await _next_sitting(store.log(run_id), after)
+            told, patience = "", _TRY_AGAIN
         except (HoldfastError, OSError) as error:
-            if isinstance(error, FileNotFoundError) and not os.path.isdir(run_folder(store.home, run_id)):
-                return  # it was taken away
-            words, patience = f"it cannot go on by itself: {_in_words(error)}", _TRY_AGAIN
+            if not os.path.isdir(run_folder(store.home, run_id)):
+                return
+            words = f"it cannot go on by itself: {_in_words(error)}"
             if words != told:
                 say(run_id, words)
-            told = words
-        await _begun_again(store, run_id, after, patience)
+            await _begun_again(store, run_id, after, patience)
+            told, patience = words, min(2 * patience, _AT_THE_LATEST)
 
 
 def _in_words(error: HoldfastError | OSError) -> HoldfastError:
@@ -156,14 +159,17 @@ async def _park(home: str, run_id: str, reason: str) -> None:
         await run.begin(SessionStart(command="watch", pid=os.getpid()), SessionEnd(reason="parked", summary=reason))
 
 
-async def _begun_again(store: FileStore, run_id: str, after: int | None, patience: float | None) -> None:
+async def _begun_again(store: FileStore, run_id: str, after: int | None, patience: float) -> None:
     """Until somebody begins it, or the patience is at its end; only the latter when its log cannot be followed."""
     with suppress(TimeoutError):
         async with asyncio.timeout(patience):
-            if after is None:
-                await asyncio.Event().wait()
-            else:
-                await _next_sitting(store.log(run_id), after)
+            try:
+                if after is not None:
+                    await _next_sitting(store.log(run_id), after)
+                    return
+            except (HoldfastError, OSError):
+                pass
+            await asyncio.Event().wait()
 
 
 async def _next_sitting(log: Log, after: int) -> None:

@@ -63,7 +63,7 @@ class Receiver:
         except UNREADABLE as error:
             return _passed_over(message, error)
         why = is_for_nobody(self._run.state, self._workflow, message.task)
-        return f"words for {message.task} reached nobody: it {why}" if why is not None else None
+        return f"words for {message.task or 'anyone'} reached nobody: {why}" if why is not None else None
 
     async def _act(self, key: str, message: OpenMessage) -> None:
         handled = InboxHandled(message=key)

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from holdfast.core.deciding import was_cut_off
+from holdfast.core.deciding import was_cut_off, was_refused
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.work import WORKTREE_LOST, IterationEnded, TaskCommitted
 from holdfast.core.reports import is_reported
@@ -66,12 +66,16 @@ async def made_again(workspace: Workspace, task: str | None) -> bool:
 
 
 def _is_lost(workspace: Workspace, task: Task, kept: _Kept) -> bool:
-    """Not when nothing was done in this iteration; nor when it was cut off: who goes on looks first."""
+    """Not when nothing was done in this iteration; nor when it was cut off: who goes on looks first.
+
+    An agent that answered with an error was not: it has to be told what became of its files.
+    """
     state = workspace.hands.run.state
     worker = state.conversations.get(task.worker or "")
     if worker is None or worker.turns in (kept.turn, task.since):
         return False
-    goes_on = task.stage is Stage.WORK and was_cut_off(worker) and not is_reported(state, task.worker)
+    cut_off = was_cut_off(worker) and not was_refused(worker)
+    goes_on = task.stage is Stage.WORK and cut_off and not is_reported(state, task.worker)
     return not goes_on
 
 

@@ -128,7 +128,7 @@ class Runner:
             await asyncio.wait_for(self._awake.wait(), left)
 
     async def _listen(self, receiver: Receiver) -> None:
-        async for _ in self._inbox.follow(self._run.state.inbox_cursor):
+        async for _ in self._inbox.changes():
             await receiver.receive()
             self.wake()
 

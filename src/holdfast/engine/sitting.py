@@ -136,7 +136,7 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
     skipping = way is not None and way.choice is Choice.SKIP
     going_on = [name for name, task in run.state.tasks.items() if task.status is TaskStatus.IN_PROGRESS]
     if skipping:  # also what was blocked and had not failed yet
-        failed += [name for name in going_on if name in analysis.decision.affected]
+        failed += [name for name in going_on if name in analysis.decision.affected and name not in failed]
         going_on = [name for name in going_on if name not in failed]
     unwound = [] if skipping else [await workspace.unwind_failed(name) for name in failed]
     changes: list[Event] = (
@@ -161,7 +161,9 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
     )
     warned = [WarningLogged(message=text) for text in _evidence(workspace)]
     roster = [at_work(name, workspace.place(name).branch) for name in going_on]
-    await run.append(found, *warned, *changes, *([plan] if plan is not None else []), *roster)
+    planned = [plan] if plan is not None else []
+    chosen = [*planned, *changes] if skipping else [*changes, *planned]  # skipped, be it planned otherwise
+    await run.append(found, *warned, *chosen, *roster)
 
 
 def _evidence(workspace: Workspace) -> list[str]:

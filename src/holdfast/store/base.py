@@ -140,6 +140,10 @@ class Inbox(Protocol):
 
     def follow(self, after: Position = START) -> AsyncIterator[Received]: ...
 
+    def changes(self) -> AsyncIterator[None]:
+        """At once, and whenever there may be something new in it, be it that it is not the one that was read so far."""
+        ...
+
 
 class Desk(NamedTuple):
     """What a session's pen needs to know: whose events it writes, where the log ends, who wants to see each line.

@@ -40,6 +40,7 @@ class FileInbox:
         self._disk = disk
         self._put_on = _CRASH.on(disk)
         self._log = FileLog(path, watcher)
+        self._watcher = watcher
         self._sid = new_sid()
         self._seq = 0
         self._ids: set[str] = set()
@@ -90,6 +91,9 @@ class FileInbox:
         envelope = Envelope(ts=self._clock(), sid=self._sid, seq=self._seq, type=MESSAGE_TYPE, data=data)
         self._seq += 1
         return one_line(encode(envelope))
+
+    def changes(self) -> AsyncIterator[None]:
+        return self._watcher.each_change(self._path)
 
     async def _ids_before(self, position: Position) -> set[str]:
         """The ids of all messages before a position: what was read once is not read again."""

@@ -9,17 +9,23 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from holdfast.leaf.crashing import Point, around
 from holdfast.leaf.directories import sync_directory
 from holdfast.store.layout import INBOX, LOG, runs_folder
+
+_CRASH, _CRASH_WITHOUT_LOG = around("run.make"), Point("run.make.begun")
 
 
 def make(folder: str) -> None:
     """An empty run, durably; `FileExistsError` when there is one."""
     try:
+        _CRASH.before()
         with suppress(FileExistsError):  # an earlier attempt may have been cut off
             os.mkdir(folder, 0o700)
         with _inbox_held(folder, os.O_CREAT):
+            _CRASH_WITHOUT_LOG()
             _make_log(folder)
+        _CRASH.after()
     except FileExistsError:
         raise
     except OSError:

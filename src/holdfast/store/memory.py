@@ -189,3 +189,9 @@ class MemoryInbox:
                 after = received.cursor
                 yield received
             await changed.wait()
+
+    async def changes(self) -> AsyncIterator[None]:
+        while True:
+            changed = self._run.changed
+            yield
+            await changed.wait()

@@ -81,10 +81,11 @@ class OwnedRun:
 
     async def has_mail(self) -> bool:
         """Whether something came in that was not taken in yet. Changes nothing."""
-        unread = await self._unread()
-        async for _, message, _ in self._inbox.read(unread.start):
-            if message is None or message.id not in unread.taken:
-                return True
+        async with self._taking_in:
+            unread = await self._unread()
+            async for _, message, _ in self._inbox.read(unread.start):
+                if message is None or message.id not in unread.taken:
+                    return True
         return False
 
     async def must_hear(self) -> None:

@@ -50,6 +50,16 @@ class Watcher:
         async with _looked_at(path, changed):
             yield changed
 
+    async def each_change(self, path: str) -> AsyncIterator[None]:
+        """At once, and after every change of a file, also when another one was put in its place."""
+        while True:
+            watched = os.stat(path)
+            async with self.changes(path) as changed:
+                while os.path.samestat(os.stat(path), watched):
+                    changed.clear()
+                    yield
+                    await changed.wait()
+
     def _opened(self) -> INotify:
         if self._inotify is None:
             self._inotify = INotify(nonblocking=True)

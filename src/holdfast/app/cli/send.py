@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
             raise BadInput(f"run {run_id} has no task {options.task!r}; its tasks are {', '.join(tasks) or 'none'}")
         why = is_for_nobody(state, workflow, options.task)
         if why is not None:
-            raise BadInput(f"nobody would hear it: {options.task} {why}")
+            raise BadInput(f"nobody would hear it: {why}")
     if options.change:
         _must_plan(home, run_id, options.task)
     put = ask_for_change if options.change else send

@@ -5,7 +5,9 @@ import msgspec
 from holdfast.core.codec import Line
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected, InboxReread
 from holdfast.core.handlers.base import on
-from holdfast.core.state import OpenMessage, RunState
+from holdfast.core.state import OpenMessage, RunState, TaskStatus
+
+_TO_BE_DONE = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
 
 
 class _Addressed(msgspec.Struct):
@@ -45,6 +47,19 @@ def give_back(state: RunState, conversation: str | None) -> None:
     talk = state.conversations.get(conversation) if conversation is not None else None
     if talk is not None:
         state.messages, talk.unheard = talk.unheard | state.messages, {}
+
+
+def hand_on(state: RunState, conversation: str | None, task: str) -> None:
+    """The same, when nobody goes on with its task either. What was for that one is over with it.
+
+    So is all of it where nobody is left who could hear it: what was finished without it is not opened again by it.
+    """
+    talk = state.conversations.get(conversation) if conversation is not None else None
+    if talk is not None:
+        planned = [state.tasks.get(name) for name in state.plan.order] if state.plan is not None else []
+        left = any(one is not None and one.status in _TO_BE_DONE for one in planned)
+        talk.unheard = {key: words for key, words in talk.unheard.items() if left and words.task != task}
+        give_back(state, conversation)
 
 
 @on(InboxRejected)

@@ -18,7 +18,7 @@ from holdfast.core.events.work import (
     VerdictGiven,
 )
 from holdfast.core.handlers.base import on
-from holdfast.core.handlers.inbox import acted_on, give_back
+from holdfast.core.handlers.inbox import acted_on, hand_on
 from holdfast.core.handlers.keeping import holds_up_a_task, issue_of, keep
 from holdfast.core.state import Check, Plan, RunState, Stage, Task, TaskStatus, Verdict, Wave
 
@@ -43,10 +43,6 @@ def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
         needs_design=event.needs_design,
     )
     known = set(state.plan.order)
-    for name in [
-        name for name, talk in state.conversations.items() if talk.task is not None and talk.task not in known
-    ]:
-        give_back(state, name)
     state.tasks = _under_new_names(state.tasks, event.tasks)
     state.tasks = {n: t for n, t in state.tasks.items() if n in known or t.status is not TaskStatus.PENDING}
     for planned in event.tasks:
@@ -63,6 +59,9 @@ def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
             _open_again(state, str(planned.id))
         elif task.status is TaskStatus.PENDING and task.done_key == task.key:
             task.status = TaskStatus.COMPLETE  # it was changed, and changed back before anybody began
+    for name, talk in state.conversations.items():
+        if talk.task is not None and talk.task not in known:
+            hand_on(state, name, talk.task)
     if state.run is not None:  # of what is in the plan no more, nobody need say how to go on
         state.issues = [i for i in state.issues if i.task is None or holds_up_a_task(state, i)]
     for wave in state.plan.waves.values():
@@ -116,7 +115,7 @@ def _task_completed(state: RunState, _: Line, event: TaskCompleted) -> None:
 def _task_skipped(state: RunState, _: Line, event: TaskSkipped) -> None:
     task = _moved(state, event.task_id, TaskStatus.SKIPPED)
     task.reason = event.reason
-    give_back(state, task.worker)
+    hand_on(state, task.worker, str(event.task_id))
 
 
 @on(TaskFailed)
