@@ -5,16 +5,20 @@ import os
 import resource
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from holdfast.agents.confined import inside, read_text, write_text
 from holdfast.agents.descent import folder_of
+from holdfast.agents.replacing import Likeness, replace_file
+from holdfast.core.workspace import is_half_written
 from holdfast.leaf.errors import Denied
 
 
@@ -112,17 +116,55 @@ def test_a_text_that_does_not_fit_leaves_the_old_one_and_nothing_else(root: str)
     assert sorted(os.listdir(root)) == there
 
 
-def test_a_death_in_the_middle_leaves_the_old_text_and_nothing_else(root: str) -> None:
-    write_text(root, "a", "old")
-    there = sorted(os.listdir(root))
+def die_over(root: str, name: str, where: str) -> int:
+    """Write to a file in another process, which dies at such a call. Returns its exit code."""
     dying = f"""
 import os, signal
 from holdfast.agents.confined import write_text
-os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)
-write_text({root!r}, "a", "new")
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+{where}
+write_text({root!r}, {name!r}, "new")
 """
-    assert subprocess.run([sys.executable, "-c", dying], check=False).returncode == -signal.SIGKILL
+    return subprocess.run([sys.executable, "-c", dying], check=False).returncode
+
+
+def test_a_death_in_the_middle_leaves_the_old_text_and_nothing_else(root: str) -> None:
+    write_text(root, "a", "old")
+    there = sorted(os.listdir(root))
+    assert die_over(root, "a", "os.fsync = die") == -signal.SIGKILL
     assert read_text(root, "a") == "old"
+    assert sorted(os.listdir(root)) == there
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["os.rename = die", "os.O_TMPFILE = 0; os.fsync = die"],
+    ids=["as it takes the place of another", "where each file has a name"],
+)
+def test_what_a_death_leaves_beside_the_old_text_is_known_by_its_name(root: str, where: str) -> None:
+    write_text(root, "a", "old")
+    there = set(os.listdir(root))
+    assert die_over(root, "a", where) == -signal.SIGKILL
+    assert read_text(root, "a") == "old"
+    (left,) = set(os.listdir(root)) - there
+    assert is_half_written(left)
+
+
+def test_a_file_that_takes_nobodys_place_never_has_another_name(root: str) -> None:
+    there = set(os.listdir(root))
+    assert die_over(root, "new", "os.rename = die") == 0
+    assert set(os.listdir(root)) - there == {"new"}
+    assert read_text(root, "new") == "new"
+
+
+@pytest.mark.usefixtures("way")
+def test_a_file_that_came_meanwhile_is_replaced_all_the_same(root: str) -> None:
+    write_text(root, "a", "of another")
+    there = sorted(os.listdir(root))
+    with folder_of(root, os.path.join(root, "a"), make=False) as (folder, name):
+        replace_file(folder, name, b"ours")
+    assert read_text(root, "a") == "ours"
     assert sorted(os.listdir(root)) == there
 
 
@@ -143,6 +185,76 @@ def test_a_file_keeps_its_owner(root: str) -> None:
     write_text(root, "a", "new")
     about = os.stat(os.path.join(root, "a"))
     assert (about.st_uid, about.st_gid) == (1234, 4321)
+
+
+ACCESS_LIST = "system.posix_acl_access"
+EVERY, OWNER, USER, GROUP, MASK, OTHER = 0xFFFFFFFF, 0x01, 0x02, 0x04, 0x10, 0x20
+
+
+def access_list(*entries: tuple[int, int, int]) -> bytes:
+    """As the kernel has it, of kinds, rights and ids."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+GROUP_HAS_NOTHING = access_list(
+    (OWNER, 6, EVERY), (USER, 6, 1234), (GROUP, 0, EVERY), (MASK, 6, EVERY), (OTHER, 0, EVERY)
+)
+
+
+def give(path: str, name: str, value: bytes) -> None:
+    try:
+        os.setxattr(path, name, value)
+    except OSError as error:
+        pytest.skip(f"NOT TESTED: {name} (this file system refuses it: {error.strerror})")
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(("name", "value"), [("user.note", b"\0 of somebody"), (ACCESS_LIST, GROUP_HAS_NOTHING)])
+def test_a_file_keeps_its_attributes(disk: Path, name: str, value: bytes) -> None:
+    path = str(disk / "a")
+    write_text(str(disk), "a", "old")
+    give(path, name, value)
+    mode = os.stat(path).st_mode
+    write_text(str(disk), "a", "new")
+    assert os.getxattr(path, name) == value
+    assert os.stat(path).st_mode == mode
+    assert read_text(str(disk), "a") == "new"
+
+
+def test_a_file_closed_to_its_writers_keeps_its_attributes(disk: Path) -> None:
+    path = str(disk / "a")
+    write_text(str(disk), "a", "old")
+    give(path, "user.note", b"of somebody")
+    with folder_of(str(disk), path, make=False) as (folder, name):
+        like = Likeness(0o444, {"user.note": b"of somebody"}, None)
+        replace_file(folder, name, b"new", like)
+    assert os.getxattr(path, "user.note") == b"of somebody"
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o444
+
+
+def test_a_file_gets_no_access_list_of_its_folder_that_it_did_not_have(disk: Path) -> None:
+    write_text(str(disk), "a", "old")
+    give(str(disk), "system.posix_acl_default", GROUP_HAS_NOTHING)
+    write_text(str(disk), "a", "new")
+    write_text(str(disk), "b", "new")
+    assert ACCESS_LIST not in os.listxattr(disk / "a")
+    assert ACCESS_LIST in os.listxattr(disk / "b")
+
+
+def test_the_group_gains_nothing_where_an_access_list_cannot_be_kept(disk: Path) -> None:
+    """As in a user namespace, where whom it names is nobody."""
+    path = str(disk / "a")
+    write_text(str(disk), "a", "old")
+    give(path, ACCESS_LIST, GROUP_HAS_NOTHING)
+    writing = f"from holdfast.agents.builtin.confinement import Worktree; Worktree({str(disk)!r}).write('a', b'new')"
+    command = ["unshare", "--map-root-user", sys.executable, "-c", writing]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unshare" in done.stderr:
+        pytest.skip(f"NOT TESTED: an access list that cannot be kept (no user namespace here: {done.stderr.strip()})")
+    assert done.stderr == ""
+    assert read_text(str(disk), "a") == "new"
+    assert ACCESS_LIST not in os.listxattr(path)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
 
 
 def test_a_new_file_has_the_mode_of_any_other(root: str) -> None:
@@ -186,8 +298,10 @@ def test_a_file_in_a_folder_that_takes_no_new_ones_is_written_in_its_place(root:
         try:
             if os.geteuid() == 0:
                 os.setresuid(65534, 65534, 65534)
+            synced: list[int] = []
+            os.fsync = lambda fd: synced.append(os.fstat(fd).st_ino)  # type: ignore[arg-type]
             write_text(root, "closed/a", "new")
-            os._exit(0)
+            os._exit(0 if synced == [inode] else 2)
         except BaseException:  # noqa: BLE001 - nothing of it may go on as a second test run
             os._exit(1)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -196,6 +310,30 @@ def test_a_file_in_a_folder_that_takes_no_new_ones_is_written_in_its_place(root:
     assert read_text(root, "closed/a") == "new"
     assert os.listdir(closed) == ["a"]
     assert os.stat(os.path.join(closed, "a")).st_ino == inode
+
+
+def test_a_file_that_is_mounted_into_a_closed_folder_is_written_in_its_place(root: str) -> None:
+    write_text(root, "closed/a", "a long old text")
+    closed = os.path.join(root, "closed")
+    mounting = (
+        'mount --bind "$0" "$0" && mount --bind "$0/a" "$0/a" && mount -o remount,bind,ro "$0" || exit 77; exec "$@"'
+    )
+    writing = f"from holdfast.agents.confined import write_text; write_text({root!r}, 'closed/a', 'new')"
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", mounting, closed, sys.executable, "-c", writing]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip(f"NOT TESTED: a folder that is mounted to be read (no mount here: {done.stderr.strip()})")
+    assert done.stderr == ""
+    assert read_text(root, "closed/a") == "new"
+
+
+@pytest.mark.parametrize(("path", "content"), [("a", "half \ud83d"), ("half \ud83d", "text")])
+def test_half_a_character_is_denied_in_one_clear_line(root: str, path: str, content: str) -> None:
+    write_text(root, "a", "old")
+    with pytest.raises(Denied, match=r"\\ud83d") as raised:
+        write_text(root, path, content)
+    assert str(raised.value).encode().count(b"\n") == 0
+    assert read_text(root, "a") == "old"
 
 
 def test_lines_are_counted_from_one(root: str) -> None:

@@ -4,7 +4,10 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,7 @@ from holdfast.agents.builtin.shell import Shell
 from holdfast.agents.launch import Launch
 from holdfast.agents.tree import grown
 from holdfast.engine.effects import fence
-from holdfast.leaf.process import has_open, holding, tethered
+from holdfast.leaf.process import ProcessIdentity, has_open, holding, identify, tethered
 from tests.agents.company import is_alive
 
 STRAY = """
@@ -35,21 +38,36 @@ def tether(tmp_path: os.PathLike[str]) -> str:
     return os.path.join(tmp_path, "tether")
 
 
-def launch(tether: str, mark: str, *command: str) -> Launch:
-    return Launch(command, os.path.dirname(tether), {}, mark, tether=tether)
+def marked_as(tether: str, name: str) -> str:
+    """A mark that no tree of another test has, which may run beside this one."""
+    return f"{tether}/{name}"
+
+
+def launch(tether: str, name: str, *command: str) -> Launch:
+    return Launch(command, os.path.dirname(tether), {}, marked_as(tether, name), tether=tether)
 
 
 @pytest.mark.parametrize(
     "command",
-    [("sh", "-c", f"({STRAY}); sleep 600"), ("sh", "-c", STRAY), (sys.executable, "-IS", "-c", LIKE_NODE)],
-    ids=["while its root lives", "when its root has left", "let through by an agent that hides what is its own"],
+    [
+        ("sh", "-c", f"({STRAY}); sleep 600"),
+        ("sh", "-c", STRAY),
+        ("bash", "-c", f"exec 200>lock; {STRAY}"),
+        (sys.executable, "-IS", "-c", LIKE_NODE),
+    ],
+    ids=[
+        "while its root lives",
+        "when its root has left",
+        "after a script took the number that all scripts take",
+        "let through by an agent that hides what is its own",
+    ],
 )
 async def test_who_went_elsewhere_without_a_trace_dies_with_its_tree_and_no_other(
     tether: str, command: tuple[str, ...]
 ) -> None:
-    async with grown(launch(tether, "run/other", "sh", "-c", f"{STRAY} sleep 600")) as other:
+    async with grown(launch(tether, "other", "sh", "-c", f"{STRAY} sleep 600")) as other:
         spared = int(await other.stdout.readline())
-        async with grown(launch(tether, "run/one", *command)) as tree:
+        async with grown(launch(tether, "one", *command)) as tree:
             stray = int(await tree.stdout.readline())
         assert not is_alive(stray)
         assert is_alive(spared)
@@ -94,3 +112,57 @@ def test_it_is_held_where_few_files_may_be_open(tether: str) -> None:
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "1 []\n"
+
+
+@contextmanager
+def holder(tether: str, mark: str, program: str = "input()") -> Iterator[ProcessIdentity]:
+    """A process that was given the tether, as an agent is."""
+    with tethered(tether, mark) as held:
+        process = subprocess.Popen([sys.executable, "-IS", "-c", program], pass_fds=held, stdin=subprocess.PIPE)
+    with process:
+        try:
+            identity = identify(process.pid)
+            assert identity is not None
+            yield identity
+        finally:
+            process.kill()
+
+
+def test_who_started_before_the_first_that_was_given_it_is_not_looked_at(tether: str) -> None:
+    with holder(tether, "a mark") as early:
+        assert holding(tether, "a mark", early.start_time) == [early]
+        assert holding(tether, "a mark", early.start_time + 1) == []
+
+
+async def test_a_tree_spares_who_was_there_before_it(tether: str) -> None:
+    with holder(tether, marked_as(tether, "one")) as early:
+        later = early
+        while later.start_time == early.start_time:  # the kernel counts in hundredths of a second
+            async with grown(launch(tether, "other", "sleep", "600")) as other:
+                later = other.identity
+        async with grown(launch(tether, "one", "sleep", "600")):
+            pass
+        assert is_alive(early.pid)
+
+
+def test_who_opens_and_closes_files_all_the_time_is_found_every_time(tether: str) -> None:
+    busy = "import os\nwhile True:\n  for fd in [os.dup(0) for _ in range(9)]: os.close(fd)"
+    with holder(tether, "a mark", busy) as busy_one:
+        assert all(holding(tether, "a mark", busy_one.start_time) == [busy_one] for _ in range(300))
+
+
+def test_files_that_cannot_be_the_tether_are_not_touched(tether: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them may be on a server that does not answer, and would make us wait for ever."""
+    touched: list[str] = []
+    real = os.stat
+
+    def stat(path: str, **how: Any) -> os.stat_result:
+        touched.append(path)
+        return real(path, **how)
+
+    with holder(tether, "a mark") as found:
+        monkeypatch.setattr(os, "stat", stat)
+        assert holding(tether, "a mark", found.start_time) == [found]
+    mine = [path for path in touched if path.startswith(f"/proc/{found.pid}/")]
+    assert touched[0] == tether
+    assert len(mine) == 1

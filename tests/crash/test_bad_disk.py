@@ -18,7 +18,8 @@ from tests.support.doom.small_disk import must_be_one_line
 from tests.support.doom.suite import Theatre, Theatres, Undisturbed
 from tests.support.doom.trial import FAULTS, Trial
 
-NO_WRITES = ("playbook.", "builtin.", "mcp.")  # of ours: what an agent keeps is the agent's, and a call writes nothing
+# Of ours: what an agent keeps, or has us write, is the agent's; and a call writes nothing.
+NO_WRITES = ("playbook.", "builtin.", "file.", "mcp.")
 SHARDS = 4
 EVERY = 240  # pages: more than any scenario takes
 SOME = 80  # writes of a scenario, each with every error: those that only longer runs make are few

@@ -25,7 +25,7 @@ WITHOUT = {
     "store/repair.py": "called between the points of log.repair",
     "store/owner.py": "who holds the lock is told by the kernel; the file is for people",
     "git/worktree.py": "part of an effect, and so between its points",
-    "agents/builtin/confinement.py": "a file of the work, which is the agent's to write again",
+    "agents/confined.py": "a file of the work, written in its place where it cannot be replaced",
     "engine/matrix.py": "what was measured of agents: measured again when it is lost",
     "engine/containers.py": "not of a run",
     "engine/selftest/disk.py": "not of a run",

@@ -14,8 +14,9 @@ from holdfast.core.events.conversation import (
     ToolCalled,
 )
 from holdfast.engine.conversations import AgentUnavailable, Conversations
+from holdfast.engine.effects import fence
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process import RUN_MARK, identify
+from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK, identify
 from tests.support.players import KNOW, TOLD, book, kill_idle
 from tests.support.processes import child
 from tests.support.talks import AGENT, Place, say_until_killed
@@ -208,16 +209,24 @@ async def test_an_agent_that_sheds_its_environment_does_not_outlive_its_runner(p
 
 
 async def test_the_tools_of_an_agent_that_passes_on_no_environment_die_with_it(place: Place) -> None:
-    """They carry its mark, though they have nothing of ours but what they were given."""
-    path = os.path.join(place.cwd, "mark")
+    """They carry its mark, though they have nothing of ours but what they were given; and go on when it is dead."""
+    place = place._replace(wrapper=("env", "-u", RUN_MARK, "-u", CONVERSATION_MARK))
+    path = Path(place.cwd, "pid")
     tools = (sys.executable, "-m", "holdfast", "mcp", "--run", place.run_id, "--home", place.home)
-    given = ("sh", "-c", f'printf %s "$HOLDFAST_CONVERSATION" > {path}; exec "$@"', "sh", *tools)
+    given = ("sh", "-c", f'echo $$ > {path}; "$@"; exec sleep 600', "sh", *tools)
     place.play({"turns": [[{"mcp": {"tool": "submit_done", "arguments": {"summary": "done"}}}]]})
     ground = place.ground()._replace(tools=lambda *_: given)
-    async with place.sitting() as (run, desk, _), Conversations(run, ground, desk) as talks:
-        name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
-    assert Path(path).read_text() == f"{place.run_id}/{name}"
+    async with place.sitting() as sitting:
+        async with Conversations(sitting.run, ground, sitting.desk) as talks:
+            name = await talks.open(AGENT)
+            await talks.say(name, TOLD, place.cwd)
+            server = identify(int(path.read_text()))
+            await kill_idle(sitting._replace(talks=talks), name)
+        try:
+            assert server is not None
+            assert not server.is_alive()
+        finally:
+            await asyncio.to_thread(fence, place.run_id, place.tether)
 
 
 async def test_what_works_for_the_run_beside_them_is_spared_when_conversations_begin(place: Place) -> None:

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from holdfast.core.workspace import half_written
 from holdfast.git.commit import HookRefused, Unresolved, unresolved
 from holdfast.git.process import GitFailed
 from tests.support.repositories import UserRepository, git, put, put_program, state_of, text, working_on
@@ -46,6 +47,30 @@ async def test_nothing_to_commit_is_no_commit(repo: UserRepository, home: str) -
         os.mkdir(os.path.join(task.path, "empty"))
         assert await w.commit("T-1", "Nothing") is None
         assert await w.keep_failed("T-1", "nothing") is None
+
+
+async def test_what_a_killed_write_left_is_not_committed(repo: UserRepository, home: str) -> None:
+    left = half_written("0123456789abcdef")
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {left: "half", f"src/{left}": "half"})
+        assert await w.commit("T-1", "Nothing") is None
+        put(task.path, {"new.txt": "new\n", ".holdfast-notes.tmp": "somebody's\n", f"{left}.txt": "somebody's\n"})
+        commit = await w.commit("T-1", "Work")
+        assert commit is not None
+        changed = git(repo.path, "diff-tree", "-r", "--name-only", f"{commit}^", commit).splitlines()
+        assert changed == [f"{left}.txt", ".holdfast-notes.tmp", "new.txt"]
+        assert text(task.path, left) == "half"
+
+
+async def test_a_file_of_the_users_is_committed_whatever_its_name(repo: UserRepository, home: str) -> None:
+    name = half_written("0123456789abcdef")
+    repo.commit({name: "tracked\n"})
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {name: "changed\n"})
+        commit = await w.commit("T-1", "Work")
+        assert git(repo.path, "show", f"{commit}:{name}") == "changed"
 
 
 async def test_what_an_agent_committed_becomes_one_commit_and_is_kept(repo: UserRepository, home: str) -> None:

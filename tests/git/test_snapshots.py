@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.core.workspace import SNAPSHOTS
+from holdfast.core.workspace import SNAPSHOTS, half_written
 from holdfast.git.snapshot import capture, diff, save, take_snapshot
 from holdfast.leaf.errors import Denied
 from tests.support.repositories import UserRepository, files_of, git, put, state_of, text, working_on
@@ -126,6 +126,18 @@ async def test_the_snapshot_of_a_clean_worktree_is_its_commit(repo: UserReposito
     async with working_on(repo, home) as w:
         task = await w.open("T-1")
         assert await w.snapshot("T-1", "one") == git(task.path, "rev-parse", "HEAD")
+
+
+async def test_what_a_killed_write_left_is_not_in_it(repo: UserRepository, home: str) -> None:
+    left = half_written("0123456789abcdef")
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {left: "half", f"src/{left}": "half"})
+        assert (await capture(task, "only that")).clean
+        assert await save(task, REF, "Saved") is None
+        put(task.path, {"new.txt": "new\n"})
+        snapshot = await w.snapshot("T-1", "one")
+        assert sorted(files_of(repo.path, snapshot)) == [".gitignore", "a.txt", "b.txt", "new.txt", "src/c.py"]
 
 
 async def test_a_file_that_is_only_announced_is_in_it(repo: UserRepository, home: str) -> None:

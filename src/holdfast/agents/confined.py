@@ -15,13 +15,14 @@ from holdfast.leaf.errors import Denied
 _MOST = 64 * 1024 * 1024  # bytes of a file that is given whole; characters of the lines that are given of one
 _FURTHEST = 256 * 1024 * 1024  # characters that are gone through to find a line
 _PIECE = 64 * 1024  # characters of a line that are held at once, while it is not known whether it is wanted
-_MUST_BE_WRITTEN_IN_PLACE = (errno.EACCES, errno.EPERM, errno.EBUSY)  # its folder is closed, or it is mounted
+# its folder is closed, or it is mounted
+_MUST_BE_WRITTEN_IN_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
 
 
 def inside(root: str, path: str) -> str:
     """The real path of a file in the worktree; `Denied` when it is not in it, by `..`, by a link, or by its name."""
     home = os.path.realpath(root)
-    if "\0" in path:
+    if "\0" in path or not _is_a_name(path):
         raise Denied(f"{path!r} is not a path")
     real = os.path.realpath(os.path.join(home, path))
     if real != home and not real.startswith(f"{home}{os.sep}"):
@@ -29,6 +30,14 @@ def inside(root: str, path: str) -> str:
     if ".git" in os.path.relpath(real, home).split(os.sep):
         raise Denied(f"{path} belongs to git, not to the work")
     return real
+
+
+def _is_a_name(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_text(root: str, path: str, line: int | None = None, limit: int | None = None) -> str:
@@ -77,8 +86,12 @@ def read_start(root: str, path: str, most: int) -> tuple[bytes, int]:
 
 
 def write_text(root: str, path: str, content: str) -> None:
-    """Put a text in place, whole or not at all, in a file of the mode and the owner that it had."""
-    data = content.encode()
+    """Put a text in place, whole or not at all, in a file of the mode, the owner and the attributes that it had.
+
+    It is another file: by its other names, if it has any, the old text is found. Where its folder takes no new files,
+    it is written in its place instead, and that is not whole or nothing: a death in the middle leaves part of it.
+    """
+    data = _encoded(path, content)
     with _place_of(root, path, make=True) as (folder, name):
         try:
             fd = _opened_in(folder, name, path, os.O_WRONLY)
@@ -86,15 +99,23 @@ def write_text(root: str, path: str, content: str) -> None:
             replace_file(folder, name, data)
             return
         with open(fd, "wb") as file:
-            about = os.fstat(fd)
             try:
-                like = Likeness(stat.S_IMODE(about.st_mode), (about.st_uid, about.st_gid))
-                replace_file(folder, name, data, like)
+                replace_file(folder, name, data, Likeness.of(fd, owner=True))
             except OSError as error:
                 if error.errno not in _MUST_BE_WRITTEN_IN_PLACE:
                     raise
                 file.truncate()
                 file.write(data)
+                file.flush()
+                os.fsync(fd)
+
+
+def _encoded(path: str, content: str) -> bytes:
+    try:
+        return content.encode()
+    except UnicodeEncodeError as error:
+        half = content[error.start]
+        raise Denied(f"{path} was not written: {half!r} in its text is half of a character; write the whole") from None
 
 
 def _opened(root: str, path: str, flags: int) -> int:

@@ -131,7 +131,7 @@ class Tree:
         tether = self._launch.tether
         if (alive := self._alive()) or tether is None:
             return alive
-        holders = await asyncio.to_thread(holding, tether, self._mark)
+        holders = await asyncio.to_thread(holding, tether, self._mark, self.identity.start_time)
         found = {process for holder in holders if holder.pid != os.getpid() for process in _descendants(holder)}
         self._seen |= found
         return list(found)

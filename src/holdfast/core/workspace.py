@@ -2,7 +2,7 @@
 
 `holdfast/<run>/main` is the run's branch, checked out in `workspace/` of the run's folder; each task that works
 beside others has `holdfast/<run>/<task>`, in `tasks/<task>/`. Snapshots and salvage are refs that no branch
-command shows.
+command shows. A write that is killed may leave a file in a worktree, by a name that tells it from all others.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ _MAIN = "main"
 _SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[.](?=[A-Za-z0-9_-]))*")
 _LONGEST = 60
 _MADE = re.compile(r".*-[0-9a-f]{12}")
+_HALF_WRITTEN = re.compile(r"\.holdfast-[0-9a-f]{16}\.tmp")
 
 
 class Place(NamedTuple):
@@ -65,6 +66,16 @@ def run_of_branch(branch: str) -> str | None:
     """The run that a branch belongs to by its name; None when it is none of ours."""
     run_id, slash, leaf = branch.removeprefix(BRANCHES).partition("/")
     return run_id if branch.startswith(BRANCHES) and slash and leaf else None
+
+
+def half_written(token: str) -> str:
+    """What a file is called until it takes its place; the token is 16 hex digits."""
+    return f".holdfast-{token}.tmp"
+
+
+def is_half_written(path: str) -> bool:
+    """True of a file that was killed before it took its place: nobody's work, whatever is in it."""
+    return _HALF_WRITTEN.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def _leaf(task: str) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
-from holdfast.git.snapshot import nested_repositories
+from holdfast.git.snapshot import excluded
 from holdfast.git.worktree import Status, Worktree, status_of
 from holdfast.leaf.errors import Denied, HoldfastError
 
@@ -109,12 +109,12 @@ async def commit_all(
 
 
 async def _stage_everything(worktree: Worktree, status: Status, *, merging: bool) -> None:
-    """All that is not ignored. Refuses while a conflict is not resolved: staging it would call it so."""
+    """All that is work, and not ignored. Refuses while a conflict is not resolved: staging it would call it so."""
     left = await _unresolved(worktree, status, merging=merging)
     if left:
         raise Unresolved(left)
-    nested = [f":(exclude,top,literal){path}" for path in nested_repositories(status)]
-    await worktree.git.do("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--sparse", "--", ":/", *nested)
+    adding = ("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--sparse", "--", ":/")
+    await worktree.git.do(*adding, *excluded(status))
 
 
 async def _said_to_be_resolved(worktree: Worktree) -> list[str]:

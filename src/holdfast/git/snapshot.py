@@ -62,16 +62,19 @@ async def capture(worktree: Worktree, message: str) -> Snapshot:
 
 
 async def _committed(git: Git, status: Status, staged: str | None, message: str, using: dict[str, str]) -> str:
-    nested = [f":(exclude,top,literal){path}" for path in nested_repositories(status)]
-    await git.do(*_ADDING, "add", "--all", "--sparse", "--", ":/", *nested, more=using)
+    await git.do(*_ADDING, "add", "--all", "--sparse", "--", ":/", *excluded(status), more=using)
     tree = (await git.do("write-tree", more=using)).text
     parents = [f"-p{parent}" for parent in (status.head, staged) if parent is not None]
     return (await git.do("commit-tree", *parents, "-m", message, tree, more=using)).text
 
 
-def nested_repositories(status: Status) -> list[str]:
-    """Repositories inside the worktree that are no submodules: `git add` would make them such, or fail at them."""
-    return [change.path for change in status.changes if change.status == "??" and change.foreign]
+def excluded(status: Status) -> list[str]:
+    """What no `git add` of ours takes, as pathspecs: files that a killed write left, and nested repositories.
+
+    These are no submodules: git would make them such, or fail at them.
+    """
+    nested = [change.path for change in status.changes if change.status == "??" and change.foreign]
+    return [f":(exclude,top,literal){path}" for path in (*status.half_written, *nested)]
 
 
 async def _staged(git: Git, status: Status, using: dict[str, str]) -> str | None:

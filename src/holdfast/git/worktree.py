@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from holdfast.core.workspace import is_half_written
 from holdfast.git.entries import FOLDER, LOCKED, drop_entries, entries_of, pointed_at
 from holdfast.git.locks import clear_locks
 from holdfast.git.process import Git, GitFailed, GitKilled
@@ -123,10 +124,14 @@ class Change(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What `git status` saw: the commit (None before the first), and everything that is not in it and not ignored."""
+    """What `git status` saw: the commit (None before the first), and everything that is not in it and not ignored.
+
+    What a killed write left half written is nobody's work, and so no change.
+    """
 
     head: str | None
     changes: tuple[Change, ...]
+    half_written: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -150,12 +155,15 @@ async def status_of(worktree: Worktree) -> Status:
     )
     head: str | None = None
     changes: list[Change] = []
+    half_written: list[str] = []
     fields = iter(answer.fields())
     for field in fields:
         kind, _, rest = field.partition(" ")
         if kind == "#":
             name, _, value = rest.partition(" ")
             head = value if name == "branch.oid" and value != "(initial)" else head
+        elif kind == "?" and is_half_written(rest):
+            half_written.append(rest)
         elif kind == "?":
             changes.append(Change("??", rest, foreign=rest.endswith("/")))
         else:
@@ -163,7 +171,7 @@ async def status_of(worktree: Worktree) -> Status:
             changes.append(Change(about[0], about[-1], foreign=about[1][2:] not in _NOTHING_INSIDE))
             if kind == "2":
                 next(fields)  # where it was renamed from
-    return Status(head, tuple(changes))
+    return Status(head, tuple(changes), tuple(half_written))
 
 
 async def unpushed_submodules(worktree: Worktree) -> list[str]:

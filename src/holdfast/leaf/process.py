@@ -16,7 +16,9 @@ CONVERSATION_MARK = "HOLDFAST_CONVERSATION"  # the same, for those of one agent
 # counted from the state, the first field after "(comm)" in /proc/<pid>/stat
 _PARENT_FIELD, _SESSION_FIELD, _STARTTIME_FIELD = 1, 3, 19
 
-_HIGH = 200  # beyond what node takes for its own
+# Beyond what node takes for its own, and no number that scripts write by hand: `flock -n 200 ... 200>lock` would
+# close it, and bash has 255 for itself.
+_HIGH = 317
 
 
 class ProcessIdentity(NamedTuple):
@@ -185,13 +187,14 @@ def tether(path: str, mark: str = "") -> int:
             return os.dup(low)
 
 
-def holding(path: str, mark: str | None = None) -> list[ProcessIdentity]:
+def holding(path: str, mark: str | None = None, since: int = 0) -> list[ProcessIdentity]:
     """Every process that holds this tether, be it only because it inherited it; only those of a mark, if one is given.
 
-    Whoever reads the file, as a user's `tail`, does not hold it.
+    Whoever reads the file, as a user's `tail`, does not hold it. Who started before `since`, the start time of the
+    first that was given it, is not looked at.
     """
     place = None if mark is None else _place_of(mark)
-    found = map(identify, _having_open(path, lambda pid, fd: _is_tether(pid, fd, place)))
+    found = map(identify, _having_open(path, lambda pid, fd: _is_tether(pid, fd, place), since))
     return [process for process in found if process is not None]
 
 
@@ -200,28 +203,40 @@ def _place_of(mark: str) -> int:
 
 
 def _is_tether(pid: int, fd: str, place: int | None) -> bool:
-    with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as file:
+    with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii", errors="replace") as file:
         told = dict(line.split(":", 1) for line in file if line.startswith(("pos:", "flags:")))
     return int(told["flags"], 8) & os.O_ACCMODE == os.O_WRONLY and place in (None, int(told["pos"]))
 
 
-def _having_open(path: str, is_meant: Callable[[int, str], bool] = lambda *_: True) -> Iterator[int]:
+def _having_open(path: str, is_meant: Callable[[int, str], bool] = lambda *_: True, since: int = 0) -> Iterator[int]:
     try:
         wanted = os.stat(path)
     except FileNotFoundError:
         return
     for pid in _pids():
-        with suppress(OSError):
-            if any(
-                _is_same(f"/proc/{pid}/fd/{fd}", wanted) and is_meant(pid, fd) for fd in os.listdir(f"/proc/{pid}/fd")
-            ):
-                yield pid
+        if since and not _started_since(pid, since):
+            continue
+        if any(_is_open_as(pid, fd, wanted, is_meant) for fd in _descriptors(pid)):
+            yield pid
 
 
-def _is_same(path: str, wanted: os.stat_result) -> bool:
+def _started_since(pid: int, since: int) -> bool:
+    fields = _fields(pid)
+    return fields is not None and int(fields[_STARTTIME_FIELD]) >= since
+
+
+def _descriptors(pid: int) -> list[str]:
     try:
-        return os.path.samestat(os.stat(path), wanted)
+        return os.listdir(f"/proc/{pid}/fd")
     except OSError:
+        return []
+
+
+def _is_open_as(pid: int, fd: str, wanted: os.stat_result, is_meant: Callable[[int, str], bool]) -> bool:
+    """The file itself is looked at last: it may be another's, on a server that does not answer any more."""
+    try:
+        return is_meant(pid, fd) and os.path.samestat(os.stat(f"/proc/{pid}/fd/{fd}"), wanted)
+    except OSError:  # it was closed meanwhile; the others are still there
         return False
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import select
 import signal
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from acp import RequestError
 
 from holdfast.leaf.crashing import FILE, WHAT
-from tests.agents.builtin.driving import VARIABLES, Bench
+from tests.agents.builtin.driving import VARIABLES, Bench, Driven
 from tests.support.model_server.script import Answer, ToolUse, in_turn
 from tests.support.model_server.seen import Seen
 from tests.support.model_server.server import ModelServer
@@ -114,7 +115,7 @@ async def test_a_folder_whose_name_is_no_text_is_refused(bench: Bench, model: Mo
 
 
 @pytest.mark.parametrize("provider", VARIABLES)
-async def test_a_turn_that_fails_gives_its_calls_a_result(
+async def test_after_a_turn_that_the_disk_cut_off_the_next_gives_its_calls_a_result(
     bench: Bench, model: ModelServer, tmp_path: Path, provider: str
 ) -> None:
     model.play(in_turn(Answer(tools=[_LOOK, _LOOK_AGAIN]), Answer(text="fine")))
@@ -122,14 +123,63 @@ async def test_a_turn_that_fails_gives_its_calls_a_result(
         session = await agent.start()
         with pytest.raises(RequestError) as caught:
             await agent.say(session, "look")
-        assert _kept(bench, session)[-2:] == ["tool-return", "tool-return"]
+        assert _kept(bench, session) == ["user-prompt", "tool-call", "tool-call"]
         await agent.say(session, "go on")
+    assert _kept(bench, session)[3:] == ["tool-return", "tool-return", "user-prompt", "text"]
     assert "Input/output error" in str(caught.value.data)
     last = model.requests[-1]
     assert _results_follow_their_calls(last)
     assert "may or may not" in last.results[0].text
     assert "was not run" in last.results[1].text
     assert last.last_user.endswith("go on")
+
+
+def _may_write_up_to(agent: Driven, size: int) -> None:
+    """A write that goes further is cut off there, and the next one is refused: as on a disk with so much room."""
+    resource.prlimit(agent.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+async def test_a_disk_that_was_full_is_written_to_again_once_there_is_room(bench: Bench, model: ModelServer) -> None:
+    pipe = os.path.join(bench.cwd, "pipe")
+    os.mkfifo(pipe)
+    stuck = ToolUse("bash", {"command": "cat pipe"})
+    model.play(in_turn(Answer(tools=[stuck]), Answer(text="fine"), Answer(text="fine again")))
+    async with bench.agent(model, "openai", "--mode", "code") as agent:
+        session = await agent.start()
+        turn = asyncio.create_task(agent.say(session, "look"))
+        await agent.watcher.until(lambda seen: any(u.status == "in_progress" for u in seen.of("tool_call_update")))
+        whole = _file(bench, session).read_bytes()
+        _may_write_up_to(agent, len(whole) + 10)
+        await asyncio.to_thread(Path(pipe).write_text, "looked", encoding="utf-8")
+        with pytest.raises(RequestError) as caught:
+            await turn
+        assert "File too large" in str(caught.value.data)
+        assert len(_file(bench, session).read_bytes()) == len(whole) + 10
+        _may_write_up_to(agent, len(whole))
+        with pytest.raises(RequestError):
+            await agent.say(session, "there is no room yet")
+        assert _file(bench, session).read_bytes() == whole
+        _may_write_up_to(agent, resource.RLIM_INFINITY)
+        for words in ("go on", "and on"):
+            assert (await agent.say(session, words)).stop_reason == "end_turn"
+        seen = _shape(model.requests[-1])
+        agent.kill()
+    kept = ["user-prompt", "tool-call", "tool-return", "user-prompt", "text", "user-prompt", "text"]
+    assert _kept(bench, session) == kept
+    assert seen == ["user", "calls", "results", "user", "assistant", "user"]
+    assert "may or may not" in model.requests[-1].results[0].text
+    assert model.requests[-1].users == ["look", "go on", "and on"]
+
+
+async def test_a_mode_can_be_set_once_there_is_room_again(bench: Bench, model: ModelServer) -> None:
+    async with bench.agent(model) as agent:
+        session = await agent.start()
+        _may_write_up_to(agent, _file(bench, session).stat().st_size)
+        with pytest.raises(RequestError):
+            await agent.connection.set_session_mode(session_id=session, mode_id="code")
+        _may_write_up_to(agent, resource.RLIM_INFINITY)
+        await agent.connection.set_session_mode(session_id=session, mode_id="code")
+    assert _file(bench, session).read_text(encoding="utf-8").count('"type":"mode"') == 1
 
 
 async def test_a_full_disk_is_what_is_told_and_the_next_process_goes_on(

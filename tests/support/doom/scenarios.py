@@ -27,8 +27,8 @@ _REJECT = _submit(
 )
 
 
-def _write(path: str, text: str) -> dict[str, Any]:
-    return {"write": {"path": path, "text": text}}
+def _write(path: str, text: str, via: str = "direct") -> dict[str, Any]:
+    return {"write": {"path": path, "text": text, "via": via}}
 
 
 class Scenario(NamedTuple):
@@ -57,7 +57,17 @@ SOLO = Scenario(
     name="solo",
     workflow="solo",
     goal="write the greeting",
-    turns=[{"when": "the greeting", "steps": [{"say": "I write."}, _write("hello.txt", "hello\n"), {"say": "Done."}]}],
+    turns=[
+        {
+            "when": "the greeting",
+            "steps": [
+                {"say": "I write."},
+                _write("hello.txt", "hel\n"),
+                _write("hello.txt", "hello\n", via="client"),
+                {"say": "Done."},
+            ],
+        }
+    ],
     files={**BEGIN, "hello.txt": "hello\n"},
 )
 

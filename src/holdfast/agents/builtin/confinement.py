@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import BinaryIO
 
 from holdfast.agents.descent import folder_of
 from holdfast.agents.replacing import Likeness, replace_file
@@ -39,8 +40,8 @@ class Worktree:
 
     def read(self, path: str) -> bytes:
         real = self.inside(path)
-        with self._folder_of(real) as (folder, name):
-            return self._content(folder, name, path)
+        with self._folder_of(real) as (folder, name), os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
+            return self._content(file, path)
 
     def write(self, path: str, data: bytes) -> bytes | None:
         """Put a file in place, whole or not at all. Returns what was there before."""
@@ -49,12 +50,13 @@ class Worktree:
             raise Refused(f"{path} belongs to git; use git commands to change it")
         with self._folder_of(real, make=True) as (folder, name):
             try:
-                before: bytes | None = self._content(folder, name, path)
-                about = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                like: Likeness | None = Likeness(stat.S_IMODE(about.st_mode))
+                fd = os.open(name, _FILE, dir_fd=folder)
             except FileNotFoundError:
-                before, like = None, None
-            replace_file(folder, name, data, like)
+                replace_file(folder, name, data)
+                return None
+            with os.fdopen(fd, "rb") as file:
+                before = self._content(file, path)
+                replace_file(folder, name, data, Likeness.of(fd, owner=False))
         return before
 
     def walk(self, path: str) -> Iterator[tuple[str, list[str]]]:
@@ -78,14 +80,12 @@ class Worktree:
                 raise Refused(f"{real} became a symbolic link while it was opened; nothing was done") from error
             raise Refused(f"{real}: {error.strerror}") from error
 
-    def _content(self, folder: int, name: str, path: str) -> bytes:
-        fd = os.open(name, _FILE, dir_fd=folder)
-        with os.fdopen(fd, "rb") as file:
-            about = os.fstat(fd)
-            if stat.S_ISDIR(about.st_mode):
-                raise Refused(f"{path} is a folder; use glob to list it")
-            if not stat.S_ISREG(about.st_mode):
-                raise Refused(f"{path} is not a regular file")
-            if about.st_size > MAX_FILE:
-                raise Refused(f"{path} has {about.st_size} bytes, more than the {MAX_FILE} that can be read at once")
-            return file.read(MAX_FILE + 1)
+    def _content(self, file: BinaryIO, path: str) -> bytes:
+        about = os.fstat(file.fileno())
+        if stat.S_ISDIR(about.st_mode):
+            raise Refused(f"{path} is a folder; use glob to list it")
+        if not stat.S_ISREG(about.st_mode):
+            raise Refused(f"{path} is not a regular file")
+        if about.st_size > MAX_FILE:
+            raise Refused(f"{path} has {about.st_size} bytes, more than the {MAX_FILE} that can be read at once")
+        return file.read(MAX_FILE + 1)

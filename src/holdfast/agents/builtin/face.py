@@ -35,7 +35,6 @@ from pydantic_ai.messages import BinaryContent, ModelRequest, UserContent, UserP
 from holdfast import __version__
 from holdfast.agents.builtin.acp_screen import AcpScreen
 from holdfast.agents.builtin.confinement import Worktree
-from holdfast.agents.builtin.conversation import Conversation
 from holdfast.agents.builtin.encodable import encodable
 from holdfast.agents.builtin.instructions import instructions_for
 from holdfast.agents.builtin.limits import iso
@@ -191,18 +190,28 @@ class BuiltinAgent:
         opened = self._open.get(session_id)
         if opened is None:
             raise RequestError(_NOT_FOUND, f"session {session_id!r} is not open; load or resume it first")
+        if opened.turn is None and opened.session.file.closed:
+            self._take_hold_again(opened.session)
         return opened
+
+    def _take_hold_again(self, session: Session) -> None:
+        """After a write that failed: what came to the disk is the session."""
+        session.file, records = self._taken_hold_of(session.id)
+        session.recall(records)
+
+    def _taken_hold_of(self, session_id: str) -> tuple[SessionFile, list[dict[str, Any]]]:
+        try:
+            return SessionFile.open(self._settings.folder, session_id)
+        except NoSuchSession as error:
+            raise RequestError(_NOT_FOUND, str(error), {"sessionId": session_id}) from error
+        except HoldfastError as error:
+            raise RequestError(_INVALID, str(error), {"sessionId": session_id}) from error
 
     async def _reopened(self, cwd: str, session_id: str, mcp_servers: Any) -> _Open:
         """Own, repair, fence, settle; after that it is a session like any other."""
         folder = _folder(cwd)
         await self.close_session(session_id)
-        try:
-            file, records = SessionFile.open(self._settings.folder, session_id)
-        except NoSuchSession as error:
-            raise RequestError(_NOT_FOUND, str(error), {"sessionId": session_id}) from error
-        except HoldfastError as error:
-            raise RequestError(_INVALID, str(error), {"sessionId": session_id}) from error
+        file, records = self._taken_hold_of(session_id)
         await asyncio.to_thread(end_what_is_left, session_id)
         opened = await self._opened(session_id, folder, file, records, mcp_servers)
         opened.session.settle()
@@ -224,21 +233,12 @@ class BuiltinAgent:
             id=name,
             folder=folder,
             file=file,
-            conversation=Conversation.of(records),
             instructions=instructions_for(worktree),
             toolbox=Toolbox(worktree, Shell(worktree.root, environment, name)),
             mcp=mcp,
-            mode="ask",
             secrets=self._settings.secrets,
         )
-        for each in records:
-            match each:
-                case {"type": "session" | "mode", "mode": "ask" | "code" as mode}:
-                    session.mode = mode
-                case {"type": "allowed", "tool": str(tool)}:
-                    session.allowed.add(tool)
-                case {"type": "title", "title": str(title)}:
-                    session.title = title
+        session.recall(records)
         opened = _Open(session, AcpScreen(self._client, name, self._settings.secrets))
         self._open[name] = opened
         return opened

@@ -69,11 +69,11 @@ class Session:
     id: str
     folder: str
     file: SessionFile
-    conversation: Conversation
     instructions: str
     toolbox: Toolbox
     mcp: McpTools
-    mode: Mode
+    conversation: Conversation = field(default_factory=Conversation)
+    mode: Mode = "ask"
     secrets: Secrets = field(default_factory=Secrets)
     allowed: set[str] = field(default_factory=set)
     title: str | None = None
@@ -87,6 +87,20 @@ class Session:
         self.file.append(*clean)
         for each in clean:
             self.conversation.take(each)
+
+    def recall(self, records: list[dict[str, Any]]) -> None:
+        """Know what the file holds, and nothing else."""
+        self.conversation = Conversation.of(records)
+        self.mode, self.title = "ask", None
+        self.allowed = set()
+        for each in records:
+            match each:
+                case {"type": "session" | "mode", "mode": "ask" | "code" as mode}:
+                    self.mode = mode
+                case {"type": "allowed", "tool": str(tool)}:
+                    self.allowed.add(tool)
+                case {"type": "title", "title": str(title)}:
+                    self.title = title
 
     def settle(self, reason: str | None = None) -> None:
         """Give every call without a result one that says so."""

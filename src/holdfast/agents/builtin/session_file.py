@@ -70,12 +70,12 @@ class SessionFile:
         return cls(path, fd), records
 
     def append(self, *records: dict[str, Any]) -> None:
-        """Returns when the records are on the disk. After a failed write nothing more is written."""
-        if self._fd < 0:
+        """Returns when the records are on the disk. After a failed write nothing more is, until it is opened again."""
+        if self.closed:
             raise HoldfastError(f"{self._path} is closed, or a write to it failed: nothing more can be saved")
         data = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
-        _CRASH.before()
         try:
+            _CRASH.before()
             while data:
                 data = data[os.write(self._fd, data) :]
             os.fdatasync(self._fd)
@@ -84,6 +84,10 @@ class SessionFile:
             self.close()
             raise
         _CRASH.after()
+
+    @property
+    def closed(self) -> bool:
+        return self._fd < 0
 
     def close(self) -> None:
         if self._fd >= 0:
