@@ -57,6 +57,7 @@ class Theatre:
         self._nursery = nursery
         self._count = 0
         self._known: Undisturbed | None = None
+        self._after: dict[tuple[str, ...], list[str]] = {}
 
     @cached_property
     def _template(self) -> str:
@@ -84,11 +85,12 @@ class Theatre:
 
     def passed_after(self, *dooms: str) -> list[str]:
         """The points of the sitting that comes back from these deaths, each with its number."""
-        place = self.place()
-        play(place, *dooms, RECORD)
-        found = numbered(place.passes(f"passes-{len(dooms)}"))
-        place.remove()
-        return found
+        if dooms not in self._after:
+            place = self.place()
+            play(place, *dooms, RECORD)
+            self._after[dooms] = numbered(place.passes(f"passes-{len(dooms)}"))
+            place.remove()
+        return self._after[dooms]
 
     async def survives(self, *dooms: str | None) -> Trial:
         """Kill there, resume until it is done, and see that all is as if nothing had been. `NotReached` is no proof."""
