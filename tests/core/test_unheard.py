@@ -74,6 +74,7 @@ def test_a_turn_that_came_to_its_end_is_heard(end: list[Event]) -> None:
 def test_who_has_done_what_it_was_told_has_heard_it(events: list[Event]) -> None:
     state = after(*events, CUT)
     assert (unheard(state), list(state.messages)) == ({}, [])
+    assert state.conversations["c"].briefed
 
 
 @pytest.mark.parametrize(

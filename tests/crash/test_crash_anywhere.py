@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.core.codec import Line, parse
 from holdfast.core.events.conversation import TurnStarted
+from holdfast.core.events.work import CaseSubmitted
 from holdfast.store.stamping import CONTINUES
 from tests.support.doom.holding import hold, number, shared_out, some
 from tests.support.doom.nursery import KILLED
@@ -100,14 +101,26 @@ async def test_a_turn_whose_beginning_was_torn_has_not_begun(theatres: Theatres)
 
 def torn_with(kind: str, log: bytes) -> str:
     """The tearing of the commit that holds the first event of this kind."""
-    commits = 0  # of the session
+    return f"journal.append.torn:{commits_until(kind, log, of_session=True)}"
+
+
+async def test_whoever_dies_after_a_case_is_told_what_its_checks_found_and_loses_no_attempt(theatres: Theatres) -> None:
+    """The turn of the worker is cut off when its report is in: it has done what it was told."""
+    theatre = theatres("loop")
+    commits = commits_until(CaseSubmitted.type, (await theatre.undisturbed()).log)
+    await theatre.survives(f"journal.append.after:{commits}")
+
+
+def commits_until(kind: str, log: bytes, *, of_session: bool = False) -> int:
+    """Which commit holds the first event of this kind, counted in the whole log, or in its own session."""
+    commits = 0
     for raw in log.split(b"\n")[:-1]:
         line = parse(raw)
         assert isinstance(line, Line)
-        commits = (commits if line.seq else 0) + (not raw.endswith(CONTINUES))
+        commits = (commits if line.seq or not of_session else 0) + (not raw.endswith(CONTINUES))
         if line.type == kind:
             break
-    return f"journal.append.torn:{commits}"
+    return commits
 
 
 @pytest.mark.parametrize("whom", ["group", "everyone"])

@@ -36,10 +36,10 @@ def _inbox_handled(state: RunState, _: Line, event: InboxHandled) -> None:
 
 
 def acted_on(state: RunState, conversation: str | None) -> None:
-    """It has done what it was told, however its turn ends."""
+    """It has done what it was told, however its turn ends; and so it knows what it is there for."""
     talk = state.conversations.get(conversation) if conversation is not None else None
     if talk is not None:
-        talk.unheard = {}
+        talk.unheard, talk.briefed = {}, True
 
 
 def give_back(state: RunState, conversation: str | None) -> None:
