@@ -2,7 +2,7 @@
 # .tools and .venv, in this folder. `make` alone lists the targets.
 
 PYTHON      ?= python3
-PYTEST_ARGS ?= -n 3
+PYTEST_ARGS ?= -n 3 --dist worksteal
 ARGS        ?=
 
 UV_VERSION  := 0.13.7

@@ -1,5 +1,4 @@
 import gc
-from collections.abc import Iterator
 
 import pytest
 
@@ -9,9 +8,7 @@ __all__ = ["holdfast", "project", "stage"]
 
 
 @pytest.fixture(autouse=True)
-def quick_to_collect() -> Iterator[None]:
+def quick_to_collect() -> None:
     """Whoever collects what a test left behind need not go through all that was there before."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
