@@ -227,7 +227,7 @@ class Conversation(msgspec.Struct):
     turns: int = 0
     told: int = 0  # turns that took messages along
     unheard: dict[str, OpenMessage] = {}  # told in turns that did not come to their end
-    briefed: bool = False  # it came to the end of a turn, and so knows what it is there for
+    briefed: bool = False  # it ended a turn, or reported what it was asked for: it knows what it is there for
     interrupted_turns: int = 0  # and cancelled or refused ones: those that did not come to their end
     turn: Turn | None = None
     started: bool = False  # an agent was there for it
