@@ -107,7 +107,7 @@ async def test_an_agent_whose_input_is_closed_may_leave_by_itself(cwd: str) -> N
 
 
 async def test_processes_of_others_in_the_same_folder_are_spared(cwd: str) -> None:
-    git = await asyncio.create_subprocess_exec("sleep", "600", cwd=cwd, env={**os.environ, RUN_MARK: "a run"})
+    git = await asyncio.create_subprocess_exec("sleep", "600", cwd=cwd, env={**os.environ, RUN_MARK: f"run of {cwd}"})
     hook = await asyncio.create_subprocess_exec("sleep", "600", cwd=cwd)
     try:
         async with (

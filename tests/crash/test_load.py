@@ -17,7 +17,7 @@ from holdfast.core.codec import Line
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskCompleted
 from holdfast.engine.following import Follower
-from holdfast.leaf.process import RUN_MARK, has_mark, mark_of
+from holdfast.leaf.process import RUN_MARK, mark_of
 from tests.support.doom.nursery import Nursery
 from tests.support.doom.place import Place, make_template
 from tests.support.doom.report import Lived, lives
@@ -47,7 +47,7 @@ def nothing_is_left(folder: str) -> None:
     """Of all runs together: no process, and no branch or worktree that is of none of them."""
     runs = set(os.listdir(os.path.join(folder, "home", "runs")))
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    assert not [pid for pid in pids if has_mark(pid, RUN_MARK) and mark_of(pid, RUN_MARK) in runs]
+    assert not [pid for pid in pids if mark_of(pid, RUN_MARK) in runs]
     for repo in Path(folder).glob("shared-*"):
         refs = _git(repo, "for-each-ref", "--format=%(refname)", "refs/heads/holdfast", "refs/holdfast")
         assert {ref.split("/")[3] for ref in refs} <= runs

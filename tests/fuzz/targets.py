@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 from unicodedata import category
 
 import msgspec
+import pytest
 
 from holdfast.agents.playbook.reading import read_playbook
 from holdfast.app.cli.report import report
@@ -84,6 +85,16 @@ def _file(data: bytes, name: str) -> Iterator[str]:
         yield path
 
 
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """With these for as long as one input is read: whoever comes next in this process has none of them."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.delenv("HOLDFAST_CONFIG", raising=False)
+        for name, value in variables.items():
+            changed.setenv(name, value)
+        yield
+
+
 # --- what people write -------------------------------------------------------------------------------
 
 
@@ -120,8 +131,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 
 def _settings(data: bytes) -> None:
-    with _file(data, "config.toml") as path:
-        os.environ["HOLDFAST_CONFIG"] = path
+    with _file(data, "config.toml") as path, _environment(HOLDFAST_CONFIG=path):
         found = config.load(home=os.path.dirname(path))
         assert found.origins.keys() == found.values.keys()
 
@@ -130,9 +140,8 @@ def _project(data: bytes) -> None:
     with _file(data, ".holdfast.toml") as path:
         folder = os.path.dirname(path)
         os.mkdir(os.path.join(folder, ".git"))
-        os.environ.pop("HOLDFAST_CONFIG", None)
-        os.environ["XDG_CONFIG_HOME"] = folder
-        found = config.load(folder, home=folder)
+        with _environment(XDG_CONFIG_HOME=folder):
+            found = config.load(folder, home=folder)
         assert bool(found.warnings) == bool(found.ignored)
         assert all(line and line.isprintable() for line in found.warnings), found.warnings
 
@@ -143,8 +152,7 @@ def _flags(data: bytes) -> None:
         given: Any = json.loads(value)
     except (ValueError, RecursionError):
         given = value
-    with _file(b"", "config.toml") as path:
-        os.environ["HOLDFAST_CONFIG"] = path
+    with _file(b"", "config.toml") as path, _environment(HOLDFAST_CONFIG=path):
         config.load(home=os.path.dirname(path), flags={name: given})
 
 

@@ -25,10 +25,9 @@ from holdfast.leaf.process import (
     ProcessIdentity,
     children_of,
     end,
-    has_mark,
     holding,
     identify,
-    is_our_own,
+    is_orphan_without,
     marked,
     memory_of,
     orphaned_zombies,
@@ -149,9 +148,7 @@ class Tree:
         return (
             stray not in _roots
             and works_in(stray.pid, self._cwd)
-            and not has_mark(stray.pid, RUN_MARK)
-            and not has_mark(stray.pid, CONVERSATION_MARK)
-            and not is_our_own(stray.pid)
+            and is_orphan_without((RUN_MARK, CONVERSATION_MARK), stray.pid)
         )
 
 

@@ -14,11 +14,13 @@ RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for 
 CONVERSATION_MARK = "HOLDFAST_CONVERSATION"  # the same, for those of one agent
 
 # counted from the state, the first field after "(comm)" in /proc/<pid>/stat
-_PARENT_FIELD, _SESSION_FIELD, _STARTTIME_FIELD = 1, 3, 19
+_PARENT_FIELD, _SESSION_FIELD, _STARTTIME_FIELD, _SIZE_FIELD, _ENVIRONMENT_END_FIELD = 1, 3, 19, 20, 48
 
 # Beyond what node takes for its own, and no number that scripts write by hand: `flock -n 200 ... 200>lock` would
 # close it, and bash has 255 for itself.
 _HIGH = 317
+
+_MOMENT = 1.0  # seconds; what takes microseconds, on a machine with much else to do
 
 
 class ProcessIdentity(NamedTuple):
@@ -61,28 +63,40 @@ def lineage() -> set[int]:
     return found
 
 
-def has_mark(pid: int, name: str) -> bool:
-    """True when a process inherited this environment variable, whatever its value."""
-    return mark_of(pid, name) is not None
-
-
 def mark_of(pid: int, name: str) -> str | None:
     """What a process inherited as the value of an environment variable."""
     start = f"{name}=".encode()
-    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-        return next((os.fsdecode(e[len(start) :]) for e in file.read().split(b"\0") if e.startswith(start)), None)
-    return None
+    return next((os.fsdecode(e[len(start) :]) for e in _environment(pid) if e.startswith(start)), None)
 
 
 def marked(name: str, value: str) -> list[ProcessIdentity]:
     """Every process that inherited this environment variable: how a tree is found again when its root is gone."""
     wanted = f"{name}={value}".encode()
-    found = []
-    for pid in _pids():
-        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-            if wanted in file.read().split(b"\0"):
-                found.append(identify(pid))
+    found = (identify(pid) for pid in _pids() if wanted in _environment(pid))
     return [process for process in found if process is not None]
+
+
+def _environment(pid: int) -> list[bytes]:
+    """What a process inherited; nothing where that is not ours to look at.
+
+    One that is just becoming its program has let go of the old environment and not taken the new one yet, though
+    whoever started it was told that it runs. It is waited for.
+    """
+    until = time.monotonic() + _MOMENT
+    with suppress(OSError):
+        while True:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                content = file.read()
+            if content or not _is_becoming(pid) or time.monotonic() > until:
+                return content.split(b"\0")
+            time.sleep(0.0002)
+    return []
+
+
+def _is_becoming(pid: int) -> bool:
+    """True of a process that has memory, which those of the kernel do not, and no place for an environment in it."""
+    fields = _fields(pid)
+    return fields is not None and fields[_SIZE_FIELD] != b"0" and fields[_ENVIRONMENT_END_FIELD] == b"0"
 
 
 def children_of(pid: int) -> list[int]:
@@ -114,17 +128,17 @@ def orphaned_zombies() -> list[int]:
     ]
 
 
-def is_our_own(pid: int) -> bool:
-    """True of a child that we started for ourselves, not of an orphan: it is in our session, or about to leave it.
+def is_orphan_without(marks: Iterable[str], pid: int) -> bool:
+    """True of a child that we did not start, and that inherited none of these environment variables.
 
-    Until it becomes its program, it has our very environment.
+    What we start is in our session, or about to leave it: until it becomes its program, it has our very environment.
+    That is read once, because it may become it meanwhile.
     """
     with suppress(OSError):
-        if os.getsid(pid) == os.getsid(0):
-            return True
-        with open(f"/proc/{pid}/environ", "rb") as theirs, open("/proc/self/environ", "rb") as ours:
-            mine = ours.read()
-            return bool(mine) and theirs.read() == mine
+        if os.getsid(pid) != os.getsid(0):
+            inherited, ours = _environment(pid), _environment(os.getpid())
+            started = tuple(f"{mark}=".encode() for mark in marks)
+            return (inherited != ours or not any(ours)) and not any(entry.startswith(started) for entry in inherited)
     return False
 
 
