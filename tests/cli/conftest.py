@@ -9,10 +9,10 @@ from tests.support.stage import Stage
 
 
 @pytest.fixture
-def holdfast(home: str, tmp_path: os.PathLike[str]) -> Program:
+def holdfast(home: str, tmp_path: os.PathLike[str], warm: Nursery) -> Program:
     cwd = os.path.join(tmp_path, "work")
     os.mkdir(cwd)
-    return Program(home, cwd)
+    return Program(home, cwd, warm)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from tests.support.doom.nursery import Nursery
 
@@ -50,10 +50,15 @@ class Program:
         self.cwd = cwd
         self._nursery = nursery
 
+    def elsewhere(self, *, home: str | None = None, cwd: str | None = None) -> Self:
+        """The same, in another home or another folder."""
+        return type(self)(home or self.home, cwd or self.cwd, self._nursery)
+
     def __call__(self, *arguments: str, code: int = 0, cold: bool = False, **how: Any) -> Outcome:
         """Run to the end. The exit code must be the one that is expected, and no traceback may be printed.
 
-        `cold` for one whose children must be its own from the beginning, as must those of one that detaches.
+        `cold` for one that must have its own interpreter: to know it by its environment, to start other modules by
+        it, or to be the parent of all that it starts, as one that detaches must.
         """
         cold = cold or "--detach" in arguments or not how.keys() <= {"env"}
         if self._nursery is not None and not cold:

@@ -25,8 +25,8 @@ def play(holdfast: Program, book: dict[str, Any]) -> None:
     (Path(holdfast.cwd) / "book.yaml").write_text(json.dumps({"turns": REMEMBERS, "otherwise": OK, **book}))
 
 
-def probe(holdfast: Program, agent: str, *more: str, code: int = 0) -> Any:
-    return holdfast("agents", "probe", agent, *more, code=code, env=_memory(holdfast))
+def probe(holdfast: Program, agent: str, *more: str, code: int = 0, cold: bool = False) -> Any:
+    return holdfast("agents", "probe", agent, *more, code=code, cold=cold, env=_memory(holdfast))
 
 
 def _memory(holdfast: Program) -> dict[str, str]:
@@ -117,7 +117,7 @@ def test_an_agent_that_dies_in_its_turn_has_no_turn_that_worked(holdfast: Progra
 
 def test_an_agent_that_dies_at_once_is_one_clear_line_and_nothing_is_kept(holdfast: Program, agent: str) -> None:
     play(holdfast, {"start": [{"crash": {"how": "exit", "code": 3}}]})
-    outcome = probe(holdfast, agent, code=1)
+    outcome = probe(holdfast, agent, code=1, cold=True)
     assert outcome.complaint == "the agent died in initialize: it exited with code 3"
     assert proven(holdfast.home) == {}
 

@@ -12,7 +12,7 @@ from tests.cli.program import Program
 
 
 def test_the_demo_tells_its_story_and_leaves_a_run_to_look_at(holdfast: Program) -> None:
-    outcome = holdfast("demo")
+    outcome = holdfast("demo", cold=True)
     out = outcome.out
     assert outcome.err == ""
     assert re.search(r"kill -9 \d+: the agent, in the middle of its turn", out)
@@ -33,14 +33,14 @@ def test_the_demo_tells_its_story_and_leaves_a_run_to_look_at(holdfast: Program)
 
 @pytest.mark.torture
 def test_json_is_one_object(holdfast: Program) -> None:
-    found = holdfast("demo", "--json").object
+    found = holdfast("demo", "--json", cold=True).object
     assert (found["kills"], found["whole"], found["ok"]) == (2, True, True)
     assert set(found["merged"].values()) == {1}
 
 
 @pytest.mark.torture
 def test_the_pipeline_is_played_to_its_end_over_a_failed_review(holdfast: Program) -> None:
-    out = holdfast("demo", "pipeline").out
+    out = holdfast("demo", "pipeline", cold=True).out
     assert re.search(r"kill -9 \d+: the agent, in the middle of its turn", out)
     assert re.search(r"kill -9 \d+: the runner, in the moment in which a review failed", out)
     assert out.index("the phase is over (failed)") < out.index("fixing") < out.index("the phase is over (passed)")

@@ -16,7 +16,7 @@ from tests.cli.runs import log_of
 
 
 def test_the_demo_tells_its_story_and_leaves_a_run_to_look_at(holdfast: Program) -> None:
-    outcome = holdfast("demo", "log")
+    outcome = holdfast("demo", "log", cold=True)
     out = outcome.out
     assert outcome.err == ""
     assert 'Resume Analysis for feature "auth-system"' in out
@@ -25,13 +25,15 @@ def test_the_demo_tells_its_story_and_leaves_a_run_to_look_at(holdfast: Program)
     assert re.search(r"\d+ events acknowledged, 0 lost, log whole", out)
     (run_id,) = os.listdir(os.path.join(holdfast.home, "runs"))
 
-    assert holdfast("ls", "--json").object.items() >= {"id": run_id, "status": "done", "tasks_done": 4}.items()
+    assert (
+        holdfast("ls", "--json", cold=True).object.items() >= {"id": run_id, "status": "done", "tasks_done": 4}.items()
+    )
     assert holdfast("show", "survivor").out.startswith(f"{run_id}  done\n")
     assert re.search(r"\d repaired torn tail", holdfast("show", run_id).out), "a kill may tear one more"
-    ended = holdfast("logs", run_id, "--type", "session.end", "--json").object
+    ended = holdfast("logs", run_id, "--type", "session.end", "--json", cold=True).object
     assert ended["data"]["reason"] == "all_done"
     assert holdfast("verify", run_id).out.startswith(f"whole  {run_id}")
-    assert len(holdfast("ls", "--search", "line 7 north", "--json").objects) == 4
+    assert len(holdfast("ls", "--search", "line 7 north", "--json", cold=True).objects) == 4
     steps = out.partition("Look around:\n")[2].splitlines()
     assert len(steps) == 4
     for step in steps:  # they work as they stand
@@ -41,12 +43,12 @@ def test_the_demo_tells_its_story_and_leaves_a_run_to_look_at(holdfast: Program)
 
 
 def test_quiet_tells_the_verdict_only(holdfast: Program) -> None:
-    (line,) = holdfast("demo", "log", "--quiet").lines
+    (line,) = holdfast("demo", "log", "--quiet", cold=True).lines
     assert re.fullmatch(r"survivor-\w{6}: \d{4} events acknowledged, 0 lost, log whole", line)
 
 
 def test_json_is_one_object(holdfast: Program) -> None:
-    found = holdfast("demo", "log", "--json").object
+    found = holdfast("demo", "log", "--json", cold=True).object
     assert (found["lost"], found["whole"]) == (0, True)
     assert found["acknowledged"] >= 1000
     assert log_of(holdfast.home, found["run"]).is_file()

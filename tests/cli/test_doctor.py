@@ -19,7 +19,7 @@ from tests.support.projects import Project, do_task, leave_interrupted, new_run,
 @pytest.fixture
 def doctor(holdfast: Program, project: Project) -> Program:
     """The program, started inside of the repository."""
-    return Program(holdfast.home, project.path)
+    return holdfast.elsewhere(cwd=project.path)
 
 
 def found(doctor: Program, *arguments: str, code: int = 1) -> list[tuple[str, str, bool]]:
@@ -175,7 +175,7 @@ def test_a_stale_lock_is_removed_and_one_of_a_living_git_is_not(doctor: Program,
 def test_a_moved_home_is_followed(doctor: Program, project: Project) -> None:
     run_id = new_run(doctor.home, project)
     asyncio.run(task_begun(doctor.home, run_id, "T-1"))
-    moved = Program(f"{doctor.home}-moved", doctor.cwd)
+    moved = doctor.elsewhere(home=f"{doctor.home}-moved")
     os.rename(doctor.home, moved.home)
     folder = workspace_of(moved.home, run_id, "T-1")
     write(folder, {"draft.txt": "d\n"})
@@ -196,11 +196,11 @@ def test_a_moved_repository_is_followed(doctor: Program, project: Project, tmp_p
     do_task(doctor.home, run_id)
     place = str(tmp_path / "moved")
     os.rename(project.path, place)
-    away = Program(doctor.home, str(tmp_path))
+    away = doctor.elsewhere(cwd=str(tmp_path))
     ((_, told, can),) = found(away)
     assert told.endswith("which is not there; if it was moved: holdfast doctor --repo NEW-PLACE --fix")
     assert not can
-    program, arguments = (away, ("--repo", place)) if how == "named" else (Program(doctor.home, place), ())
+    program, arguments = (away, ("--repo", place)) if how == "named" else (doctor.elsewhere(cwd=place), ())
     assert "repaired" in program("doctor", "--fix", *arguments, code=0).out
     assert_repaired(program)
     assert "+T-1" in away("diff", run_id).lines

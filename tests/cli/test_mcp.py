@@ -22,6 +22,8 @@ from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 from tests.cli.program import Program
 from tests.cli.runs import make_run
+from tests.support.doom.nursery import Nursery
+from tests.support.doom.program import STAND_IN
 from tests.support.signals import RIGHT
 
 RUN = "auth-system-k3x9p2"
@@ -34,9 +36,10 @@ def run(home: str) -> str:
 
 @asynccontextmanager
 async def client(home: str, role: str, environment: dict[str, str] | None = None) -> AsyncIterator[ClientSession]:
-    """As an agent has it: told the home by a word, not by its environment."""
+    """As an agent has it: told the home by a word, not by its environment. That may tell of another interpreter."""
     arguments = ["-m", "holdfast", "mcp", "--run", RUN, "--role", role, "--conversation", "c-1", "--home", home]
-    parameters = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
+    interpreter = (environment or {}).get(STAND_IN, sys.executable)
+    parameters = StdioServerParameters(command=interpreter, args=arguments, env=environment)
     async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
         yield session
@@ -57,9 +60,9 @@ async def stored(home: str) -> list[Message]:
 
 @pytest.mark.usefixtures("run")
 @pytest.mark.parametrize("role", [*(role for role in ROLES if role != "coder"), "reviewer:logic", "juggler"])
-async def test_a_role_has_its_tools_and_what_they_report_is_in_the_inbox(home: str, role: str) -> None:
+async def test_a_role_has_its_tools_and_what_they_report_is_in_the_inbox(home: str, role: str, warm: Nursery) -> None:
     kinds = ROLES.get(role.partition(":")[0], ROLES["agent"])
-    async with client(home, role) as session:
+    async with client(home, role, warm.environment()) as session:
         listed = (await session.list_tools()).tools
         assert {tool.name: tool.inputSchema for tool in listed} == {kind.tool: schema_of(kind) for kind in kinds}
         assert {tool.name: tool.description for tool in listed} == {kind.tool: kind.about for kind in kinds}

@@ -24,7 +24,7 @@ def tmp_path(disk: Path) -> Path:
 
 
 def test_every_check_is_one_object_and_nothing_is_left_behind(holdfast: Program) -> None:
-    found = holdfast("selftest", "--quick", "--json").objects
+    found = holdfast("selftest", "--quick", "--json", cold=True).objects
     assert [one["check"] for one in found] == CHECKS
     assert {one["at"] for one in found} == {holdfast.home}
     assert all(one["measured"] for one in found)
@@ -47,7 +47,7 @@ def test_a_repository_on_another_disk_is_looked_at_too(holdfast: Program) -> Non
         if os.stat(folder).st_dev == os.stat(holdfast.cwd).st_dev:
             pytest.skip("NOT TESTED: there is no second file system here")
         subprocess.run(["git", "init", "--quiet", folder], check=True)
-        found = Program(holdfast.home, folder)("selftest", "--quick", "--json", code=1).objects
+        found = holdfast.elsewhere(cwd=folder)("selftest", "--quick", "--json", code=1, cold=True).objects
         git = os.path.join(folder, ".git")
         assert [one["check"] for one in found if one["at"] == git] == CHECKS[:6]
         assert {one["check"] for one in found if one["verdict"] == "fails"} == {"file system"}  # it is in memory

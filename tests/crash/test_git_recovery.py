@@ -37,7 +37,7 @@ async def crash_at(play: Play, point: str) -> str:
 @pytest.mark.parametrize(
     ("kind", "point"),
     [
-        ("merge", "smudge"),
+        pytest.param("merge", "smudge", marks=pytest.mark.torture),
         pytest.param("merge.conflicts", "smudge", marks=pytest.mark.torture),
         pytest.param("snapshot.restore", "smudge", marks=pytest.mark.torture),
         ("merge", "post-merge"),

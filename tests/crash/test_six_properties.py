@@ -239,7 +239,13 @@ async def test_checkpoint_validity(theatres: Theatres, side: str) -> None:
     await theatre.must_end_alike(place, f"killed {side} its checkpoint, it ends otherwise")
 
 
-@pytest.mark.parametrize(("effect", "sides"), [("effect.merge.before:2", ["torn"]), ("effect.merge.after:2", SIDES)])
+@pytest.mark.parametrize(
+    ("effect", "sides"),
+    [
+        pytest.param("effect.merge.before:2", ["torn"], marks=LONG),
+        ("effect.merge.after:2", SIDES),
+    ],
+)
 async def test_checkpoint_validity_where_a_recovery_writes_it(
     theatres: Theatres, effect: str, sides: Sequence[str]
 ) -> None:

@@ -6,10 +6,12 @@ A test may have it live in another time, obey file modes though it is root's, or
 import ctypes
 import itertools
 import os
+import pkgutil
 import resource
 import sys
 import time
 
+from holdfast.app import cli
 from holdfast.app.cli.main import main
 from holdfast.leaf.crashing import FILE, WHAT
 
@@ -22,14 +24,7 @@ _CAPABILITIES = 0x20080522  # the version of their structure
 
 # What is loaded late, by some commands only: children find it there.
 MODULES = (
-    "holdfast.app.cli.agent",
-    "holdfast.app.cli.agent_playbook",
-    "holdfast.app.cli.ls",
-    "holdfast.app.cli.mcp",
-    "holdfast.app.cli.resume",
-    "holdfast.app.cli.run",
-    "holdfast.app.cli.send",
-    "holdfast.app.cli.show",
+    *(f"{cli.__name__}.{module.name}" for module in pkgutil.iter_modules(cli.__path__)),
     "holdfast.app.mcp.server",
     "holdfast.agents.playbook.program",
     "holdfast.engine.sitting",
