@@ -1,10 +1,11 @@
 """Facts of processes: who carries a mark is found by it, from the moment at which whoever started it knows of it."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast.leaf.process import identify, is_orphan_without, mark_of, marked
+from holdfast.leaf.process import Families, identify, is_orphan_without, mark_of, marked, myself
 
 MARK, TIMES = "HOLDFAST_TEST_MARK", 20
 
@@ -39,3 +40,18 @@ def test_a_child_that_is_just_becoming_its_program_is_no_orphan() -> None:
 
 def test_the_kernel_s_own_processes_have_no_mark_and_are_not_waited_for() -> None:
     assert mark_of(2, MARK) is None
+
+
+def test_all_that_came_of_a_process_is_found_at_once_and_the_dead_are_none_of_it() -> None:
+    script = "true & sleep 600 & echo $!; wait $!"
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as shell:
+        try:
+            assert shell.stdout is not None
+            sleep = int(shell.stdout.readline())
+            families = Families()
+            assert families.below(shell.pid) == [identify(sleep)]
+            assert identify(shell.pid) in families.children_of(os.getpid())
+            assert {identify(shell.pid), identify(sleep)} <= {*families.below(os.getpid())}
+            assert myself() not in families.below(os.getpid())
+        finally:
+            os.killpg(shell.pid, 9)

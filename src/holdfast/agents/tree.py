@@ -22,8 +22,8 @@ from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process import (
     CONVERSATION_MARK,
     RUN_MARK,
+    Families,
     ProcessIdentity,
-    children_of,
     end,
     holding,
     identify,
@@ -131,15 +131,18 @@ class Tree:
         if (alive := self._alive()) or tether is None:
             return alive
         holders = await asyncio.to_thread(holding, tether, self._mark, self.identity.start_time)
-        found = {process for holder in holders if holder.pid != os.getpid() for process in _descendants(holder)}
+        families = Families()
+        others = [holder for holder in holders if holder.pid != os.getpid()]
+        found = {process for holder in others for process in _with_descendants(holder, families)}
         self._seen |= found
         return list(found)
 
     def _alive(self) -> list[ProcessIdentity]:
         """The root and all below it, what carries its mark, and orphans without one that work in its folder."""
+        families = Families()
         roots = {self.identity, *marked(CONVERSATION_MARK, self._mark)}
-        roots.update(stray for stray in map(identify, children_of(os.getpid())) if stray and self._is_mine(stray))
-        found = {process for root in roots for process in _descendants(root) if process.is_alive()}
+        roots.update(stray for stray in families.children_of(os.getpid()) if self._is_mine(stray))
+        found = {process for root in roots for process in _with_descendants(root, families) if process.is_alive()}
         self._seen |= found
         return list(found)
 
@@ -250,18 +253,9 @@ def _how(code: int) -> str:
         return f"it was killed by signal {-code}"
 
 
-def _descendants(root: ProcessIdentity) -> list[ProcessIdentity]:
+def _with_descendants(root: ProcessIdentity, families: Families) -> list[ProcessIdentity]:
     """The root, while it lives, and all below it."""
-    if not root.is_alive():
-        return []
-    found, waiting = [root], [root.pid]
-    while waiting:
-        for child in children_of(waiting.pop()):
-            identity = identify(child)
-            if identity is not None:
-                found.append(identity)
-                waiting.append(child)
-    return found
+    return [root, *families.below(root.pid)] if root.is_alive() else []
 
 
 def _kill(processes: list[ProcessIdentity]) -> list[ProcessIdentity]:

@@ -17,7 +17,7 @@ import signal
 from typing import NamedTuple
 
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process import RUN_MARK, ProcessIdentity, children_of, end, identify, mark_of, marked
+from holdfast.leaf.process import RUN_MARK, Families, ProcessIdentity, end, mark_of, marked
 
 WHAT, FILE = "HOLDFAST_CRASH", "HOLDFAST_CRASH_FILE"
 RECORD = "record"
@@ -127,9 +127,7 @@ def _read(what: str, file: str) -> Doom:
 
 def _below(pid: int) -> set[ProcessIdentity]:
     """All that came of a process, and whatever else works for the same runs."""
-    found: set[ProcessIdentity] = set()
-    for child in children_of(pid):
-        identity, run = identify(child), mark_of(child, RUN_MARK)
-        found |= _below(child) | ({identity} if identity is not None else set())
-        found.update(marked(RUN_MARK, run) if run is not None else ())
+    below = Families().below(pid)
+    runs = {mark_of(process.pid, RUN_MARK) for process in below} - {None}
+    found = {*below, *(process for run in runs for process in marked(RUN_MARK, str(run)))}
     return {process for process in found if process.pid != os.getpid()}

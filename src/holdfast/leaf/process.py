@@ -16,6 +16,8 @@ CONVERSATION_MARK = "HOLDFAST_CONVERSATION"  # the same, for those of one agent
 # counted from the state, the first field after "(comm)" in /proc/<pid>/stat
 _PARENT_FIELD, _SESSION_FIELD, _STARTTIME_FIELD, _SIZE_FIELD, _ENVIRONMENT_END_FIELD = 1, 3, 19, 20, 48
 
+_DEAD = (b"Z", b"X")  # its state, when it only waits to be buried
+
 # Beyond what node takes for its own, and no number that scripts write by hand: `flock -n 200 ... 200>lock` would
 # close it, and bash has 255 for itself.
 _HIGH = 317
@@ -41,7 +43,7 @@ def boot_id() -> str:
 def identify(pid: int) -> ProcessIdentity | None:
     """The identity of a running process; None when there is none by that pid (a zombie is none)."""
     fields = _fields(pid)
-    if fields is None or fields[0] in (b"Z", b"X"):
+    if fields is None or fields[0] in _DEAD:
         return None
     return ProcessIdentity(pid, int(fields[_STARTTIME_FIELD]), boot_id())
 
@@ -100,13 +102,40 @@ def _is_becoming(pid: int) -> bool:
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes whose parent is this one."""
+    """The processes whose parent is this one, dead ones that nobody buried among them."""
     found = []
     for candidate in _pids():
         fields = _fields(candidate)
         if fields is not None and int(fields[_PARENT_FIELD]) == pid:
             found.append(candidate)
     return found
+
+
+class Families:
+    """Which processes came of which: all of them, looked at once."""
+
+    def __init__(self) -> None:
+        self._children: dict[int, list[ProcessIdentity]] = {}
+        boot = boot_id()
+        for pid in _pids():
+            fields = _fields(pid)
+            if fields is not None and fields[0] not in _DEAD:
+                process = ProcessIdentity(pid, int(fields[_STARTTIME_FIELD]), boot)
+                self._children.setdefault(int(fields[_PARENT_FIELD]), []).append(process)
+
+    def children_of(self, pid: int) -> list[ProcessIdentity]:
+        return self._children.get(pid, [])
+
+    def below(self, pid: int) -> list[ProcessIdentity]:
+        """Its children, theirs, and so on."""
+        found: dict[ProcessIdentity, None] = {}
+        waiting = [*self.children_of(pid)]
+        while waiting:
+            process = waiting.pop()
+            if process not in found:
+                found[process] = None
+                waiting += self.children_of(process.pid)
+        return [*found]
 
 
 def memory_of(pid: int) -> int:

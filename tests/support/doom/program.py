@@ -29,6 +29,7 @@ MODULES = (
     "holdfast.agents.playbook.program",
     "holdfast.engine.sitting",
     "mcp.client.stdio",
+    "anyio._backends._asyncio",
 )
 
 

@@ -24,7 +24,7 @@ from holdfast.agents.tmux.order import Order, Start
 from holdfast.agents.tmux.pane import Pane, PaneLost, squeezed, watched
 from holdfast.agents.tmux.server import Server
 from holdfast.core.tui import Question, filled
-from holdfast.leaf.process import children_of
+from holdfast.leaf.process import Families
 
 _TELL = "Read {path} and do what it says."
 _RETURN = 45.0  # seconds in which one that comes back either shows its screen or dies
@@ -314,10 +314,8 @@ async def _quietly(work: Awaitable[None]) -> None:
 
 def _open_files(root: int) -> list[str]:
     """Of a process and all below it."""
-    found, waiting = [], [root]
-    while waiting:
-        pid = waiting.pop()
-        waiting += children_of(pid)
+    found = []
+    for pid in (root, *(process.pid for process in Families().below(root))):
         with suppress(OSError):
             for fd in os.listdir(f"/proc/{pid}/fd"):
                 with suppress(OSError):
