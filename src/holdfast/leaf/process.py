@@ -22,7 +22,7 @@ _DEAD = (b"Z", b"X")  # its state, when it only waits to be buried
 # close it, and bash has 255 for itself.
 _HIGH = 317
 
-_MOMENT = 1.0  # seconds; what takes microseconds, on a machine with much else to do
+_MOMENT, _BLINK = 1.0, 0.0002  # seconds: for what takes microseconds, on a machine with much else to do
 
 
 class ProcessIdentity(NamedTuple):
@@ -85,20 +85,31 @@ def _environment(pid: int) -> list[bytes]:
     whoever started it was told that it runs. It is waited for.
     """
     until = time.monotonic() + _MOMENT
-    with suppress(OSError):
-        while True:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                content = file.read()
-            if content or not _is_becoming(pid) or time.monotonic() > until:
-                return content.split(b"\0")
-            time.sleep(0.0002)
-    return []
+    try:
+        content, is_becoming = _environment_now(pid), True
+        while not content and is_becoming and time.monotonic() < until:
+            is_becoming = _is_becoming(pid)
+            content = _environment_now(pid)  # if it was not any more, this is what it has
+            time.sleep(_BLINK if is_becoming else 0)
+    except OSError:
+        return []
+    return content.split(b"\0")
+
+
+def _environment_now(pid: int) -> bytes:
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return file.read()
 
 
 def _is_becoming(pid: int) -> bool:
     """True of a process that has memory, which those of the kernel do not, and no place for an environment in it."""
     fields = _fields(pid)
-    return fields is not None and fields[_SIZE_FIELD] != b"0" and fields[_ENVIRONMENT_END_FIELD] == b"0"
+    return (
+        fields is not None
+        and fields[0] not in _DEAD
+        and fields[_SIZE_FIELD] != b"0"
+        and fields[_ENVIRONMENT_END_FIELD] == b"0"
+    )
 
 
 def children_of(pid: int) -> list[int]:
