@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from holdfast.leaf.process import Families, identify, is_orphan_without, mark_of, marked, myself
 
-MARK, TIMES = "HOLDFAST_TEST_MARK", 20
+MARK, VALUES = "HOLDFAST_TEST_MARK", [f"{os.getpid()}-{number}" for number in range(20)]
 
 
 @contextmanager
@@ -21,19 +21,19 @@ def just_started(value: str) -> Iterator[int]:
 
 
 def test_a_process_is_found_by_its_mark_from_its_very_beginning() -> None:
-    for number in range(TIMES):
-        with just_started(str(number)) as pid:
-            assert marked(MARK, str(number)) == [identify(pid)]
+    for value in VALUES:
+        with just_started(value) as pid:
+            assert marked(MARK, value) == [identify(pid)]
 
 
 def test_what_a_process_inherited_is_told_from_its_very_beginning() -> None:
-    for number in range(TIMES):
-        with just_started(str(number)) as pid:
-            assert mark_of(pid, MARK) == str(number)
+    for value in VALUES:
+        with just_started(value) as pid:
+            assert mark_of(pid, MARK) == value
 
 
 def test_a_child_that_is_just_becoming_its_program_is_no_orphan() -> None:
-    for _ in range(TIMES):
+    for _ in VALUES:
         with just_started("ours") as pid:
             assert not is_orphan_without([MARK], pid)
 
