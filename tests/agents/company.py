@@ -17,7 +17,8 @@ from holdfast.agents.frames import Scribe
 from holdfast.agents.launch import LOCAL, Launch
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import AgentMisbehaved, MessageRecorded
-from holdfast.leaf.process import children_of, identify
+from holdfast.leaf.process import identify
+from tests.support.pids import children_of
 
 QUICK = Deadlines(start=20, session=20, silence=20, cancel=5)
 

@@ -2,8 +2,12 @@
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 
 from holdfast.leaf.process import Families, identify, is_orphan_without, mark_of, marked, myself
 
@@ -38,8 +42,28 @@ def test_a_child_that_is_just_becoming_its_program_is_no_orphan() -> None:
             assert not is_orphan_without([MARK], pid)
 
 
-def test_the_kernel_s_own_processes_have_no_mark_and_are_not_waited_for() -> None:
-    assert mark_of(2, MARK) is None
+def test_what_has_no_environment_is_not_waited_for() -> None:
+    with subprocess.Popen(["sleep", "600"], env={}) as process:
+        begun = time.monotonic()
+        assert [mark_of(pid, MARK) for pid in (process.pid, 2)] == [None, None]  # the kernel's own have the others
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert mark_of(process.pid, MARK) is None
+        assert time.monotonic() - begun < 0.9
+
+
+@pytest.mark.parametrize("size", [10, 20_000, 120_000])
+def test_a_process_that_becomes_a_program_again_and_again_has_its_mark_all_the_time(tmp_path: Path, size: int) -> None:
+    script = tmp_path / "again"
+    script.write_text('#!/bin/sh\nexec "$0"\n', encoding="utf-8")
+    script.chmod(0o700)
+    environment = {"A_LONG_ONE": "x" * size, MARK: VALUES[0]}
+    with subprocess.Popen([script], env=environment) as process:
+        try:
+            for _ in range(1_000):
+                assert mark_of(process.pid, MARK) == VALUES[0]
+        finally:
+            process.kill()
 
 
 def test_all_that_came_of_a_process_is_found_at_once() -> None:
@@ -48,10 +72,11 @@ def test_all_that_came_of_a_process_is_found_at_once() -> None:
         try:
             assert shell.stdout is not None
             sleep = int(shell.stdout.readline())
-            families = Families()
-            assert families.below(shell.pid) == [identify(sleep)]
-            assert identify(shell.pid) in families.children_of(os.getpid())
-            assert {identify(shell.pid), identify(sleep)} <= {*families.below(os.getpid())}
-            assert myself() not in families.below(os.getpid())
+            families, root = Families(), identify(shell.pid)
+            assert root is not None
+            assert families.below(root) == [identify(sleep)]
+            assert root in families.children_of(myself())
+            assert {root, identify(sleep)} <= {*families.below(myself())}
+            assert families.below(root._replace(start_time=root.start_time - 1)) == [], "another had that pid before"
         finally:
             os.killpg(shell.pid, 9)

@@ -15,10 +15,10 @@ from holdfast.engine.containers import end_containers
 from holdfast.engine.conversations import Conversations
 from holdfast.engine.effects import fence
 from holdfast.engine.permissions import Desk
-from holdfast.leaf.process import children_of
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from holdfast.store.run import open_run
+from tests.support.pids import children_of
 from tests.support.processes import child
 from tests.support.talks import AGENT, ASK, Place, say_until_killed
 from tests.support.waiting import until

@@ -1,10 +1,10 @@
-"""A process with a pid of one's choice: what a machine gives to somebody else sooner or later."""
+"""Processes by their pids: who is whose child, and one with a pid of one's choice."""
 
 import ctypes
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _CLONE3 = 435
 _FIELDS = 11  # of struct clone_args, each of 64 bits
@@ -12,7 +12,10 @@ _FIELDS = 11  # of struct clone_args, each of 64 bits
 
 @contextmanager
 def with_pid(pid: int) -> Iterator[None]:
-    """A stranger that has this pid and does nothing, for as long as the context lasts. `OSError` when it cannot be."""
+    """A stranger that has this pid and does nothing, for as long as the context lasts. `OSError` when it cannot be.
+
+    It is what a machine gives to somebody else sooner or later.
+    """
     wanted, arguments = (ctypes.c_int * 1)(pid), (ctypes.c_uint64 * _FIELDS)()
     arguments[4] = signal.SIGCHLD
     arguments[8], arguments[9] = ctypes.addressof(wanted), 1
@@ -29,3 +32,13 @@ def with_pid(pid: int) -> Iterator[None]:
     finally:
         os.kill(pid, signal.SIGKILL)
         assert os.waitpid(pid, 0) == (pid, signal.SIGKILL), "somebody else killed it"
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes whose parent is this one, dead ones that nobody buried among them."""
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+            if int(file.read().rpartition(b")")[2].split()[1]) == pid:
+                found.append(int(name))
+    return found

@@ -30,6 +30,7 @@ from holdfast.leaf.process import (
     is_orphan_without,
     marked,
     memory_of,
+    myself,
     orphaned_zombies,
     tethered,
     works_in,
@@ -131,18 +132,16 @@ class Tree:
         if (alive := self._alive()) or tether is None:
             return alive
         holders = await asyncio.to_thread(holding, tether, self._mark, self.identity.start_time)
-        families = Families()
-        others = [holder for holder in holders if holder.pid != os.getpid()]
-        found = {process for holder in others for process in _with_descendants(holder, families)}
+        found = _alive_among([holder for holder in holders if holder != myself()], Families())
         self._seen |= found
         return list(found)
 
     def _alive(self) -> list[ProcessIdentity]:
         """The root and all below it, what carries its mark, and orphans without one that work in its folder."""
-        families = Families()
         roots = {self.identity, *marked(CONVERSATION_MARK, self._mark)}
-        roots.update(stray for stray in families.children_of(os.getpid()) if self._is_mine(stray))
-        found = {process for root in roots for process in _with_descendants(root, families) if process.is_alive()}
+        families = Families()
+        roots.update(stray for stray in families.children_of(myself()) if self._is_mine(stray))
+        found = _alive_among(roots, families)
         self._seen |= found
         return list(found)
 
@@ -253,9 +252,9 @@ def _how(code: int) -> str:
         return f"it was killed by signal {-code}"
 
 
-def _with_descendants(root: ProcessIdentity, families: Families) -> list[ProcessIdentity]:
-    """The root, while it lives, and all below it."""
-    return [root, *families.below(root.pid)] if root.is_alive() else []
+def _alive_among(roots: Iterable[ProcessIdentity], families: Families) -> set[ProcessIdentity]:
+    """They themselves and all that came of them, be it that they died since."""
+    return {process for root in roots for process in (root, *families.below(root)) if process.is_alive()}
 
 
 def _kill(processes: list[ProcessIdentity]) -> list[ProcessIdentity]:

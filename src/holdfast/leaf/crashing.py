@@ -17,7 +17,7 @@ import signal
 from typing import NamedTuple
 
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process import RUN_MARK, Families, ProcessIdentity, end, mark_of, marked
+from holdfast.leaf.process import RUN_MARK, Families, ProcessIdentity, end, mark_of, marked, myself
 
 WHAT, FILE = "HOLDFAST_CRASH", "HOLDFAST_CRASH_FILE"
 RECORD = "record"
@@ -82,7 +82,7 @@ class Doom(NamedTuple):
         if self.whom in FAULTS:
             raise OSError(FAULTS[self.whom], os.strerror(FAULTS[self.whom]))
         if self.whom == "everyone":
-            end(_below(os.getpid()))
+            end(_below(myself()))
         if self.whom == "group":
             os.killpg(0, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -125,9 +125,9 @@ def _read(what: str, file: str) -> Doom:
     return Doom(name, int(ordinal), whom or "self", file)
 
 
-def _below(pid: int) -> set[ProcessIdentity]:
+def _below(root: ProcessIdentity) -> set[ProcessIdentity]:
     """All that came of a process, and whatever else works for the same runs."""
-    below = Families().below(pid)
+    below = Families().below(root)
     runs = {mark_of(process.pid, RUN_MARK) for process in below} - {None}
     found = {*below, *(process for run in runs for process in marked(RUN_MARK, str(run)))}
-    return {process for process in found if process.pid != os.getpid()}
+    return found - {root}

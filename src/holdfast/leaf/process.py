@@ -14,7 +14,8 @@ RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for 
 CONVERSATION_MARK = "HOLDFAST_CONVERSATION"  # the same, for those of one agent
 
 # counted from the state, the first field after "(comm)" in /proc/<pid>/stat
-_PARENT_FIELD, _SESSION_FIELD, _STARTTIME_FIELD, _SIZE_FIELD, _ENVIRONMENT_END_FIELD = 1, 3, 19, 20, 48
+_PARENT_FIELD, _SESSION_FIELD, _STARTTIME_FIELD, _SIZE_FIELD, _CODE_END_FIELD = 1, 3, 19, 20, 24
+_ENVIRONMENT_START_FIELD, _ENVIRONMENT_END_FIELD = 47, 48
 
 _DEAD = (b"Z", b"X")  # its state, when it only waits to be buried
 
@@ -23,6 +24,7 @@ _DEAD = (b"Z", b"X")  # its state, when it only waits to be buried
 _HIGH = 317
 
 _MOMENT, _BLINK = 1.0, 0.0002  # seconds: for what takes microseconds, on a machine with much else to do
+_LONGEST = 8 * 1024 * 1024  # bytes of an environment; the kernel takes none that is longer
 
 
 class ProcessIdentity(NamedTuple):
@@ -68,84 +70,82 @@ def lineage() -> set[int]:
 def mark_of(pid: int, name: str) -> str | None:
     """What a process inherited as the value of an environment variable."""
     start = f"{name}=".encode()
-    return next((os.fsdecode(e[len(start) :]) for e in _environment(pid) if e.startswith(start)), None)
+    inherited = _environment(pid, time.monotonic() + _MOMENT) or []
+    return next((os.fsdecode(entry[len(start) :]) for entry in inherited if entry.startswith(start)), None)
 
 
 def marked(name: str, value: str) -> list[ProcessIdentity]:
     """Every process that inherited this environment variable: how a tree is found again when its root is gone."""
-    wanted = f"{name}={value}".encode()
-    found = (identify(pid) for pid in _pids() if wanted in _environment(pid))
+    wanted, until = f"{name}={value}".encode(), time.monotonic() + _MOMENT
+    found = (identify(pid) for pid in _pids() if wanted in (_environment(pid, until) or []))
     return [process for process in found if process is not None]
 
 
-def _environment(pid: int) -> list[bytes]:
-    """What a process inherited; nothing where that is not ours to look at.
+def _environment(pid: int, until: float) -> list[bytes] | None:
+    """What a process inherited; None when that cannot be told: it is not ours to look at, or not there in time.
 
     One that is just becoming its program has let go of the old environment and not taken the new one yet, though
     whoever started it was told that it runs. It is waited for.
     """
-    until = time.monotonic() + _MOMENT
-    try:
-        content, is_becoming = _environment_now(pid), True
-        while not content and is_becoming and time.monotonic() < until:
-            is_becoming = _is_becoming(pid)
-            content = _environment_now(pid)  # if it was not any more, this is what it has
-            time.sleep(_BLINK if is_becoming else 0)
-    except OSError:
-        return []
-    return content.split(b"\0")
+    with suppress(OSError):
+        while not (content := _environment_now(pid)):
+            if _has_none(pid):
+                return []
+            if time.monotonic() > until:
+                return None
+            time.sleep(_BLINK)
+        return content.split(b"\0")
+    return None
 
 
 def _environment_now(pid: int) -> bytes:
-    with open(f"/proc/{pid}/environ", "rb") as file:
-        return file.read()
+    """By one call: between two, a process may become another program, and the rest of the old would be missing."""
+    fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _LONGEST)
+    finally:
+        os.close(fd)
 
 
-def _is_becoming(pid: int) -> bool:
-    """True of a process that has memory, which those of the kernel do not, and no place for an environment in it."""
+def _has_none(pid: int) -> bool:
+    """True of the dead and of the kernel's own, which have no memory, and of a program that was given nothing.
+
+    The kernel notes where the code is when it has noted where the environment is.
+    """
     fields = _fields(pid)
-    return (
-        fields is not None
-        and fields[0] not in _DEAD
-        and fields[_SIZE_FIELD] != b"0"
-        and fields[_ENVIRONMENT_END_FIELD] == b"0"
-    )
-
-
-def children_of(pid: int) -> list[int]:
-    """The processes whose parent is this one, dead ones that nobody buried among them."""
-    found = []
-    for candidate in _pids():
-        fields = _fields(candidate)
-        if fields is not None and int(fields[_PARENT_FIELD]) == pid:
-            found.append(candidate)
-    return found
+    if fields is None or fields[_SIZE_FIELD] == b"0":
+        return True
+    return fields[_CODE_END_FIELD] != b"0" and fields[_ENVIRONMENT_START_FIELD] == fields[_ENVIRONMENT_END_FIELD]
 
 
 class Families:
     """Which processes came of which: all of them, looked at once."""
 
     def __init__(self) -> None:
+        self._seen: set[ProcessIdentity] = set()
         self._children: dict[int, list[ProcessIdentity]] = {}
         boot = boot_id()
         for pid in _pids():
             fields = _fields(pid)
             if fields is not None and fields[0] not in _DEAD:
                 process = ProcessIdentity(pid, int(fields[_STARTTIME_FIELD]), boot)
+                self._seen.add(process)
                 self._children.setdefault(int(fields[_PARENT_FIELD]), []).append(process)
 
-    def children_of(self, pid: int) -> list[ProcessIdentity]:
-        return self._children.get(pid, [])
+    def children_of(self, parent: ProcessIdentity) -> list[ProcessIdentity]:
+        """None of a process that was not there any more; and nobody is older than their parent."""
+        found = self._children.get(parent.pid, []) if parent in self._seen else []
+        return [child for child in found if child.start_time >= parent.start_time]
 
-    def below(self, pid: int) -> list[ProcessIdentity]:
+    def below(self, root: ProcessIdentity) -> list[ProcessIdentity]:
         """Its children, theirs, and so on."""
         found: dict[ProcessIdentity, None] = {}
-        waiting = [*self.children_of(pid)]
+        waiting = self.children_of(root)
         while waiting:
             process = waiting.pop()
             if process not in found:
                 found[process] = None
-                waiting += self.children_of(process.pid)
+                waiting += self.children_of(process)
         return [*found]
 
 
@@ -176,9 +176,14 @@ def is_orphan_without(marks: Iterable[str], pid: int) -> bool:
     """
     with suppress(OSError):
         if os.getsid(pid) != os.getsid(0):
-            inherited, ours = _environment(pid), _environment(os.getpid())
+            until = time.monotonic() + _MOMENT
+            inherited, ours = _environment(pid, until), _environment(os.getpid(), until)
             started = tuple(f"{mark}=".encode() for mark in marks)
-            return (inherited != ours or not any(ours)) and not any(entry.startswith(started) for entry in inherited)
+            return (
+                inherited is not None
+                and (inherited != ours or not ours)
+                and not any(e.startswith(started) for e in inherited)
+            )
     return False
 
 
@@ -320,5 +325,5 @@ def _fields(pid: int) -> list[bytes] | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):  # it is gone, or not ours to know of
         return None

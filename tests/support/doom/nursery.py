@@ -57,7 +57,9 @@ class Nursery:
         with self.start(arguments, cwd, environment) as born:
             poll = select.poll()
             poll.register(born.code, select.POLLIN)
-            assert poll.poll(_PATIENCE * 1000), f"holdfast {' '.join(arguments)} does not end: {_read(born.err)}"
+            if not poll.poll(_PATIENCE * 1000):
+                os.kill(born.pid, signal.SIGKILL)
+                raise AssertionError(f"holdfast {' '.join(arguments)} does not end: {_read(born.err)}")
             return born.ended()
 
     @contextmanager

@@ -24,7 +24,7 @@ from holdfast.agents.tmux.order import Order, Start
 from holdfast.agents.tmux.pane import Pane, PaneLost, squeezed, watched
 from holdfast.agents.tmux.server import Server
 from holdfast.core.tui import Question, filled
-from holdfast.leaf.process import Families
+from holdfast.leaf.process import Families, identify
 
 _TELL = "Read {path} and do what it says."
 _RETURN = 45.0  # seconds in which one that comes back either shows its screen or dies
@@ -312,12 +312,12 @@ async def _quietly(work: Awaitable[None]) -> None:
         await work
 
 
-def _open_files(root: int) -> list[str]:
+def _open_files(pid: int) -> list[str]:
     """Of a process and all below it."""
-    found = []
-    for pid in (root, *(process.pid for process in Families().below(root))):
+    root, found = identify(pid), []
+    for process in (root, *Families().below(root)) if root is not None else ():
         with suppress(OSError):
-            for fd in os.listdir(f"/proc/{pid}/fd"):
+            for fd in os.listdir(f"/proc/{process.pid}/fd"):
                 with suppress(OSError):
-                    found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+                    found.append(os.readlink(f"/proc/{process.pid}/fd/{fd}"))
     return found
