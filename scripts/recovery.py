@@ -5,18 +5,21 @@
 .venv/bin/python scripts/recovery.py --sources  the fingerprint of what the trials depend on, as it is now
 """
 
+import json
 import os
 import sys
+from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import NamedTuple
+from string import ascii_lowercase
+from typing import Any, NamedTuple
 
 _ROOT = os.path.join(os.path.dirname(__file__), "..")
 sys.path.insert(0, _ROOT)
 
 import holdfast  # noqa: E402 - the tests' report is found from the root
 from holdfast.leaf.crashing import POINTS  # noqa: E402
-from tests.support.doom.report import Lived, Tried, Way, lives, shards, sources, trials  # noqa: E402
+from tests.support.doom.report import FOLDER, Lived, Way, lives, sources  # noqa: E402
 from tests.support.doom.scenarios import SCENARIOS  # noqa: E402
 
 DOCS = os.path.join(_ROOT, "docs", "recovery.md")
@@ -41,34 +44,75 @@ def points() -> str:
 class Held(NamedTuple):
     """All trials of one way and one scenario, each once. What ever went wrong counts, be it that it passed later."""
 
-    trials: list[Tried]
+    sources: str  # the fingerprint of what was tried
+    trials: list[dict[str, Any]]
     problems: int
 
     @classmethod
-    def of(cls, way: Way, scenario: str) -> "Held":
-        """None, unless every part of them was held."""
-        parts = {(one.which, one.of) for one in shards().entries() if (one.way, one.scenario) == (way, scenario)}
-        if not any(parts >= {(which, of) for which in range(of)} for _, of in parts):
-            return cls([], 0)
-        tried = [one for one in trials(way).entries() if one.scenario == scenario]
-        reached = {one.dooms: one for one in tried if one.deaths or one.problem is not None}
-        return cls(list(reached.values()), len({one.dooms for one in tried if one.problem is not None}))
+    def of(cls, way: Way, scenario: str) -> "Held | None":
+        """The last ones of which every part was held, on whatever sources."""
+        parts: dict[str, set[tuple[int, int]]] = {}
+        for one in noted("shards"):
+            if (one["way"], one["scenario"]) == (way, scenario):
+                parts.setdefault(one["sources"], set()).add((one["which"], one["of"]))
+                parts[one["sources"]] = parts.pop(one["sources"])  # the last one last
+        whole = [key for key, found in parts.items() if any(found >= {(n, of) for n in range(of)} for _, of in found)]
+        if not whole:
+            return None
+        tried = [one for one in noted(way) if (one["sources"], one["scenario"]) == (whole[-1], scenario)]
+        reached = {str(one["dooms"]): one for one in tried if one["deaths"] or one["problem"] is not None}
+        wrong = {str(one["dooms"]) for one in tried if one["problem"] is not None}
+        return cls(whole[-1], list(reached.values()), len(wrong))
+
+
+@cache
+def noted(name: str) -> list[dict[str, Any]]:
+    """Every line of a report, the oldest first."""
+    path = FOLDER / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+class Counted(NamedTuple):
+    """A cell of the table."""
+
+    count: int
+    sources: str | None = None
+
+
+def counted(scenario: str) -> tuple[list[Counted], int]:
+    """Of one scenario: each way to die, and how many trials did not end as they should."""
+    held = {way: found for way in Way if (found := Held.of(way, scenario)) is not None}
+    cells = []
+    for way in (Way.KILLED, Way.POWER_CUT, Way.DISK_FULL, Way.DISK_FAILED):
+        one = held.get(way)
+        again = sum(trial["deaths"] > 1 for trial in one.trials) if one is not None and way is Way.KILLED else 0
+        cells.append(Counted(len(one.trials) - again, one.sources) if one is not None else Counted(0))
+        if way is Way.KILLED:
+            cells.append(Counted(again, one.sources if one is not None else None))
+    return cells, sum(one.problems for one in held.values())
 
 
 def numbers() -> str | None:
     """None when no suite was held to its end."""
     heads = ("scenario", "killed once", "twice or more", "power cut", "disk full", "disk error", "not as it should be")
-    rows, all_of_them = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"], 0
-    for scenario in SCENARIOS:
-        held = {way: Held.of(way, scenario) for way in Way}
-        again = sum(one.deaths > 1 for one in held[Way.KILLED].trials)
-        others = [len(held[way].trials) for way in (Way.POWER_CUT, Way.DISK_FULL, Way.DISK_FAILED)]
-        counts = [len(held[Way.KILLED].trials) - again, again, *others]
-        cells = [f"`{scenario}`", *(count or "" for count in counts), sum(one.problems for one in held.values())]
-        rows.append(f"| {' | '.join(map(str, cells))} |")
-        all_of_them += sum(counts)
-    told = f"{all_of_them} trials, of the sources whose fingerprint is `{sources()}` (`scripts/recovery.py --sources`):"
-    return "\n".join([told, "", *rows]) + "\n" if all_of_them else None
+    table = {scenario: counted(scenario) for scenario in SCENARIOS}
+    cells = [cell for row, _ in table.values() for cell in row if cell.sources is not None]
+    if not cells:
+        return None
+    order = [one["sources"] for one in noted("shards")]
+    by_age = sorted({str(cell.sources) for cell in cells}, key=lambda key: len(order) - order[::-1].index(key))
+    *older, newest = by_age
+    marks = {newest: "", **{key: f" ({letter})" for key, letter in zip(older, ascii_lowercase, strict=False)}}
+    rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for scenario, (row, problems) in table.items():
+        told = [f"{cell.count}{marks[cell.sources]}" if cell.sources is not None else "" for cell in row]
+        rows.append(f"| {' | '.join([f'`{scenario}`', *told, str(problems)])} |")
+    sentence = (
+        f"{sum(cell.count for cell in cells)} trials, of the sources whose fingerprint is `{newest}` "
+        "(`scripts/recovery.py --sources`)"
+    )
+    before = [f"those with{marks[key]} of `{key}`, before it" for key in older]
+    return "\n".join(["; ".join([sentence, *before]) + ":", "", *rows]) + "\n"
 
 
 def crowd(lived: list[Lived]) -> str:
