@@ -118,6 +118,33 @@ async def test_a_run_that_is_taken_away_is_minded_no_more_and_the_others_are(
     minding.cancel()
 
 
+async def test_what_comes_while_runs_cannot_be_listed_is_minded_when_they_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, aside = os.fspath(tmp_path / "home"), tmp_path / "aside"
+    runs = Path(run_folder(home, RUN)).parent
+    monkeypatch.setattr(keeping, "_TRY_AGAIN", 0.05)
+    said: list[tuple[str, str]] = []
+    minding = asyncio.create_task(keep_alive(home, lambda of, words: said.append((of, words))))
+    await until(runs.is_dir)
+    runs.rename(aside)
+    runs.touch()
+    (aside / "something").mkdir()  # it is told of that, and looks
+    await until(lambda: bool(said))
+    folder, words = said[0]
+    assert folder == os.fspath(runs)
+    assert words.startswith("what is new there is not minded: ")
+    assert "Not a directory" in words
+
+    runs.unlink()
+    aside.rename(runs)
+    await FileStore(home).create(RUN)
+    await _cut_off(home, RunCreated(run_id=RUN, goal="g"))
+    await until(lambda: any(of == RUN and "before its plan was made" in words for of, words in said))
+    assert not minding.done()
+    minding.cancel()
+
+
 def _minders() -> list[asyncio.Task[object]]:
     return [task for task in asyncio.all_tasks() if task.get_coro().__qualname__ == "_mind"]  # type: ignore[union-attr]
 
