@@ -75,7 +75,7 @@ def noted(name: str) -> list[dict[str, Any]]:
 class Counted(NamedTuple):
     """A cell of the table."""
 
-    count: int
+    trials: int
     sources: str | None = None
 
 
@@ -105,10 +105,10 @@ def numbers() -> str | None:
     marks = {newest: "", **{key: f" ({letter})" for key, letter in zip(older, ascii_lowercase, strict=False)}}
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for scenario, (row, problems) in table.items():
-        told = [f"{cell.count}{marks[cell.sources]}" if cell.sources is not None else "" for cell in row]
+        told = [f"{cell.trials}{marks[cell.sources]}" if cell.sources is not None else "" for cell in row]
         rows.append(f"| {' | '.join([f'`{scenario}`', *told, str(problems)])} |")
     sentence = (
-        f"{sum(cell.count for cell in cells)} trials, of the sources whose fingerprint is `{newest}` "
+        f"{sum(cell.trials for cell in cells)} trials, of the sources whose fingerprint is `{newest}` "
         "(`scripts/recovery.py --sources`)"
     )
     before = [f"those with{marks[key]} of `{key}`, before it" for key in older]

@@ -9,7 +9,7 @@ import pytest
 from holdfast.agents.launch import Launch
 from holdfast.agents.terminals import Terminals
 from holdfast.leaf.errors import BadInput, Denied
-from holdfast.leaf.process import RUN_MARK
+from holdfast.leaf.marks import RUN_MARK
 from tests.agents.company import is_alive
 from tests.support.waiting import until
 

@@ -15,7 +15,8 @@ from holdfast.agents.builtin.shell import Shell
 from holdfast.agents.launch import Launch
 from holdfast.agents.tree import grown
 from holdfast.engine.effects import fence
-from holdfast.leaf.process import ProcessIdentity, has_open, holding, identify, tethered
+from holdfast.leaf.process import ProcessIdentity, identify
+from holdfast.leaf.tether import has_open, holding, tethered
 from tests.agents.company import is_alive
 
 STRAY = """
@@ -106,7 +107,7 @@ def test_who_only_reads_it_does_not_hold_it(tether: str) -> None:
 def test_it_is_held_where_few_files_may_be_open(tether: str) -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
-        "from holdfast.leaf.process import has_open, holding, tethered\n"
+        "from holdfast.leaf.tether import has_open, holding, tethered\n"
         f"path = {tether!r}\n"
         "with tethered(path, 'a mark'): print(len(holding(path, 'a mark')), holding(path, 'another'))"
     )

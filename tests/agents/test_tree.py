@@ -12,7 +12,7 @@ import pytest
 from holdfast.agents.launch import Launch
 from holdfast.agents.tree import Tree, grown
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK, marked
+from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, marked
 from tests.agents.company import is_alive, shell, zombies
 from tests.support.waiting import ticks, until
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from holdfast.leaf.process import RUN_MARK, marked
+from holdfast.leaf.marks import RUN_MARK, marked
 from tests.cli.program import Program
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.engine.effects import fence
-from holdfast.leaf.process import RUN_MARK, end, identify, marked
+from holdfast.leaf.marks import RUN_MARK, marked
+from holdfast.leaf.process import end, identify
 from tests.support.waiting import until
 
 RUN, OTHER = "fenced-aaaaaa", "fenced-bbbbbb"

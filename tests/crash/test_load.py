@@ -17,7 +17,7 @@ from holdfast.core.codec import Line
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskCompleted
 from holdfast.engine.following import Follower
-from holdfast.leaf.process import RUN_MARK, mark_of
+from holdfast.leaf.marks import RUN_MARK, mark_of
 from tests.support.doom.nursery import Nursery
 from tests.support.doom.place import Place, make_template
 from tests.support.doom.report import Lived, lives

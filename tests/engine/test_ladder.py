@@ -16,7 +16,8 @@ from holdfast.core.events.conversation import (
 from holdfast.engine.conversations import AgentUnavailable, Conversations
 from holdfast.engine.effects import fence
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK, identify
+from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK
+from holdfast.leaf.process import identify
 from tests.support.players import KNOW, TOLD, book, kill_idle
 from tests.support.processes import child
 from tests.support.talks import AGENT, Place, say_until_killed

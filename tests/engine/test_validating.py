@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.settings import Validators
 from holdfast.engine.validating import OUTPUT, Outcome, run_validators, validators_for
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process import RUN_MARK, marked
+from holdfast.leaf.marks import RUN_MARK, marked
 from holdfast.workflows.validators import Command
 from tests.agents.company import is_alive, resident
 from tests.support.waiting import until

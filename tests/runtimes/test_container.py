@@ -18,7 +18,7 @@ from holdfast.agents.runtimes.engine import Engine, Order
 from holdfast.agents.tree import grown
 from holdfast.engine.containers import end_containers, remember
 from holdfast.leaf.errors import BadInput, Denied
-from holdfast.leaf.process import RUN_MARK
+from holdfast.leaf.marks import RUN_MARK
 from tests.agents.company import Company, text
 from tests.support.podman import IMAGE, Podman
 from tests.support.waiting import until

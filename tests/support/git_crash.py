@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any
 
 from holdfast.engine.workspace import Workspace, opened
-from holdfast.leaf.process import RUN_MARK, identify, marked
+from holdfast.leaf.marks import RUN_MARK, marked
+from holdfast.leaf.process import identify
 from tests.support import git_orchestrator
 from tests.support.git_fingerprint import assert_sound, fingerprint, happened, salvaged
 from tests.support.git_orchestrator import effect_of, scene_of

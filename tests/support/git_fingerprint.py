@@ -9,7 +9,7 @@ from holdfast.core.events.effect import EffectHappened, EffectIntended
 from holdfast.core.workspace import SALVAGE
 from holdfast.engine.service import verify_run
 from holdfast.git.locks import INDEX_COPY
-from holdfast.leaf.process import RUN_MARK, marked
+from holdfast.leaf.marks import RUN_MARK, marked
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from tests.support.events import events_in

@@ -32,7 +32,8 @@ from holdfast.engine.conversations import Conversations, Ground
 from holdfast.engine.effects import TETHER, fence
 from holdfast.engine.permissions import Desk
 from holdfast.engine.service import verify_run
-from holdfast.leaf.process import RUN_MARK, ProcessIdentity, marked
+from holdfast.leaf.marks import RUN_MARK, marked
+from holdfast.leaf.process import ProcessIdentity
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from holdfast.store.run import OwnedRun, open_run

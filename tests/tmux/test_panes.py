@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from holdfast.core.conversation import Rung
-from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK, mark_of
+from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, mark_of
 from tests.support.processes import child
 from tests.support.talks import AGENT
 from tests.support.waiting import until

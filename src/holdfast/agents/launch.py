@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from holdfast.core.tui import Tui
-from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK
+from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

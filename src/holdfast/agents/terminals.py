@@ -14,7 +14,7 @@ from holdfast.agents.environment import without_secrets
 from holdfast.agents.launch import Launch
 from holdfast.agents.tree import Tree, grown
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process import RUN_MARK
+from holdfast.leaf.marks import RUN_MARK
 
 _MOST = 1024 * 1024  # bytes of output that are kept, unless the agent wants fewer
 

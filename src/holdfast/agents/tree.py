@@ -19,22 +19,18 @@ from holdfast.agents.launch import PANE_LOST, Launch
 from holdfast.agents.runtimes.choice import end_unseen, spawned
 from holdfast.leaf.death import death_of
 from holdfast.leaf.errors import BadInput, Denied
+from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, is_orphan_without, marked
 from holdfast.leaf.process import (
-    CONVERSATION_MARK,
-    RUN_MARK,
     Families,
     ProcessIdentity,
     end,
-    holding,
     identify,
-    is_orphan_without,
-    marked,
     memory_of,
     myself,
     orphaned_zombies,
-    tethered,
     works_in,
 )
+from holdfast.leaf.tether import holding, tethered
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LIMIT = 1024 * 1024  # of a pipe's buffer in our memory; a longer line is read in pieces

@@ -47,7 +47,9 @@ from holdfast.git.worktree import Worktree
 from holdfast.leaf.crashing import Point, around
 from holdfast.leaf.errors import Denied, HoldfastError, StorageFailed, TimedOut
 from holdfast.leaf.ids import new_effect_id
-from holdfast.leaf.process import RUN_MARK, ProcessIdentity, end, holding, lineage, marked
+from holdfast.leaf.marks import RUN_MARK, marked
+from holdfast.leaf.process import ProcessIdentity, end, lineage
+from holdfast.leaf.tether import holding
 from holdfast.store.run import OwnedRun
 
 _PATIENCE, _MOMENT = 2.0, 0.05  # seconds

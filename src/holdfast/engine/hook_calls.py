@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from holdfast.leaf.process import RUN_MARK
+from holdfast.leaf.marks import RUN_MARK
 from holdfast.leaf.tail import Tail
 
 PATIENCE = 60.0  # seconds

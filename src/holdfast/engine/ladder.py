@@ -45,7 +45,7 @@ from holdfast.engine.tmux import berth
 from holdfast.engine.transcript import history_of
 from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput, HoldfastError
-from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK
+from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK
 from holdfast.store.base import Log
 from holdfast.store.layout import INBOX
 from holdfast.store.run import OwnedRun

@@ -27,7 +27,7 @@ from holdfast.engine.planning import Wanted, prepare
 from holdfast.engine.service import Filter, LogLine, read_log, verify_run
 from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.ids import new_run_id
-from holdfast.leaf.process import RUN_MARK, marked
+from holdfast.leaf.marks import RUN_MARK, marked
 
 OURSELVES = (sys.executable, "-m", "holdfast")
 _README = "# Kelp\n\nA small library about texts, written by agents that were killed on the way.\n"

@@ -20,7 +20,7 @@ from holdfast.agents.tree import Tree, grown
 from holdfast.core.settings import Validators
 from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput, Denied
-from holdfast.leaf.process import RUN_MARK
+from holdfast.leaf.marks import RUN_MARK
 from holdfast.leaf.tail import Tail
 from holdfast.workflows.validators import READ, Command, Facts, chosen, detect, programs_of_interest
 

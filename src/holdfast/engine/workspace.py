@@ -30,7 +30,7 @@ from holdfast.git.repository import Repository, find_repository, top_of
 from holdfast.git.worktree import Worktree
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo
 from holdfast.leaf.ids import new_run_id, slug_of
-from holdfast.leaf.process import RUN_MARK
+from holdfast.leaf.marks import RUN_MARK
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from holdfast.store.run import open_run

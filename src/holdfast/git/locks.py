@@ -11,7 +11,8 @@ from contextlib import suppress
 
 from holdfast.git.entries import folders_of
 from holdfast.leaf.errors import Denied
-from holdfast.leaf.process import at_work_in, has_open
+from holdfast.leaf.process import at_work_in
+from holdfast.leaf.tether import has_open
 
 INDEX_COPY = "holdfast-index-"  # the folder of an index copy, in the worktree's git directory
 

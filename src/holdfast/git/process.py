@@ -18,7 +18,7 @@ from typing import NamedTuple
 from holdfast.leaf.death import death_of
 from holdfast.leaf.environment import MISLEADING
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
-from holdfast.leaf.process import tethered
+from holdfast.leaf.tether import tethered
 
 QUICK = 60.0  # seconds: looking, and small changes
 LONG = 1800.0  # seconds: what may run the user's hooks, check out a large tree, or use the network

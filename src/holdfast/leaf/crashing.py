@@ -17,7 +17,8 @@ import signal
 from typing import NamedTuple
 
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process import RUN_MARK, Families, ProcessIdentity, end, mark_of, marked, myself
+from holdfast.leaf.marks import RUN_MARK, mark_of, marked
+from holdfast.leaf.process import Families, ProcessIdentity, end, myself
 
 WHAT, FILE = "HOLDFAST_CRASH", "HOLDFAST_CRASH_FILE"
 RECORD = "record"

@@ -17,7 +17,8 @@ from holdfast.agents.tree import Tree, grown
 from holdfast.engine.selftest import disk, ground, kernel, working
 from holdfast.engine.selftest.base import Verdict
 from holdfast.engine.selftest.place import home_in, mark, sweep, temporary
-from holdfast.leaf.process import RUN_MARK, myself
+from holdfast.leaf.marks import RUN_MARK
+from holdfast.leaf.process import myself
 from tests.crash.test_full_disk import MOUNTED
 
 HOLDS, DOUBT, FAILS = Verdict

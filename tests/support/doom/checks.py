@@ -16,7 +16,7 @@ from holdfast.core.fold import Fold
 from holdfast.core.state import RunState
 from holdfast.core.workspace import SALVAGE, SNAPSHOTS
 from holdfast.engine.service import verify_run
-from holdfast.leaf.process import RUN_MARK, marked
+from holdfast.leaf.marks import RUN_MARK, marked
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
 from tests.support.doom.place import Place

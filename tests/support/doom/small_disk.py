@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import Any
 
 from holdfast.core.events.conversation import TurnEnded
-from holdfast.leaf.process import RUN_MARK, marked
+from holdfast.leaf.marks import RUN_MARK, marked
 from tests.support.doom.apart import NOT_POSSIBLE, arguments
 from tests.support.doom.checks import Done
 from tests.support.doom.holding import hold

@@ -5,7 +5,8 @@ import random
 import signal
 from contextlib import suppress
 
-from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK, ProcessIdentity, mark_of, marked
+from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, mark_of, marked
+from holdfast.leaf.process import ProcessIdentity
 
 WAYS = ("runner", "agent", "wrapper", "group", "everyone")
 

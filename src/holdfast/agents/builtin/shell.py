@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from holdfast.leaf.process import end, marked
+from holdfast.leaf.marks import marked
+from holdfast.leaf.process import end
 from holdfast.leaf.tail import Tail
 
 SESSION_MARK = "HOLDFAST_BUILTIN_SESSION"

@@ -16,7 +16,7 @@ from holdfast.agents.launch import Launch, Runtime, Spawn
 from holdfast.agents.runtimes.engine import Engine, Order
 from holdfast.agents.runtimes.places import places_of
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process import CONVERSATION_MARK, RUN_MARK
+from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK
 
 ORDER = "HOLDFAST_CONTAINER"  # the variable with what the go-between is to make: in its arguments anybody could read it
 

@@ -11,7 +11,8 @@ import sys
 import msgspec
 
 from holdfast.agents.tmux.order import Start
-from holdfast.leaf.process import CONVERSATION_MARK, tether
+from holdfast.leaf.marks import CONVERSATION_MARK
+from holdfast.leaf.tether import tether
 
 _CANNOT = 127
 

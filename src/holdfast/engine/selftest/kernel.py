@@ -13,7 +13,8 @@ from holdfast.engine.selftest.child import child, told
 from holdfast.engine.selftest.place import mark
 from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.ids import new_run_id
-from holdfast.leaf.process import CONVERSATION_MARK, ProcessIdentity, end, identify, marked
+from holdfast.leaf.marks import CONVERSATION_MARK, marked
+from holdfast.leaf.process import ProcessIdentity, end, identify
 from holdfast.store.watch import Watcher
 
 # A shell in a session of its own, whose parent is gone: what is left of an agent when only its group is killed.

@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from holdfast.leaf.process import RUN_MARK, end, identify, marked, myself
+from holdfast.leaf.marks import RUN_MARK, marked
+from holdfast.leaf.process import end, identify, myself
 from holdfast.store.layout import runs_folder
 
 _NAME = "selftest"

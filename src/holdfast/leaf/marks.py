@@ -1,0 +1,113 @@
+"""Marks: variables in the environment of a process by which it, and whatever comes of it, is found again."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from holdfast.leaf.proc import (
+    CODE_END,
+    ENVIRONMENT_END,
+    ENVIRONMENT_START,
+    LEFT,
+    SIZE,
+    STATE,
+    fields_of,
+    is_dead,
+    pids,
+    places,
+)
+from holdfast.leaf.process import ProcessIdentity, identify
+
+RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
+CONVERSATION_MARK = "HOLDFAST_CONVERSATION"  # the same, for those of one agent
+
+_MOMENT, _BLINK = 1.0, 0.0002  # seconds: for what takes microseconds, on a machine with much else to do
+_NOT_TO_BE_SEEN = (FileNotFoundError, ProcessLookupError, PermissionError)  # gone, or not ours to look at
+_LONGEST = 8 * 1024 * 1024  # bytes of an environment; the kernel takes none that is longer
+
+
+def mark_of(pid: int, name: str) -> str | None:
+    """What a process inherited as the value of an environment variable."""
+    start = f"{name}=".encode()
+    inherited = _environment(pid) or []
+    return next((os.fsdecode(entry[len(start) :]) for entry in inherited if entry.startswith(start)), None)
+
+
+def marked(name: str, value: str) -> list[ProcessIdentity]:
+    """Every process that inherited this environment variable: how a tree is found again when its root is gone."""
+    wanted = f"{name}={value}".encode()
+    found = (identify(pid) for pid, inherited in _environments(pids()) if wanted in inherited)
+    return [process for process in found if process is not None]
+
+
+def is_orphan_without(marks: Iterable[str], pid: int) -> bool:
+    """True of a child that we did not start, and that inherited none of these environment variables.
+
+    What we start is in our session, or about to leave it: until it becomes its program, it has our very environment.
+    That is read once, because it may become it meanwhile.
+    """
+    with suppress(OSError):
+        if os.getsid(pid) != os.getsid(0):
+            inherited, ours = _environment(pid), _environment(os.getpid())
+            started = tuple(f"{mark}=".encode() for mark in marks)
+            return (
+                inherited is not None
+                and (inherited != ours or not ours)
+                and not any(e.startswith(started) for e in inherited)
+            )
+    return False
+
+
+def _environment(pid: int) -> list[bytes] | None:
+    """What a process inherited; None when that cannot be told."""
+    return next((inherited for _, inherited in _environments([pid])), None)
+
+
+def _environments(pids: Iterable[int]) -> Iterator[tuple[int, list[bytes]]]:
+    """What each of them inherited, unless it is gone, or not ours to look at.
+
+    One that is just becoming its program has let go of the old environment and not taken the new one yet, though
+    whoever started it was told that it runs. Those are looked at again when all others were.
+    """
+    becoming = []
+    for pid in pids:
+        with suppress(*_NOT_TO_BE_SEEN):
+            inherited = _inherited(pid)
+            if inherited is not None:
+                yield pid, inherited
+            else:
+                becoming.append(pid)
+    until = time.monotonic() + _MOMENT
+    while becoming and time.monotonic() < until:
+        time.sleep(_BLINK)
+        for pid in [*becoming]:
+            with suppress(*_NOT_TO_BE_SEEN):
+                inherited = _inherited(pid)
+                if inherited is None:
+                    continue
+                yield pid, inherited
+            becoming.remove(pid)
+
+
+def _inherited(pid: int) -> list[bytes] | None:
+    """None of one that is just becoming its program. One of `_NOT_TO_BE_SEEN` is raised where that is so."""
+    for place in places(pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if content := _read_at_once(f"{place}/environ"):
+                return content.split(b"\0")
+    fields = fields_of(pid)
+    if fields is None or is_dead(fields) or (fields[SIZE] == b"0" and fields[STATE] not in LEFT):
+        raise ProcessLookupError(f"there is no process {pid}, or it is the kernel's own")
+    # The kernel notes where the code is when it has noted where the environment is.
+    start, end = fields[ENVIRONMENT_START], fields[ENVIRONMENT_END]
+    return [] if fields[CODE_END] != b"0" and start == end != b"0" else None
+
+
+def _read_at_once(path: str) -> bytes:
+    """By one call: between two, a process may become another program, and the rest of the old would be missing."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _LONGEST)
+    finally:
+        os.close(fd)

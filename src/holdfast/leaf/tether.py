@@ -1,0 +1,102 @@
+"""Tethers: open files by which a process is found though it shed its marks, and who has a file open at all."""
+
+import fcntl
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+from holdfast.leaf.proc import START_TIME, fields_of, pids, places
+from holdfast.leaf.process import ProcessIdentity, identify
+
+# Beyond what node takes for its own, and no number that scripts write by hand: `flock -n 200 ... 200>lock` would
+# close it, and bash has 255 for itself.
+_HIGH = 317
+
+
+@contextmanager
+def tethered(path: str | None, mark: str = "") -> Iterator[tuple[int, ...]]:
+    """The file as a descriptor for a child to inherit, by which `holding` finds it; nothing when there is no file."""
+    if path is None:
+        yield ()
+        return
+    fd = tether(path, mark)
+    try:
+        yield (fd,)
+    finally:
+        os.close(fd)
+
+
+def tether(path: str, mark: str = "") -> int:
+    """Open the file as no reader of it does, and at the mark's own place in it: children share both.
+
+    Its number is high, because some agents let nothing through to their children that looks like their own.
+    """
+    with ExitStack() as stack:
+        low = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        stack.callback(os.close, low)
+        os.lseek(low, _place_of(mark), os.SEEK_SET)
+        try:
+            return fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        except OSError:  # so many may not be open here
+            return os.dup(low)
+
+
+def holding(path: str, mark: str | None = None, since: int = 0) -> list[ProcessIdentity]:
+    """Every process that holds this tether, be it only because it inherited it; only those of a mark, if one is given.
+
+    Whoever reads the file, as a user's `tail`, does not hold it. Who started before `since`, the start time of the
+    first that was given it, is not looked at.
+    """
+    place = None if mark is None else _place_of(mark)
+    found = map(identify, _having_open(path, lambda at, fd: _is_tether(at, fd, place), since))
+    return [process for process in found if process is not None]
+
+
+def has_open(path: str) -> bool:
+    """True when some process has this file open."""
+    return next(_having_open(path), None) is not None
+
+
+def _having_open(path: str, is_meant: Callable[[str, str], bool] = lambda *_: True, since: int = 0) -> Iterator[int]:
+    try:
+        wanted = os.stat(path)
+    except FileNotFoundError:
+        return
+    for pid in pids():
+        if since and not _started_since(pid, since):
+            continue
+        if any(_is_open_as(at, fd, wanted, is_meant) for at, fd in _descriptors(pid)):
+            yield pid
+
+
+def _started_since(pid: int, since: int) -> bool:
+    fields = fields_of(pid)
+    return fields is not None and int(fields[START_TIME]) >= since
+
+
+def _descriptors(pid: int) -> list[tuple[str, str]]:
+    """Each with the place at which it is told of."""
+    for place in places(pid):
+        with suppress(OSError):
+            if names := os.listdir(f"{place}/fd"):
+                return [(place, name) for name in names]
+    return []
+
+
+def _is_open_as(place: str, fd: str, wanted: os.stat_result, is_meant: Callable[[str, str], bool]) -> bool:
+    """The file itself is looked at last: it may be another's, on a server that does not answer any more."""
+    try:
+        return is_meant(place, fd) and os.path.samestat(os.stat(f"{place}/fd/{fd}"), wanted)
+    except OSError:  # it was closed meanwhile; the others are still there
+        return False
+
+
+def _is_tether(at: str, fd: str, place: int | None) -> bool:
+    with open(f"{at}/fdinfo/{fd}", encoding="ascii", errors="replace") as file:
+        told = dict(line.split(":", 1) for line in file if line.startswith(("pos:", "flags:")))
+    return int(told["flags"], 8) & os.O_ACCMODE == os.O_WRONLY and place in (None, int(told["pos"]))
+
+
+def _place_of(mark: str) -> int:
+    return zlib.crc32(os.fsencode(mark)) >> 1

@@ -1,0 +1,114 @@
+"""Facts of marks: who carries one is found by it, from the moment at which whoever started it knows of it."""
+
+import itertools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.leaf import marks
+from holdfast.leaf.marks import is_orphan_without, mark_of, marked
+from holdfast.leaf.proc import pids
+from holdfast.leaf.process import identify
+
+MARK, VALUES = "HOLDFAST_TEST_MARK", [f"{os.getpid()}-{number}" for number in range(20)]
+
+
+@contextmanager
+def just_started(value: str) -> Iterator[int]:
+    """Its pid is known when its program is called; the kernel gives it an environment a little later."""
+    with subprocess.Popen(["sleep", "600"], env={MARK: value}, start_new_session=True) as started:
+        try:
+            yield started.pid
+        finally:
+            started.kill()
+
+
+def test_a_process_is_found_by_its_mark_from_its_very_beginning() -> None:
+    for value in VALUES:
+        with just_started(value) as pid:
+            assert marked(MARK, value) == [identify(pid)]
+
+
+def test_what_a_process_inherited_is_told_from_its_very_beginning() -> None:
+    for value in VALUES:
+        with just_started(value) as pid:
+            assert mark_of(pid, MARK) == value
+
+
+def test_a_child_that_is_just_becoming_its_program_is_no_orphan() -> None:
+    for _ in VALUES:
+        with just_started("ours") as pid:
+            assert not is_orphan_without([MARK], pid)
+
+
+def test_who_shows_no_environment_for_a_moment_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, shown = marks._read_at_once, itertools.count()
+    monkeypatch.setattr(marks, "_read_at_once", lambda path: real(path) if next(shown) > 2 else b"")
+    with just_started(VALUES[0]) as pid:
+        assert mark_of(pid, MARK) == VALUES[0]
+
+
+def test_a_child_in_a_session_of_its_own_without_a_mark_is_an_orphan() -> None:
+    with just_started("another's") as pid:
+        assert is_orphan_without(["HOLDFAST_OTHER_MARK"], pid)
+    with subprocess.Popen(["sleep", "600"], env={}) as ours:
+        assert not is_orphan_without([MARK], ours.pid)
+        ours.kill()
+
+
+def test_what_has_no_environment_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marks, "_MOMENT", 60.0)
+    begun = time.monotonic()
+    with subprocess.Popen(["sleep", "600"], env={}) as bare:
+        try:
+            assert [mark_of(pid, MARK) for pid in (bare.pid, 2)] == [None, None]  # the kernel's own have none either
+        finally:
+            bare.kill()
+        os.waitid(os.P_PID, bare.pid, os.WEXITED | os.WNOWAIT)
+        assert mark_of(bare.pid, MARK) is None
+    assert time.monotonic() - begun < 30
+
+
+HOPPER = """
+import os, sys, time
+while not os.path.exists(sys.argv[1]):
+    if os.fork():
+        os._exit(0)
+    time.sleep(0.001)
+"""
+
+
+def test_who_is_another_process_every_moment_is_found_all_the_same(tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+    environment = {**os.environ, MARK: VALUES[0]}
+    with subprocess.Popen([sys.executable, "-IS", "-c", HOPPER, stop], env=environment) as first:
+        first.wait()
+        try:
+            assert sum(not _environments_with(VALUES[0]) for _ in range(20)) < 5
+        finally:
+            stop.touch()
+
+
+def _environments_with(value: str) -> list[int]:
+    """Who has been found may be gone before it is identified."""
+    return [pid for pid, inherited in marks._environments(pids()) if f"{MARK}={value}".encode() in inherited]
+
+
+@pytest.mark.parametrize("size", [10, 20_000, 120_000])
+def test_a_process_that_becomes_a_program_again_and_again_has_its_mark_all_the_time(tmp_path: Path, size: int) -> None:
+    script = tmp_path / "again"
+    script.write_text('#!/bin/sh\nexec "$0"\n', encoding="utf-8")
+    script.chmod(0o700)
+    environment = {"A_LONG_ONE": "x" * size, MARK: VALUES[0]}
+    with subprocess.Popen([script], env=environment) as program:
+        try:
+            for _ in range(1_000):
+                assert mark_of(program.pid, MARK) == VALUES[0]
+        finally:
+            program.kill()
