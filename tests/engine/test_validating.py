@@ -157,6 +157,16 @@ async def test_when_it_is_cancelled_nothing_stays_alive(cwd: str) -> None:
     assert marked(RUN_MARK, f"run of {cwd}") == []
 
 
+async def test_what_went_elsewhere_without_a_trace_is_dead_when_it_has_ended(cwd: str, tmp_path: Path) -> None:
+    script = f"setsid sh -c 'cd /; env -i sleep 1000 & echo $! > {cwd}/pid'"
+
+    async def unheard(_: Outcome) -> None:
+        assert not is_alive(int(Path(cwd, "pid").read_text()))
+
+    (outcome,) = await run_validators([line(script)], cwd, f"run of {cwd}", unheard, os.fspath(tmp_path / "tether"))
+    assert outcome.passed
+
+
 async def test_a_path_is_one_in_the_worktree(cwd: str) -> None:
     put(cwd, "scripts/check", "#!/bin/sh\necho checked\n", 0o755)
     put(cwd, "scripts/text", "not a program")

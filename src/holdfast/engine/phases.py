@@ -187,7 +187,8 @@ class PhaseSteps:
         commands = _asked_for(spec, validators_for(tree.path, self._terms.settings.validators))
         shown = {_ARTIFACTS: os.path.join(self._workspace.hands.folder, ARTIFACTS)}
         given = [command._replace(environment={**command.environment, **shown}) for command in commands]
-        outcomes = await run_validators(given, tree.path, self._workspace.run_id, _unheard)
+        tether = self._workspace.repository.tether
+        outcomes = await run_validators(given, tree.path, self._workspace.run_id, _unheard, tether)
         failed = [outcome for outcome in outcomes if not outcome.passed]
         names = ", ".join(outcome.name for outcome in failed)
         await self._tell(

@@ -177,14 +177,14 @@ class Steps:
     # From the case to the verdict
 
     async def _validate(self, name: str, _: Action) -> None:
-        tree = await self._tree(name)
+        tree, workspace = await self._tree(name), self._workspace
         wanted = self._terms.workflow.validate
         commands = validators_for(tree.path, self._terms.settings.validators) if wanted else ()
 
         async def done(outcome: Outcome) -> None:
             await self._tell(_finished(name, outcome))
 
-        outcomes = await run_validators(commands, tree.path, self._workspace.run_id, done)
+        outcomes = await run_validators(commands, tree.path, workspace.run_id, done, workspace.repository.tether)
         failed = [outcome.name for outcome in outcomes if not outcome.passed]
         await self._tell(ValidationFinished(task_id=name, passed=not failed, failed=failed))
 

@@ -74,15 +74,16 @@ async def run_validators(
     cwd: str,
     run_id: str,
     on_done: Callable[[Outcome], Awaitable[None]],
+    tether: str | None = None,
 ) -> list[Outcome]:
     """In order, each alone. `on_done` hears of each as soon as it has ended."""
     if not os.path.isdir(cwd):
         raise BadInput(f"{cwd} is not there, so nothing can be validated in it; `holdfast doctor` looks what is wrong")
     outcomes = []
     for command in commands:
-        outcome = await _run(command, cwd, run_id)
+        outcome = await _run(command, cwd, run_id, tether)
         if not outcome.passed and outcome.exit_code is not None:
-            again = await _run(command, cwd, run_id)
+            again = await _run(command, cwd, run_id, tether)
             if again.passed:
                 outcome = _flaky(outcome, again)
         outcomes.append(outcome)
@@ -101,13 +102,14 @@ def _flaky(first: Outcome, again: Outcome) -> Outcome:
     )
 
 
-async def _run(command: Command, cwd: str, run_id: str) -> Outcome:
+async def _run(command: Command, cwd: str, run_id: str, tether: str | None) -> Outcome:
     given = _environment(command, cwd, run_id)
     program = _program(command.words[0], cwd, given["PATH"])
     if program is None:
         missing = f"{command.words[0]} is not there, or is no program; install it, or set PATH so that it is found"
         return Outcome(command.name, False, None, 0.0, problem=missing)
-    launch = Launch((program, *command.words[1:]), cwd, given, f"{run_id}/validator/{secrets.token_hex(6)}")
+    mark = f"{run_id}/validator/{secrets.token_hex(6)}"
+    launch = Launch((program, *command.words[1:]), cwd, given, mark, tether=tether)
     output = Tail(OUTPUT)
     began = time.monotonic()
     try:
