@@ -11,7 +11,7 @@ from holdfast.leaf.marks import RUN_MARK, marked
 from holdfast.leaf.process import end, identify
 from tests.support.waiting import until
 
-RUN, OTHER = "fenced-aaaaaa", "fenced-bbbbbb"
+RUN, OTHER = f"fenced-{os.getpid()}", f"other-{os.getpid()}"
 
 _SLEEPER = [sys.executable, "-S", "-c", "import signal; signal.pause()"]
 _SPAWNER = "while true; do {} & wait; done".format("sleep 1000")
@@ -51,6 +51,23 @@ def is_running(pid: int, program: str) -> bool:
             return file.read().strip() == program
     except OSError:
         return False
+
+
+_HOPPER = """
+import os, time
+while True:
+    if os.fork():
+        os._exit(0)
+    time.sleep(0.001)
+"""
+
+
+async def test_it_finds_who_is_another_process_every_moment() -> None:
+    with started([sys.executable, "-IS", "-c", _HOPPER], RUN) as first:
+        first.wait()
+        fence(RUN)
+        for _ in range(20):
+            assert marked(RUN_MARK, RUN) == []
 
 
 async def test_it_looks_again_for_what_the_dying_started() -> None:

@@ -158,7 +158,7 @@ async def test_when_it_is_cancelled_nothing_stays_alive(cwd: str) -> None:
 
 
 async def test_what_went_elsewhere_without_a_trace_is_dead_when_it_has_ended(cwd: str, tmp_path: Path) -> None:
-    script = f"setsid sh -c 'cd /; env -i sleep 1000 & echo $! > {cwd}/pid'"
+    script = f"setsid -w sh -c 'cd /; env -i sleep 1000 & echo $! > {cwd}/pid'"
 
     async def unheard(_: Outcome) -> None:
         assert not is_alive(int(Path(cwd, "pid").read_text()))

@@ -19,11 +19,12 @@ from holdfast.agents.launch import PANE_LOST, Launch
 from holdfast.agents.runtimes.choice import end_unseen, spawned
 from holdfast.leaf.death import death_of
 from holdfast.leaf.errors import BadInput, Denied
-from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, is_orphan_without, marked
+from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, each_marked, is_orphan_without, marked
 from holdfast.leaf.process import (
     Families,
     ProcessIdentity,
     end,
+    end_all,
     identify,
     memory_of,
     myself,
@@ -110,7 +111,7 @@ class Tree:
             alive = stubborn or await self._left()
             if stubborn:
                 break
-        if alive:
+        if alive := alive or await asyncio.to_thread(end_all, lambda: each_marked(CONVERSATION_MARK, self._mark)):
             pids = ", ".join(str(process.pid) for process in alive)
             raise Denied(f"processes of {self._mark} will not die (pid {pids}); end them, and try again")
         with suppress(TimeoutError):

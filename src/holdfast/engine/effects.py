@@ -8,7 +8,7 @@ for a person to look at.
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -47,9 +47,9 @@ from holdfast.git.worktree import Worktree
 from holdfast.leaf.crashing import Point, around
 from holdfast.leaf.errors import Denied, HoldfastError, StorageFailed, TimedOut
 from holdfast.leaf.ids import new_effect_id
-from holdfast.leaf.marks import RUN_MARK, marked
-from holdfast.leaf.process import ProcessIdentity, end, lineage
-from holdfast.leaf.tether import holding
+from holdfast.leaf.marks import RUN_MARK, each_marked
+from holdfast.leaf.process import ProcessIdentity, end_all, lineage
+from holdfast.leaf.tether import each_holding
 from holdfast.store.run import OwnedRun
 
 _PATIENCE, _MOMENT = 2.0, 0.05  # seconds
@@ -219,16 +219,16 @@ async def _unlocked(effect: GitEffect, site: Site) -> None:
 def fence(run_id: str, tether: str | None = None) -> None:
     """Nothing that an earlier session of this run started may still be writing when this one begins."""
     ours = lineage()  # Holdfast may itself have been called by an agent of the run
-    left: list[ProcessIdentity] = []
-    while not left and (found := {process for process in _of(run_id, tether) if process.pid not in ours}):
-        left = end(found)  # and look again: one of them may have started another meanwhile
+    left = end_all(lambda: (process for process in _of(run_id, tether) if process.pid not in ours))
     if left:
         pids = ", ".join(str(process.pid) for process in left)
         raise Denied(f"processes of an earlier session of {run_id} will not die (pid {pids}); end them, then resume")
 
 
-def _of(run_id: str, tether: str | None) -> list[ProcessIdentity]:
-    return marked(RUN_MARK, run_id) + (holding(tether) if tether is not None else [])
+def _of(run_id: str, tether: str | None) -> Iterator[ProcessIdentity]:
+    yield from each_marked(RUN_MARK, run_id)
+    if tether is not None:
+        yield from each_holding(tether)
 
 
 def _understood(left: Effect) -> GitEffect | None:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from holdfast.leaf.death import death_of
 from holdfast.leaf.environment import MISLEADING
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
+from holdfast.leaf.proc import pids
 from holdfast.leaf.tether import tethered
 
 QUICK = 60.0  # seconds: looking, and small changes
@@ -194,7 +195,7 @@ async def _end(process: subprocess.Popen[bytes]) -> None:
     """Git, and all that it started in its session: with nobody to wait for them they would go on."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+    for pid in pids():
         with suppress(ProcessLookupError, PermissionError):
             if os.getsid(pid) == process.pid:  # a shell's job has a group of its own
                 os.kill(pid, signal.SIGKILL)

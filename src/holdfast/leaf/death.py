@@ -3,11 +3,13 @@
 import asyncio
 import os
 
+from holdfast.leaf.proc import handle_of
+
 
 async def death_of(pid: int) -> None:
     """Returns at once when there is no such process."""
     try:
-        handle = os.pidfd_open(pid)
+        handle = handle_of(pid)
     except ProcessLookupError:
         return
     loop, dead = asyncio.get_running_loop(), asyncio.Event()

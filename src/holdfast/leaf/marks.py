@@ -5,18 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from holdfast.leaf.proc import (
-    CODE_END,
-    ENVIRONMENT_END,
-    ENVIRONMENT_START,
-    LEFT,
-    SIZE,
-    STATE,
-    fields_of,
-    is_dead,
-    pids,
-    places,
-)
+from holdfast.leaf.proc import CODE_END, ENVIRONMENT_END, ENVIRONMENT_START, SIZE, THREADS, fields_of, pids, places
 from holdfast.leaf.process import ProcessIdentity, identify
 
 RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
@@ -36,9 +25,14 @@ def mark_of(pid: int, name: str) -> str | None:
 
 def marked(name: str, value: str) -> list[ProcessIdentity]:
     """Every process that inherited this environment variable: how a tree is found again when its root is gone."""
+    return [*each_marked(name, value)]
+
+
+def each_marked(name: str, value: str) -> Iterator[ProcessIdentity]:
+    """The same, each as soon as it is found: it may be gone, and another in its place, when all are."""
     wanted = f"{name}={value}".encode()
     found = (identify(pid) for pid, inherited in _environments(pids()) if wanted in inherited)
-    return [process for process in found if process is not None]
+    return (process for process in found if process is not None)
 
 
 def is_orphan_without(marks: Iterable[str], pid: int) -> bool:
@@ -64,14 +58,14 @@ def _environment(pid: int) -> list[bytes] | None:
     return next((inherited for _, inherited in _environments([pid])), None)
 
 
-def _environments(pids: Iterable[int]) -> Iterator[tuple[int, list[bytes]]]:
+def _environments(wanted: Iterable[int]) -> Iterator[tuple[int, list[bytes]]]:
     """What each of them inherited, unless it is gone, or not ours to look at.
 
     One that is just becoming its program has let go of the old environment and not taken the new one yet, though
     whoever started it was told that it runs. Those are looked at again when all others were.
     """
     becoming = []
-    for pid in pids:
+    for pid in wanted:
         with suppress(*_NOT_TO_BE_SEEN):
             inherited = _inherited(pid)
             if inherited is not None:
@@ -97,7 +91,7 @@ def _inherited(pid: int) -> list[bytes] | None:
             if content := _read_at_once(f"{place}/environ"):
                 return content.split(b"\0")
     fields = fields_of(pid)
-    if fields is None or is_dead(fields) or (fields[SIZE] == b"0" and fields[STATE] not in LEFT):
+    if fields is None or (fields[SIZE] == b"0" and int(fields[THREADS]) <= 1):
         raise ProcessLookupError(f"there is no process {pid}, or it is the kernel's own")
     # The kernel notes where the code is when it has noted where the environment is.
     start, end = fields[ENVIRONMENT_START], fields[ENVIRONMENT_END]

@@ -1,5 +1,6 @@
 """What the kernel tells of processes in /proc: read so that what changes meanwhile is not missed."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -8,7 +9,7 @@ from contextlib import suppress
 STATE, PARENT, SESSION, THREADS, START_TIME, SIZE = 0, 1, 3, 17, 19, 20
 CODE_END, ENVIRONMENT_START, ENVIRONMENT_END = 24, 47, 48
 
-LEFT = (b"Z", b"X")  # the state of a thread that only waits to be buried
+_LEFT = (b"Z", b"X")  # the state of a thread that only waits to be buried
 _LOOKS = 20  # at what changes while it is looked at
 
 
@@ -38,13 +39,23 @@ def fields_of(pid: int) -> list[bytes] | None:
 
 def is_dead(fields: list[bytes]) -> bool:
     """True of a process that only waits to be buried; not while any of its threads is at work."""
-    return fields[STATE] in LEFT and fields[THREADS] in (b"0", b"1")
+    return fields[STATE] in _LEFT and int(fields[THREADS]) <= 1
 
 
 def places(pid: int) -> Iterator[str]:
     """Where /proc tells of a process: by its first thread; by the others, where that one left before they did."""
     yield f"/proc/{pid}"
     fields = fields_of(pid)
-    if fields is not None and fields[STATE] in LEFT and not is_dead(fields):
+    if fields is not None and int(fields[THREADS]) > 1:
         with suppress(OSError):
             yield from (f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task"))
+
+
+def handle_of(pid: int) -> int:
+    """A descriptor that stands for this very process; `ProcessLookupError` when there is none."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT):  # it is buried, and its number only a session's or a thread's
+            raise ProcessLookupError(f"there is no process {pid}") from None
+        raise

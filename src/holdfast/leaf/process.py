@@ -1,15 +1,16 @@
 """Who a process is. A pid alone is reused; a pid with its start time and the boot's id is not."""
 
-import errno
 import os
 import select
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from holdfast.leaf.proc import PARENT, SESSION, START_TIME, STATE, fields_of, is_dead, pids, places
+from holdfast.leaf.proc import PARENT, SESSION, START_TIME, STATE, fields_of, handle_of, is_dead, pids, places
+
+_ROUNDS = 50  # of looking for those that are left, and ending them
 
 
 class ProcessIdentity(NamedTuple):
@@ -97,8 +98,9 @@ def orphaned_zombies() -> list[int]:
 
 def memory_of(pid: int) -> int:
     """Bytes of memory of a process, with its part of what it shares; 0 when it is gone, or not ours to look at."""
-    with suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-        return sum(int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:"))
+    for place in places(pid):
+        with suppress(OSError), open(f"{place}/smaps_rollup", "rb") as file:
+            return sum(int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:"))
     return 0
 
 
@@ -126,7 +128,7 @@ def end(processes: Iterable[ProcessIdentity], patience: float = 10.0) -> list[Pr
     try:
         for process in processes:
             with suppress(ProcessLookupError, PermissionError):
-                handle = _handle_of(process.pid)
+                handle = handle_of(process.pid)
                 handles[handle] = process
                 if identify(process.pid) == process:  # the handle is this process's, whatever the pid becomes
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
@@ -140,13 +142,24 @@ def end(processes: Iterable[ProcessIdentity], patience: float = 10.0) -> list[Pr
             os.close(handle)
 
 
-def _handle_of(pid: int) -> int:
-    try:
-        return os.pidfd_open(pid)
-    except OSError as error:
-        if error.errno == errno.EINVAL:  # so older kernels call one that is buried and whose session is not
-            raise ProcessLookupError(f"there is no process {pid}") from None
-        raise
+def end_all(look: Callable[[], Iterable[ProcessIdentity]]) -> list[ProcessIdentity]:
+    """End whom each look finds, one by one as it finds them, until it finds nobody. Returns those that are not gone.
+
+    Who is another process every moment is not there any more when the others were looked at.
+    """
+    found: list[ProcessIdentity] = []
+    for _ in range(_ROUNDS):
+        found.clear()
+        left = end(_noted(found, look()))
+        if left or not found:
+            return left
+    return found
+
+
+def _noted(found: list[ProcessIdentity], processes: Iterable[ProcessIdentity]) -> Iterator[ProcessIdentity]:
+    for process in processes:
+        found.append(process)
+        yield process
 
 
 def _is_gone(handle: int, patience: float) -> bool:

@@ -48,9 +48,14 @@ def holding(path: str, mark: str | None = None, since: int = 0) -> list[ProcessI
     Whoever reads the file, as a user's `tail`, does not hold it. Who started before `since`, the start time of the
     first that was given it, is not looked at.
     """
+    return [*each_holding(path, mark, since)]
+
+
+def each_holding(path: str, mark: str | None = None, since: int = 0) -> Iterator[ProcessIdentity]:
+    """The same, each as soon as it is found: it may be gone, and another in its place, when all are."""
     place = None if mark is None else _place_of(mark)
     found = map(identify, _having_open(path, lambda at, fd: _is_tether(at, fd, place), since))
-    return [process for process in found if process is not None]
+    return (process for process in found if process is not None)
 
 
 def has_open(path: str) -> bool:
