@@ -13,7 +13,7 @@ CONVERSATION_MARK = "HOLDFAST_CONVERSATION"  # the same, for those of one agent
 
 _MOMENT, _BLINK = 1.0, 0.0002  # seconds: for what takes microseconds, on a machine with much else to do
 _NOT_TO_BE_SEEN = (FileNotFoundError, ProcessLookupError, PermissionError)  # gone, or not ours to look at
-_LONGEST = 8 * 1024 * 1024  # bytes of an environment; the kernel takes none that is longer
+_USUAL, _LONGEST = 64 * 1024, 8 * 1024 * 1024  # bytes of an environment; the kernel takes none that is longer
 
 
 def mark_of(pid: int, name: str) -> str | None:
@@ -86,11 +86,13 @@ def _environments(wanted: Iterable[int]) -> Iterator[tuple[int, list[bytes]]]:
 
 def _inherited(pid: int) -> list[bytes] | None:
     """None of one that is just becoming its program. One of `_NOT_TO_BE_SEEN` is raised where that is so."""
+    is_there = False
     for place in places(pid):
         with suppress(FileNotFoundError, ProcessLookupError):
             if content := _read_at_once(f"{place}/environ"):
                 return content.split(b"\0")
-    fields = fields_of(pid)
+            is_there = True
+    fields = fields_of(pid) if is_there else None
     if fields is None or (fields[SIZE] == b"0" and int(fields[THREADS]) <= 1):
         raise ProcessLookupError(f"there is no process {pid}, or it is the kernel's own")
     # The kernel notes where the code is when it has noted where the environment is.
@@ -98,10 +100,11 @@ def _inherited(pid: int) -> list[bytes] | None:
     return [] if fields[CODE_END] != b"0" and start == end != b"0" else None
 
 
-def _read_at_once(path: str) -> bytes:
+def _read_at_once(path: str, most: int = _USUAL) -> bytes:
     """By one call: between two, a process may become another program, and the rest of the old would be missing."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.read(fd, _LONGEST)
+        content = os.read(fd, most)
     finally:
         os.close(fd)
+    return content if len(content) < most or most == _LONGEST else _read_at_once(path, _LONGEST)

@@ -10,7 +10,8 @@ STATE, PARENT, SESSION, THREADS, START_TIME, SIZE = 0, 1, 3, 17, 19, 20
 CODE_END, ENVIRONMENT_START, ENVIRONMENT_END = 24, 47, 48
 
 _LEFT = (b"Z", b"X")  # the state of a thread that only waits to be buried
-_LOOKS = 20  # at what changes while it is looked at
+_ALONE = 3  # links to the folder of threads, where there is one
+_LOOKS = 6  # at what changes while it is looked at
 
 
 def pids() -> Iterator[int]:
@@ -45,9 +46,8 @@ def is_dead(fields: list[bytes]) -> bool:
 def places(pid: int) -> Iterator[str]:
     """Where /proc tells of a process: by its first thread; by the others, where that one left before they did."""
     yield f"/proc/{pid}"
-    fields = fields_of(pid)
-    if fields is not None and int(fields[THREADS]) > 1:
-        with suppress(OSError):
+    with suppress(OSError):
+        if os.stat(f"/proc/{pid}/task").st_nlink > _ALONE:
             yield from (f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task"))
 
 
