@@ -77,7 +77,7 @@ def test_what_has_no_environment_is_not_waited_for(monkeypatch: pytest.MonkeyPat
 
 HOPPER = """
 import os, sys, time
-while not os.path.exists(sys.argv[1]):
+while os.path.exists(sys.argv[1]):
     if os.fork():
         os._exit(0)
     time.sleep(0.001)
@@ -85,14 +85,15 @@ while not os.path.exists(sys.argv[1]):
 
 
 def test_who_is_another_process_every_moment_is_found_all_the_same(tmp_path: Path) -> None:
-    stop = tmp_path / "stop"
+    may_go_on = tmp_path / "may go on"
+    may_go_on.touch()
     environment = {**os.environ, MARK: VALUES[0]}
-    with subprocess.Popen([sys.executable, "-IS", "-c", HOPPER, stop], env=environment) as first:
+    with subprocess.Popen([sys.executable, "-IS", "-c", HOPPER, may_go_on], env=environment) as first:
         first.wait()
         try:
             assert sum(not _environments_with(VALUES[0]) for _ in range(20)) < 5
         finally:
-            stop.touch()
+            may_go_on.unlink()
 
 
 def _environments_with(value: str) -> list[int]:
