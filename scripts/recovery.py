@@ -1,13 +1,19 @@
-"""Writes what is made in docs/recovery.md: the table of crash points, and the numbers of the last suite.
+"""Writes what is made in docs/recovery.md: the table of crash points, and the numbers of the last suites.
 
 .venv/bin/python scripts/recovery.py            write it
-.venv/bin/python scripts/recovery.py --check    exit 1 when the points are not those of the code
+.venv/bin/python scripts/recovery.py --check    exit 1 when the points are not those of the code, or the numbers not
+                                                those of docs/trials.jsonl
 .venv/bin/python scripts/recovery.py --sources  the fingerprint of what the trials depend on, as it is now
+
+Trials are noted in .torture, on the machine that holds them. What came of those that were held to their end goes into
+docs/trials.jsonl, a line for each way to die and scenario, the newest last: so a number stays until its suite is held
+anew, wherever that is, and each tells of which sources it is.
 """
 
 import json
 import os
 import sys
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
@@ -19,13 +25,15 @@ sys.path.insert(0, _ROOT)
 
 import holdfast  # noqa: E402 - the tests' report is found from the root
 from holdfast.leaf.crashing import POINTS  # noqa: E402
-from tests.support.doom.report import FOLDER, Lived, Way, lives, sources  # noqa: E402
+from tests.support.doom.report import FOLDER, Way, sources  # noqa: E402
 from tests.support.doom.scenarios import SCENARIOS  # noqa: E402
 
 DOCS = os.path.join(_ROOT, "docs", "recovery.md")
+TRIALS = os.path.join(_ROOT, "docs", "trials.jsonl")
 _POINTS = "<!-- points: made by scripts/recovery.py -->\n"
 _NUMBERS = "<!-- numbers: made by scripts/recovery.py -->\n"
 _CROWD = "<!-- load: made by scripts/recovery.py -->\n"
+_LOAD = "load"  # the way of those that were killed at random, among many
 
 for _module in walk_packages(holdfast.__path__, "holdfast."):  # whoever has a point
     if not _module.name.endswith("__main__"):
@@ -42,27 +50,13 @@ def points() -> str:
 
 
 class Held(NamedTuple):
-    """All trials of one way and one scenario, each once. What ever went wrong counts, be it that it passed later."""
+    """What came of a suite that was held to its end: a line of docs/trials.jsonl."""
 
+    way: str
+    scenario: str
     sources: str  # the fingerprint of what was tried
-    trials: list[dict[str, Any]]
-    problems: int
-
-    @classmethod
-    def of(cls, way: Way, scenario: str) -> "Held | None":
-        """The last ones of which every part was held, on whatever sources."""
-        parts: dict[str, set[tuple[int, int]]] = {}
-        for one in noted("shards"):
-            if (one["way"], one["scenario"]) == (way, scenario):
-                parts.setdefault(one["sources"], set()).add((one["which"], one["of"]))
-                parts[one["sources"]] = parts.pop(one["sources"])  # the last one last
-        whole = [key for key, found in parts.items() if any(found >= {(n, of) for n in range(of)} for _, of in found)]
-        if not whole:
-            return None
-        tried = [one for one in noted(way) if (one["sources"], one["scenario"]) == (whole[-1], scenario)]
-        reached = {str(one["dooms"]): one for one in tried if one["deaths"] or one["problem"] is not None}
-        wrong = {str(one["dooms"]) for one in tried if one["problem"] is not None}
-        return cls(whole[-1], list(reached.values()), len(wrong))
+    counts: dict[str, int]
+    problems: int  # whatever ever went wrong, be it that it passed later
 
 
 @cache
@@ -72,88 +66,106 @@ def noted(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-class Counted(NamedTuple):
-    """A cell of the table."""
-
-    trials: int
-    sources: str | None = None
-
-
-def counted(scenario: str) -> tuple[list[Counted], int]:
-    """Of one scenario: each way to die, and how many trials did not end as they should."""
-    held = {way: found for way in Way if (found := Held.of(way, scenario)) is not None}
-    cells = []
-    for way in (Way.KILLED, Way.POWER_CUT, Way.DISK_FULL, Way.DISK_FAILED):
-        one = held.get(way)
-        again = sum(trial["deaths"] > 1 for trial in one.trials) if one is not None and way is Way.KILLED else 0
-        cells.append(Counted(len(one.trials) - again, one.sources) if one is not None else Counted(0))
-        if way is Way.KILLED:
-            cells.append(Counted(again, one.sources if one is not None else None))
-    return cells, sum(one.problems for one in held.values())
-
-
-def numbers() -> str | None:
-    """None when no suite was held to its end."""
-    heads = ("scenario", "killed once", "twice or more", "power cut", "disk full", "disk error", "not as it should be")
-    table = {scenario: counted(scenario) for scenario in SCENARIOS}
-    cells = [cell for row, _ in table.values() for cell in row if cell.sources is not None]
-    if not cells:
+def held(way: Way, scenario: str) -> Held | None:
+    """The last suite of which every part was held, on whatever sources."""
+    parts: dict[str, set[tuple[int, int]]] = {}
+    for one in noted("shards"):
+        if (one["way"], one["scenario"]) == (way, scenario):
+            parts[one["sources"]] = {*parts.pop(one["sources"], ()), (one["which"], one["of"])}  # the last one last
+    whole = [key for key, found in parts.items() if any(found >= {(n, of) for n in range(of)} for _, of in found)]
+    if not whole:
         return None
-    order = [one["sources"] for one in noted("shards")]
-    by_age = sorted({str(cell.sources) for cell in cells}, key=lambda key: len(order) - order[::-1].index(key))
-    *older, newest = by_age
-    marks = {newest: "", **{key: f" ({letter})" for key, letter in zip(older, ascii_lowercase, strict=False)}}
+    tried = [one for one in noted(way) if (one["sources"], one["scenario"]) == (whole[-1], scenario)]
+    reached = {str(one["dooms"]): one for one in tried if one["deaths"] or one["problem"] is not None}
+    wrong = {str(one["dooms"]) for one in tried if one["problem"] is not None}
+    again = sum(one["deaths"] > 1 for one in reached.values()) if way is Way.KILLED else 0
+    return Held(way, scenario, whole[-1], {"once": len(reached) - again, "again": again}, len(wrong))
+
+
+def loads() -> Iterator[Held]:
+    """The last load of each size."""
+    last = {one["at_once"]: one for one in noted(_LOAD)}
+    for at_once, end in last.items():
+        lived = [one for one in noted(_LOAD) if all(one[key] == end[key] for key in ("at_once", "seed", "sources"))]
+        sums = {name: sum(one[name] for one in lived) for name in ("sittings", "kills", "messages")}
+        counts = {"seconds": round(max(one["seconds"] for one in lived)), "runs": len(lived), **sums}
+        problems = sum(one["problem"] is not None for one in lived)
+        yield Held(_LOAD, str(at_once), end["sources"], counts, problems)
+
+
+def known() -> list[Held]:
+    """What was held here, and elsewhere before it: the oldest first."""
+    with open(TRIALS, encoding="utf-8") as file:
+        found = {(one.way, one.scenario): one for one in (Held(**json.loads(line)) for line in file)}
+    if "--check" not in sys.argv[1:]:
+        order = [one["sources"] for one in noted("shards")]
+        new = [one for way in Way for scenario in SCENARIOS if (one := held(way, scenario)) is not None]
+        for one in [*sorted(new, key=lambda one: len(order) - order[::-1].index(one.sources)), *loads()]:
+            if found.get((one.way, one.scenario)) != one:
+                found.pop((one.way, one.scenario), None)
+                found[one.way, one.scenario] = one
+    return [*found.values()]
+
+
+def marks(of: list[Held]) -> dict[str, str]:
+    """How each state of the sources is told beside a number: the newest by nothing."""
+    newest_first = dict.fromkeys(one.sources for one in reversed(of))
+    return dict(zip(newest_first, ["", *(f" ({letter})" for letter in ascii_lowercase)], strict=False))
+
+
+def numbers(of: list[Held]) -> str:
+    heads = ("scenario", "killed once", "twice or more", "power cut", "disk full", "disk error", "not as it should be")
+    columns = [(Way.KILLED, "once"), (Way.KILLED, "again")]
+    columns += [(way, "once") for way in (Way.POWER_CUT, Way.DISK_FULL, Way.DISK_FAILED)]
+    mark = marks(of)
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for scenario, (row, problems) in table.items():
-        told = [f"{cell.trials}{marks[cell.sources]}" if cell.sources is not None else "" for cell in row]
-        rows.append(f"| {' | '.join([f'`{scenario}`', *told, str(problems)])} |")
+    for scenario in SCENARIOS:
+        own = {one.way: one for one in of if one.scenario == scenario}
+        cells = [f"{own[way].counts[name]}{mark[own[way].sources]}" if way in own else "" for way, name in columns]
+        rows.append(f"| {' | '.join([f'`{scenario}`', *cells, str(sum(one.problems for one in own.values()))])} |")
+    newest, *older = mark
     sentence = (
-        f"{sum(cell.trials for cell in cells)} trials, of the sources whose fingerprint is `{newest}` "
+        f"{sum(sum(one.counts.values()) for one in of)} trials, of the sources whose fingerprint is `{newest}` "
         "(`scripts/recovery.py --sources`)"
     )
-    before = [f"those with{marks[key]} of `{key}`, before it" for key in older]
+    before = [f"those with{mark[key]} of `{key}`, before it" for key in older]
     return "\n".join(["; ".join([sentence, *before]) + ":", "", *rows]) + "\n"
 
 
-def crowd(lived: list[Lived]) -> str:
+def crowd(of: list[Held]) -> str:
     """One row a load."""
-    heads = ("runs at once", "seconds", "runs", "sittings", "kills", "messages", "not as it should be")
+    names = ("seconds", "runs", "sittings", "kills", "messages")
+    heads = ("runs at once", *names, "not as it should be", "sources")
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for key in dict.fromkeys((one.at_once, one.seed) for one in lived):
-        load = [one for one in lived if (one.at_once, one.seed) == key]
-        sums = [sum(values) for values in zip(*((one.sittings, one.kills, one.messages) for one in load), strict=True)]
-        problems = sum(one.problem is not None for one in load)
-        cells = (key[0], round(max(one.seconds for one in load)), len(load), *sums, problems)
+    for one in of:
+        cells = (one.scenario, *(one.counts[name] for name in names), one.problems, f"`{one.sources}`")
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(rows) + "\n"
 
 
-def made() -> str:
+def made(trials: list[Held]) -> str:
     with open(DOCS, encoding="utf-8") as file:
         prose, mark, rest = file.read().partition(_POINTS)
-    _, also, rest = rest.partition(_NUMBERS)
-    old, too, old_crowd = rest.partition(_CROWD)
-    for line, found in ((_POINTS, mark), (_NUMBERS, also), (_CROWD, too)):
-        assert found, f"{DOCS} has no line {line!r}"
-    is_check = "--check" in sys.argv[1:]
-    held = None if is_check else numbers()
-    lived = [] if is_check else list(lives().entries())
-    of_trials = f"\n{held}\n" if held is not None else old
-    of_crowd = f"\n{crowd(lived)}" if lived else old_crowd
-    return f"{prose}{_POINTS}\n{points()}\n{_NUMBERS}{of_trials}{_CROWD}{of_crowd}"
+    assert all((mark, _NUMBERS in rest, _CROWD in rest)), f"{DOCS} has lost a line that tells where something is made"
+    of_load = [one for one in trials if one.way == _LOAD]
+    others = [one for one in trials if one.way != _LOAD]
+    return f"{prose}{_POINTS}\n{points()}\n{_NUMBERS}\n{numbers(others)}\n{_CROWD}\n{crowd(of_load)}"
 
 
 def main() -> int:
     if "--sources" in sys.argv[1:]:
         print(sources())
         return 0
-    text = made()
+    trials = known()
+    text = made(trials)
     with open(DOCS, encoding="utf-8") as file:
-        if text == file.read():
-            return 0
+        is_current = text == file.read()
     if "--check" in sys.argv[1:]:
-        print("docs/recovery.md is stale: run scripts/recovery.py", file=sys.stderr)
-        return 1
+        if not is_current:
+            print("docs/recovery.md is stale: run scripts/recovery.py", file=sys.stderr)
+        return 0 if is_current else 1
+    with open(TRIALS, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(one._asdict()) + "\n" for one in trials)
     with open(DOCS, "w", encoding="utf-8") as file:
         file.write(text)
     return 0
