@@ -8,6 +8,7 @@ import re
 import shlex
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -67,10 +68,15 @@ def shape_of(annotation: Any) -> Shape:
 def below(kind: Any, key: str | int) -> Any:
     """The type of what a table or a list of this kind holds by a key; `Any` when it is neither."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return get_type_hints(kind, include_extras=True)[str(key)]
+        return _types_of(kind)[str(key)]
     if get_origin(kind) is dict:
         return get_args(kind)[1]
     return get_args(kind)[0] if get_origin(kind) is tuple else Any
+
+
+@cache
+def _types_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 def type_at(annotation: Any, path: Path) -> Any:
@@ -95,7 +101,7 @@ def shaped(value: Any, annotation: Any, path: Path = (), *, whole: bool) -> Any:
 
 
 def _struct(value: Any, kind: type[msgspec.Struct], path: Path, *, whole: bool) -> dict[str, Any]:
-    hints = get_type_hints(kind, include_extras=True)
+    hints = _types_of(kind)
     table = _table(value, path)
     for key in table:
         if key not in hints:
