@@ -11,6 +11,7 @@ UV_STAMP    := $(if $(filter .tools/bin/uv,$(UV)),.tools/.uv-$(UV_VERSION))
 
 # Nothing of the caller's own Python environment reaches ours.
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONHOME PYTHONPATH
+unexport PYTHONDONTWRITEBYTECODE # tests would be compiled by each of their processes
 unexport UV_PROJECT UV_WORKING_DIRECTORY UV_NO_DEV UV_NO_EDITABLE UV_FROZEN UV_LOCKED
 export UV_PROJECT_ENVIRONMENT := $(CURDIR)/.venv
 export UV_PYTHON_DOWNLOADS    := never
