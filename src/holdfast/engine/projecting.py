@@ -1,7 +1,8 @@
 """Readable files beside the log: the plan, verdicts, proposed learnings. Made from the log, and never read.
 
 Best effort: one that cannot be written, on a full disk or because something else has its name, holds no run up. It is
-made up for when the run is opened again.
+made up for when the run is opened again, be it only to hear that it is done. The documents of phases are not so: with
+one that cannot be written, the sitting has failed.
 """
 
 import os
@@ -53,8 +54,13 @@ def write_preferences(folder: str, preferences: Mapping[str, Sequence[str]]) -> 
 
 def write_projections(folder: str, state: RunState) -> None:
     """All of them, as they should be: what a crash left out is made up for."""
-    write_plan(folder, state)
+    write_pages(folder, state)
     write_artifacts(folder, state)
+
+
+def write_pages(folder: str, state: RunState) -> None:
+    """All but the documents of phases, which a person may have edited since the run was done."""
+    write_plan(folder, state)
     write_preferences(folder, state.preferences)
     if state.learnings:
         write_learnings(folder, state.learnings)

@@ -26,7 +26,7 @@ from holdfast.engine.matrix import proven
 from holdfast.engine.observing import Observer
 from holdfast.engine.permissions import Desk
 from holdfast.engine.planning import plan_again, terms_for, workflow_of
-from holdfast.engine.projecting import write_projections
+from holdfast.engine.projecting import write_pages, write_projections
 from holdfast.engine.receiving import Receiver
 from holdfast.engine.reconciling import own_branch_again, reconciled
 from holdfast.engine.runner import Runner
@@ -78,8 +78,8 @@ async def sit(
             raise NothingToDo(f"this run was cut off before its plan was made; `holdfast reset {run_id}` takes it away")
         analysis = analyze(run.state)
         resumed = not _is_prepared(run.state)
-        way = await _way(run, analysis, choose) if resumed else None
         folder = run_folder(store.home, run_id)
+        way = await _way(run, folder, analysis, choose) if resumed else None
         repository = repository_of(run.state.run, run_id, folder)
         terms = terms_for(home, run.state, flags)
         terms.must_have_agents(task.wants for task in run.state.tasks.values())
@@ -110,10 +110,11 @@ def _is_prepared(state: RunState) -> bool:
     return newest is not None and newest.command == "plan" and newest.ended
 
 
-async def _way(run: OwnedRun, analysis: Analysis, choose: Chooser) -> Way | None:
-    """How to go on; nothing is touched before that is known."""
+async def _way(run: OwnedRun, folder: str, analysis: Analysis, choose: Chooser) -> Way | None:
+    """How to go on; nothing of the work is touched before that is known."""
     case = analysis.decision.case
     if case is Case.COMPLETE and not (run.state.messages or await run.has_mail() or plan_again(run.state)):
+        write_pages(folder, run.state)
         raise NothingToDo("this run is done; there is nothing to resume. `holdfast send` gives its agent more to do")
     if case in (Case.AUTO, Case.COMPLETE):
         return None
@@ -241,8 +242,8 @@ async def _moved(store: FileStore, workspace: Workspace, terms: Terms, handle: H
         await observer.settled()
         stuck = "; ".join(f"{name}: {why}" for name, why in runner.stuck.items()) or None
     hands.tidy()
+    write_projections(hands.folder, run.state)  # before its end: nobody need open again what is done
     await run.append(SessionEnd(reason=reason, summary=stuck))
-    write_projections(hands.folder, run.state)
     await hooks.run("session_end", reason=reason)
     await hooks.run("notify", reason=reason)
     return Ended(reason, stuck)
