@@ -6,18 +6,31 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.leaf.crashing import FILE, WHAT
+from tests.support.doom.nursery import KILLED
 from tests.support.stage import HELLO, Stage, alive, killed, told
 from tests.support.waiting import until
 
+START, DONE, END, NOTIFY = HOOKS = ("session_start", "task_done", "session_end", "notify")
+NOTHING_TO_DO = 4
 
-def test_each_gets_its_event_as_json(stage: Stage) -> None:
+
+def listening(stage: Stage) -> list[str]:
+    """Hooks that write down what they are told."""
     log = f"{stage.folder}/hooks"
     command = json.dumps([["sh", "-c", f"cat >> {log}; echo >> {log}"]])
-    hooks = ("session_start", "task_done", "session_end", "notify")
-    flags = [part for hook in hooks for part in ("--set", f"hooks.{hook}={command}")]
-    run = stage.run("say hello", "--agent", stage.book(HELLO), *flags)
-    lines = [json.loads(line) for line in Path(log).read_text().splitlines()]
-    assert [line["hook"] for line in lines] == list(hooks)
+    return [part for hook in HOOKS for part in ("--set", f"hooks.{hook}={command}")]
+
+
+def heard(stage: Stage) -> list[dict[str, str]]:
+    log = Path(stage.folder, "hooks")
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def test_each_gets_its_event_as_json(stage: Stage) -> None:
+    run = stage.run("say hello", "--agent", stage.book(HELLO), *listening(stage))
+    lines = heard(stage)
+    assert [line["hook"] for line in lines] == list(HOOKS)
     assert {line["run"] for line in lines} == {run}
     assert lines[1]["task"] == "T-1"
     assert [d["exit_code"] for d in stage.data(run, "hook.ran")] == [0, 0, 0, 0]
@@ -37,6 +50,48 @@ def test_one_that_outlives_its_runner_is_ended_before_the_run_goes_on(stage: Sta
         asyncio.run(until(begun.exists))
         killed(process)
     stage.resume(stage.only_run())
+    assert alive(stage) == []
+
+
+@pytest.mark.parametrize(
+    ("doom", "first", "then"),
+    [
+        ("before:1", [], [START, DONE, END, NOTIFY]),
+        ("after:1", [START], [START, DONE, END, NOTIFY]),
+        ("before:2", [START], [START, END, NOTIFY]),
+        ("after:2", [START, DONE], [START, END, NOTIFY]),
+        ("before:3", [START, DONE], []),
+        ("after:3", [START, DONE, END], []),
+        ("before:4", [START, DONE, END], []),
+        ("after:4", [START, DONE, END, NOTIFY], []),
+    ],
+)
+def test_none_is_told_of_a_thing_twice_whenever_the_runner_dies(
+    stage: Stage, doom: str, first: list[str], then: list[str]
+) -> None:
+    passes = Path(stage.folder, "passes")
+    passes.touch()
+    env = {WHAT: f"hook.run.{doom}", FILE: str(passes)}
+    stage.holdfast("run", "say hello", "--agent", stage.book(HELLO), *listening(stage), env=env, code=KILLED)
+    assert [line["hook"] for line in heard(stage)] == first
+    stage.holdfast("resume", stage.only_run(), code=0 if then else NOTHING_TO_DO)
+    assert [line["hook"] for line in heard(stage)] == first + then
+    assert alive(stage) == []
+
+
+def test_what_tells_of_the_end_goes_on_when_the_runner_dies_though_the_run_goes_on_too(stage: Stage) -> None:
+    """It kills the runner, which waits for it."""
+    begun, gate, said = (Path(stage.folder, name) for name in ("begun", "gate", "said"))
+    waiting = f"until [ -e {gate} ]; do sleep 0.05; done; echo over > {said}"
+    hook = json.dumps([["sh", "-c", f"[ -e {begun} ] && exit; touch {begun}; kill -9 $PPID; {waiting}"]])
+    book = stage.book(HELLO)
+    stage.holdfast("run", "say hello", "--agent", book, "--set", f"hooks.notify={hook}", code=KILLED)
+    run = stage.only_run()
+    stage.holdfast("send", run, "and say it again")
+    stage.resume(run)
+    gate.touch()
+    asyncio.run(until(said.exists))
+    assert len(stage.data(run, "hook.ran")) == 1, "that of the second sitting"
     assert alive(stage) == []
 
 

@@ -1,4 +1,8 @@
-"""Calling a command of the user's: told what it is about as JSON, bounded in time, and found again after a crash."""
+"""Calling a command of the user's: told what it is about as JSON, bounded in time, and found again after a crash.
+
+A call is no effect with an intent and a probe: nobody can ask the world whether a command of somebody's was run. So it
+is never made again for that we died; what follows from that for each hook is in docs/running.md.
+"""
 
 import asyncio
 import os
@@ -7,9 +11,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from holdfast.leaf.crashing import around
 from holdfast.leaf.marks import RUN_MARK
 from holdfast.leaf.tail import Tail
 
+_CRASH = around("hook.run")
 PATIENCE = 60.0  # seconds
 _SAID = 16 * 1024  # bytes of what it says; what is more is left out
 
@@ -26,6 +32,13 @@ async def called(
     command: Sequence[str], cwd: str, told: bytes, *, run_id: str | None, patience: float = PATIENCE
 ) -> Called:
     """With a `run_id`, whoever goes on with that run after a crash ends it; without one it may outlive us."""
+    _CRASH.before()
+    ended = await _called(command, cwd, told, run_id, patience)
+    _CRASH.after()
+    return ended
+
+
+async def _called(command: Sequence[str], cwd: str, told: bytes, run_id: str | None, patience: float) -> Called:
     mark = {RUN_MARK: run_id} if run_id is not None else {}
     try:
         process = await asyncio.create_subprocess_exec(
