@@ -2,6 +2,7 @@
 
 import array
 import asyncio
+import json
 import marshal
 import os
 import signal
@@ -168,6 +169,12 @@ class Bench:
     cwd: str
     home: str
     errors: str
+
+    def kept(self, session: str) -> list[list[str]]:
+        """Of each record that is whole in a session's file: which parts of a message it has."""
+        with open(os.path.join(self.home, "builtin", "sessions", f"{session}.jsonl"), encoding="utf-8") as file:
+            records = [json.loads(line) for line in file if line.endswith("\n")]
+        return [[part["part_kind"] for part in one["message"]["parts"]] if "message" in one else [] for one in records]
 
     @asynccontextmanager
     async def agent(

@@ -1,7 +1,6 @@
 """A turn that is cut off, by a defect or by the disk: its calls get their results, and the conversation can go on."""
 
 import asyncio
-import json
 import os
 import resource
 import select
@@ -34,14 +33,8 @@ def _file(bench: Bench, session: str) -> Path:
     return Path(bench.home, "builtin", "sessions", f"{session}.jsonl")
 
 
-def _said(record: dict[str, Any]) -> list[str]:
-    """Which parts a record of the session's file has."""
-    return [part["part_kind"] for part in record["message"]["parts"]] if record["type"] == "message" else []
-
-
 def _kept(bench: Bench, session: str) -> list[str]:
-    records = [json.loads(line) for line in _file(bench, session).read_text(encoding="utf-8").splitlines()]
-    return [kind for record in records for kind in _said(record)]
+    return [kind for record in bench.kept(session) for kind in record]
 
 
 def _lose(bench: Bench, session: str, *lost: str) -> None:

@@ -1,13 +1,9 @@
 """SIGKILL at each step of a turn: the next process has the conversation, and no tool runs twice."""
 
 import os
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from holdfast.leaf.crashing import FILE, WHAT
 from tests.agents.builtin.driving import VARIABLES, Bench, Driven
 from tests.support.model_server.script import Answer, Rule, Script, ToolUse
 from tests.support.model_server.server import ModelServer
@@ -176,29 +172,3 @@ def _at_work(folder: str, besides: int = 0) -> list[int]:
         except OSError:
             continue
     return found
-
-
-@pytest.mark.parametrize("side", ["before", "after"])
-async def test_killed_at_each_save_of_its_session_it_comes_back_and_runs_nothing_twice(
-    bench: Bench, model: ModelServer, tmp_path: Path, side: str
-) -> None:
-    for number in range(2, 20):  # the first is that of a session in which nothing was said yet
-        passes = tmp_path / f"passes-{number}"
-        passes.touch()
-        doom: dict[str, Any] = {WHAT: f"builtin.save.{side}:{number}", FILE: str(passes)}
-        model.play(
-            Script([_NEXT, Rule(Answer(text="Running.", tools=[_TOUCH]), times=1), Rule(Answer(text="It is done."))])
-        )
-        before = _ran(bench)
-        async with bench.agent(model, "openai", "--mode", "code", **doom) as agent:
-            session = await agent.start()
-            with suppress(ConnectionError):
-                await agent.say(session, "do the work")
-        if passes.read_text().count(f"builtin.save.{side} ") < number:
-            assert number > 4, "so few saves?"
-            return
-        async with bench.agent(model, "openai", "--mode", "code") as agent:
-            await agent.come_back(session, "resume")
-            assert (await agent.say(session, "go on")).stop_reason == "end_turn"
-        assert _ran(bench) - before <= 1
-    pytest.fail("so many saves?")

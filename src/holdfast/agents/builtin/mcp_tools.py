@@ -15,8 +15,10 @@ from mcp.types import TextContent
 
 from holdfast.agents.builtin.confinement import Refused
 from holdfast.agents.builtin.tools import Offer, Outcome, Prepared, capped
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput
 
+_CRASH, _CRASH_SPAWN = around("builtin.mcp"), around("builtin.mcp.spawn")
 _START_SECONDS = 30
 _CALL_SECONDS = 600
 _NAME = 64  # characters that every provider takes
@@ -76,8 +78,10 @@ class McpTools:
         given: dict[str, Any] = arguments
 
         async def perform() -> Outcome:
+            _CRASH.before()
             async with asyncio.timeout(_CALL_SECONDS):
                 result = await tool.session.call_tool(tool.name, given)
+            _CRASH.after()
             parts = [item.text if isinstance(item, TextContent) else f"[{item.type}]" for item in result.content]
             return Outcome(capped("\n".join(parts)) or "[no output]", failed=bool(result.isError))
 
@@ -102,9 +106,11 @@ class McpTools:
             env={**self._environment, **server.environment},
             cwd=self._folder,
         )
+        _CRASH_SPAWN.before()
         try:
             async with asyncio.timeout(_START_SECONDS):
                 reading, writing = await stack.enter_async_context(stdio_client(parameters))
+                _CRASH_SPAWN.after()
                 session = await stack.enter_async_context(ClientSession(reading, writing))
                 await session.initialize()
                 listed = (await session.list_tools()).tools

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.agents.builtin.limits import resets_at
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from holdfast.agents.builtin.tools import Offer
 
+_CRASH = around("builtin.ask")
 KEYS = {
     "openai": ("OPENAI_API_KEY",),
     "openai-responses": ("OPENAI_API_KEY",),
@@ -85,6 +87,7 @@ class Model:
         settings = ModelSettings(timeout=self._endpoint.timeout, cache=True)
         if self._endpoint.provider == "anthropic":
             settings["max_tokens"] = _MAX_OUTPUT
+        _CRASH.before()
         try:
             async with model_request_stream(
                 self._model,
@@ -96,6 +99,7 @@ class Model:
                 yield stream
         except (AgentRunError, OSError, TimeoutError) as error:
             raise _trouble(error, self.name) from error
+        _CRASH.after()
 
     def cost(self, response: ModelResponse) -> float | None:
         """In US dollars; None when the price of the model is not known."""

@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 
-from holdfast.leaf.crashing import around
+from holdfast.leaf.crashing import Point, around, strike
 from holdfast.leaf.directories import sync_directory
 from holdfast.leaf.errors import HoldfastError, Owned
 from holdfast.leaf.syncing import forget_unwritten
 
-_CRASH = around("builtin.save")
+_CRASH, _CRASH_TORN = around("builtin.save"), Point("builtin.save.torn")
+_CRASH_REPAIR = around("builtin.repair")
 _NAME = re.compile(r"hfb-[0-9a-f]{24}")
 _SUFFIX = ".jsonl"
 
@@ -76,6 +77,9 @@ class SessionFile:
         data = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
         try:
             _CRASH.before()
+            if _CRASH_TORN.has_come():
+                os.write(self._fd, data[: len(data) // 2])
+                strike()
             while data:
                 data = data[os.write(self._fd, data) :]
             os.fdatasync(self._fd)
@@ -136,7 +140,9 @@ def _repaired(path: str, fd: int) -> list[dict[str, Any]]:
             aside.write(data[whole:])
             aside.flush()
             os.fsync(aside.fileno())
+        _CRASH_REPAIR.before()
         os.ftruncate(fd, whole)
+        _CRASH_REPAIR.after()
     try:
         os.fsync(fd)  # what a killed writer left whole may be in the page cache only
     except OSError:

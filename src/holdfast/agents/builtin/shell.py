@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from holdfast.leaf.crashing import around
 from holdfast.leaf.marks import marked
 from holdfast.leaf.process import end
 from holdfast.leaf.tail import Tail
 
+_CRASH = around("builtin.shell")
 SESSION_MARK = "HOLDFAST_BUILTIN_SESSION"
 _CALL_MARK = "HOLDFAST_BUILTIN_CALL"
 _CHUNK = 65_536
@@ -41,6 +43,7 @@ class Shell:
 
     async def run(self, command: str, call: str, seconds: float) -> Ran:
         mark = f"{self.session}/{call}"
+        _CRASH.before()
         process = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own waits for the pipe, which an orphan may hold
             ["bash", "-c", command],
             cwd=self.folder,
@@ -55,6 +58,7 @@ class Shell:
         output = Tail(self.output_cap)
         in_time = False
         try:
+            _CRASH.after()
             async with asyncio.timeout(seconds):
                 await _until_dead(process, output)
             in_time = True
