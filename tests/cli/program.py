@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from holdfast.leaf.crashing import FILE, WHAT
 from tests.support.doom.nursery import Nursery
 
 UNPRIVILEGED = str(Path(__file__).with_name("unprivileged.py"))
@@ -83,6 +84,13 @@ class Program:
         passed_on = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         folders = {f"XDG_{kind.upper()}_HOME": os.path.join(self.home, kind) for kind in ("config", "state")}
         return {**passed_on, "LC_ALL": "C.UTF-8", "HOLDFAST_HOME": self.home, **folders, **(more or {})}
+
+
+def doom(folder: str, what: str) -> dict[str, str]:
+    """For the environment of one that is to be killed. What it passes is written down in this folder."""
+    passes = Path(folder, "passes")
+    passes.touch()
+    return {WHAT: what, FILE: str(passes)}
 
 
 def finished(process: subprocess.Popen[bytes], code: int = 0) -> Outcome:

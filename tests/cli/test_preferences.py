@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.events.phase import PreferencesProposed
-from tests.cli.program import Program
+from tests.cli.program import Program, doom
 from tests.cli.runs import make_run
 
 BRIEF, SMALL = "be brief", "keep modules   small"
@@ -95,11 +95,24 @@ def test_killed_while_it_is_accepted_it_is_proposed_still_or_accepted_and_never_
     holdfast: Program, tmp_path: Path, side: str
 ) -> None:
     name = listed(holdfast)["architect", "be brief"]
-    passes = tmp_path / "passes"
-    passes.touch()
-    doom = {"HOLDFAST_CRASH": f"preference.decide.{side}:1", "HOLDFAST_CRASH_FILE": str(passes)}
-    holdfast("preferences", "accept", name, code=-signal.SIGKILL, env=doom)
+    env = doom(os.fspath(tmp_path), f"preference.decide.{side}:1")
+    holdfast("preferences", "accept", name, code=-signal.SIGKILL, env=env)
     assert (("architect", "be brief") in listed(holdfast)) == (side == "before")
     holdfast("preferences", "accept", name)
     assert of_user(holdfast, "architect").read_text() == "- be brief\n"
     assert sorted(path.name for path in of_user(holdfast, "architect").parent.iterdir()) == ["architect.md"]
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("word", ["accept", "refuse"])
+def test_killed_while_the_word_is_kept_it_is_said_or_not_and_can_be_said_again(
+    holdfast: Program, tmp_path: Path, word: str, side: str
+) -> None:
+    """Of what is accepted, the line is there by then: it decides."""
+    name = listed(holdfast)["architect", "be brief"]
+    env = doom(os.fspath(tmp_path), f"preference.mark.{side}:1")
+    holdfast("preferences", word, name, code=-signal.SIGKILL, env=env)
+    assert (("architect", "be brief") in listed(holdfast)) == ((word, side) == ("refuse", "before"))
+    holdfast("preferences", word, name)
+    assert ("architect", "be brief") not in listed(holdfast)
+    assert of_user(holdfast, "architect").exists() == (word == "accept")

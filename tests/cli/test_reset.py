@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.engine.workspace import opened
 from tests.cli.owner import owner_of
-from tests.cli.program import Program, finished
+from tests.cli.program import Program, doom, finished
 from tests.cli.runs import log_of, make_run
 from tests.cli.terminal import CTRL_C, EOF, answered
 from tests.support.programs import DeadlyGit
@@ -248,6 +248,21 @@ def test_killed_while_its_folder_is_deleted_no_half_run_is_left(holdfast: Progra
     assert os.path.exists(trash)
     assert holdfast("doctor", "--fix").lines[0].startswith("repaired")
     assert not os.path.exists(os.path.dirname(trash))
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_killed_while_its_folder_is_moved_it_is_a_run_or_it_is_none(
+    holdfast: Program, project: Project, side: str
+) -> None:
+    run_id = new_run(holdfast.home, project)
+    env = doom(project.path, f"run.discard.{side}:1")
+    holdfast("reset", run_id, "-y", env=env, code=-signal.SIGKILL)
+    assert len(holdfast("ls").lines) == (side == "before")
+    if side == "before":
+        holdfast("reset", run_id, "-y")
+    else:
+        assert holdfast("doctor", "--fix").lines[0].startswith("repaired")
+    assert_gone(holdfast, project, run_id)
 
 
 def test_after_sigkill_in_the_middle_of_git_the_locks_are_no_hindrance(holdfast: Program, project: Project) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.leaf.crashing import FILE, WHAT
+from tests.cli.program import doom
 from tests.support.doom.nursery import KILLED
 from tests.support.stage import HELLO, Stage, alive, killed, told
 from tests.support.waiting import until
@@ -54,7 +54,7 @@ def test_one_that_outlives_its_runner_is_ended_before_the_run_goes_on(stage: Sta
 
 
 @pytest.mark.parametrize(
-    ("doom", "first", "then"),
+    ("at", "first", "then"),
     [
         ("before:1", [], [START, DONE, END, NOTIFY]),
         ("after:1", [START], [START, DONE, END, NOTIFY]),
@@ -67,11 +67,9 @@ def test_one_that_outlives_its_runner_is_ended_before_the_run_goes_on(stage: Sta
     ],
 )
 def test_none_is_told_of_a_thing_twice_whenever_the_runner_dies(
-    stage: Stage, doom: str, first: list[str], then: list[str]
+    stage: Stage, at: str, first: list[str], then: list[str]
 ) -> None:
-    passes = Path(stage.folder, "passes")
-    passes.touch()
-    env = {WHAT: f"hook.run.{doom}", FILE: str(passes)}
+    env = doom(stage.folder, f"hook.run.{at}")
     stage.holdfast("run", "say hello", "--agent", stage.book(HELLO), *listening(stage), env=env, code=KILLED)
     assert [line["hook"] for line in heard(stage)] == first
     stage.holdfast("resume", stage.only_run(), code=0 if then else NOTHING_TO_DO)

@@ -1,6 +1,5 @@
 """Crash points: everything that must survive has one, and nobody comes upon them by accident."""
 
-import ast
 import os
 import signal
 from collections.abc import Iterator
@@ -8,42 +7,67 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
 from holdfast.git.effects import GitEffect
 from holdfast.leaf.crashing import FILE, POINTS, WHAT
 from holdfast.store.disk import REAL, Appending
 from tests.cli.program import Program
 from tests.support.doom.place import Place
 from tests.support.doom.suite import Theatres
+from tests.support.lasting import lasting_functions
 
-SOURCES = Path(holdfast.__file__).parent
+RECOVERY = Path(__file__).parents[2] / "docs" / "recovery.md"
 
-# Where bytes are made durable without a point of its own: why none is needed.
-WITHOUT = {
-    "store/disk.py": "the calls themselves",
-    "leaf/directories.py": "the call itself",
-    "store/repair.py": "called between the points of log.repair",
-    "store/owner.py": "who holds the lock is told by the kernel; the file is for people",
-    "git/worktree.py": "part of an effect, and so between its points",
-    "agents/confined.py": "a file of the work, written in its place where it cannot be replaced",
-    "engine/matrix.py": "what was measured of agents: measured again when it is lost",
-    "engine/containers.py": "not of a run",
-    "engine/selftest/disk.py": "not of a run",
-    "engine/config_files.py": "the user's trust in a file: asked for again",
+# What outlives us and has no point of its own: it is done between those of its caller,
+BETWEEN = {
+    "agents/builtin/shell.py Shell.run": "builtin.save",
+    "agents/driver.py speaking": "agent.spawn",
+    "agents/replacing.py _fill": "file.replace",
+    "engine/hook_calls.py _called": "hook.run",
+    "git/effects/worktrees.py MakeWorktree.sync": "effect.worktree.make",
+    "git/entries.py _out_of_sight": "entry.drop",
+    "git/worktree.py _note_made": "effect.worktree.make",
+    "git/worktree.py _note_making": "effect.worktree.make",
+    "store/inbox.py FileInbox._write": "inbox.append",  # by the disk that it was given
+    "store/journal.py FileJournal._commit": "journal.append",  # by the disk that it was given
+    "store/making.py _make_log": "run.make",
+    "store/repair.py repair": "log.repair",
+    "store/repair.py _set_aside": "log.repair",
 }
-
-
-def syncing() -> Iterator[str]:
-    """The modules that bring bytes to a disk."""
-    for path in SOURCES.glob("**/*.py"):
-        names = {
-            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.Call)
-        }
-        imported = "from holdfast.store.disk import" in path.read_text()
-        if names & {"fsync", "fdatasync", "write_all", "sync_directory"} or (imported and "replace" in names):
-            yield path.relative_to(SOURCES).as_posix()
+# or it needs none.
+WITHOUT = {
+    "agents/builtin/session_file.py SessionFile.create": "a session that nobody was told of yet",
+    "agents/builtin/session_file.py _repaired": "done again by whoever opens the session next",
+    "agents/builtin/tools.py _searched": "it only reads",
+    "agents/confined.py write_text": "a file of the work, written in its place where it cannot be replaced",
+    "agents/playbook/deeds.py _leave_running": "what an agent does, by a script",
+    "agents/playbook/deeds.py _run_to_the_end": "what an agent does, by a script",
+    "agents/playbook/program.py serve": "the same agent, once more",
+    "agents/runtimes/sandbox.py _must_work": "it is asked whether it works, and does nothing",
+    "agents/runtimes/tmux.py lacking": "it is asked for its version",
+    "agents/tmux/control.py listening": "it only listens",
+    "agents/tmux/starting.py main": "it becomes the agent for whom its window was made",
+    "agents/tree.py _started": "the call itself: whoever has one `grown` has the points",
+    "app/cli/attach.py _become": "a person looks at a run",
+    "app/cli/dashboard/attaching.py attach_here": "a person looks at a run",
+    "engine/config_files.py trust": "the user's trust in a file: asked for again",
+    "engine/config_files.py write_first": "the user's own config: whole or not there",
+    "engine/demonstration.py _started": "a show, in a home of its own",
+    "engine/matrix.py _set_aside": "under a name that follows from its content: done again",
+    "engine/matrix.py keep": "what was measured of agents: measured again when it is lost",
+    "engine/rehearsal.py git": "a show, in a home of its own",
+    "engine/rehearsal.py set_up": "a show, in a home of its own",
+    "engine/rehearsal.py started": "a show, in a home of its own",
+    "engine/selftest/child.py child": "not of a run",
+    "engine/selftest/disk.py renaming": "not of a run",
+    "git/process.py run_program": "every command of git has a test of its own, by a git that dies: test_git_effects",
+    "leaf/directories.py sync_directory": "the call itself",
+    "store/disk.py make_directories": "empty folders: made again",
+    "store/disk.py replace": "the call itself",
+    "store/inbox.py FileInbox._make_durable": "what others wrote: synced again by the next who reads",
+    "store/making.py take_away": "of a run that was never made: taken away by the next who looks",
+    "store/owner.py _write_record": "who holds the lock is told by the kernel; the file is for people",
+    "store/repair.py end_line": "of a torn end: set aside by the next who writes",
+}
 
 
 def kinds(of: type[GitEffect] = GitEffect) -> Iterator[str]:
@@ -62,11 +86,19 @@ def test_every_effect_has_its_two_points() -> None:
     }
 
 
-def test_whatever_brings_bytes_to_the_disk_has_a_point_or_a_reason_for_none() -> None:
-    found = {path: (SOURCES / path).read_text() for path in syncing()}
-    pointed = {path for path, text in found.items() if "leaf.crashing import" in text or "Appending(" in text}
-    assert found.keys() - pointed - WITHOUT.keys() == set()
-    assert WITHOUT.keys() <= found.keys(), "a reason for what is no longer there"
+def test_whatever_outlives_us_has_a_point_or_a_reason_for_none() -> None:
+    """Function by function: what it writes, and what it starts."""
+    found = lasting_functions()
+    bare = {one.name for one in found if not one.has_point}
+    assert len(found) - len(bare) > 10
+    assert bare - BETWEEN.keys() - WITHOUT.keys() == set(), "neither a point nor a reason"
+    assert (BETWEEN.keys() | WITHOUT.keys()) - bare == set(), "a reason that nobody needs"
+    assert BETWEEN.keys() & WITHOUT.keys() == set()
+
+
+@pytest.mark.parametrize("family", sorted(set(BETWEEN.values())))
+def test_what_has_its_callers_points_has_them(family: str) -> None:
+    assert f"\n| `{family}` |" in RECOVERY.read_text(encoding="utf-8"), "the table, which is made from the code"
 
 
 @pytest.mark.parametrize("family", ["journal.append", "inbox.append", "snapshot.save"])

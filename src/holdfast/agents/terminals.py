@@ -13,9 +13,11 @@ from holdfast.agents.confined import inside
 from holdfast.agents.environment import without_secrets
 from holdfast.agents.launch import Launch
 from holdfast.agents.tree import Tree, grown
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.marks import RUN_MARK
 
+_CRASH = around("terminal.create")
 _MOST = 1024 * 1024  # bytes of output that are kept, unless the agent wants fewer
 
 
@@ -100,9 +102,11 @@ class Terminals:
             worktree=self._launch.cwd,
         )
         stack = AsyncExitStack()
+        _CRASH.before()
         tree = await stack.enter_async_context(grown(launch))
         tree.stdin.close()
         self._open[name] = Terminal(tree, _MOST if most is None else min(max(most, 0), _MOST)), stack
+        _CRASH.after()
         return name
 
     def __getitem__(self, name: str) -> Terminal:

@@ -9,9 +9,11 @@ import msgspec
 
 from holdfast.agents.launch import Runtime
 from holdfast.agents.runtimes.container import address_of, end_run
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import Denied, HoldfastError
 from holdfast.store.disk import make_directories, replace
 
+_CRASH = around("container.note")
 _FILE = "engines.json"
 
 
@@ -19,8 +21,10 @@ def remember(folder: str, runtime: Runtime) -> None:
     """Durable when it returns. `folder` is the run's own."""
     known = _known(folder)
     if runtime.kind == "container" and (address := address_of(runtime)) not in known:
+        _CRASH.before()
         make_directories(os.path.dirname(_path(folder)))
         replace(_path(folder), msgspec.json.encode([*known, address]))
+        _CRASH.after()
 
 
 def end_containers(folder: str, run_id: str) -> None:

@@ -10,11 +10,13 @@ from threading import Thread
 from holdfast.core.codec import CODEC, Line, parse
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.service import end_of_log
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import Position
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 
+_CRASH = around("runner.detach")
 LOG = "runner.log"  # in the run's folder: what a runner without a terminal has to say
 
 
@@ -24,6 +26,7 @@ async def start_detached(home: str, run_id: str, *options: str) -> int:
     path = os.path.join(run_folder(home, run_id), LOG)
     with open(path, "ab") as said:
         begun = said.tell()
+        _CRASH.before()
         process = subprocess.Popen(  # noqa: ASYNC220 - ourselves, to outlive us
             [sys.executable, "-m", "holdfast", "resume", run_id, "--quiet", *options],
             stdin=subprocess.DEVNULL,
@@ -33,6 +36,7 @@ async def start_detached(home: str, run_id: str, *options: str) -> int:
             start_new_session=True,
             env={**os.environ, "HOLDFAST_HOME": os.path.abspath(home)},
         )
+        _CRASH.after()
     started = asyncio.ensure_future(_started(FileStore(home), run_id, end, process.pid))
     gone = asyncio.ensure_future(_end_of(process).wait())
     await asyncio.wait({started, gone}, return_when=asyncio.FIRST_COMPLETED)

@@ -25,6 +25,7 @@ from holdfast.workflows.templating import file_name
 
 KIND = "preferences"
 _CRASH = around("preference.decide")
+_CRASH_IN_MARKING = around("preference.mark")
 
 
 class Said(StrEnum):
@@ -127,7 +128,9 @@ def _accepted(places: Places, one: Preference, folder: str) -> Preference:
 def _marked(places: Places, one: Preference, said: Said, file: str | None) -> Preference:
     mark = Mark(role=one.role, text=one.text, said=said, file=file)
     with alone_in(places.marks):
+        _CRASH_IN_MARKING.before()
         replace(os.path.join(places.marks, one.id), msgspec.json.encode(mark) + b"\n")
+        _CRASH_IN_MARKING.after()
     return msgspec.structs.replace(one, said=said, file=file)
 
 

@@ -23,6 +23,7 @@ from holdfast.store.watch import Watcher
 
 _CRASH_IN_SNAPSHOT = Appending("snapshot.save")
 _CRASH_IN_REPAIR = around("log.repair")
+_CRASH_IN_DISCARDING = around("run.discard")
 
 
 class FileStore:
@@ -55,9 +56,11 @@ class FileStore:
         async with self.own(run_id):
             gone = os.path.join(trash_folder(self.home), f"{run_id}.{secrets.token_hex(4)}")
             try:
+                _CRASH_IN_DISCARDING.before()
                 make_directories(trash_folder(self.home))
                 os.rename(self._named(run_id), gone)
                 sync_directory(runs_folder(self.home))
+                _CRASH_IN_DISCARDING.after()
             except OSError as error:
                 raise StorageFailed(f"cannot move {run_id} to {trash_folder(self.home)}: {error.strerror}") from error
             shutil.rmtree(gone, ignore_errors=True)
