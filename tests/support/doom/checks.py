@@ -14,11 +14,11 @@ from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.events.phase import ResearchAnswered
 from holdfast.core.fold import Fold
 from holdfast.core.state import RunState
-from holdfast.core.workspace import SALVAGE, SNAPSHOTS
 from holdfast.engine.service import verify_run
 from holdfast.leaf.marks import RUN_MARK, marked
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
+from tests.support.doom.branches import Branches
 from tests.support.doom.place import Place
 from tests.support.events import events_in
 from tests.support.logs import whole
@@ -41,6 +41,7 @@ class Done:
         self.data = data
         self.state = state
         self.events = list(events_in(data))
+        self.branches = Branches(place)
 
     @classmethod
     async def look(cls, place: Place) -> "Done":
@@ -64,8 +65,8 @@ class Done:
             "evaluations": {name: (task.evaluations, task.conflicted) for name, task in self.state.tasks.items()},
             "verdicts": {name: [v.accept for v in task.verdicts] for name, task in self.state.tasks.items()},
             "phases": {name: (phase.status, phase.outcome, phase.round) for name, phase in self.state.phases.items()},
-            "history": self._history(),
-            "files": self._files(),
+            "history": self.branches.subjects([("main", self._main)])["main"],
+            "files": self.branches.files["main"],
             "refs": self._refs(),
             "worktrees": self._worktrees(),
             "user's": self.place.git("status", "--porcelain", "--branch", "--ignored"),
@@ -73,24 +74,12 @@ class Done:
 
     @property
     def _main(self) -> str:
-        return f"holdfast/{self.place.run_id}/main"
-
-    def _history(self) -> list[str]:
-        return sorted(self.place.git("log", "--format=%s", self._main).splitlines())
-
-    def _files(self) -> dict[str, str]:
-        names = self.place.git("ls-tree", "-r", "--name-only", self._main).splitlines()
-        return {name: self.place.git("show", f"{self._main}:{name}") for name in names}
+        return self.branches.own["main"]
 
     def _refs(self) -> list[str]:
-        names = self.place.git("for-each-ref", "--format=%(refname)").splitlines()
-        of_others = [name for name in names if "/holdfast/" in name and self.place.run_id not in name]
-        assert self.place.is_shared or not of_others, of_others
-        saved = {name for name in names if name.startswith((SALVAGE, SNAPSHOTS)) and name not in of_others}
-        log = self.data.decode()
+        refs, saved, log = self.branches.refs, self.branches.saved, self.data.decode()
         assert not [name for name in saved if not _named_in(name, log)], "refs of which the log does not tell"
-        plain = {_CHANCE.sub("…", name.replace(self.place.run_id, "RUN")) for name in {*names} - saved - {*of_others}}
-        return sorted(plain)
+        return sorted({_CHANCE.sub("…", name.replace(self.place.run_id, "RUN")) for name in {*refs} - {*saved}})
 
     def _worktrees(self) -> list[str]:
         listed = self.place.git("worktree", "list", "--porcelain").strip().split("\n\n")
@@ -106,7 +95,7 @@ class Done:
 
     def must_hold(self) -> None:
         self.must_be_sound()
-        assert self._files() == dict(self.place.scenario.files)
+        assert self.branches.files["main"] == dict(self.place.scenario.files)
 
     def must_be_sound(self) -> None:
         """Whatever the agents made of their tasks."""
@@ -132,10 +121,10 @@ class Done:
         happened = Counter(kinds[event.effect] for event in self.of(EffectHappened))
         merged = {task: count for (kind, task), count in happened.items() if kind == "merge"}
         assert set(merged.values()) <= {1}, f"merged more than once: {merged}"
-        subjects = Counter(self.place.git("log", "--format=%s", "--merges", "--first-parent", self._main).splitlines())
+        subjects = Counter(commit.subject for commit in self.branches.merges_into(self._main))
         assert set(subjects.values()) <= {1}, f"merged twice: {subjects}"
-        effects = self.place.git("log", "--format=%(trailers:key=Holdfast-Effect,valueonly)", self._main).split()
-        assert len(effects) == len(set(effects)), "a commit twice"
+        effects = Counter(effect for commit in self.branches.on(self._main).values() for effect in commit.effects)
+        assert set(effects.values()) <= {1}, f"a commit twice: {effects}"
 
     def must_have_consumed_every_message_once(self) -> None:
         with open(os.path.join(self.place.home, "runs", self.place.run_id, "inbox.jsonl"), "rb") as file:
@@ -150,6 +139,5 @@ class Done:
         assert set(told.values()) <= {1}, "an agent was told twice"
 
     def must_have_valid_checkpoints(self) -> None:
-        for point in self.of(Checkpoint):
-            if point.commit is not None:
-                self.place.git("merge-base", "--is-ancestor", point.commit, self._main)
+        named = {point.commit for point in self.of(Checkpoint)} - {None}
+        assert named <= {*self.branches.on(self._main)}, "a checkpoint names what is not on the run's branch"
