@@ -138,6 +138,7 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
     going_on = [name for name, task in run.state.tasks.items() if task.status is TaskStatus.IN_PROGRESS]
     if skipping:  # also what was blocked and had not failed yet
         failed += [name for name in going_on if name in analysis.decision.affected and name not in failed]
+        await _give_up(workspace, [name for name in going_on if name in failed])
         going_on = [name for name in going_on if name not in failed]
     unwound = [] if skipping else [await workspace.unwind_failed(name) for name in failed]
     changes: list[Event] = (
@@ -165,6 +166,14 @@ async def _resumed(workspace: Workspace, analysis: Analysis, way: Way | None) ->
     planned = [plan] if plan is not None else []
     chosen = [*planned, *changes] if skipping else [*changes, *planned]  # skipped, be it planned otherwise
     await run.append(found, *warned, *chosen, *roster)
+
+
+async def _give_up(workspace: Workspace, names: Sequence[str]) -> None:
+    """Those that are skipped and had not failed yet: what they did is kept, as if they had."""
+    for name in names:
+        if os.path.isdir(workspace.worktree(name).path):
+            with suppress(Denied):  # somebody is in the way: it stays where it is
+                await workspace.give_up(name, "blocked")
 
 
 def _evidence(workspace: Workspace) -> list[str]:

@@ -11,7 +11,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentCompleted, AgentSpawned
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import WarningLogged
-from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted, WaveCompleted, WaveStarted
+from holdfast.core.events.task import TaskCompleted, TaskStarted, WaveCompleted, WaveStarted
 from holdfast.core.events.work import (
     WORKTREE_LOST,
     CaseSubmitted,
@@ -270,14 +270,9 @@ class Steps:
             await self._tell(WarningLogged(message=f"the worktree of {name} was left where it is: {error}"))
 
     async def _fail(self, name: str, action: Action) -> None:
-        """Its work so far is kept on its branch, whatever becomes of the task."""
         await self._tree(name)
         reason = action.reason or "failed"
-        try:
-            await self._workspace.keep_failed(name, reason)  # by which it is failed
-        except Unresolved:
-            await self._workspace.snapshot(name, "failed")  # in the middle of a merge there is no committing
-            await self._tell(TaskFailed(task_id=name, error=reason, attempts=self._task(name).iteration))
+        await self._workspace.give_up(name, reason)
         await self._tell(AgentCompleted(name=_worker(name), result="failed"))
         await self._conversations.rest(self._task(name).worker, "its task failed")
         await self._hooks.run("task_failed", task=name, reason=reason)

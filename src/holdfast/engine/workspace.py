@@ -9,10 +9,11 @@ from typing import NamedTuple
 from holdfast.core.events import Event
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
+from holdfast.core.events.task import TaskFailed
 from holdfast.core.state import BranchStatus, RunInfo
 from holdfast.core.workspace import Place, place_of
 from holdfast.engine.effects import TETHER, Hands, Settled, told_of_setting_back
-from holdfast.git.commit import placeholder_of
+from holdfast.git.commit import Unresolved, placeholder_of
 from holdfast.git.effects import (
     BringConflicts,
     CommitTask,
@@ -109,6 +110,15 @@ class Workspace:
         effect = KeepFailed(task=task, base=self._base(task), reason=reason)
         commit: str | None = (await self.hands.perform(effect, task=task))["commit"]
         return commit
+
+    async def give_up(self, task: str, reason: str) -> None:
+        """The task is failed, and its work so far is kept on its branch, whatever becomes of it."""
+        try:
+            await self.keep_failed(task, reason)  # by which it is failed
+        except Unresolved:
+            await self.snapshot(task, "failed")  # in the middle of a merge there is no committing
+            attempts = self.hands.run.state.tasks[task].iteration
+            await self.hands.run.append(TaskFailed(task_id=task, error=reason, attempts=attempts))
 
     async def unwind_failed(self, task: str) -> str | None:
         """Take the placeholder of a failed task back, so that the next attempt goes on with what is in it."""
