@@ -2,7 +2,7 @@
 
 import io
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -83,8 +83,9 @@ class Branches:
             yield commit
             commit = self._commits[commit.parents[0]] if commit.parents else None
 
-    def subjects(self, tips: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-        return {name: sorted(commit.subject for commit in self.on(tip).values()) for name, tip in tips}
+    def subjects(self, tips: Mapping[str, str]) -> dict[str, list[str]]:
+        """Of all that is on each branch."""
+        return {name: sorted(commit.subject for commit in self.on(tip).values()) for name, tip in tips.items()}
 
     @cached_property
     def files(self) -> dict[str, dict[str, str]]:

@@ -4,17 +4,20 @@ import json
 import os
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from holdfast.core.events import Event
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.conversation import TurnEnded, TurnInterrupted, TurnStarted
-from holdfast.core.events.effect import EffectHappened, EffectIntended
+from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.events.phase import ResearchAnswered
 from holdfast.core.fold import Fold
 from holdfast.core.state import RunState
+from holdfast.core.workspace import SALVAGE, SNAPSHOTS, place_of
 from holdfast.engine.service import verify_run
+from holdfast.git.effects import DropRefs, TakeSnapshot
 from holdfast.leaf.marks import RUN_MARK, marked
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
@@ -24,6 +27,7 @@ from tests.support.events import events_in
 from tests.support.logs import whole
 from tests.support.repositories import half_deleted
 
+_SAVED = re.compile(rf"(?:{SALVAGE}|{SNAPSHOTS})[^\s'\",;]+")
 _CHANCE = re.compile(r"[0-9a-f]{16}|turn-\d+")
 
 
@@ -31,6 +35,27 @@ def _named_in(ref: str, log: str) -> bool:
     """By the effect that saved it, or as what it was taken."""
     leaf = ref.rpartition("/")[2]
     return f'"{leaf}"' in log or f'"{leaf.partition("-")[0]}"' in log
+
+
+def saved_by(run_id: str, events: Iterable[Event]) -> dict[str, str | None]:
+    """The refs that effects tell of in their outcomes, each with its commit where it is told."""
+    intended: dict[str, EffectIntended] = {}
+    found: dict[str, str | None] = {}
+    for event in events:
+        match event:
+            case EffectIntended():
+                intended[event.effect] = event
+            case EffectDidNotHappen():
+                found |= dict.fromkeys(_SAVED.findall(event.reason or ""))
+            case EffectHappened():
+                found |= dict.fromkeys(_SAVED.findall(str(event.result)))
+                arguments = intended[event.effect].arguments
+                if intended[event.effect].kind == TakeSnapshot.kind:
+                    place = place_of(run_id, arguments["task"])
+                    found[f"{place.snapshots}/{arguments['name']}"] = event.result["commit"]
+                if intended[event.effect].kind == DropRefs.kind:
+                    found = {ref: oid for ref, oid in found.items() if not ref.startswith(arguments["prefix"])}
+    return found
 
 
 class Done:
@@ -65,16 +90,21 @@ class Done:
             "evaluations": {name: (task.evaluations, task.conflicted) for name, task in self.state.tasks.items()},
             "verdicts": {name: [v.accept for v in task.verdicts] for name, task in self.state.tasks.items()},
             "phases": {name: (phase.status, phase.outcome, phase.round) for name, phase in self.state.phases.items()},
-            "history": self.branches.subjects([("main", self._main)])["main"],
-            "files": self.branches.files["main"],
+            "history": self.branches.subjects(self.branches.own),
+            "files": self.branches.files,
             "refs": self._refs(),
             "worktrees": self._worktrees(),
-            "user's": self.place.git("status", "--porcelain", "--branch", "--ignored"),
+            "user's": self._users(),
         }
 
     @property
     def _main(self) -> str:
         return self.branches.own["main"]
+
+    def _users(self) -> tuple[str, dict[str, list[str]]]:
+        """Their checkout, and what is on their branches."""
+        status = self.place.git("status", "--porcelain", "--branch", "--ignored")
+        return status, self.branches.subjects(self.branches.users)
 
     def _refs(self) -> list[str]:
         refs, saved, log = self.branches.refs, self.branches.saved, self.data.decode()
@@ -102,6 +132,7 @@ class Done:
         self.must_be_alone()
         self.must_have_ended_every_turn_once()
         self.must_have_done_every_effect_once()
+        self.must_have_what_it_saved()
         self.must_have_consumed_every_message_once()
         self.must_have_valid_checkpoints()
 
@@ -123,8 +154,16 @@ class Done:
         assert set(merged.values()) <= {1}, f"merged more than once: {merged}"
         subjects = Counter(commit.subject for commit in self.branches.merges_into(self._main))
         assert set(subjects.values()) <= {1}, f"merged twice: {subjects}"
-        effects = Counter(effect for commit in self.branches.on(self._main).values() for effect in commit.effects)
-        assert set(effects.values()) <= {1}, f"a commit twice: {effects}"
+        for branch, tip in self.branches.own.items():
+            effects = Counter(effect for commit in self.branches.on(tip).values() for effect in commit.effects)
+            assert set(effects.values()) <= {1}, f"a commit twice on {branch}: {effects}"
+
+    def must_have_what_it_saved(self) -> None:
+        """What the log tells of as saved, and not as dropped later, can be found; a snapshot as what was taken."""
+        told = saved_by(self.place.run_id, self.events)
+        found = {ref: self.branches.saved.get(ref) for ref in told}
+        missing = {ref: oid for ref, oid in told.items() if found[ref] is None or oid not in (None, found[ref])}
+        assert not missing, f"saved, and not there: {missing}"
 
     def must_have_consumed_every_message_once(self) -> None:
         with open(os.path.join(self.place.home, "runs", self.place.run_id, "inbox.jsonl"), "rb") as file:

@@ -1,0 +1,80 @@
+"""The judge of the trials sees what is wrong: with each of these, a run that ended well is not called so any more."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.doom.place import Place
+from tests.support.doom.suite import Theatre, Theatres
+from tests.support.doom.trial import play
+
+
+async def ended(theatre: Theatre) -> Place:
+    await theatre.undisturbed()
+    place = theatre.place()
+    play(place)
+    return place
+
+
+def kept(place: Place) -> str:
+    """The branch of the task that failed."""
+    return f"holdfast/{place.run_id}/A"
+
+
+def in_the_task(place: Place, *arguments: str) -> str:
+    return place.git("-C", place.of_run("tasks", "A"), *arguments)
+
+
+def commit_twice(place: Place) -> None:
+    message = in_the_task(place, "log", "-1", "--format=%B")
+    in_the_task(place, "commit", "--quiet", "--allow-empty", f"--message={message}")
+
+
+def commit_something_else(place: Place) -> None:
+    with open(place.of_run("tasks", "A", "A.txt"), "a", encoding="utf-8") as file:
+        file.write("more\n")
+    in_the_task(place, "commit", "--quiet", "--all", "--amend", "--no-edit")
+
+
+def name_it_otherwise(place: Place) -> None:
+    in_the_task(place, "commit", "--quiet", "--amend", "--message=Another")
+
+
+def lose_a_snapshot(place: Place) -> None:
+    saved = place.git("for-each-ref", "--format=%(refname)", f"refs/holdfast/snapshot/{place.run_id}/").split()
+    place.git("update-ref", "-d", saved[0])
+
+
+def move_a_snapshot(place: Place) -> None:
+    saved = place.git("for-each-ref", "--format=%(refname)", f"refs/holdfast/snapshot/{place.run_id}/").split()
+    place.git("update-ref", saved[0], kept(place))
+
+
+def save_what_nobody_told(place: Place) -> None:
+    place.git("update-ref", f"refs/holdfast/salvage/{place.run_id}/A/0123456789abcdef", "main")
+
+
+def commit_for_the_user(place: Place) -> None:
+    place.git("commit", "--quiet", "--allow-empty", "--message=Not theirs")
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (commit_twice, "a commit twice on A"),
+        (commit_something_else, "'files'"),
+        (name_it_otherwise, "'history'"),
+        (lose_a_snapshot, "saved, and not there"),
+        (move_a_snapshot, "saved, and not there"),
+        (save_what_nobody_told, "refs of which the log does not tell"),
+        (commit_for_the_user, "user's"),
+    ],
+)
+async def test_what_is_wrong_with_branches_and_refs_is_seen(
+    theatres: Theatres, harm: Callable[[Place], None], told: str
+) -> None:
+    theatre = theatres("capped")
+    place = await ended(theatre)
+    harm(place)
+    with pytest.raises(AssertionError, match=told):
+        await theatre.must_end_alike(place, "harmed")
