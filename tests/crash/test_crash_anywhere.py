@@ -30,6 +30,9 @@ WAY_BACK = 20  # passes of each such sitting
 _LONG = ("waves", "pipeline", "grand")
 _TORN_OF_LONG = 3  # one of so many: a torn write leaves what one that was never begun leaves
 _ONLY_SOME = {"grand": 80}  # passes: it is the pipeline once more, with more phases, and with people
+_ALWAYS = {
+    "grand": ("effect.push", "effect.pull_request", "effect.snapshot.restore")
+}  # of these, what none but it does
 _ALSO = {  # of the longer runs, what the short one does not pass
     "loop": ("validator.run.after", "inbox.append.torn", "mcp.call.before"),
     "waves": ("effect.merge.conflicts.after", "effect.commit.failed.before"),
@@ -61,6 +64,13 @@ async def test_killed_in_a_phase_and_between_two(theatres: Theatres) -> None:
         await theatre.survives(appends[int(len(appends) * part)])
     await theatre.survives("artifact.write.before:1")
     await theatre.survives("prompt.before:2", "mcp.call.after:1")
+
+
+async def test_killed_where_a_run_takes_back_what_a_reviewer_wrote_and_publishes(theatres: Theatres) -> None:
+    """It is at the remote once, as it is here, with one pull request (`tests.support.doom.outside`)."""
+    back, pushed, asked = "effect.snapshot.restore.before:1", "effect.push.after:1", "effect.pull_request.after:1"
+    trial = await theatres("grand").survives(None, back, None, None, pushed, asked)
+    assert trial.struck == 3
 
 
 async def test_killed_again_while_it_comes_back(theatres: Theatres) -> None:
@@ -148,6 +158,11 @@ def unlike(passed: list[Passed]) -> list[str]:
     ]
 
 
+def always(name: str, every: list[Dooms]) -> list[Dooms]:
+    """What is tried, though of the others only some are."""
+    return [dooms for dooms in every if dooms[-1] is not None and dooms[-1].startswith(_ALWAYS.get(name, ()))]
+
+
 def is_torn(dooms: Dooms) -> bool:
     return any(doom is not None and ".torn:" in doom for doom in dooms)
 
@@ -184,7 +199,7 @@ async def test_killed_at_every_pass_of_every_point(theatres: Theatres, name: str
         for one in every_pass(undisturbed)
         if name not in _LONG or not is_torn(one) or not number(one) % _TORN_OF_LONG
     ]
-    wanted = some(every, _ONLY_SOME.get(name, sys.maxsize))
+    wanted = list(dict.fromkeys([*some(every, _ONLY_SOME.get(name, sys.maxsize)), *always(name, every)]))
     wanted += pairs(undisturbed) + other_deaths(undisturbed) + on_the_way_back(theatre, undisturbed)
     problems = await hold(theatre.survives, name, shared_out(wanted, which, SHARDS), Shard(Way.KILLED, which, SHARDS))
     assert not problems, "\n\n".join(problems)

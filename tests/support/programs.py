@@ -37,8 +37,9 @@ arguments = sys.argv[1:]
 state["calls"].append(arguments)
 def option(name):
     return arguments[arguments.index(name) + 1] if name in arguments else None
-def save():
-    json.dump(state, open(path, "w"))
+def save():  # at once: it may be killed with who called it
+    json.dump(state, open(path + ".new", "w"))
+    os.replace(path + ".new", path)
 save()
 if os.environ.get("GH_FAILS"):
     sys.exit("gh: " + os.environ["GH_FAILS"])

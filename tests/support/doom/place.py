@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from holdfast.core.chain import more_to_come
 from tests.support.doom.nursery import Born, Ended, Nursery
+from tests.support.doom.outside import NOBODY, Outside
 from tests.support.doom.program import DOOM, DOOM_FILE
 from tests.support.doom.scenarios import BEGIN, Scenario
 from tests.support.repositories import put
-
-_NOBODY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 
 
 class Passed(NamedTuple):
@@ -42,6 +41,7 @@ class Place:
         self.is_shared = repo is not None
         self.repo = repo or os.path.join(folder, "repo")
         self.home = home or os.path.join(folder, "home")
+        self.outside = Outside(folder, self.repo)
         self._nursery = nursery
         self._plan = os.path.join(folder, "plan.json")
         self._book = os.path.join(folder, "book.json")
@@ -51,6 +51,8 @@ class Place:
             os.makedirs(path, exist_ok=True)
         if not os.path.exists(self.repo):
             shutil.copytree(template, self.repo)
+            if self.scenario.publishes:
+                self.outside.make()
         self.write()
 
     def write(self) -> None:
@@ -107,7 +109,8 @@ class Place:
             "LC_ALL": "C.UTF-8",
             "HOLDFAST_HOME": self.home,
             "HOLDFAST_PLAYBOOK_STATE": os.path.join(self.folder, "memory"),
-            **_NOBODY,
+            **NOBODY,
+            **(self.outside.gh.environment if self.scenario.publishes else {}),
         }
 
     def passes(self, name: str = "passes") -> list[Passed]:
@@ -132,7 +135,7 @@ class Place:
         return [name for name in ours if _is_planned(os.path.join(runs, name, "events.jsonl"))]
 
     def git(self, *arguments: str) -> str:
-        environment = {**os.environ, **_NOBODY}
+        environment = {**os.environ, **NOBODY}
         done = subprocess.run(
             ["git", *arguments], cwd=self.repo, env=environment, capture_output=True, text=True, check=False
         )
@@ -158,7 +161,7 @@ def make_template(folder: str) -> None:
     put(folder, BEGIN)
 
     def git(*arguments: str) -> None:
-        subprocess.run(["git", *arguments], cwd=folder, env={**os.environ, **_NOBODY}, check=True, capture_output=True)
+        subprocess.run(["git", *arguments], cwd=folder, env={**os.environ, **NOBODY}, check=True, capture_output=True)
 
     git("init", "--quiet", "--initial-branch=main", "--template=")
     git("config", "user.name", "Ada")

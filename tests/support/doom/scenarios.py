@@ -45,6 +45,7 @@ class Scenario(NamedTuple):
     words: str | None = None  # what a person says before it begins
     wanted: tuple[str, ...] = ()  # optional phases
     answers: tuple[tuple[str, ...], ...] = ()  # what a person does when the run asks for the first time, the second …
+    publishes: bool = False  # to a remote, where `gh` opens a pull request
 
     @property
     def book(self) -> str:
@@ -206,11 +207,13 @@ GRAND = Scenario(
             "steps": [_submit("submit_plan", tasks=_BOTH[:1], needs_design=True)],
         },
         {"when": "You are the planner", "steps": [_ASK, {"say": "I wait."}]},
+        {"when": "reviewer of the logic", "steps": [_write("A.txt", "what is this\n"), _PASS]},  # it is not its own
         {"when": "reviewer of the|expert among the reviewers", "steps": [_PASS]},
         {"when": "ended without a report", "steps": [CASE]},
     ],
     files={**BEGIN, "A.txt": "A\n", "B.txt": "B\n"},
     ends=(0, 6),
+    publishes=True,
     wanted=("product_management",),
     answers=(("approve",), ("deny", "--changes", "a second page, please"), ("approve",)),
 )

@@ -35,6 +35,8 @@ def play(place: Place, *dooms: str | None, may_fail: bool = False) -> Trial:
         must_be_civil(ended)
         trial.struck += doom is not None and _came_true(place, doom, f"passes-{number}")
         if ended.code in (0, _NOTHING_TO_DO):
+            if place.scenario.publishes:
+                place.outside.must_have_once(place.run_id)
             return trial
         if ended.code == _WAITING:
             place.answer()
