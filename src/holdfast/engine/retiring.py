@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from holdfast.core.events.session import RunArchived
-from holdfast.core.state import BranchStatus, RunInfo
+from holdfast.core.state import BranchStatus, RunInfo, RunState
 from holdfast.core.workspace import SALVAGE, SNAPSHOTS, place_of
 from holdfast.engine.reconciling import observe
 from holdfast.engine.service import view_run
@@ -46,13 +46,18 @@ async def estate_of(home: str, run_id: str) -> Estate | None:
 
 async def archive(home: str, run_id: str) -> list[str]:
     """Take the run's branches and worktrees away and keep its log. Returns the refs of what was saved."""
-    view = await view_run(home, run_id)
-    if view.state.run is not None and view.state.run.archived:
+    state = (await view_run(home, run_id)).state
+    if _is_archived(state) and list(state.sessions.values())[-1].ended:
         raise NothingToDo(f"run {run_id} is archived already")
-    async with opened(home, run_id, "archive") as workspace:
+    async with opened(home, run_id, "archive") as workspace:  # also what was cut off at its very end: the log's is torn
         salvaged = await _clear(workspace)
-        await workspace.hands.run.append(RunArchived(salvaged=salvaged))
+        if not _is_archived(workspace.hands.run.state):
+            await workspace.hands.run.append(RunArchived(salvaged=salvaged))
     return salvaged
+
+
+def _is_archived(state: RunState) -> bool:
+    return state.run is not None and state.run.archived
 
 
 async def reset(home: str, run_id: str) -> list[str]:
