@@ -1,0 +1,154 @@
+"""People whose command is killed while they speak to a run, and who say it again: nobody told them that it was heard.
+
+Each message that was put is consumed once, and the run ends as if it had been said once.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdfast.core.events.phase import ApprovalAnswered
+from tests.support.doom.checks import Done
+from tests.support.doom.nursery import KILLED, Nursery
+from tests.support.doom.scenarios import BEGIN, CASE, Scenario
+from tests.support.doom.suite import Theatre, Theatres, numbered
+from tests.support.doom.trial import RECORD, play
+from tests.support.memory import in_memory
+from tests.support.repositories import put
+
+WAITING = 6
+SIDES = ("before", "torn", "after")
+PAGES = [{"id": name, "title": f"The page {name}", "acceptance_criteria": ["works"]} for name in ("A", "B")]
+WORKFLOW = """\
+name: asking
+about: what somebody must approve
+shape: graph
+case: true
+phases:
+- name: planning
+  role: planner
+- name: implementing
+  kind: tasks
+- name: completing
+  kind: complete
+  approval: true
+"""
+
+
+def page(name: str) -> dict[str, Any]:
+    return {
+        "when": f"worker on task `{name}`",
+        "steps": [{"write": {"path": f"{name}.txt", "text": f"{name}\n"}}, CASE],
+    }
+
+
+def plan(when: str, tasks: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"when": when, "steps": [{"mcp": {"tool": "submit_plan", "arguments": {"tasks": tasks}, "tries": 3}}]}
+
+
+DENY, APPROVE = ("deny", "--changes", "a second page, please"), ("approve",)
+ASKING = Scenario(
+    name="asking",
+    workflow="",
+    goal="write the page",
+    turns=[
+        page("A"),
+        page("B"),
+        plan("(?s)You are the planner.*a second page", PAGES),
+        plan("You are the planner", PAGES[:1]),
+        {"when": "ended without a report", "steps": [CASE]},
+    ],
+    files={**BEGIN, "A.txt": "A\n", "B.txt": "B\n"},
+    ends=(0, WAITING),
+    answers=(DENY, APPROVE),
+)
+
+
+@pytest.fixture(scope="module")
+def asking(warm: Nursery) -> Iterator[Theatre]:
+    with in_memory() as folder:
+        put(folder, {"asking.yaml": WORKFLOW})
+        yield Theatre(folder, ASKING._replace(workflow=os.path.join(folder, "asking.yaml")), warm)
+
+
+async def answered_by_who_dies(theatre: Theatre, answer: tuple[str, ...], side: str) -> None:
+    await theatre.undisturbed()
+    place = theatre.place()
+    ended = place.begin()
+    for what, *words in ASKING.answers:
+        assert ended.code == WAITING, ended
+        if (what, *words) == answer:
+            assert place.call(what, place.run_id, *words, doom=f"inbox.append.{side}:1").code == KILLED
+        assert place.call(what, place.run_id, *words).code == 0
+        ended = place.resume()
+    assert ended.code == 0, ended
+    given = [event.approved for event in (await Done.look(place)).of(ApprovalAnswered)]
+    assert given == [False, True], "an answer counts once"
+    await theatre.must_end_alike(place, f"with a speaker killed {side} the answer was put, it ends otherwise")
+
+
+@pytest.mark.parametrize(("answer", "side"), [(DENY, "after"), (APPROVE, "torn")])
+async def test_an_answer_whose_sender_dies_counts_once_when_it_is_given_again(
+    asking: Theatre, answer: tuple[str, ...], side: str
+) -> None:
+    await answered_by_who_dies(asking, answer, side)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("answer", [DENY, APPROVE])
+async def test_an_answer_whose_sender_dies_anywhere_counts_once_when_it_is_given_again(
+    asking: Theatre, answer: tuple[str, ...], side: str
+) -> None:
+    await answered_by_who_dies(asking, answer, side)
+
+
+async def test_words_that_were_put_by_who_died_and_are_said_again_are_consumed_once_each(theatres: Theatres) -> None:
+    """The agent hears them twice, by two messages, and does the same."""
+    theatre = theatres("spoken")
+    place = theatre.place()
+    words = place.scenario.words
+    assert words is not None
+    _, *how, _ = place.beginning()
+    assert place.call("plan", *how).code == 0
+    assert place.call("send", place.run_id, words, doom="inbox.append.after:1").code == KILLED
+    assert place.call("send", place.run_id, words).code == 0
+    play(place)
+    await theatre.must_end_alike(place, "with a sender killed after it was put, it ends otherwise")
+
+
+async def planned_by_who_dies(theatre: Theatre, doom: str) -> None:
+    """Whoever was killed before there was a run plans another; the run ends as if nobody had died."""
+    place = theatre.place()
+    _, *how, _ = place.beginning()
+    assert place.call("plan", *how, doom=doom).code == KILLED, doom
+    if not place.runs():
+        assert place.call("plan", *how).code == 0
+    words = place.scenario.words
+    assert words is not None
+    assert place.call("send", place.run_id, words).code == 0
+    play(place)
+    await theatre.must_end_alike(place, f"with a planner killed at {doom} it ends otherwise")
+
+
+def passes_of_planning(theatre: Theatre) -> list[str]:
+    place = theatre.place()
+    _, *how, _ = place.beginning()
+    assert place.call("plan", *how, doom=RECORD).code == 0
+    return numbered(place.passes())
+
+
+async def test_a_plan_whose_making_is_cut_off_is_gone_on_with_or_made_again(theatres: Theatres) -> None:
+    theatre = theatres("spoken")
+    appends = [doom for doom in passes_of_planning(theatre) if doom.startswith("journal.append.")]
+    for doom in ("run.make.begun:1", "journal.append.torn:1", "journal.append.after:1", appends[-1]):
+        await planned_by_who_dies(theatre, doom)
+
+
+@pytest.mark.torture
+async def test_a_plan_whose_making_is_cut_off_anywhere_is_gone_on_with_or_made_again(theatres: Theatres) -> None:
+    theatre = theatres("spoken")
+    for doom in passes_of_planning(theatre):
+        await planned_by_who_dies(theatre, doom)
