@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from holdfast.agents.tree import Tree, grown
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, marked
 from tests.agents.company import is_alive, shell, zombies
+from tests.support.hopping import hopping
 from tests.support.waiting import ticks, until
 
 DOUBLE_FORK = """
@@ -76,23 +78,13 @@ async def test_a_double_forked_daemon_dies_too(cwd: str) -> None:
     assert not is_alive(pid)
 
 
-HOPPER = """
-import os, time
-for _ in range(10_000):
-    if os.fork():
-        os._exit(0)
-    time.sleep(0.001)
-"""
-
-
 async def test_who_is_another_process_every_moment_dies_too(cwd: str) -> None:
-    with open(os.path.join(cwd, "hopper.py"), "w", encoding="utf-8") as file:
-        file.write(HOPPER)
-    launch = shell(cwd, f"{sys.executable} -IS hopper.py; echo 0; sleep 600")
-    async with grown(launch) as tree:
-        await number(tree)
-    for _ in range(20):
-        assert marked(CONVERSATION_MARK, launch.mark) == []
+    with hopping(cwd) as hopper:
+        launch = shell(cwd, f"{shlex.join(hopper)}; echo 0; sleep 600")
+        async with grown(launch) as tree:
+            await number(tree)
+        for _ in range(20):
+            assert marked(CONVERSATION_MARK, launch.mark) == []
 
 
 async def test_a_shell_that_writes_after_the_death_of_its_agent_writes_no_more(cwd: str) -> None:

@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from holdfast.engine.effects import fence
 from holdfast.leaf.marks import RUN_MARK, marked
 from holdfast.leaf.process import end, identify
+from tests.support.hopping import hopping
 from tests.support.waiting import until
 
 RUN, OTHER = f"fenced-{os.getpid()}", f"other-{os.getpid()}"
@@ -18,7 +19,7 @@ _SPAWNER = "while true; do {} & wait; done".format("sleep 1000")
 
 
 @contextmanager
-def started(command: list[str], run_id: str) -> Iterator[subprocess.Popen[bytes]]:
+def started(command: Sequence[str], run_id: str) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(command, env={**os.environ, RUN_MARK: run_id}, start_new_session=True) as running:
         try:
             yield running
@@ -53,17 +54,8 @@ def is_running(pid: int, program: str) -> bool:
         return False
 
 
-_HOPPER = """
-import os, time
-for _ in range(10_000):
-    if os.fork():
-        os._exit(0)
-    time.sleep(0.001)
-"""
-
-
-async def test_it_finds_who_is_another_process_every_moment() -> None:
-    with started([sys.executable, "-IS", "-c", _HOPPER], RUN) as first:
+async def test_it_finds_who_is_another_process_every_moment(tmp_path: os.PathLike[str]) -> None:
+    with hopping(tmp_path) as hopper, started(hopper, RUN) as first:
         first.wait()
         fence(RUN)
         for _ in range(20):

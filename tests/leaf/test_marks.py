@@ -3,7 +3,6 @@
 import itertools
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from holdfast.leaf import marks
 from holdfast.leaf.marks import is_orphan_without, mark_of, marked
 from holdfast.leaf.proc import pids
 from holdfast.leaf.process import identify
+from tests.support.hopping import hopping
 
 MARK, VALUES = "HOLDFAST_TEST_MARK", [f"{os.getpid()}-{number}" for number in range(20)]
 
@@ -75,25 +75,10 @@ def test_what_has_no_environment_is_not_waited_for(monkeypatch: pytest.MonkeyPat
     assert time.monotonic() - begun < 30
 
 
-HOPPER = """
-import os, sys, time
-while os.path.exists(sys.argv[1]):
-    if os.fork():
-        os._exit(0)
-    time.sleep(0.001)
-"""
-
-
 def test_who_is_another_process_every_moment_is_found_all_the_same(tmp_path: Path) -> None:
-    may_go_on = tmp_path / "may go on"
-    may_go_on.touch()
-    environment = {**os.environ, MARK: VALUES[0]}
-    with subprocess.Popen([sys.executable, "-IS", "-c", HOPPER, may_go_on], env=environment) as first:
-        first.wait()
-        try:
-            assert sum(not _environments_with(VALUES[0]) for _ in range(20)) < 5
-        finally:
-            may_go_on.unlink()
+    with hopping(tmp_path) as hopper:
+        subprocess.run(hopper, env={**os.environ, MARK: VALUES[0]}, check=True)
+        assert sum(not _environments_with(VALUES[0]) for _ in range(20)) < 5
 
 
 def _environments_with(value: str) -> list[int]:
