@@ -63,3 +63,22 @@ def test_all_that_came_of_a_process_is_found_at_once() -> None:
             assert families.below(root._replace(start_time=root.start_time - 1)) == [], "another had that pid before"
         finally:
             os.killpg(shell.pid, 9)
+
+
+def test_more_processes_are_ended_at_once_than_files_may_be_open(tmp_path: Path) -> None:
+    value = os.fspath(tmp_path)
+    script = "for _ in $(seq 100); do sleep 600 & done"
+    subprocess.run(["sh", "-c", script], env={**os.environ, MARK: value}, check=True)
+    assert len(marked(MARK, value)) == 100
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))\n"
+        "from holdfast.leaf.marks import marked\n"
+        "from holdfast.leaf.process import end\n"
+        f"print(end(marked({MARK!r}, {value!r})))"
+    )
+    try:
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert told.stdout == "[]\n", told.stderr
+        assert marked(MARK, value) == []
+    finally:
+        end(marked(MARK, value))

@@ -5,7 +5,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from holdfast.leaf.proc import PARENT, SESSION, START_TIME, STATE, fields_of, handle_of, is_dead, pids, places
@@ -123,23 +123,23 @@ def works_in(pid: int, folder: str) -> bool:
 
 
 def end(processes: Iterable[ProcessIdentity], patience: float = 10.0) -> list[ProcessIdentity]:
-    """SIGKILL these very processes, all before any is waited for, until they are gone. Returns those that are not."""
-    handles: dict[int, ProcessIdentity] = {}
-    try:
-        for process in processes:
-            with suppress(ProcessLookupError, PermissionError):
-                handle = handle_of(process.pid)
-                handles[handle] = process
-                if identify(process.pid) == process:  # the handle is this process's, whatever the pid becomes
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-                else:
-                    os.close(handle)
-                    del handles[handle]
-        until = time.monotonic() + patience
-        return [process for handle, process in handles.items() if not _is_gone(handle, until - time.monotonic())]
-    finally:
-        for handle in handles:
-            os.close(handle)
+    """SIGKILL these very processes, all before any is waited for, until they are gone. Returns those that are not.
+
+    One handle is open at a time: there may be more of them than files may be open here.
+    """
+    told = []
+    for process in processes:
+        send(process, signal.SIGKILL)
+        told.append(process)
+    until = time.monotonic() + patience
+    return [process for process in told if not _is_gone(process, until - time.monotonic())]
+
+
+def send(process: ProcessIdentity, what: signal.Signals) -> None:
+    """A signal to this very process, unless it is gone or not ours."""
+    with _handle_on(process) as handle, suppress(ProcessLookupError, PermissionError):
+        if handle is not None:
+            signal.pidfd_send_signal(handle, what)
 
 
 def end_all(look: Callable[[], Iterable[ProcessIdentity]]) -> list[ProcessIdentity]:
@@ -162,7 +162,21 @@ def _noted(found: list[ProcessIdentity], processes: Iterable[ProcessIdentity]) -
         yield process
 
 
-def _is_gone(handle: int, patience: float) -> bool:
-    poll = select.poll()
-    poll.register(handle, select.POLLIN)
-    return bool(poll.poll(max(0.0, patience) * 1000))
+def _is_gone(process: ProcessIdentity, patience: float) -> bool:
+    with _handle_on(process) as handle:
+        if handle is None:
+            return True
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        return bool(poll.poll(max(0.0, patience) * 1000))
+
+
+@contextmanager
+def _handle_on(process: ProcessIdentity) -> Iterator[int | None]:
+    """On this very process, whatever its pid becomes; None when it is gone."""
+    with ExitStack() as stack:
+        handle = None
+        with suppress(ProcessLookupError):
+            handle = handle_of(process.pid)
+            stack.callback(os.close, handle)
+        yield handle if process.is_alive() else None
