@@ -1,13 +1,15 @@
 """Facts of processes: which of them live, and which came of which."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.leaf.marks import marked
-from holdfast.leaf.process import Families, end, identify, myself, works_in
+from holdfast.leaf.process import Families, ProcessIdentity, end, end_all, identify, myself, works_in
 from holdfast.leaf.tether import holding, tethered
 
 MARK = "HOLDFAST_TEST_MARK"
@@ -82,3 +84,21 @@ def test_more_processes_are_ended_at_once_than_files_may_be_open(tmp_path: Path)
         assert marked(MARK, value) == []
     finally:
         end(marked(MARK, value))
+
+
+def test_who_was_missed_once_is_looked_for_again() -> None:
+    """Somebody who is another process every moment may be missed by a look, and be there in the next."""
+    with subprocess.Popen(["sleep", "600"]) as one, subprocess.Popen(["sleep", "600"]) as other:
+        looks = iter([[one], [], [], [other], [], [], []])
+        try:
+            assert end_all(lambda: [identity for each in next(looks) if (identity := identify(each.pid))]) == []
+            assert [one.wait(), other.poll()] == [-signal.SIGKILL] * 2
+            assert next(looks, None) is None
+        finally:
+            one.kill()
+            other.kill()
+
+
+def test_where_nobody_was_found_one_look_is_enough() -> None:
+    looks: Iterator[list[ProcessIdentity]] = iter([[]])
+    assert end_all(lambda: next(looks)) == []

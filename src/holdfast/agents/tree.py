@@ -21,6 +21,7 @@ from holdfast.leaf.death import death_of
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, each_marked, is_orphan_without, marked
 from holdfast.leaf.process import (
+    ROUNDS,
     Families,
     ProcessIdentity,
     end,
@@ -35,7 +36,6 @@ from holdfast.leaf.tether import holding, tethered
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LIMIT = 1024 * 1024  # of a pipe's buffer in our memory; a longer line is read in pieces
-_ROUNDS = 50
 _COMPLAINTS = 1024 * 1024  # bytes of an agent's stderr, before its file is begun anew
 _BURIAL_LOOKS, _BURIAL_PAUSE = 400, 0.005
 
@@ -104,7 +104,7 @@ class Tree:
     async def kill(self) -> None:
         """Nothing of it is alive when this returns."""
         alive = await self._left()
-        for _ in range(_ROUNDS):
+        for _ in range(ROUNDS):
             if not alive:
                 break
             stubborn = await asyncio.to_thread(_kill, alive)

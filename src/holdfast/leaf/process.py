@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from holdfast.leaf.proc import PARENT, SESSION, START_TIME, STATE, fields_of, handle_of, is_dead, pids, places
 
-_ROUNDS = 50  # of looking for those that are left, and ending them
+ROUNDS = 50  # of looking for those that are left, and ending them
+_EMPTY_LOOKS = 3  # in a row, by which somebody who was found is known to be gone
 
 
 class ProcessIdentity(NamedTuple):
@@ -145,14 +146,18 @@ def send(process: ProcessIdentity, what: signal.Signals) -> None:
 def end_all(look: Callable[[], Iterable[ProcessIdentity]]) -> list[ProcessIdentity]:
     """End whom each look finds, one by one as it finds them, until it finds nobody. Returns those that are not gone.
 
-    Who is another process every moment is not there any more when the others were looked at.
+    Who is another process every moment is not there any more when the others were looked at; and may be missed by a
+    look or two.
     """
     found: list[ProcessIdentity] = []
-    for _ in range(_ROUNDS):
+    empty_looks = 1  # still to come
+    for _ in range(ROUNDS):
         found.clear()
-        left = end(_noted(found, look()))
-        if left or not found:
+        if left := end(_noted(found, look())):
             return left
+        empty_looks = _EMPTY_LOOKS if found else empty_looks - 1
+        if not empty_looks:
+            return []
     return found
 
 
