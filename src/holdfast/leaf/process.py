@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from typing import NamedTuple
 
 from holdfast.leaf.proc import PARENT, SESSION, START_TIME, STATE, fields_of, handle_of, is_dead, pids, places
@@ -24,6 +25,7 @@ class ProcessIdentity(NamedTuple):
         return identify(self.pid) == self
 
 
+@cache
 def boot_id() -> str:
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
