@@ -141,6 +141,31 @@ async def test_processes_of_others_in_the_same_folder_are_spared(cwd: str) -> No
             await process.wait()
 
 
+CALLED_BY_ITS_AGENT = """
+import asyncio, os, subprocess, sys
+from holdfast.agents.launch import Launch
+from holdfast.agents.tree import grown
+from holdfast.leaf.marks import CONVERSATION_MARK
+
+async def main():
+    mark = os.environ.pop(CONVERSATION_MARK)
+    with subprocess.Popen(["sleep", "600"]) as bystander:
+        async with grown(Launch(("sleep", "600"), os.getcwd(), {}, mark, tether="tether")) as tree:
+            pass
+        print(bystander.poll(), tree.identity.is_alive())
+        bystander.kill()
+
+asyncio.run(main())
+"""
+
+
+def test_a_tree_that_carries_our_own_mark_is_ended_without_us_and_those_who_called_us(cwd: str) -> None:
+    caller = ["sh", "-c", '"$1" -c "$2"; echo alive', "sh", sys.executable, CALLED_BY_ITS_AGENT]
+    environment = {**os.environ, CONVERSATION_MARK: f"test/{cwd}"}
+    done = subprocess.run(caller, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.split() == ["None", "False", "alive"], done
+
+
 async def test_what_this_process_started_without_a_mark_is_spared(cwd: str) -> None:
     child = subprocess.Popen(["sleep", "600"], cwd=cwd)
     try:

@@ -1,12 +1,14 @@
 """Runs without a terminal: started, followed, waited for, stopped, and owned by one at a time."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Mapping
 
 import pytest
 
+from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK
 from tests.cli.terminal import conversation
 from tests.support.stage import BLOCKED, HANG, HELLO, Stage, alive, killed, outcome, told, worker
 from tests.support.waiting import until
@@ -103,3 +105,20 @@ def test_wait_tells_how_it_ended_by_its_code(stage: Stage, how: str) -> None:
         "say hello", "--agent", stage.book(HELLO), *(submits_nothing if how == "failed" else ()), code=how == "failed"
     )
     stage.holdfast("wait", run, code=how == "failed")
+
+
+def test_it_may_be_started_by_an_agent_of_the_run_itself(stage: Stage) -> None:
+    """It carries the mark by which that agent's processes are found; what it starts for others does not."""
+    inherited = os.path.join(stage.folder, "inherited")
+    hook = json.dumps([["sh", "-c", f"env > {inherited}"]])
+    with stage.start("run", "say hello", "--agent", stage.book(worker(WROTE, HANG, {"say": "done"}))) as process:
+        told(process, "tool.returned")
+        stage.hangs()
+        killed(process)
+    run = stage.only_run()
+    (opened,) = stage.data(run, "conversation.opened")
+    marks = {RUN_MARK: run, CONVERSATION_MARK: f"{run}/{opened['conversation']}"}
+    stage.holdfast("resume", run, "--detach", "--set", f"hooks.session_end={hook}", env=marks)
+    assert stage.holdfast("wait", run).out == "done\n"
+    with open(inherited, encoding="utf-8") as file:
+        assert CONVERSATION_MARK not in file.read()

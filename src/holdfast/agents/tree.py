@@ -27,6 +27,7 @@ from holdfast.leaf.process import (
     end,
     end_all,
     identify,
+    lineage,
     memory_of,
     myself,
     orphaned_zombies,
@@ -129,13 +130,13 @@ class Tree:
         if (alive := self._alive()) or tether is None:
             return alive
         holders = await asyncio.to_thread(holding, tether, self._mark, self.identity.start_time)
-        found = _alive_among([holder for holder in holders if holder != myself()], Families())
+        found = _alive_among(_without_lineage(holders), Families())
         self._seen |= found
         return list(found)
 
     def _alive(self) -> list[ProcessIdentity]:
         """The root and all below it, what carries its mark, and orphans without one that work in its folder."""
-        roots = {self.identity, *marked(CONVERSATION_MARK, self._mark)}
+        roots = {self.identity, *_without_lineage(marked(CONVERSATION_MARK, self._mark))}
         families = Families()
         roots.update(stray for stray in families.children_of(myself()) if self._is_mine(stray))
         found = _alive_among(roots, families)
@@ -247,6 +248,12 @@ def _how(code: int) -> str:
         return f"it was killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"it was killed by signal {-code}"
+
+
+def _without_lineage(processes: Iterable[ProcessIdentity]) -> list[ProcessIdentity]:
+    """We may have been started by an agent of the same conversation, and then have its mark and its tether."""
+    spared = lineage()
+    return [process for process in processes if process.pid not in spared]
 
 
 def _alive_among(roots: Iterable[ProcessIdentity], families: Families) -> set[ProcessIdentity]:

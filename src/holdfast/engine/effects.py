@@ -48,7 +48,7 @@ from holdfast.leaf.crashing import Point, around
 from holdfast.leaf.errors import Denied, HoldfastError, StorageFailed, TimedOut
 from holdfast.leaf.ids import new_effect_id
 from holdfast.leaf.marks import RUN_MARK, each_marked
-from holdfast.leaf.process import ProcessIdentity, end_all, lineage
+from holdfast.leaf.process import ProcessIdentity, end_all
 from holdfast.leaf.tether import each_holding
 from holdfast.store.run import OwnedRun
 
@@ -218,8 +218,7 @@ async def _unlocked(effect: GitEffect, site: Site) -> None:
 
 def fence(run_id: str, tether: str | None = None) -> None:
     """Nothing that an earlier session of this run started may still be writing when this one begins."""
-    ours = lineage()  # Holdfast may itself have been called by an agent of the run
-    left = end_all(lambda: (process for process in _of(run_id, tether) if process.pid not in ours))
+    left = end_all(lambda: _of(run_id, tether))
     if left:
         pids = ", ".join(str(process.pid) for process in left)
         raise Denied(f"processes of an earlier session of {run_id} will not die (pid {pids}); end them, then resume")

@@ -36,6 +36,7 @@ from holdfast.engine.ways import Chooser, Ended, Way
 from holdfast.engine.workspace import Workspace, repository_of
 from holdfast.git.effects import Happened
 from holdfast.leaf.errors import DecisionNeeded, Denied, HoldfastError, NothingToDo, StorageFailed
+from holdfast.leaf.marks import drop_marks
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from holdfast.store.run import OwnedRun, open_run
@@ -72,6 +73,7 @@ async def sit(
     flags: dict[str, object] | None = None,
 ) -> Ended:
     """Move a run until it is done, stuck, or stopped."""
+    drop_marks()  # those of an agent of the run, where one called us
     store = FileStore(home)
     async with open_run(store, run_id) as run:
         if run.state.plan is None and run.state.workflow is None:

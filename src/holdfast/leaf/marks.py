@@ -10,10 +10,17 @@ from holdfast.leaf.process import ProcessIdentity, identify
 
 RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
 CONVERSATION_MARK = "HOLDFAST_CONVERSATION"  # the same, for those of one agent
+SESSION_MARK, CALL_MARK = "HOLDFAST_BUILTIN_SESSION", "HOLDFAST_BUILTIN_CALL"  # of what our own agent's shell runs
 
 _MOMENT, _BLINK = 1.0, 0.0002  # seconds: for what takes microseconds, on a machine with much else to do
 _NOT_TO_BE_SEEN = (FileNotFoundError, ProcessLookupError, PermissionError)  # gone, or not ours to look at
 _USUAL, _LONGEST = 64 * 1024, 8 * 1024 * 1024  # bytes of an environment; the kernel takes none that is longer
+
+
+def drop_marks() -> None:
+    """For who has processes of its own to tell apart: what it starts from now on is not of who started it."""
+    for mark in (RUN_MARK, CONVERSATION_MARK, SESSION_MARK, CALL_MARK):
+        os.environ.pop(mark, None)
 
 
 def mark_of(pid: int, name: str) -> str | None:

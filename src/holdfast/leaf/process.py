@@ -148,14 +148,15 @@ def send(process: ProcessIdentity, what: signal.Signals) -> None:
 def end_all(look: Callable[[], Iterable[ProcessIdentity]]) -> list[ProcessIdentity]:
     """End whom each look finds, one by one as it finds them, until it finds nobody. Returns those that are not gone.
 
-    Who is another process every moment is not there any more when the others were looked at; and may be missed by a
-    look or two.
+    Not us, nor those who called us: whoever looks may have been started by one of those that are looked for. Who is
+    another process every moment is not there any more when the others were looked at, and may be missed by a look.
     """
+    spared = lineage()
     found: list[ProcessIdentity] = []
     empty_looks = 1  # still to come
     for _ in range(ROUNDS):
         found.clear()
-        if left := end(_noted(found, look())):
+        if left := end(_noted(found, (process for process in look() if process.pid not in spared))):
             return left
         empty_looks = _EMPTY_LOOKS if found else empty_looks - 1
         if not empty_looks:

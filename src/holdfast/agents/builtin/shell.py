@@ -15,13 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from holdfast.leaf.crashing import around
-from holdfast.leaf.marks import marked
+from holdfast.leaf.marks import CALL_MARK, SESSION_MARK, marked
 from holdfast.leaf.process import end
 from holdfast.leaf.tail import Tail
 
 _CRASH = around("builtin.shell")
-SESSION_MARK = "HOLDFAST_BUILTIN_SESSION"
-_CALL_MARK = "HOLDFAST_BUILTIN_CALL"
 _CHUNK = 65_536
 _PR_SET_PDEATHSIG = 1
 _GRACE = 5.0  # seconds for the kernel to end what was killed
@@ -47,7 +45,7 @@ class Shell:
         process = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own waits for the pipe, which an orphan may hold
             ["bash", "-c", command],
             cwd=self.folder,
-            env={**self.environment, SESSION_MARK: self.session, _CALL_MARK: mark},
+            env={**self.environment, SESSION_MARK: self.session, CALL_MARK: mark},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -113,7 +111,7 @@ def _end(process: "subprocess.Popen[bytes]", mark: str, output: Tail) -> None:
     The shell is not reaped before its group is killed: until then no other process can have its number.
     """
     os.killpg(process.pid, signal.SIGKILL)
-    end(marked(_CALL_MARK, mark))
+    end(marked(CALL_MARK, mark))
     with suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE)
     assert process.stdout is not None
