@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from holdfast.engine.effects import fence
 from holdfast.leaf.process import ProcessIdentity, identify
 from holdfast.leaf.tether import has_open, holding, tethered
 from tests.agents.company import is_alive
+from tests.support.hopping import hopping
 
 STRAY = """
 setsid env -i sh -c 'cd /; exec sleep 600' >/dev/null 2>&1 &
@@ -73,6 +75,15 @@ async def test_who_went_elsewhere_without_a_trace_dies_with_its_tree_and_no_othe
         assert not is_alive(stray)
         assert is_alive(spared)
     assert not is_alive(spared)
+
+
+async def test_who_shed_all_else_and_is_another_process_every_moment_dies_with_its_tree(tether: str) -> None:
+    with hopping(os.path.dirname(tether)) as hopper:
+        script = f"cd /; setsid env -i {shlex.join(hopper)}; echo; exec sleep 600"
+        async with grown(launch(tether, "one", "sh", "-c", script)) as tree:
+            await tree.stdout.readline()
+        for _ in range(20):
+            assert holding(tether) == []
 
 
 async def test_what_the_built_in_agents_shell_left_is_found_when_all_are_dead(tether: str) -> None:

@@ -10,9 +10,10 @@ import asyncio
 import ctypes
 import os
 import signal
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from holdfast.agents.launch import PANE_LOST, Launch
@@ -33,7 +34,7 @@ from holdfast.leaf.process import (
     orphaned_zombies,
     works_in,
 )
-from holdfast.leaf.tether import holding, tethered
+from holdfast.leaf.tether import each_holding, holding, tethered
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LIMIT = 1024 * 1024  # of a pipe's buffer in our memory; a longer line is read in pieces
@@ -53,6 +54,7 @@ class Tree:
         self._cwd = launch.cwd
         identity = identify(process.pid)
         self.identity = identity or ProcessIdentity(process.pid, 0, "")
+        self._tether = (launch.tether, launch.mark, self.identity.start_time)
         self._gone = asyncio.ensure_future(self._ended(process))
         self._seen: set[ProcessIdentity] = set()
         self._gone.add_done_callback(lambda _: self._alive())  # what ends by itself from now on is buried all the same
@@ -112,7 +114,7 @@ class Tree:
             alive = stubborn or await self._left()
             if stubborn:
                 break
-        if alive := alive or await asyncio.to_thread(end_all, lambda: each_marked(CONVERSATION_MARK, self._mark)):
+        if alive := alive or await asyncio.to_thread(end_all, self._traced):
             pids = ", ".join(str(process.pid) for process in alive)
             raise Denied(f"processes of {self._mark} will not die (pid {pids}); end them, and try again")
         with suppress(TimeoutError):
@@ -126,13 +128,16 @@ class Tree:
 
     async def _left(self) -> list[ProcessIdentity]:
         """What is alive; when nothing is known to be, also whoever shed all else and still holds the tether."""
-        tether = self._launch.tether
-        if (alive := self._alive()) or tether is None:
+        if alive := self._alive():
             return alive
-        holders = await asyncio.to_thread(holding, tether, self._mark, self.identity.start_time)
-        found = _alive_among(_without_lineage(holders), Families())
+        holders = _without_lineage(await asyncio.to_thread(holding, *self._tether))
+        found = _alive_among(holders, Families()) if holders else set()
         self._seen |= found
         return list(found)
+
+    def _traced(self) -> Iterator[ProcessIdentity]:
+        """For who is another process every moment, and not alive any more when all were looked at."""
+        return chain(each_marked(CONVERSATION_MARK, self._mark), each_holding(*self._tether))
 
     def _alive(self) -> list[ProcessIdentity]:
         """The root and all below it, what carries its mark, and orphans without one that work in its folder."""

@@ -8,8 +8,9 @@ for a person to look at.
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -48,7 +49,7 @@ from holdfast.leaf.crashing import Point, around
 from holdfast.leaf.errors import Denied, HoldfastError, StorageFailed, TimedOut
 from holdfast.leaf.ids import new_effect_id
 from holdfast.leaf.marks import RUN_MARK, each_marked
-from holdfast.leaf.process import ProcessIdentity, end_all
+from holdfast.leaf.process import end_all
 from holdfast.leaf.tether import each_holding
 from holdfast.store.run import OwnedRun
 
@@ -218,16 +219,10 @@ async def _unlocked(effect: GitEffect, site: Site) -> None:
 
 def fence(run_id: str, tether: str | None = None) -> None:
     """Nothing that an earlier session of this run started may still be writing when this one begins."""
-    left = end_all(lambda: _of(run_id, tether))
+    left = end_all(lambda: chain(each_marked(RUN_MARK, run_id), each_holding(tether)))
     if left:
         pids = ", ".join(str(process.pid) for process in left)
         raise Denied(f"processes of an earlier session of {run_id} will not die (pid {pids}); end them, then resume")
-
-
-def _of(run_id: str, tether: str | None) -> Iterator[ProcessIdentity]:
-    yield from each_marked(RUN_MARK, run_id)
-    if tether is not None:
-        yield from each_holding(tether)
 
 
 def _understood(left: Effect) -> GitEffect | None:

@@ -42,16 +42,16 @@ def tether(path: str, mark: str = "") -> int:
             return os.dup(low)
 
 
-def holding(path: str, mark: str | None = None, since: int = 0) -> list[ProcessIdentity]:
+def holding(path: str | None, mark: str | None = None, since: int = 0) -> list[ProcessIdentity]:
     """Every process that holds this tether, be it only because it inherited it; only those of a mark, if one is given.
 
     Whoever reads the file, as a user's `tail`, does not hold it. Who started before `since`, the start time of the
-    first that was given it, is not looked at.
+    first that was given it, is not looked at. Where there is no file, nobody does.
     """
     return [*each_holding(path, mark, since)]
 
 
-def each_holding(path: str, mark: str | None = None, since: int = 0) -> Iterator[ProcessIdentity]:
+def each_holding(path: str | None, mark: str | None = None, since: int = 0) -> Iterator[ProcessIdentity]:
     """The same, each as soon as it is found: it may be gone, and another in its place, when all are."""
     place = None if mark is None else _place_of(mark)
     found = map(identify, _having_open(path, lambda at, fd: _is_tether(at, fd, place), since))
@@ -63,7 +63,11 @@ def has_open(path: str) -> bool:
     return next(_having_open(path), None) is not None
 
 
-def _having_open(path: str, is_meant: Callable[[str, str], bool] = lambda *_: True, since: int = 0) -> Iterator[int]:
+def _having_open(
+    path: str | None, is_meant: Callable[[str, str], bool] = lambda *_: True, since: int = 0
+) -> Iterator[int]:
+    if path is None:
+        return
     try:
         wanted = os.stat(path)
     except FileNotFoundError:
