@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,27 @@ async def test_who_is_another_process_every_moment_dies_too(cwd: str) -> None:
             await number(tree)
         for _ in range(20):
             assert marked(CONVERSATION_MARK, launch.mark) == []
+
+
+async def test_who_is_deep_in_a_tree_is_looked_at_no_more_often_than_others(
+    cwd: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[object] = []
+    real = open
+
+    def noted(path: object, *how: Any, **more: Any) -> Any:
+        opened.append(path)
+        return real(path, *how, **more)  # type: ignore[call-overload]
+
+    with open(os.path.join(cwd, "nest"), "w", encoding="utf-8") as file:
+        file.write("[ $1 = 0 ] && echo $$ && exec sleep 600; sh nest $(($1 - 1)); true")
+    async with grown(shell(cwd, "sh nest 20; true")) as tree:
+        deepest = await number(tree)
+        monkeypatch.setattr("builtins.open", noted)
+        assert tree.memory() > 0
+        monkeypatch.undo()
+        root, last = (opened.count(f"/proc/{pid}/stat") for pid in (tree.identity.pid, deepest))
+    assert last <= root < 10
 
 
 async def test_a_shell_that_writes_after_the_death_of_its_agent_writes_no_more(cwd: str) -> None:

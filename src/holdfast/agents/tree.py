@@ -262,8 +262,8 @@ def _without_lineage(processes: Iterable[ProcessIdentity]) -> list[ProcessIdenti
 
 
 def _alive_among(roots: Iterable[ProcessIdentity], families: Families) -> set[ProcessIdentity]:
-    """They themselves and all that came of them, be it that they died since."""
-    return {process for root in roots for process in (root, *families.below(root)) if process.is_alive()}
+    """Those of them that live, and of all that came of them; what came of one that died since is there too."""
+    return {process for process in {*roots, *families.below(*roots)} if process.is_alive()}
 
 
 def _kill(processes: list[ProcessIdentity]) -> list[ProcessIdentity]:

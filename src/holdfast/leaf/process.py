@@ -75,10 +75,10 @@ class Families:
         found = self._children.get(parent.pid, []) if parent in self._seen else []
         return [child for child in found if child.start_time >= parent.start_time]
 
-    def below(self, root: ProcessIdentity) -> list[ProcessIdentity]:
-        """Its children, theirs, and so on."""
+    def below(self, *roots: ProcessIdentity) -> list[ProcessIdentity]:
+        """Their children, those of the children, and so on."""
         found: dict[ProcessIdentity, None] = {}
-        waiting = self.children_of(root)
+        waiting = [child for root in roots for child in self.children_of(root)]
         while waiting:
             process = waiting.pop()
             if process not in found:
