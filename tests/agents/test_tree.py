@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from holdfast.leaf.errors import BadInput
 from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, marked
 from tests.agents.company import is_alive, shell, zombies
 from tests.support.hopping import hopping
+from tests.support.pids import with_pid
 from tests.support.waiting import ticks, until
 
 DOUBLE_FORK = """
@@ -217,6 +219,33 @@ async def test_a_session_that_ends_after_the_death_of_its_agent_is_buried(cwd: s
             file.write("end\n")
         await until(lambda: not is_alive(pid))
     assert pid not in zombies()
+
+
+async def test_a_child_of_ours_that_has_the_pid_of_one_that_was_seen_is_ours_to_bury(cwd: str) -> None:
+    script = "setsid sh -c 'echo $$; read line < gate' & mkfifo gate; wait; echo 0; cat > /dev/null"
+    async with grown(shell(cwd, script)) as tree:
+        pid = await number(tree)
+        tree.memory()  # so that it is seen
+        with open(os.path.join(cwd, "gate"), "w", encoding="ascii") as gate:
+            gate.write("end\n")
+        await number(tree)
+        with ExitStack() as stack:  # which buries it, at its end
+            try:
+                stack.enter_context(with_pid(pid))
+            except OSError as error:
+                pytest.skip(f"NOT TESTED: a pid that was given away (a pid cannot be chosen here: {error})")
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda: not is_alive(pid))
+            await tree.kill()
+
+
+async def test_no_signal_is_sent_by_a_number_alone(cwd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has that pid by then may be somebody else."""
+    sent: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, _: sent.append(pid))
+    async with grown(shell(cwd, "sleep 600 & echo $!; wait")) as tree:
+        await number(tree)
+    assert sent == []
 
 
 async def test_an_orphan_that_ends_while_its_agent_is_sent_away_is_buried(cwd: str) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import ctypes
 import os
 import signal
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from itertools import chain
@@ -32,6 +32,7 @@ from holdfast.leaf.process import (
     memory_of,
     myself,
     orphaned_zombies,
+    send,
     works_in,
 )
 from holdfast.leaf.tether import each_holding, holding, tethered
@@ -269,14 +270,12 @@ def _alive_among(roots: Iterable[ProcessIdentity], families: Families) -> set[Pr
 def _kill(processes: list[ProcessIdentity]) -> list[ProcessIdentity]:
     """Stop them all before the first is killed, so that none can fork meanwhile. Returns those that will not die."""
     for process in processes:
-        if process.is_alive():
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(process.pid, signal.SIGSTOP)
+        send(process, signal.SIGSTOP)
     return end(processes)
 
 
-def _bury(processes: Iterable[ProcessIdentity]) -> None:
+def _bury(processes: Collection[ProcessIdentity]) -> None:
     """Orphans that came to us have nobody else to wait for them: these, and any that ended unseen."""
-    for pid in {*(process.pid for process in processes), *orphaned_zombies()}:
-        with suppress(ChildProcessError):  # it was buried by its parent
+    for pid in orphaned_zombies(processes):
+        with suppress(ChildProcessError):  # somebody was faster
             os.waitpid(pid, os.WNOHANG)

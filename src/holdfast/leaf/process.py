@@ -4,7 +4,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from typing import NamedTuple
@@ -36,6 +36,10 @@ def identify(pid: int) -> ProcessIdentity | None:
     fields = fields_of(pid)
     if fields is None or is_dead(fields):
         return None
+    return _identity(pid, fields)
+
+
+def _identity(pid: int, fields: list[bytes]) -> ProcessIdentity:
     return ProcessIdentity(pid, int(fields[START_TIME]), boot_id())
 
 
@@ -62,11 +66,10 @@ class Families:
     def __init__(self) -> None:
         self._seen: set[ProcessIdentity] = set()
         self._children: dict[int, list[ProcessIdentity]] = {}
-        boot = boot_id()
         for pid in pids():
             fields = fields_of(pid)
             if fields is not None and not is_dead(fields):
-                process = ProcessIdentity(pid, int(fields[START_TIME]), boot)
+                process = _identity(pid, fields)
                 self._seen.add(process)
                 self._children.setdefault(int(fields[PARENT]), []).append(process)
 
@@ -87,15 +90,18 @@ class Families:
         return [*found]
 
 
-def orphaned_zombies() -> list[int]:
-    """Dead children that came to us as orphans: what we start ourselves is in our session, or leads its own."""
+def orphaned_zombies(known: Collection[ProcessIdentity]) -> list[int]:
+    """Dead children that came to us as orphans: those that are known, and any that we cannot have started ourselves.
+
+    What we start is in our session, or leads its own.
+    """
     return [
         pid
         for pid in pids()
         if (fields := fields_of(pid)) is not None
         and fields[STATE] == b"Z"
         and int(fields[PARENT]) == os.getpid()
-        and int(fields[SESSION]) not in (pid, os.getsid(0))
+        and (int(fields[SESSION]) not in (pid, os.getsid(0)) or _identity(pid, fields) in known)
     ]
 
 
