@@ -163,6 +163,16 @@ def always(name: str, every: list[Dooms]) -> list[Dooms]:
     return [dooms for dooms in every if dooms[-1] is not None and dooms[-1].startswith(_ALWAYS.get(name, ()))]
 
 
+def singles(name: str, undisturbed: Undisturbed) -> list[Dooms]:
+    """One death each: all of them; of the longer runs not every torn write, and of the longest only some."""
+    every = [
+        one
+        for one in every_pass(undisturbed)
+        if name not in _LONG or not is_torn(one) or not number(one) % _TORN_OF_LONG
+    ]
+    return list(dict.fromkeys([*some(every, _ONLY_SOME.get(name, sys.maxsize)), *always(name, every)]))
+
+
 def is_torn(dooms: Dooms) -> bool:
     return any(doom is not None and ".torn:" in doom for doom in dooms)
 
@@ -194,12 +204,7 @@ def on_the_way_back(theatre: Theatre, undisturbed: Undisturbed) -> list[Dooms]:
 async def test_killed_at_every_pass_of_every_point(theatres: Theatres, name: str, which: int) -> None:
     theatre = theatres(name)
     undisturbed = await theatre.undisturbed()
-    every = [
-        one
-        for one in every_pass(undisturbed)
-        if name not in _LONG or not is_torn(one) or not number(one) % _TORN_OF_LONG
-    ]
-    wanted = list(dict.fromkeys([*some(every, _ONLY_SOME.get(name, sys.maxsize)), *always(name, every)]))
+    wanted = singles(name, undisturbed)
     wanted += pairs(undisturbed) + other_deaths(undisturbed) + on_the_way_back(theatre, undisturbed)
     problems = await hold(theatre.survives, name, shared_out(wanted, which, SHARDS), Shard(Way.KILLED, which, SHARDS))
     assert not problems, "\n\n".join(problems)

@@ -1,0 +1,82 @@
+"""Every crash point there is, is one at which somebody is killed: in a run of a scenario, or by the test that is named.
+
+What the short run passes is recorded here; of the longer ones `make torture` holds these tables to be true.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+
+import pytest
+
+import holdfast
+from holdfast.leaf.crashing import POINTS
+from tests.crash.test_crash_anywhere import singles
+from tests.support.doom.suite import Theatre, Theatres
+
+TESTS = Path(__file__).parents[1]
+
+
+def both_sides(*names: str) -> frozenset[str]:
+    return frozenset(f"{name}.{side}" for name in names for side in ("before", "after"))
+
+
+# Of the longer runs, what none before it comes by.
+LONGER = {
+    "loop": both_sides("mcp.call", "validator.run"),
+    "waves": both_sides("effect.commit.failed", "effect.merge.conflicts"),
+    "again": both_sides("effect.commit.unwind"),
+    "pipeline": both_sides("artifact.write"),
+    "grand": both_sides("effect.push", "effect.pull_request", "effect.snapshot.restore"),
+}
+ELSEWHERE = {
+    "crash/test_bad_company.py": both_sides("lost.mend") | {"lost.mend.set-back"},
+    "crash/test_commands_killed.py": both_sides("effect.merge.into", "effect.refs.drop"),
+    "crash/test_crash_anywhere.py": both_sides("effect.settle"),
+    "crash/test_meddling_with_commits.py": both_sides("effect.branch.restore"),
+    "agents/builtin/test_kill.py": both_sides("builtin.save"),
+    "agents/test_tmux_notes.py": both_sides("tmux.note"),
+    "cli/test_preferences.py": both_sides("preference.decide"),
+    "cli/test_run_tmux.py": both_sides("tmux.place"),
+}
+
+
+def all_points() -> set[str]:
+    """With whoever has one loaded."""
+    for module in walk_packages(holdfast.__path__, "holdfast."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    return set(POINTS)
+
+
+async def struck(theatre: Theatre, name: str) -> set[str]:
+    """The points at which somebody is killed in the runs of a scenario, by the long suite."""
+    dooms = singles(name, await theatre.undisturbed())
+    return {doom.partition(":")[0] for one in dooms for doom in one if doom is not None}
+
+
+async def test_somebody_is_killed_at_every_point(theatres: Theatres) -> None:
+    """In the short run at each that it passes."""
+    points, longer = all_points(), frozenset[str]().union(*LONGER.values(), *ELSEWHERE.values())
+    short = {doom.partition(":")[0] for doom in (await theatres("solo").undisturbed()).passes}
+    assert points - short - longer == set(), "no test kills anybody there"
+    assert longer <= points, "it is told of points that are no more"
+
+
+@pytest.mark.parametrize("file", ELSEWHERE)
+def test_whoever_is_said_to_kill_at_a_point_names_it(file: str) -> None:
+    """The point, or its family with a side that is filled in."""
+    text = (TESTS / file).read_text()
+    families = {point: point.rpartition(".")[0] for point in ELSEWHERE[file]}
+    unnamed = {
+        point
+        for point, family in families.items()
+        if not any(words in text for words in (point, f"{family}.{{", f'"{family}"'))
+    }
+    assert unnamed == set()
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("name", LONGER)
+async def test_the_longer_runs_are_killed_at_the_points_that_they_are_said_to_be(theatres: Theatres, name: str) -> None:
+    assert await struck(theatres(name), name) >= LONGER[name]
