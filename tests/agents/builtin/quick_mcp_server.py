@@ -1,6 +1,10 @@
-"""An MCP server that is up in milliseconds. Its tool `note` adds a line to the file `noted.txt` in its folder."""
+"""An MCP server that is up in milliseconds. Whatever tool is called adds a line to `noted.txt` in its folder.
+
+After `leave` it ends, and in `die` it ends without an answer. Its pid is in `server.pid`.
+"""
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -11,21 +15,27 @@ def _answer(method: str, params: Any) -> Any:
             about = {"name": "quick", "version": "1"}
             return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": about}
         case "tools/list":
-            return {"tools": [{"name": "note", "inputSchema": {"type": "object"}}]}
+            return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("note", "leave", "die")]}
         case "tools/call":
             with open("noted.txt", "a", encoding="utf-8") as file:
                 file.write("noted\n")
+            if params["name"] == "die":
+                sys.exit()
             return {"content": [{"type": "text", "text": "it is noted"}]}
     return {}
 
 
 def main() -> None:
+    with open("server.pid", "w", encoding="utf-8") as file:
+        file.write(str(os.getpid()))
     for line in sys.stdin:
         asked = json.loads(line)
         if "id" in asked:
             answer = {"jsonrpc": "2.0", "id": asked["id"], "result": _answer(asked["method"], asked.get("params"))}
             sys.stdout.write(f"{json.dumps(answer)}\n")
             sys.stdout.flush()
+            if asked["method"] == "tools/call" and asked["params"]["name"] == "leave":
+                return
 
 
 main()

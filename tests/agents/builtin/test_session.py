@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from acp import RequestError
 from acp.schema import EnvVariable, McpServerStdio
+from msgspec.structs import replace
 
 from tests.agents.builtin.driving import KEY, VARIABLES, Bench
 from tests.support.model_server.script import Answer, Script, ToolUse, in_turn
 from tests.support.model_server.server import ModelServer
+from tests.support.waiting import until
 
 _WRITE = ToolUse("write", {"path": "f.txt", "content": "new\n"})
 
@@ -119,6 +121,48 @@ async def test_tools_of_an_mcp_server_are_offered_and_called(bench: Bench, model
         assert len(agent.watcher.asked) == 1
     assert name in model.requests[0].tools
     assert model.requests[1].results[0].text == "HI!"
+
+
+@pytest.mark.parametrize(
+    ("way", "told"), [("die", "holdfast ended during this call. It may or may not"), ("leave", "it is noted")]
+)
+async def test_an_mcp_server_that_ended_is_started_again_by_the_next_call(
+    bench: Bench, model: ModelServer, way: str, told: str
+) -> None:
+    """Not by itself: a call of which the answer was lost may have had its effect."""
+    calls = [ToolUse(f"mcp__holdfast__{tool}", {}) for tool in (way, "note", "note")]
+    first, second, third = (Answer(tools=[call]) for call in calls)
+    model.play(in_turn(first, replace(second, gate="it has ended"), third, Answer(text="ok")))
+    script = os.path.join(os.path.dirname(__file__), "quick_mcp_server.py")
+    server = McpServerStdio(name="holdfast", command=sys.executable, args=["-IS", script], env=[])
+    async with bench.agent(model, "openai", "--mode", "code") as agent:
+        turn = asyncio.create_task(agent.say(await agent.start([server]), "note it"))
+        await model.asked(2)
+        with open(os.path.join(bench.cwd, "server.pid"), encoding="utf-8") as file:
+            pid = file.read()
+        await until(lambda: not os.path.exists(f"/proc/{pid}"))
+        model.open("it has ended")
+        await turn
+    lost, *others = (result.text for result in model.requests[-1].results)
+    assert told in lost
+    assert others == ["it is noted", "it is noted"]
+    with open(os.path.join(bench.cwd, "noted.txt"), encoding="utf-8") as file:
+        assert len(file.readlines()) == 3
+
+
+async def test_an_mcp_server_that_ended_and_does_not_start_again_is_told_to_the_model(
+    bench: Bench, model: ModelServer
+) -> None:
+    program = os.path.join(bench.cwd, "server")
+    script = os.path.join(os.path.dirname(__file__), "quick_mcp_server.py")
+    with open(program, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o700)) as file:
+        file.write(f"#!/bin/sh\nrm server\nexec {sys.executable} -IS {script}\n")
+    calls = [ToolUse("mcp__once__die", {}), ToolUse("mcp__once__note", {})]
+    model.play(in_turn(Answer(tools=calls), Answer(text="ok")))
+    server = McpServerStdio(name="once", command=program, args=[], env=[])
+    async with bench.agent(model, "openai", "--mode", "code") as agent:
+        await agent.say(await agent.start([server]), "note it")
+    assert "once had ended, and did not start again" in model.requests[-1].results[1].text
 
 
 async def test_an_mcp_server_that_does_not_start_is_named(bench: Bench, model: ModelServer) -> None:
