@@ -5,6 +5,7 @@ It goes on; or it says in a line why not, and goes on when that is put right.
 
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,7 +14,10 @@ import pytest
 
 from holdfast.core.events.conversation import ConversationAttached
 from holdfast.core.events.session import SessionStart
+from holdfast.leaf.marks import RUN_MARK, marked
+from holdfast.leaf.process import end, identify
 from tests.support import deeds
+from tests.support.at_work import at_work, pages
 from tests.support.doom.checks import Done
 from tests.support.doom.nursery import KILLED, Nursery
 from tests.support.doom.place import Place
@@ -152,6 +156,43 @@ async def test_a_pid_that_belongs_to_somebody_else_now_is_left_in_peace(theatres
         must_be_one_line(ended)
         assert ended.code == 0
     await theatre.must_end_alike(place, f"{pids}")
+
+
+# --- what an agent leaves behind --------------------------------------------------------------------
+
+
+STRAY = """
+setsid env -i sh -c 'cd /; exec sleep 600' >/dev/null 2>&1 </dev/null &
+until [ "$(readlink /proc/$!/exe)" = "$(readlink -f "$(command -v sleep)")" ]; do :; done
+echo $! > "$HOME/stray"
+"""
+
+
+async def test_who_shed_all_that_it_was_known_by_is_gone_when_the_run_was_killed_and_came_back(
+    warm: Nursery, tmp_path: os.PathLike[str]
+) -> None:
+    """It outlives its agent, and the runner: only the file that it was given tells whose it is."""
+    scenario = pages(first=True)
+    turns = [
+        {**turn, "steps": [{"run": STRAY}, *turn["steps"]]} if turn["when"] == "ask `A`" else turn
+        for turn in scenario.turns
+    ]
+    theatre = Theatre(os.fspath(tmp_path), scenario._replace(turns=turns), warm)
+    place = theatre.place()
+    with at_work(place) as let_go:
+        with open(place.of_run("events.jsonl"), "rb") as file:
+            events = events_in(file.read())
+        (runner,) = {event.pid for event in events if isinstance(event, SessionStart) and event.pid is not None}
+        everybody = marked(RUN_MARK, place.run_id)
+        os.kill(runner, signal.SIGKILL)
+        assert end(everybody) == []
+        assert let_go().code == KILLED
+    with open(os.path.join(place.folder, "stray"), encoding="ascii") as file:
+        stray = identify(int(file.read()))
+    assert stray is not None
+    play(place)
+    assert not stray.is_alive()
+    (await Done.look(place)).must_hold()
 
 
 # --- several at once ----------------------------------------------------------------------------------

@@ -73,6 +73,8 @@ def _become(asked: Any, descriptors: list[int]) -> None:
     sys.stdin, sys.stdout, sys.stderr = (  # those of the zygote know where they led
         os.fdopen(number, mode, buffering=1, closefd=False) for number, mode in ((0, "r"), (1, "w"), (2, "w"))
     )
+    for descriptor in descriptors[4:]:  # what it was given to hold, it may give to others
+        os.set_inheritable(descriptor, True)
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])

@@ -184,6 +184,7 @@ async def _run_to_the_end(stage: Stage, step: Run, command: str) -> None:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            close_fds=False,  # what we were given to hold, all that we start holds too
             **_apart(step),
         )
         try:
@@ -206,14 +207,14 @@ def _kill(pid: int, *, alone: bool) -> None:
 
 def _leave_running(stage: Stage, step: Run, command: str) -> str:
     """Its pid. It is nobody's business any more: it lives on when the agent dies."""
-    how: dict[str, Any] = {"cwd": stage.record.cwd, "env": _environment(stage, step), "stdin": subprocess.DEVNULL}
+    env, nothing = _environment(stage, step), subprocess.DEVNULL
+    how: dict[str, Any] = {"cwd": stage.record.cwd, "env": env, "stdin": nothing, "close_fds": False}
     if step.apart == "daemon":
         between = subprocess.run(
             [_SHELL, "-c", _DAEMON, command], **how, stdout=subprocess.PIPE, check=True, **_apart(step)
         )
         return str(between.stdout.decode().strip())
-    nowhere = subprocess.DEVNULL
-    process = subprocess.Popen([_SHELL, "-c", command], **how, stdout=nowhere, stderr=nowhere, **_apart(step))
+    process = subprocess.Popen([_SHELL, "-c", command], **how, stdout=nothing, stderr=nothing, **_apart(step))
     stage.left_running.append(process)
     return str(process.pid)
 
