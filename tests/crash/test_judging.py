@@ -1,9 +1,13 @@
 """The judge of the trials sees what is wrong: with each of these, a run that ended well is not called so any more."""
 
+import subprocess
 from collections.abc import Callable
 
 import pytest
 
+from holdfast.engine.effects import TETHER
+from holdfast.leaf.marks import RUN_MARK
+from holdfast.leaf.tether import tethered
 from tests.support.doom.place import Place
 from tests.support.doom.suite import Theatre, Theatres
 from tests.support.doom.trial import play
@@ -78,3 +82,22 @@ async def test_what_is_wrong_with_branches_and_refs_is_seen(
     harm(place)
     with pytest.raises(AssertionError, match=told):
         await theatre.must_end_alike(place, "harmed")
+
+
+@pytest.mark.parametrize("by", ["its mark", "where it stands", "what it holds"])
+async def test_a_process_that_is_left_is_seen_by_its_mark_or_where_it_stands_or_by_what_it_holds(
+    theatres: Theatres, by: str
+) -> None:
+    theatre = theatres("capped")
+    place = await ended(theatre)
+    environment = {RUN_MARK: place.run_id} if by == "its mark" else {}
+    cwd = place.of_run("tasks") if by == "where it stands" else "/"
+    with tethered(place.of_run(TETHER) if by == "what it holds" else None) as held:
+        stray = subprocess.Popen(["/bin/sleep", "600"], cwd=cwd, env=environment, pass_fds=held)
+    with stray:
+        try:
+            with pytest.raises(AssertionError, match="a process is left"):
+                await theatre.must_end_alike(place, "not alone")
+        finally:
+            stray.kill()
+    await theatre.must_end_alike(place, "alone")

@@ -22,6 +22,7 @@ from tests.support.doom.nursery import Nursery
 from tests.support.doom.place import Place, make_template
 from tests.support.doom.report import Lived, lives
 from tests.support.doom.scenarios import Scenario
+from tests.support.doom.strays import strays_in
 from tests.support.doom.suite import Theatres
 from tests.support.load.crowd import Crowd, Load
 
@@ -44,10 +45,11 @@ async def loaded(theatres: Theatres, nursery: Nursery, folder: str, load: Load, 
 
 
 def nothing_is_left(folder: str) -> None:
-    """Of all runs together: no process, and no branch or worktree that is of none of them."""
+    """Of all runs together: no process by whatever it is known, and no branch or worktree that is of none of them."""
     runs = set(os.listdir(os.path.join(folder, "home", "runs")))
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     assert not [pid for pid in pids if mark_of(pid, RUN_MARK) in runs]
+    assert strays_in(os.path.join(folder, "home")) == []
     for repo in Path(folder).glob("shared-*"):
         refs = _git(repo, "for-each-ref", "--format=%(refname)", "refs/heads/holdfast", "refs/holdfast")
         assert {ref.split("/")[3] for ref in refs} <= runs

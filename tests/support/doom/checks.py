@@ -18,11 +18,11 @@ from holdfast.core.state import RunState
 from holdfast.core.workspace import SALVAGE, SNAPSHOTS, place_of
 from holdfast.engine.service import verify_run
 from holdfast.git.effects import DropRefs, TakeSnapshot
-from holdfast.leaf.marks import RUN_MARK, marked
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
 from tests.support.doom.branches import Branches
 from tests.support.doom.place import Place
+from tests.support.doom.strays import strays_of
 from tests.support.events import events_in
 from tests.support.logs import whole
 from tests.support.repositories import half_deleted
@@ -137,7 +137,7 @@ class Done:
         self.must_have_valid_checkpoints()
 
     def must_be_alone(self) -> None:
-        assert marked(RUN_MARK, self.place.run_id) == [], "a process is left"
+        assert strays_of(self.place.home, self.place.run_id) == [], "a process is left"
         assert half_deleted(os.path.join(self.place.home, "runs", self.place.run_id)) == []
 
     def must_have_ended_every_turn_once(self) -> None:

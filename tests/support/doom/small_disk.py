@@ -18,7 +18,6 @@ from itertools import takewhile
 from typing import Any
 
 from holdfast.core.events.conversation import TurnEnded
-from holdfast.leaf.marks import RUN_MARK, marked
 from tests.support.doom.apart import NOT_POSSIBLE, arguments
 from tests.support.doom.checks import Done
 from tests.support.doom.holding import hold
@@ -26,6 +25,7 @@ from tests.support.doom.nursery import Ended, nursery
 from tests.support.doom.place import Place
 from tests.support.doom.report import Shard, Way
 from tests.support.doom.scenarios import SCENARIOS
+from tests.support.doom.strays import strays_of
 from tests.support.doom.suite import Theatre
 from tests.support.doom.trial import Trial, must_be_civil, play
 
@@ -106,7 +106,7 @@ def must_be_one_line(ended: Ended) -> None:
 
 def must_be_alone(place: Place) -> None:
     for run in place.runs():
-        assert marked(RUN_MARK, run) == [], "a process is left"
+        assert strays_of(place.home, run) == [], "a process is left"
 
 
 async def main(folder: str, scenario: str, pages: list[int], noted: Shard | None) -> int:
