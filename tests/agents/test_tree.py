@@ -6,7 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -90,25 +90,49 @@ async def test_who_is_another_process_every_moment_dies_too(cwd: str) -> None:
             assert marked(CONVERSATION_MARK, launch.mark) == []
 
 
-async def test_who_is_deep_in_a_tree_is_looked_at_no_more_often_than_others(
-    cwd: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[object] = []
-    real = open
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The path of each file that is opened from now on."""
+    paths: list[object] = []
 
-    def noted(path: object, *how: Any, **more: Any) -> Any:
-        opened.append(path)
-        return real(path, *how, **more)  # type: ignore[call-overload]
+    def noting(real: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(path: object, *how: Any, **more: Any) -> Any:
+            paths.append(path)
+            return real(path, *how, **more)
 
+        return noted
+
+    monkeypatch.setattr("builtins.open", noting(open))
+    monkeypatch.setattr(os, "open", noting(os.open))
+    return paths
+
+
+async def test_who_is_deep_in_a_tree_is_looked_at_no_more_often_than_others(cwd: str, opened: list[object]) -> None:
     with open(os.path.join(cwd, "nest"), "w", encoding="utf-8") as file:
         file.write("[ $1 = 0 ] && echo $$ && exec sleep 600; sh nest $(($1 - 1)); true")
     async with grown(shell(cwd, "sh nest 20; true")) as tree:
         deepest = await number(tree)
-        monkeypatch.setattr("builtins.open", noted)
+        opened.clear()
         assert tree.memory() > 0
-        monkeypatch.undo()
         root, last = (opened.count(f"/proc/{pid}/stat") for pid in (tree.identity.pid, deepest))
     assert last <= root < 10
+
+
+async def test_a_tree_that_is_killed_is_looked_for_a_few_times_and_then_no_more(cwd: str, opened: list[object]) -> None:
+    """Whoever looks for all of it looks at everybody: with many runs at once that takes its time."""
+    bystander = subprocess.Popen(["sleep", "600"])
+    passed_by = {f"/proc/{bystander.pid}/{file}" for file in ("stat", "environ")}
+    try:
+        async with grown(shell(cwd, "sleep 600 & echo $!; wait")) as tree:
+            await number(tree)
+            opened.clear()
+            await tree.kill()
+            assert sum(path in passed_by for path in opened) <= 6
+            opened.clear()
+        assert not passed_by & {*opened}
+    finally:
+        bystander.kill()
+        bystander.wait()
 
 
 async def test_a_shell_that_writes_after_the_death_of_its_agent_writes_no_more(cwd: str) -> None:

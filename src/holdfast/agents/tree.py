@@ -55,10 +55,11 @@ class Tree:
         self._cwd = launch.cwd
         identity = identify(process.pid)
         self.identity = identity or ProcessIdentity(process.pid, 0, "")
-        self._tether = (launch.tether, launch.mark, self.identity.start_time)
+        self._tether = (launch.tether, launch.mark, (identity or myself()).start_time)  # nobody of it is older
         self._gone = asyncio.ensure_future(self._ended(process))
         self._seen: set[ProcessIdentity] = set()
-        self._gone.add_done_callback(lambda _: self._alive())  # what ends by itself from now on is buried all the same
+        self._gone.add_done_callback(self._remember)  # what ends by itself from now on is buried all the same
+        self._over = False
         self._complaints: asyncio.Task[None] | None = None
         if process.stderr is not None and launch.stderr is not None:
             self._complaints = asyncio.ensure_future(_kept(process.stderr, launch.stderr))
@@ -107,6 +108,9 @@ class Tree:
 
     async def kill(self) -> None:
         """Nothing of it is alive when this returns."""
+        if self._over:
+            return
+        self._gone.remove_done_callback(self._remember)  # all of it is looked for now, and again when some are dead
         alive = await self._left()
         for _ in range(ROUNDS):
             if not alive:
@@ -126,6 +130,10 @@ class Tree:
             await asyncio.wait({self._complaints}, timeout=1)
             self._complaints.cancel()
         _roots.discard(self.identity)
+        self._over = True
+
+    def _remember(self, _: object) -> None:
+        self._alive()
 
     async def _left(self) -> list[ProcessIdentity]:
         """What is alive; when nothing is known to be, also whoever shed all else and still holds the tether."""
