@@ -3,6 +3,7 @@
 import itertools
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from holdfast.leaf.marks import is_orphan_without, mark_of, marked
 from holdfast.leaf.proc import pids
 from holdfast.leaf.process import identify
 from tests.support.hopping import hopping
+from tests.support.leaving import FIRST_THREAD_LEAVES
 
 MARK, VALUES = "HOLDFAST_TEST_MARK", [f"{os.getpid()}-{number}" for number in range(20)]
 
@@ -73,6 +75,38 @@ def test_what_has_no_environment_is_not_waited_for(monkeypatch: pytest.MonkeyPat
         os.waitid(os.P_PID, bare.pid, os.WEXITED | os.WNOWAIT)
         assert mark_of(bare.pid, MARK) is None
     assert time.monotonic() - begun < 30
+
+
+LETS_GO_OF_ITS_ENVIRONMENT = """
+import ctypes, mmap, signal
+with open("/proc/self/stat") as stat, open("/proc/self/maps") as maps:
+    start = int(stat.read().rpartition(")")[2].split()[47]) // mmap.PAGESIZE * mmap.PAGESIZE
+    end = next(int(line.split()[0].split("-")[1], 16) for line in maps if "[stack]" in line)
+assert ctypes.CDLL(None).munmap(ctypes.c_void_p(start), ctypes.c_size_t(end - start)) == 0
+print(flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "environment"),
+    [(LETS_GO_OF_ITS_ENVIRONMENT, {MARK: "long" * 10_000}), (FIRST_THREAD_LEAVES, {})],
+    ids=["it let go of it", "it had none, and its first thread left"],
+)
+def test_who_shows_no_environment_any_more_is_not_waited_for(
+    program: str, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks, "_MOMENT", 20.0)
+    command = [sys.executable, "-IS", "-c", program, "an argument" * 2_000]  # which fills the page before
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as started:
+        try:
+            assert started.stdout is not None
+            assert started.stdout.readline()
+            begun = time.monotonic()
+            assert mark_of(started.pid, MARK) is None
+            assert time.monotonic() - begun < 10
+        finally:
+            started.kill()
 
 
 def test_who_is_another_process_every_moment_is_found_all_the_same(tmp_path: Path) -> None:

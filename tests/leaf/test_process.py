@@ -4,23 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.leaf.marks import marked
 from holdfast.leaf.process import Families, ProcessIdentity, end, end_all, identify, myself, works_in
 from holdfast.leaf.tether import holding, tethered
+from tests.support.leaving import FIRST_THREAD_LEAVES
 
 MARK = "HOLDFAST_TEST_MARK"
-
-
-FIRST_THREAD_LEAVES = """
-import ctypes, threading, time
-threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
-print(flush=True)
-ctypes.CDLL(None).pthread_exit(None)
-"""
 
 
 def test_a_process_lives_as_long_as_any_of_its_threads(tmp_path: Path) -> None:
@@ -37,9 +29,7 @@ def test_a_process_lives_as_long_as_any_of_its_threads(tmp_path: Path) -> None:
     with program:
         try:
             assert program.stdout is not None
-            program.stdout.readline()
-            while not Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].startswith(" Z"):
-                time.sleep(0.001)
+            assert program.stdout.readline()
             identity = identify(program.pid)
             assert identity is not None
             assert marked(MARK, os.fspath(tmp_path)) == holding(tether) == [identity]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from holdfast.leaf.proc import CODE_END, ENVIRONMENT_END, ENVIRONMENT_START, SIZE, THREADS, fields_of, pids, places
+from holdfast.leaf.proc import CODE_END, ENVIRONMENT_END, LOOKS, SIZE, THREADS, fields_of, pids, places
 from holdfast.leaf.process import ProcessIdentity, identify
 
 RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
@@ -92,19 +92,24 @@ def _environments(wanted: Iterable[int]) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def _inherited(pid: int) -> list[bytes] | None:
-    """None of one that is just becoming its program. One of `_NOT_TO_BE_SEEN` is raised where that is so."""
-    is_there = False
-    for place in places(pid):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            if content := _read_at_once(f"{place}/environ"):
-                return content.split(b"\0")
-            is_there = True
-    fields = fields_of(pid) if is_there else None
-    if fields is None or (fields[SIZE] == b"0" and int(fields[THREADS]) <= 1):
-        raise ProcessLookupError(f"there is no process {pid}, or it is the kernel's own")
-    # The kernel notes where the code is when it has noted where the environment is.
-    start, end = fields[ENVIRONMENT_START], fields[ENVIRONMENT_END]
-    return [] if fields[CODE_END] != b"0" and start == end != b"0" else None
+    """None of one that is just becoming its program. One of `_NOT_TO_BE_SEEN` is raised where that is so.
+
+    The kernel has noted where code and environment are when it has become that. Who shows nothing then has nothing to
+    show, or let go of it, unless it came to it just now.
+    """
+    for _ in range(LOOKS):
+        is_there = False
+        for place in places(pid):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if content := _read_at_once(f"{place}/environ"):
+                    return content.split(b"\0")
+                is_there = True
+        fields = fields_of(pid) if is_there else None
+        if fields is None or (fields[SIZE] == b"0" and int(fields[THREADS]) <= 1):
+            raise ProcessLookupError(f"there is no process {pid}, or it is the kernel's own")
+        if fields[SIZE] != b"0" and b"0" in (fields[CODE_END], fields[ENVIRONMENT_END]):  # else its first thread left
+            return None
+    return []
 
 
 def _read_at_once(path: str, most: int = _USUAL) -> bytes:

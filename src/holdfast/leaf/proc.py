@@ -7,17 +7,18 @@ from contextlib import suppress
 
 # counted from the state, the first field after "(comm)" in /proc/<pid>/stat
 STATE, PARENT, SESSION, THREADS, START_TIME, SIZE = 0, 1, 3, 17, 19, 20
-CODE_END, ENVIRONMENT_START, ENVIRONMENT_END = 24, 47, 48
+CODE_END, ENVIRONMENT_END = 24, 48
+
+LOOKS = 6  # at what changes while it is looked at
 
 _LEFT = (b"Z", b"X")  # the state of a thread that only waits to be buried
 _ALONE = 3  # links to the folder of threads, where there is one
-_LOOKS = 6  # at what changes while it is looked at
 
 
 def pids() -> Iterator[int]:
     """Of all processes, those among them that come while the others are looked at."""
     seen: set[int] = set()
-    for _ in range(_LOOKS):
+    for _ in range(LOOKS):
         new = {int(name) for name in os.listdir("/proc") if name.isdecimal()} - seen
         if not new:
             return
@@ -29,7 +30,7 @@ def fields_of(pid: int) -> list[bytes] | None:
     """What stands in its line of /proc/<pid>/stat, from its state on; None when it is gone."""
     fields = None
     with suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # it is gone, or not ours to know of
-        for _ in range(_LOOKS):
+        for _ in range(LOOKS):
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
             if fields[THREADS] != b"0":  # else it is just being buried, or another of its threads takes its place
