@@ -175,6 +175,6 @@ def test_files_that_cannot_be_the_tether_are_not_touched(tether: str, monkeypatc
     with holder(tether, "a mark") as found:
         monkeypatch.setattr(os, "stat", stat)
         assert holding(tether, "a mark", found.start_time) == [found]
-    mine = [path for path in touched if path.startswith(f"/proc/{found.pid}/")]
+    mine = {path for path in touched if path.startswith(f"/proc/{found.pid}/fd/")}
     assert touched[0] == tether
     assert len(mine) == 1

@@ -36,10 +36,16 @@ def marked(name: str, value: str) -> list[ProcessIdentity]:
 
 
 def each_marked(name: str, value: str) -> Iterator[ProcessIdentity]:
-    """The same, each as soon as it is found: it may be gone, and another in its place, when all are."""
+    """The same, each as soon as it is found: it may be gone, and another in its place, when all are.
+
+    Who was found is looked at again when it was identified: its pid may have been given to another in between.
+    """
     wanted = f"{name}={value}".encode()
-    found = (identify(pid) for pid, inherited in _environments(pids()) if wanted in inherited)
-    return (process for process in found if process is not None)
+    for pid, inherited in _environments(pids()):
+        if wanted in inherited:
+            process = identify(pid)
+            if process is not None and wanted in (_environment(pid) or ()):
+                yield process
 
 
 def is_orphan_without(marks: Iterable[str], pid: int) -> bool:

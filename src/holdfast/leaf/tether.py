@@ -52,36 +52,44 @@ def holding(path: str | None, mark: str | None = None, since: int = 0) -> list[P
 
 
 def each_holding(path: str | None, mark: str | None = None, since: int = 0) -> Iterator[ProcessIdentity]:
-    """The same, each as soon as it is found: it may be gone, and another in its place, when all are."""
+    """The same, each as soon as it is found: it may be gone, and another in its place, when all are.
+
+    Who was found is looked at again when it was identified: its pid may have been given to another in between.
+    """
+    file = _file_at(path)
+    if file is None:
+        return
     place = None if mark is None else _place_of(mark)
-    found = map(identify, _having_open(path, lambda at, fd: _is_tether(at, fd, place), since))
-    return (process for process in found if process is not None)
+
+    def is_meant(at: str, fd: str) -> bool:
+        return _is_tether(at, fd, place)
+
+    for pid in pids():
+        if _started_since(pid, since) and _has_open(pid, file, is_meant):
+            process = identify(pid)
+            if process is not None and _has_open(pid, file, is_meant):
+                yield process
 
 
 def has_open(path: str) -> bool:
     """True when some process has this file open."""
-    return next(_having_open(path), None) is not None
+    file = _file_at(path)
+    return file is not None and any(_has_open(pid, file) for pid in pids())
 
 
-def _having_open(
-    path: str | None, is_meant: Callable[[str, str], bool] = lambda *_: True, since: int = 0
-) -> Iterator[int]:
-    if path is None:
-        return
-    try:
-        wanted = os.stat(path)
-    except FileNotFoundError:
-        return
-    for pid in pids():
-        if since and not _started_since(pid, since):
-            continue
-        if any(_is_open_as(at, fd, wanted, is_meant) for at, fd in _descriptors(pid)):
-            yield pid
+def _file_at(path: str | None) -> os.stat_result | None:
+    with suppress(FileNotFoundError):
+        return None if path is None else os.stat(path)
+    return None
+
+
+def _has_open(pid: int, file: os.stat_result, is_meant: Callable[[str, str], bool] = lambda *_: True) -> bool:
+    return any(_is_open_as(at, fd, file, is_meant) for at, fd in _descriptors(pid))
 
 
 def _started_since(pid: int, since: int) -> bool:
-    fields = fields_of(pid)
-    return fields is not None and int(fields[START_TIME]) >= since
+    fields = fields_of(pid) if since else None
+    return not since or (fields is not None and int(fields[START_TIME]) >= since)
 
 
 def _descriptors(pid: int) -> list[tuple[str, str]]:
