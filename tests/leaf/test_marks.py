@@ -37,6 +37,13 @@ def test_a_process_is_found_by_its_mark_from_its_very_beginning() -> None:
             assert marked(MARK, value) == [identify(pid)]
 
 
+def test_a_mark_may_be_no_text() -> None:
+    value = os.fsdecode(b"\xff") + VALUES[0]
+    with just_started(value) as pid:
+        assert marked(MARK, value) == [identify(pid)]
+        assert mark_of(pid, MARK) == value
+
+
 def test_what_a_process_inherited_is_told_from_its_very_beginning() -> None:
     for value in VALUES:
         with just_started(value) as pid:

@@ -40,7 +40,7 @@ def each_marked(name: str, value: str) -> Iterator[ProcessIdentity]:
 
     Who was found is looked at again when it was identified: its pid may have been given to another in between.
     """
-    wanted = f"{name}={value}".encode()
+    wanted = os.fsencode(f"{name}={value}")
     for pid, inherited in _environments(pids()):
         if wanted in inherited:
             process = identify(pid)
