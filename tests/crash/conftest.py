@@ -1,8 +1,10 @@
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
+from tests.support.doom.modelled import modelled_nursery
 from tests.support.doom.nursery import Nursery
 from tests.support.doom.scenarios import SCENARIOS
 from tests.support.doom.suite import Theatre, Theatres
@@ -15,8 +17,16 @@ from tests.support.memory import in_memory
 def theatres(warm: Nursery) -> Iterator[Theatres]:
     """Where whole runs are killed; each is begun once and kept, for it knows how the undisturbed one ends."""
     known: dict[str, Theatre] = {}
-    with in_memory() as folder:
-        yield lambda name: known.setdefault(name, Theatre(folder, SCENARIOS[name], warm))
+
+    def theatre(name: str) -> Theatre:
+        if name not in known:
+            script = SCENARIOS[name].model
+            own = warm if script is None else opened.enter_context(modelled_nursery(folder, script))
+            known[name] = Theatre(folder, SCENARIOS[name], own)
+        return known[name]
+
+    with in_memory() as folder, ExitStack() as opened:
+        yield theatre
 
 
 @pytest.fixture(scope="session")

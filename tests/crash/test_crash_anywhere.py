@@ -47,6 +47,13 @@ async def test_killed_once_at_each_point_of_a_solo_run(theatres: Theatres) -> No
             await theatre.survives(doom)
 
 
+async def test_killed_once_at_each_point_of_the_built_in_agent(theatres: Theatres) -> None:
+    theatre = theatres("builtin")
+    for doom in (await theatre.undisturbed()).one_of_each(random.Random(6)):
+        if doom.startswith("builtin."):
+            await theatre.survives(doom)
+
+
 @pytest.mark.parametrize("name", _ALSO)
 async def test_killed_where_only_longer_runs_come_by(theatres: Theatres, name: str) -> None:
     theatre = theatres(name)

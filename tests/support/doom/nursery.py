@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tests.support.doom.program import MODULES, STAND_IN
+from tests.support.doom.program import MODULES, STAND_IN, ZYGOTE
 from tests.support.zygote import ROOM
 
 KILLED = -signal.SIGKILL
@@ -41,16 +41,19 @@ class Born(NamedTuple):
 
 
 class Nursery:
-    def __init__(self, folder: str) -> None:
+    """`model` is the address of the one that the built-in agents ask, where there are any."""
+
+    def __init__(self, folder: str, model: str | None = None) -> None:
+        self.model = model
         self.socket = os.path.join(folder, "zygote")
-        self._stand_in = os.path.join(folder, "python")
-        with open(_STAND_IN, encoding="utf-8") as source, open(self._stand_in, "w", encoding="utf-8") as file:
+        self.stand_in = os.path.join(folder, "python")
+        with open(_STAND_IN, encoding="utf-8") as source, open(self.stand_in, "w", encoding="utf-8") as file:
             file.write(f"#!{sys._base_executable} -IS\n{source.read()}")  # type: ignore[attr-defined]
-        os.chmod(self._stand_in, stat.S_IRWXU)
+        os.chmod(self.stand_in, stat.S_IRWXU)
 
     def environment(self) -> dict[str, str]:
         """What a program needs so that those that it starts come from here."""
-        return {STAND_IN: self._stand_in, "TEST_ZYGOTE": self.socket}
+        return {STAND_IN: self.stand_in, ZYGOTE: self.socket}
 
     def run(self, arguments: list[str], cwd: str, environment: Mapping[str, str]) -> Ended:
         """One program, to its end or its death."""
@@ -98,9 +101,11 @@ def _read(fd: int) -> str:
 
 
 @contextmanager
-def nursery(folder: str) -> Iterator[Nursery]:
-    found = Nursery(folder)
-    command = [sys.executable, "-m", "tests.support.zygote", found.socket, "tests.support.doom.program", *MODULES]
+def nursery(folder: str, *more: str, model: str | None = None) -> Iterator[Nursery]:
+    """`more` is what else is to be warm."""
+    found = Nursery(folder, model)
+    modules = ("tests.support.doom.program", *MODULES, *more)
+    command = [sys.executable, "-m", "tests.support.zygote", found.socket, *modules]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env={**os.environ, **ROOM}
     ) as process:

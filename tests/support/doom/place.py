@@ -73,8 +73,16 @@ class Place:
         goal = self.scenario.goal if isinstance(self.scenario.goal, str) else self._plan
         settings = [part for pair in self.scenario.settings for part in ("--set", pair)]
         phases = [part for name in self.scenario.wanted for part in ("--with", name)]
-        how = ("--workflow", self.scenario.workflow, "--agent", f"playbook:{self._book}", *settings, *phases)
+        how = ("--workflow", self.scenario.workflow, *self._agent(), *settings, *phases)
         return ["run", goal, *how, "--name", self.name, "--quiet"]
+
+    def _agent(self) -> list[str]:
+        if self.scenario.model is None:
+            return ["--agent", f"playbook:{self._book}"]
+        assert self._nursery.model is not None, "a nursery with a model"
+        model = ["--model", "openai:scripted", "--base-url", self._nursery.model, "--mode", "code"]
+        own = [self._nursery.stand_in, "-m", "holdfast", "agent", "builtin", *model]
+        return ["--agent", "builtin", "--set", f"agents.builtin.command={json.dumps(own)}"]
 
     def resume(self, doom: str | None = None, passes: str = "passes", **world: str) -> Ended:
         return self.call(*self.going_on(), doom=doom, passes=passes, **world)

@@ -15,8 +15,10 @@ from holdfast.app import cli
 from holdfast.app.cli.main import main
 from holdfast.leaf.crashing import FILE, WHAT
 
-STAND_IN, DOOM, DOOM_FILE = "TEST_STAND_IN", "TEST_DOOM", "TEST_DOOM_FILE"
-CLOCK, OBEDIENT, FILE_SIZE = "TEST_CLOCK", "TEST_OBEDIENT", "TEST_FILE_SIZE"
+# By these names, for the built-in agent hands nothing else on to what it starts.
+STAND_IN, ZYGOTE, DOOM, DOOM_FILE, CLOCK, OBEDIENT, FILE_SIZE = (
+    f"HOLDFAST_TEST_{what}" for what in ("STAND_IN", "ZYGOTE", "DOOM", "DOOM_FILE", "CLOCK", "OBEDIENT", "FILE_SIZE")
+)
 
 _PASS_OVER_MODES = (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 _DROP_FROM_BOUNDING_SET = 24

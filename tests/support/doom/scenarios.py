@@ -8,6 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from tests.support.model_server.script import Answer, Rule, Script, ToolUse
+
 _MET = [{"criterion": "works", "met": True, "evidence": "I looked"}]
 
 
@@ -46,6 +48,7 @@ class Scenario(NamedTuple):
     wanted: tuple[str, ...] = ()  # optional phases
     answers: tuple[tuple[str, ...], ...] = ()  # what a person does when the run asks for the first time, the second …
     publishes: bool = False  # to a remote, where `gh` opens a pull request
+    model: Script | None = None  # what the built-in agent's model says: then that agent is at work, and no playbook
 
     @property
     def book(self) -> str:
@@ -218,4 +221,38 @@ GRAND = Scenario(
     answers=(("approve",), ("deny", "--changes", "a second page, please"), ("approve",)),
 )
 
-SCENARIOS = {scenario.name: scenario for scenario in (SOLO, SPOKEN, LOOP, WAVES, AGAIN, CAPPED, PIPELINE, GRAND)}
+
+def _calls(tool: str, **arguments: Any) -> Answer:
+    return Answer(tools=[ToolUse(tool, arguments)])
+
+
+def _reports(tool: str, **arguments: Any) -> Answer:
+    return _calls(f"mcp__holdfast__{tool}", **arguments)
+
+
+# What the model says follows from what it is shown: which steps have a result in the conversation, the last one first.
+_MODEL = Script(
+    [
+        Rule(Answer(text="It is reported."), anywhere="(?m)^received$"),
+        Rule(_reports("submit_verdict", accept=True), anywhere="You are the evaluator"),
+        Rule(_reports("submit_case", summary="It is done.", criteria=_MET), anywhere="(?m)^copied$"),
+        Rule(
+            _calls("bash", command="cp shared.txt copy.txt && echo copied"),
+            anywhere="(?m)^edited shared.txt$|`old` is not in shared.txt",
+        ),
+    ],
+    otherwise=_calls("edit", path="shared.txt", old="begin", new="end"),
+)
+
+BUILTIN = Scenario(
+    name="builtin",
+    workflow="loop",
+    goal=[{"id": "A", "title": "The end", "acceptance_criteria": ["works"]}],
+    turns=[],
+    files={**BEGIN, "shared.txt": "end\n", "copy.txt": "end\n"},
+    model=_MODEL,
+)
+
+SCENARIOS = {
+    scenario.name: scenario for scenario in (SOLO, SPOKEN, LOOP, WAVES, AGAIN, CAPPED, PIPELINE, GRAND, BUILTIN)
+}

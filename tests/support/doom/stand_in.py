@@ -22,7 +22,7 @@ def main() -> None:
     }
     descriptors = [0, 1, 2, there, *held]
     zygote = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    zygote.connect(environment["TEST_ZYGOTE"])
+    zygote.connect(environment["HOLDFAST_TEST_ZYGOTE"])
     raw = b"".join(number.to_bytes(4, sys.byteorder) for number in descriptors)
     zygote.sendmsg([marshal.dumps(asked)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, raw)])
     zygote.recv(100)
