@@ -5,15 +5,17 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from holdfast.agents.playbook.format import Delete, McpCall, McpTools, Read, Replace, Run, Via, WaitFor, Write
 from holdfast.agents.playbook.mcp_servers import Called, NoServer
 from holdfast.agents.playbook.stage import CannotPlay, Stage, tool_diff, tool_text
 from holdfast.agents.playbook.wire import Refusal
+from holdfast.leaf.crashing import around
 
+_CRASH = around("playbook.deed")
 _MOST_OUTPUT = 1 << 20  # bytes of a command's output that are kept
 _LOOK = 0.01  # seconds between two looks for a file
 _SHELL = "/bin/sh"
@@ -51,6 +53,14 @@ async def _tool(stage: Stage, title: str, kind: str, path: str | None, *, shown:
     )
 
 
+@contextmanager
+def _deed() -> Iterator[None]:
+    """What changes the world; the client has been told of its beginning, and not of its end."""
+    _CRASH.before()
+    yield
+    _CRASH.after()
+
+
 # --- files -------------------------------------------------------------------------------------------
 
 
@@ -71,7 +81,7 @@ async def append(stage: Stage, step: Write) -> None:
         else:
             old = await _read(stage, path, "direct", missing="") or ""
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "a", encoding="utf-8") as file:
+            with _deed(), open(path, "a", encoding="utf-8") as file:
                 file.write(text)
         tool.content = [tool_diff(path, old, old + text)]
 
@@ -90,7 +100,8 @@ async def replace(stage: Stage, step: Replace) -> None:
 async def delete(stage: Stage, step: Delete) -> None:
     path = stage.path(step.path)
     async with _tool(stage, f"Delete {step.path}", "delete", path, shown=step.shown):
-        os.unlink(path)
+        with _deed():
+            os.unlink(path)
 
 
 async def read(stage: Stage, step: Read) -> None:
@@ -124,10 +135,11 @@ def _content_of(path: str) -> str:
 
 async def _write(stage: Stage, path: str, text: str, via: Via) -> None:
     if via == "client":
-        await stage.ask("fs/write_text_file", path=path, content=text)
+        with _deed():
+            await stage.ask("fs/write_text_file", path=path, content=text)
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with _deed(), open(path, "w", encoding="utf-8", newline="") as file:
         file.write(text)
 
 
@@ -147,14 +159,15 @@ async def wait_for(stage: Stage, step: WaitFor) -> None:
 async def run(stage: Stage, step: Run) -> None:
     command = stage.fill(step.command)
     async with _tool(stage, command, "execute", None, shown=step.shown) as tool:
-        if step.via == "client":
-            tool.content = await _run_by_client(stage, step, command)
-        elif step.background or step.apart == "daemon":
-            stage.result = _leave_running(stage, step, command)
-        else:
-            await _run_to_the_end(stage, step, command)
-            tool.content = [tool_text(stage.result)]
-            tool.output = {"exitCode": stage.exit}
+        with _deed():
+            if step.via == "client":
+                tool.content = await _run_by_client(stage, step, command)
+            elif step.background or step.apart == "daemon":
+                stage.result = _leave_running(stage, step, command)
+            else:
+                await _run_to_the_end(stage, step, command)
+                tool.content = [tool_text(stage.result)]
+                tool.output = {"exitCode": stage.exit}
 
 
 def _environment(stage: Stage, step: Run) -> dict[str, str]:
@@ -262,7 +275,8 @@ async def call_tool(stage: Stage, step: McpCall) -> None:
 async def _tried(stage: Stage, step: McpCall) -> Called:
     left = step.tries
     while True:
-        called = await stage.servers.call(step.server, step.tool, stage.fill_all(step.arguments))
+        with _deed():
+            called = await stage.servers.call(step.server, step.tool, stage.fill_all(step.arguments))
         left -= 1
         if not left or not called.is_error:
             return called
