@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from acp import RequestError
 
-from holdfast.leaf.crashing import FILE, WHAT
+from holdfast.leaf.crashing import FILE, RECORD, WHAT
 from tests.agents.builtin.driving import VARIABLES, Bench, Driven
+from tests.agents.builtin.life import Life, each
 from tests.support.model_server.script import Answer, ToolUse, in_turn
 from tests.support.model_server.seen import Seen
 from tests.support.model_server.server import ModelServer
@@ -220,6 +221,36 @@ async def test_a_prompt_that_could_not_begin_does_nothing_later(
             await agent.say(session, "look")
         await agent.say(session, "look again")
     assert [seen.users for seen in model.requests] == [["look again"]]
+
+
+async def test_a_disk_that_fails_once_at_any_save_is_told_and_the_same_process_goes_on(
+    bench: Bench, model: ModelServer
+) -> None:
+    for doom in each(await Life(bench, model, "whole").sit(RECORD), "builtin.save.before"):
+        life = Life(bench, model, doom)
+        async with life.agent(f"{doom}:eio") as agent:
+            with pytest.raises(RequestError) as caught:
+                await life.speak(agent)
+            assert "Input/output error" in str(caught.value.data)
+            kept = life.kept
+            await life.speak(agent)
+        life.must_be_whole(kept)
+        assert life.kept["lines"] == life.saves
+
+
+async def test_a_disk_that_is_full_from_any_save_on_is_told_and_the_next_process_goes_on(
+    bench: Bench, model: ModelServer
+) -> None:
+    for doom in each(await Life(bench, model, "whole").sit(RECORD), "builtin.save.before"):
+        life = Life(bench, model, doom)
+        async with life.agent(f"{doom}:enospc") as agent:
+            with pytest.raises(RequestError) as caught:
+                await life.speak(agent)
+            assert "No space left" in str(caught.value.data)
+        kept = life.kept
+        await life.sit(RECORD)
+        life.must_be_whole(kept)
+        assert life.kept["lines"] == life.saves
 
 
 @pytest.mark.parametrize("provider", VARIABLES)
