@@ -156,6 +156,8 @@ class BuiltinAgent:
         try:
             await self._name(opened, request)
             ended = await opened.turn
+            if (asking := asyncio.current_task()) is not None and asking.cancelling():
+                raise asyncio.CancelledError  # the client is gone: whoever would answer it would wait for ever
         except ModelTrouble as trouble:
             raise self._refusal(trouble) from trouble
         except HoldfastError as error:

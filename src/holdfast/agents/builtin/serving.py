@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
+import os
 import select
 import sys
+import time
+from threading import Thread
 from typing import TextIO, cast
 
 from acp import Agent, run_agent
@@ -11,6 +14,8 @@ from acp import Agent, run_agent
 from holdfast.agents.builtin.face import BuiltinAgent, Settings
 from holdfast.agents.builtin.secrecy import RedactingFormatter
 from holdfast.leaf.errors import BadInput
+
+_GRACE = 5.0  # seconds for leaving in good order
 
 
 def serve(settings: Settings) -> None:
@@ -20,7 +25,17 @@ def serve(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(RedactingFormatter(settings.secrets))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    Thread(target=leave_after_the_client, args=(sys.stdin.fileno(), _GRACE), daemon=True).start()
     asyncio.run(_serve(settings))
+
+
+def leave_after_the_client(stdin: int, grace: float) -> None:
+    """Whatever holds us up: nobody takes what we do any more, and what has to survive is on the disk already."""
+    poll = select.poll()
+    poll.register(stdin, 0)  # that its other end is gone is told unasked
+    poll.poll()
+    time.sleep(grace)
+    os._exit(0)
 
 
 async def _serve(settings: Settings) -> None:
