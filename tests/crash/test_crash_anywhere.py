@@ -26,6 +26,7 @@ _WRITES = ("journal.append", "snapshot.save", "projection.write")
 _TO_BE_WRITTEN, _WRITTEN = ({f"{name}.{side}" for name in _WRITES} for side in ("before", "after"))
 PAIRS = 24  # of each scenario
 RESUMES = 2
+EARLY = 5  # passes of a point
 WAY_BACK = 20  # passes of each such sitting
 _LONG = ("waves", "pipeline", "grand")
 _TORN_OF_LONG = 3  # one of so many: a torn write leaves what one that was never begun leaves
@@ -184,12 +185,12 @@ def is_torn(dooms: Dooms) -> bool:
     return any(doom is not None and ".torn:" in doom for doom in dooms)
 
 
-def pairs(undisturbed: Undisturbed) -> list[Dooms]:
-    """A seeded sample: killed, and killed again on the way back, which is passed by all at its beginning."""
+def pairs(theatre: Theatre, undisturbed: Undisturbed) -> list[Dooms]:
+    """A seeded sample: the runner is killed, and killed again early on its way back, where others came by on theirs."""
     dice = random.Random(3)
-    early = ["journal.append", "log.repair", "effect.settle", "snapshot.save", "projection.write", "agent.spawn"]
-    seconds = [f"{name}.{side}:{number}" for name in early for side in ("before", "after") for number in (1, 2, 5)]
-    return [(dice.choice(undisturbed.passes), dice.choice(seconds)) for _ in range(PAIRS)]
+    known = [{*theatre.passed_after(first)} for first in come_back_from(undisturbed)]
+    early = [doom for doom in sorted(set.intersection(*known)) if int(doom.rpartition(":")[2]) <= EARLY]
+    return [(dice.choice(undisturbed.of_runner), dice.choice(early)) for _ in range(PAIRS)]
 
 
 def other_deaths(undisturbed: Undisturbed) -> list[Dooms]:
@@ -199,11 +200,16 @@ def other_deaths(undisturbed: Undisturbed) -> list[Dooms]:
 
 def on_the_way_back(theatre: Theatre, undisturbed: Undisturbed) -> list[Dooms]:
     """The passes of the sitting that follows a death, for a sample of deaths."""
-    effects = [doom for doom in undisturbed.passes if doom.startswith(("effect.", "prompt.", "agent."))]
-    firsts = random.Random(5).sample(effects, RESUMES)
     return [
-        back for first in firsts for back in some([(first, then) for then in theatre.passed_after(first)], WAY_BACK)
+        back
+        for first in come_back_from(undisturbed)
+        for back in some([(first, then) for then in theatre.passed_after(first)], WAY_BACK)
     ]
+
+
+def come_back_from(undisturbed: Undisturbed) -> list[str]:
+    effects = [doom for doom in undisturbed.passes if doom.startswith(("effect.", "prompt.", "agent."))]
+    return random.Random(5).sample(effects, RESUMES)
 
 
 @pytest.mark.torture
@@ -212,6 +218,6 @@ async def test_killed_at_every_pass_of_every_point(theatres: Theatres, name: str
     theatre = theatres(name)
     undisturbed = await theatre.undisturbed()
     wanted = singles(name, undisturbed)
-    wanted += pairs(undisturbed) + other_deaths(undisturbed) + on_the_way_back(theatre, undisturbed)
+    wanted += pairs(theatre, undisturbed) + other_deaths(undisturbed) + on_the_way_back(theatre, undisturbed)
     problems = await hold(theatre.survives, name, shared_out(wanted, which, SHARDS), Shard(Way.KILLED, which, SHARDS))
     assert not problems, "\n\n".join(problems)

@@ -8,9 +8,10 @@ import pytest
 from holdfast.engine.effects import TETHER
 from holdfast.leaf.marks import RUN_MARK
 from holdfast.leaf.tether import tethered
+from tests.support.doom.holding import hold
 from tests.support.doom.place import Place
-from tests.support.doom.suite import Theatre, Theatres
-from tests.support.doom.trial import play
+from tests.support.doom.suite import NotReached, Theatre, Theatres
+from tests.support.doom.trial import Trial, play
 
 
 async def ended(theatre: Theatre) -> Place:
@@ -101,3 +102,41 @@ async def test_a_process_that_is_left_is_seen_by_its_mark_or_where_it_stands_or_
         finally:
             stray.kill()
     await theatre.must_end_alike(place, "alone")
+
+
+# --- trials that show nothing -------------------------------------------------------------------------
+
+
+async def held(*dooms: tuple[str | None, ...], alive: set[str]) -> list[str]:
+    """What is wrong with trials in which nobody comes by at those."""
+
+    async def trial(*each: str | None) -> Trial:
+        if not alive.isdisjoint(str(one) for one in each):
+            raise NotReached("nobody came by")
+        return Trial(struck=1)
+
+    return await hold(trial, "solo", dooms)
+
+
+MANY: list[tuple[str | None, ...]] = [(f"a.before:{number}",) for number in range(1, 10)]
+
+
+async def test_a_suite_in_which_all_die_but_one_is_well() -> None:
+    assert await held(*MANY, alive={"a.before:9"}) == []
+
+
+async def test_a_suite_in_which_too_few_die_is_wrong() -> None:
+    (told,) = await held(*MANY, alive={"a.before:8", "a.before:9"})
+    assert told.startswith("of 9 single deaths 2 were not reached")
+
+
+@pytest.mark.parametrize("wanted", [[(None, "b.after:1")], [("b.after:8",), ("b.after:9",)]])
+async def test_a_point_that_nobody_comes_by_is_wrong(wanted: list[tuple[str | None, ...]]) -> None:
+    told = await held(
+        *MANY, *wanted, *[(f"c.after:{number}",) for number in range(9)], alive={str(dooms[-1]) for dooms in wanted}
+    )
+    assert [line.partition(",")[0] for line in told] == ["nobody came by at b.after"]
+
+
+async def test_the_last_of_many_passes_need_not_be_reached_and_pairs_are_not_counted() -> None:
+    assert await held(*MANY, ("b.after:50",), ("c.before:1", "d.before:1"), alive={"b.after:50", "d.before:1"}) == []
