@@ -214,6 +214,7 @@ STOPPING = [
     Stopping(deeds.switch_the_task, FAILED, "switch it back with git -C", deeds.switch_the_task_back),
     Stopping(deeds.detach_the_task, FAILED, "switch it back with git -C", deeds.switch_the_task_back),
     Stopping(deeds.switch_the_run, FAILED, "switch it back with git -C", deeds.switch_the_run_back),
+    Stopping(deeds.begin_to_rebase_the_task, FAILED, "`git rebase --abort` takes it back", deeds.take_the_rebase_back),
     Stopping(deeds.leave_a_file_in_the_run, FAILED, "commit them or move them away", deeds.take_the_file_from_the_run),
     Stopping(deeds.set_the_run_back, FAILED, "commit them or move them away", deeds.take_the_files_back_too),
     Stopping(deeds.delete_the_tasks_branch, FAILED, NO_BRANCH),

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 
 from tests.support.doom.place import Place
 
@@ -129,6 +130,37 @@ def rebase_the_task(place: Place) -> None:
 def rebase_the_run(place: Place) -> None:
     commit(place)
     there(place, None, "rebase", "--quiet", "main")
+
+
+def stop_midway(place: Place, task: str | None, command: str) -> None:
+    """A rebase, a merge or a cherry-pick in a worktree of the run that stops over page A: it is theirs, too, by now."""
+    put(place.repo, "A.txt")
+    put(place.repo, "mine.txt")
+    place.git("add", "--all")
+    place.git("commit", "--quiet", "--message=Mine")
+    with suppress(AssertionError):  # git says that there are conflicts
+        there(place, task, command, "main")
+    assert "A.txt" in place.git("-C", worktree(place, task), "diff", "--name-only", "--diff-filter=U")
+
+
+def finish(place: Place, task: str | None, command: str) -> None:
+    """As the run has the page."""
+    with open(os.path.join(worktree(place, task), "A.txt"), "w", encoding="utf-8") as file:
+        file.write("A.txt\n")
+    there(place, task, "add", "A.txt")
+    there(place, task, "-c", "core.editor=true", command, "--continue")
+
+
+def take_back(place: Place, task: str | None, command: str) -> None:
+    there(place, task, command, "--abort")
+
+
+def begin_to_rebase_the_task(place: Place) -> None:
+    stop_midway(place, "B", "rebase")
+
+
+def take_the_rebase_back(place: Place) -> None:
+    take_back(place, "B", "rebase")
 
 
 def push_the_task_ahead(place: Place) -> None:

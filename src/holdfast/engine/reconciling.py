@@ -2,6 +2,7 @@
 
 import os
 from contextlib import suppress
+from datetime import datetime
 
 from holdfast.core.reconciliation import BranchSeen, Finding, Observed, Remedy, WorktreeSeen, reconcile
 from holdfast.core.state import BranchStatus
@@ -10,8 +11,9 @@ from holdfast.engine.restoring import branch_again, made_again
 from holdfast.engine.workspace import Workspace
 from holdfast.git.effects import DeleteBranch
 from holdfast.git.repository import Repository
+from holdfast.git.underway import underway
 from holdfast.git.worktree import MovedWorktree, NotOurWorktree, Worktree
-from holdfast.leaf.errors import Denied
+from holdfast.leaf.errors import DecisionNeeded, Denied
 
 
 async def observe(repository: Repository, run_id: str, folder: str) -> Observed:
@@ -55,6 +57,26 @@ def _seen(repository: Repository, run_id: str, home: str, path: str) -> Worktree
     except NotOurWorktree as error:
         return WorktreeSeen(problem=str(error), moved=isinstance(error, MovedWorktree))
     return WorktreeSeen()
+
+
+def must_be_left_by_others(workspace: Workspace) -> None:
+    """That nobody is in the middle of a rebase, a merge or the like where the run would go on. Nothing is touched.
+
+    What began before the last sitting's last word is left to whoever works there: an agent may have been at it. A merge
+    of our own that was cut off is taken back, or gone on with.
+    """
+    state = workspace.hands.run.state
+    newest = state.newest_sitting()
+    if newest is None or newest.last is None:
+        return
+    last_word = datetime.fromisoformat(newest.last).timestamp()
+    ours = {effect.arguments.get("commit") for effect in state.effects.values()}
+    for branch in state.branches.values():
+        with suppress(NotOurWorktree):  # it is not there, or something else is: whoever needs it will be told
+            tree = workspace.worktree(branch.task)
+            waits = underway(tree.must_be_ours())
+            if waits is not None and waits.since > last_word and waits.note not in ours:
+                raise DecisionNeeded(f"{waits.told(tree.path)}; then holdfast resume {workspace.run_id} goes on")
 
 
 async def own_branch_again(workspace: Workspace) -> list[Finding]:

@@ -28,7 +28,7 @@ from holdfast.engine.permissions import Desk
 from holdfast.engine.planning import plan_again, terms_for, workflow_of
 from holdfast.engine.projecting import write_pages, write_projections
 from holdfast.engine.receiving import Receiver
-from holdfast.engine.reconciling import own_branch_again, reconciled
+from holdfast.engine.reconciling import must_be_left_by_others, own_branch_again, reconciled
 from holdfast.engine.runner import Runner
 from holdfast.engine.steps import Ears, Steps, at_work
 from holdfast.engine.terms import Terms
@@ -90,8 +90,9 @@ async def sit(
             branch=run.state.run.branch if run.state.run else None,
             pid=os.getpid(),
         )
-        await run.begin(start)
         hands = Hands(run, run_id, repository, folder)
+        must_be_left_by_others(Workspace(hands))
+        await run.begin(start)
         workspace = Workspace(hands, await hands.settle())
         try:
             if workspace.place().branch not in run.state.branches:  # it was cut off while it was made

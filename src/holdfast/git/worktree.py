@@ -10,6 +10,7 @@ from holdfast.git.entries import FOLDER, LOCKED, drop_entries, entries_of, point
 from holdfast.git.locks import clear_locks
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
+from holdfast.git.underway import underway
 from holdfast.leaf.directories import remove_tree, sync_directory
 from holdfast.leaf.errors import Denied
 from holdfast.leaf.syncing import sync_file_systems
@@ -69,6 +70,9 @@ class Worktree:
         """That it is ours, and on its branch: before anything that moves a branch."""
         own = self.must_be_ours()
         on = await self._branch(own)
+        waits = underway(own) if on is None else None
+        if waits is not None:
+            raise NotOurWorktree(f"{waits.told(self.path)}, and resume")
         if on != self.branch:
             raise NotOurWorktree(
                 f"{self.path} is on {on or 'no branch'}, not on {self.branch}; "

@@ -1,0 +1,37 @@
+"""What a git command that stopped midway leaves in a worktree: it waits there for whoever began it."""
+
+import os
+from contextlib import suppress
+from typing import NamedTuple
+
+# By which git knows of it, in the worktree's own git directory; the first that is there is the one that was called.
+_NOTES = {
+    os.path.join("rebase-merge", "head-name"): "rebase",
+    os.path.join("rebase-apply", "head-name"): "rebase",
+    os.path.join("rebase-apply", "applying"): "am",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "MERGE_HEAD": "merge",
+}
+
+
+class Underway(NamedTuple):
+    """A command by its name, since when (seconds of the clock) it waits, and the note that says so."""
+
+    command: str
+    since: float
+    note: str
+
+    def told(self, path: str) -> str:
+        ways = f"`git {self.command} --continue` there finishes it, `git {self.command} --abort` takes it back"
+        return f"{path} is in the middle of a {self.command}; {ways}"
+
+
+def underway(own: str) -> Underway | None:
+    """In the worktree of this git directory; None when nothing waits there."""
+    for name, command in _NOTES.items():
+        with suppress(OSError):
+            path = os.path.join(own, name)
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return Underway(command, os.fstat(file.fileno()).st_mtime, file.read().strip())
+    return None

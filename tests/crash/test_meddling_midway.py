@@ -1,0 +1,99 @@
+"""A run is to be resumed while the user is in the middle of something in its own worktrees: a rebase, a merge.
+
+Nothing is touched, and one line says what to do. When they have finished it, or taken it back, the run goes on.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from holdfast.core.state import TaskStatus
+from tests.crash.test_meddling_at_work import placed
+from tests.support import deeds
+from tests.support.at_work import must_be_alike, pages
+from tests.support.doom.checks import Done
+from tests.support.doom.nursery import KILLED, Nursery
+from tests.support.doom.place import Place
+from tests.support.doom.small_disk import must_be_one_line
+from tests.support.doom.suite import Theatre
+
+DECISION_NEEDED = 6
+BEFORE_WORK, BEFORE_MERGE = "prompt.before:3", "effect.merge.before:2"  # of page B
+Ending = Callable[[Place, str | None, str], None]
+
+
+@pytest.fixture(scope="module")
+def theatre(warm: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+    folder = tmp_path_factory.mktemp("midway")
+    yield Theatre(str(folder), pages(), warm)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def everything(place: Place) -> dict[str, Any]:
+    """Every file of the run and of its repository, by its content and when it was written; not who looked."""
+    found: dict[str, Any] = {}
+    for top in (place.of_run(), place.repo):
+        for folder, _, names in os.walk(top):
+            for path in (os.path.join(folder, name) for name in names if name not in ("owner.lock", "index")):
+                with open(path, "rb") as file:
+                    found[path] = (os.fstat(file.fileno()).st_mtime_ns, file.read())
+    return found
+
+
+async def waits_for_the_user(
+    theatre: Theatre, command: str, task: str | None, ending: Ending, doom: str = BEFORE_WORK
+) -> None:
+    place = placed(theatre, pages())
+    assert place.begin(doom).code == KILLED
+    deeds.stop_midway(place, task, command)
+    before = everything(place)
+    for _ in range(2):
+        ended = place.resume()
+        must_be_one_line(ended)
+        assert (ended.code, f"`git {command} --continue` there finishes it" in ended.err) == (DECISION_NEEDED, True)
+        assert deeds.worktree(place, task) in ended.err
+        assert everything(place) == before
+    ending(place, task, command)
+    ended = place.resume()
+    must_be_one_line(ended)
+    assert ended.code == 0, ended
+    await must_have_their_work_too(theatre, place, ending, command)
+
+
+async def must_have_their_work_too(theatre: Theatre, place: Place, ending: Ending, command: str) -> None:
+    """What they finished. A page that was rebased under the run is there as they have it, and as the run had it."""
+    done, finished = await Done.look(place), ending is deeds.finish
+    names = place.git("ls-tree", "-r", "--name-only", deeds.branch(place, "main")).splitlines()
+    assert set(names) == {*pages().files, *(["mine.txt"] if finished else [])}
+    assert {task.status for task in done.state.tasks.values()} == {TaskStatus.COMPLETE}
+    if not finished or command != "rebase":
+        await must_be_alike(theatre, place, but=("files",) if finished else (), maybe=("history",))
+
+
+@pytest.mark.parametrize(
+    ("command", "task", "ending", "doom"),
+    [
+        ("rebase", None, deeds.finish, BEFORE_WORK),
+        ("rebase", "B", deeds.take_back, BEFORE_WORK),
+        ("merge", None, deeds.take_back, BEFORE_MERGE),
+    ],
+)
+async def test_a_run_leaves_alone_what_the_user_is_in_the_middle_of(
+    theatre: Theatre, command: str, task: str | None, ending: Ending, doom: str
+) -> None:
+    """Also where a merge of the run was cut off, and what stands there could be taken for the rest of it."""
+    await waits_for_the_user(theatre, command, task, ending, doom)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("doom", [BEFORE_WORK, BEFORE_MERGE])
+@pytest.mark.parametrize("ending", [deeds.finish, deeds.take_back])
+@pytest.mark.parametrize("task", [None, "B"])
+@pytest.mark.parametrize("command", ["rebase", "merge", "cherry-pick"])
+async def test_a_run_leaves_alone_whatever_the_user_is_in_the_middle_of(
+    theatre: Theatre, command: str, task: str | None, ending: Ending, doom: str
+) -> None:
+    await waits_for_the_user(theatre, command, task, ending, doom)
