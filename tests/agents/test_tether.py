@@ -1,6 +1,7 @@
 """A file that a process was given to hold: by it alone one is found that shed its environment and went elsewhere."""
 
 import asyncio
+import io
 import os
 import shlex
 import subprocess
@@ -115,6 +116,16 @@ def test_who_only_reads_it_does_not_hold_it(tether: str) -> None:
             reader.kill()
 
 
+def test_who_only_asks_about_a_file_does_not_have_it_open(tether: str) -> None:
+    """Several may ask at once."""
+    Path(tether).touch()
+    asking = os.open(tether, os.O_PATH)
+    assert not has_open(tether)
+    os.close(asking)
+    with open(tether, encoding="utf-8"):
+        assert has_open(tether)
+
+
 def test_it_is_held_where_few_files_may_be_open(tether: str) -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
@@ -163,7 +174,7 @@ def test_who_opens_and_closes_files_all_the_time_is_found_every_time(tether: str
         assert all(holding(tether, "a mark", busy_one.start_time) == [busy_one] for _ in range(300))
 
 
-def test_files_that_cannot_be_the_tether_are_not_touched(tether: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_not_the_tether_are_not_touched(tether: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of them may be on a server that does not answer, and would make us wait for ever."""
     touched: list[str] = []
     real = os.stat
@@ -172,9 +183,31 @@ def test_files_that_cannot_be_the_tether_are_not_touched(tether: str, monkeypatc
         touched.append(path)
         return real(path, **how)
 
-    with holder(tether, "a mark") as found:
+    with holder(tether, "a mark", "file = open('/dev/full', 'w'); input()") as found:
+        while not has_open("/dev/full"):
+            pass
         monkeypatch.setattr(os, "stat", stat)
+        assert holding(tether, since=found.start_time) == [found]
+        assert has_open(tether)
+    assert len({path for path in touched if path.startswith(f"/proc/{found.pid}/fd/")}) == 1
+
+
+def test_where_the_kernel_does_not_number_open_files_they_are_found_all_the_same(
+    tether: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As before Linux 5.14."""
+    real = open
+
+    def without_numbers(path: Any, *how: Any, **more: Any) -> Any:
+        file = real(path, *how, **more)
+        if "/fdinfo/" not in str(path):
+            return file
+        with file:
+            return io.BytesIO(b"".join(line for line in file if not line.startswith(b"ino:")))
+
+    with holder(tether, "a mark") as found:
+        monkeypatch.setattr("builtins.open", without_numbers)
         assert holding(tether, "a mark", found.start_time) == [found]
-    mine = {path for path in touched if path.startswith(f"/proc/{found.pid}/fd/")}
-    assert touched[0] == tether
-    assert len(mine) == 1
+        assert has_open(tether)
+        os.unlink(tether)
+        assert holding(tether) == []

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from holdfast.leaf.proc import CODE_END, ENVIRONMENT_END, LOOKS, SIZE, THREADS, fields_of, pids, places
+from holdfast.leaf.proc import CODE_END, ENVIRONMENT_END, LOOKS, NOT_TO_BE_SEEN, SIZE, THREADS, fields_of, pids, places
 from holdfast.leaf.process import ProcessIdentity, identify
 
 RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
@@ -13,7 +13,6 @@ CONVERSATION_MARK = "HOLDFAST_CONVERSATION"  # the same, for those of one agent
 SESSION_MARK, CALL_MARK = "HOLDFAST_BUILTIN_SESSION", "HOLDFAST_BUILTIN_CALL"  # of what our own agent's shell runs
 
 _MOMENT, _BLINK = 1.0, 0.0002  # seconds: for what takes microseconds, on a machine with much else to do
-_NOT_TO_BE_SEEN = (FileNotFoundError, ProcessLookupError, PermissionError)  # gone, or not ours to look at
 _USUAL, _LONGEST = 64 * 1024, 8 * 1024 * 1024  # bytes of an environment; the kernel takes none that is longer
 
 
@@ -79,7 +78,7 @@ def _environments(wanted: Iterable[int]) -> Iterator[tuple[int, list[bytes]]]:
     """
     becoming = []
     for pid in wanted:
-        with suppress(*_NOT_TO_BE_SEEN):
+        with suppress(*NOT_TO_BE_SEEN):
             inherited = _inherited(pid)
             if inherited is not None:
                 yield pid, inherited
@@ -89,7 +88,7 @@ def _environments(wanted: Iterable[int]) -> Iterator[tuple[int, list[bytes]]]:
     while becoming and time.monotonic() < until:
         time.sleep(_BLINK)
         for pid in [*becoming]:
-            with suppress(*_NOT_TO_BE_SEEN):
+            with suppress(*NOT_TO_BE_SEEN):
                 inherited = _inherited(pid)
                 if inherited is None:
                     continue
@@ -98,7 +97,7 @@ def _environments(wanted: Iterable[int]) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def _inherited(pid: int) -> list[bytes] | None:
-    """None of one that is just becoming its program. One of `_NOT_TO_BE_SEEN` is raised where that is so.
+    """None of one that is just becoming its program. One of `NOT_TO_BE_SEEN` is raised where that is so.
 
     The kernel has noted where code and environment are when it has become that. Who shows nothing then has nothing to
     show, or let go of it, unless it came to it just now.

@@ -9,6 +9,7 @@ from contextlib import suppress
 STATE, PARENT, SESSION, THREADS, START_TIME, SIZE = 0, 1, 3, 17, 19, 20
 CODE_END, ENVIRONMENT_END = 24, 48
 
+NOT_TO_BE_SEEN = (FileNotFoundError, ProcessLookupError, PermissionError)  # gone, or not ours to look at
 LOOKS = 6  # at what changes while it is looked at
 
 _LEFT = (b"Z", b"X")  # the state of a thread that only waits to be buried
@@ -29,7 +30,7 @@ def pids() -> Iterator[int]:
 def fields_of(pid: int) -> list[bytes] | None:
     """What stands in its line of /proc/<pid>/stat, from its state on; None when it is gone."""
     fields = None
-    with suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # it is gone, or not ours to know of
+    with suppress(*NOT_TO_BE_SEEN):
         for _ in range(LOOKS):
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()

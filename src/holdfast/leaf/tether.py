@@ -5,13 +5,21 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from typing import NamedTuple
 
-from holdfast.leaf.proc import START_TIME, fields_of, pids, places
+from holdfast.leaf.proc import NOT_TO_BE_SEEN, START_TIME, fields_of, pids, places
 from holdfast.leaf.process import ProcessIdentity, identify
 
 # Beyond what node takes for its own, and no number that scripts write by hand: `flock -n 200 ... 200>lock` would
 # close it, and bash has 255 for itself.
 _HIGH = 317
+
+_Told = dict[bytes, bytes]  # what the kernel tells of an open file, and asks nobody for
+
+
+class _File(NamedTuple):
+    told: _Told
+    stat: os.stat_result
 
 
 @contextmanager
@@ -61,30 +69,33 @@ def each_holding(path: str | None, mark: str | None = None, since: int = 0) -> I
         return
     place = None if mark is None else _place_of(mark)
 
-    def is_meant(at: str, fd: str) -> bool:
-        return _is_tether(at, fd, place)
+    def is_tether(told: _Told) -> bool:
+        return int(told[b"flags"], 8) & os.O_ACCMODE == os.O_WRONLY and place in (None, int(told[b"pos"]))
 
     for pid in pids():
-        if _started_since(pid, since) and _has_open(pid, file, is_meant):
+        if _started_since(pid, since) and _has_open(pid, file, is_tether):
             process = identify(pid)
-            if process is not None and _has_open(pid, file, is_meant):
+            if process is not None and _has_open(pid, file, is_tether):
                 yield process
 
 
 def has_open(path: str) -> bool:
-    """True when some process has this file open."""
+    """True when some process has this file open: for more than to ask who has, as we do here."""
     file = _file_at(path)
-    return file is not None and any(_has_open(pid, file) for pid in pids())
+    return file is not None and any(_has_open(pid, file, _is_for_use) for pid in pids())
 
 
-def _file_at(path: str | None) -> os.stat_result | None:
-    with suppress(FileNotFoundError):
-        return None if path is None else os.stat(path)
-    return None
-
-
-def _has_open(pid: int, file: os.stat_result, is_meant: Callable[[str, str], bool] = lambda *_: True) -> bool:
-    return any(_is_open_as(at, fd, file, is_meant) for at, fd in _descriptors(pid))
+def _file_at(path: str | None) -> _File | None:
+    if path is None:
+        return None
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return _File(_told_of("/proc/self", str(fd)), os.fstat(fd))
+    finally:
+        os.close(fd)
 
 
 def _started_since(pid: int, since: int) -> bool:
@@ -92,27 +103,39 @@ def _started_since(pid: int, since: int) -> bool:
     return not since or (fields is not None and int(fields[START_TIME]) >= since)
 
 
+def _is_for_use(told: _Told) -> bool:
+    return not int(told[b"flags"], 8) & os.O_PATH
+
+
+def _has_open(pid: int, file: _File, is_meant: Callable[[_Told], bool]) -> bool:
+    return any(_is_open_as(place, fd, file, is_meant) for place, fd in _descriptors(pid))
+
+
 def _descriptors(pid: int) -> list[tuple[str, str]]:
     """Each with the place at which it is told of."""
     for place in places(pid):
-        with suppress(OSError):
+        with suppress(*NOT_TO_BE_SEEN):
             if names := os.listdir(f"{place}/fd"):
                 return [(place, name) for name in names]
     return []
 
 
-def _is_open_as(place: str, fd: str, wanted: os.stat_result, is_meant: Callable[[str, str], bool]) -> bool:
-    """The file itself is looked at last: it may be another's, on a server that does not answer any more."""
-    try:
-        return is_meant(place, fd) and os.path.samestat(os.stat(f"{place}/fd/{fd}"), wanted)
-    except OSError:  # it was closed meanwhile; the others are still there
-        return False
+def _is_open_as(place: str, fd: str, file: _File, is_meant: Callable[[_Told], bool]) -> bool:
+    """Only one that has the number of the file is looked at: others may be on a server that does not answer any more.
+
+    Older kernels do not tell the number; there, all that are meant are looked at.
+    """
+    with suppress(*NOT_TO_BE_SEEN):  # it was closed meanwhile; the others are still there
+        told = _told_of(place, fd)
+        if told.get(b"ino") == file.told.get(b"ino") and is_meant(told):
+            with suppress(OSError):
+                return os.path.samestat(os.stat(f"{place}/fd/{fd}"), file.stat)
+    return False
 
 
-def _is_tether(at: str, fd: str, place: int | None) -> bool:
-    with open(f"{at}/fdinfo/{fd}", encoding="ascii", errors="replace") as file:
-        told = dict(line.split(":", 1) for line in file if line.startswith(("pos:", "flags:")))
-    return int(told["flags"], 8) & os.O_ACCMODE == os.O_WRONLY and place in (None, int(told["pos"]))
+def _told_of(place: str, fd: str) -> _Told:
+    with open(f"{place}/fdinfo/{fd}", "rb") as file:
+        return {name: value for name, _, value in (line.partition(b":") for line in file)}
 
 
 def _place_of(mark: str) -> int:
