@@ -223,32 +223,22 @@ async def test_a_prompt_that_could_not_begin_does_nothing_later(
     assert [seen.users for seen in model.requests] == [["look again"]]
 
 
-async def test_a_disk_that_fails_once_at_any_save_is_told_and_the_same_process_goes_on(
-    bench: Bench, model: ModelServer
+@pytest.mark.parametrize(("fault", "told"), [("eio", "Input/output error"), ("enospc", "No space left")])
+async def test_a_disk_that_fails_at_any_save_is_told_and_the_conversation_goes_on(
+    bench: Bench, model: ModelServer, fault: str, told: str
 ) -> None:
+    """In the same process when it failed once, in the next when it is full from then on."""
     for doom in each(await Life(bench, model, "whole").sit(RECORD), "builtin.save.before"):
         life = Life(bench, model, doom)
-        async with life.agent(f"{doom}:eio") as agent:
+        async with life.agent(f"{doom}:{fault}") as agent:
             with pytest.raises(RequestError) as caught:
                 await life.speak(agent)
-            assert "Input/output error" in str(caught.value.data)
+            assert told in str(caught.value.data)
             kept = life.kept
-            await life.speak(agent)
-        life.must_be_whole(kept)
-        assert life.kept["lines"] == life.saves
-
-
-async def test_a_disk_that_is_full_from_any_save_on_is_told_and_the_next_process_goes_on(
-    bench: Bench, model: ModelServer
-) -> None:
-    for doom in each(await Life(bench, model, "whole").sit(RECORD), "builtin.save.before"):
-        life = Life(bench, model, doom)
-        async with life.agent(f"{doom}:enospc") as agent:
-            with pytest.raises(RequestError) as caught:
+            if fault == "eio":
                 await life.speak(agent)
-            assert "No space left" in str(caught.value.data)
-        kept = life.kept
-        await life.sit(RECORD)
+        if fault == "enospc":
+            await life.sit(RECORD)
         life.must_be_whole(kept)
         assert life.kept["lines"] == life.saves
 
