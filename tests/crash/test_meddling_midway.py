@@ -21,7 +21,8 @@ from tests.support.doom.small_disk import must_be_one_line
 from tests.support.doom.suite import Theatre
 
 DECISION_NEEDED = 6
-BEFORE_WORK, BEFORE_MERGE = "prompt.before:3", "effect.merge.before:2"  # of page B
+BEFORE_WORK, BEFORE_MERGE = "agent.spawn.before:3", "effect.merge.before:2"  # of page B
+AT_WORK = "prompt.before:3"
 Ending = Callable[[Place, str | None, str], None]
 
 
@@ -97,3 +98,13 @@ async def test_a_run_leaves_alone_whatever_the_user_is_in_the_middle_of(
     theatre: Theatre, command: str, task: str | None, ending: Ending, doom: str
 ) -> None:
     await waits_for_the_user(theatre, command, task, ending, doom)
+
+
+@pytest.mark.parametrize("command", ["rebase", "merge"])
+async def test_what_an_agent_may_have_been_in_the_middle_of_is_left_to_it(theatre: Theatre, command: str) -> None:
+    """It was killed in its turn: nobody need be there for the run to go on."""
+    place = placed(theatre, pages())
+    assert place.begin(AT_WORK).code == KILLED
+    deeds.stop_midway(place, "B", command)
+    ended = place.resume()
+    assert ended.code != DECISION_NEEDED

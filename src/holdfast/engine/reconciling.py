@@ -62,8 +62,8 @@ def _seen(repository: Repository, run_id: str, home: str, path: str) -> Worktree
 def must_be_left_by_others(workspace: Workspace) -> None:
     """That nobody is in the middle of a rebase, a merge or the like where the run would go on. Nothing is touched.
 
-    What began before the last sitting's last word is left to whoever works there: an agent may have been at it. A merge
-    of our own that was cut off is taken back, or gone on with.
+    Where an agent's turn was cut off, it was the agent's, which goes on with it. So it may be what began before the last
+    sitting's last word. A merge of our own that was cut off is taken back, or gone on with.
     """
     state = workspace.hands.run.state
     newest = state.newest_sitting()
@@ -71,7 +71,8 @@ def must_be_left_by_others(workspace: Workspace) -> None:
         return
     last_word = datetime.fromisoformat(newest.last).timestamp()
     ours = {effect.arguments.get("commit") for effect in state.effects.values()}
-    for branch in state.branches.values():
+    cut_off = {talk.task for talk in state.conversations.values() if talk.turn is not None}
+    for branch in (branch for branch in state.branches.values() if branch.task not in cut_off):
         with suppress(NotOurWorktree):  # it is not there, or something else is: whoever needs it will be told
             tree = workspace.worktree(branch.task)
             waits = underway(tree.must_be_ours())
