@@ -18,15 +18,24 @@ def strays_of(home: str, run_id: str) -> list[str]:
 
 
 def strays_in(folder: str) -> list[str]:
-    """All but this process, which looks at what is there."""
-    real = os.path.realpath(folder)
+    """All but this process, which looks at what is there, and what it is about to start."""
+    real, ours = os.path.realpath(folder), _command_of(os.getpid())
     return [
-        f"{pid} has {name} → {path}"
+        f"{pid} ({command}) has {name} → {path}"
         for pid in pids()
-        if pid != os.getpid()
+        if (command := _command_of(pid)) != ours
         for name, path in _held_by(pid)
         if f"{path}/".startswith(f"{real}/")
     ]
+
+
+def _command_of(pid: int) -> str:
+    """That of its parent, until it becomes its program."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def _held_by(pid: int) -> Iterator[tuple[str, str]]:
