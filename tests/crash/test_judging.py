@@ -2,6 +2,8 @@
 
 import subprocess
 from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from holdfast.leaf.marks import RUN_MARK
 from holdfast.leaf.tether import tethered
 from tests.support.doom.holding import hold
 from tests.support.doom.place import Place
+from tests.support.doom.small_disk import must_not_have_lost_attempts
 from tests.support.doom.suite import NotReached, Theatre, Theatres
 from tests.support.doom.trial import Trial, play
 
@@ -140,3 +143,28 @@ async def test_a_point_that_nobody_comes_by_is_wrong(wanted: list[tuple[str | No
 
 async def test_the_last_of_many_passes_need_not_be_reached_and_pairs_are_not_counted() -> None:
     assert await held(*MANY, ("b.after:50",), ("c.before:1", "d.before:1"), alive={"b.after:50", "d.before:1"}) == []
+
+
+# --- attempts ------------------------------------------------------------------
+
+
+def end_of(iteration: int, conflicted: int = 0) -> dict[str, Any]:
+    return {"tasks": {"A": ("COMPLETE", None, iteration)}, "evaluations": {"A": (1, conflicted)}}
+
+
+@pytest.mark.parametrize(
+    ("found", "excused", "fine"),
+    [
+        (end_of(2), set(), True),
+        (end_of(3, conflicted=1), set(), True),
+        (end_of(1), {"A"}, False),
+        (end_of(3), set(), False),
+        (end_of(3), {"A"}, True),
+    ],
+    ids=["as usual", "with conflicts", "fewer", "more", "more, and a report failed"],
+)
+def test_attempts_are_the_usual_ones_unless_the_log_tells_why(
+    found: dict[str, Any], excused: set[str], fine: bool
+) -> None:
+    with nullcontext() if fine else pytest.raises(AssertionError, match="attempts that nothing explains"):
+        must_not_have_lost_attempts(found, end_of(2), excused)

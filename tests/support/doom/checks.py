@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holdfast.core.events import Event
@@ -58,6 +58,16 @@ def saved_by(run_id: str, events: Iterable[Event]) -> dict[str, str | None]:
     return found
 
 
+def different(end: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What is not as it should be: as it is, and as it should."""
+    return {what: (found, expected[what]) for what, found in end.items() if found != expected[what]}
+
+
+def attempts_in(end: Mapping[str, Any]) -> dict[str, int]:
+    """Of each task; that it was to resolve what another one had merged before it is none."""
+    return {name: iteration - end["evaluations"][name][1] for name, (_, _, iteration) in end["tasks"].items()}
+
+
 class Done:
     """A run that came to its end, looked at from all sides."""
 
@@ -96,6 +106,10 @@ class Done:
             "worktrees": self._worktrees(),
             "user's": self._users(),
         }
+
+    def tasks_of(self, conversations: Iterable[str]) -> set[str | None]:
+        """Whose agents they were with."""
+        return {self.state.conversations[name].task for name in conversations}
 
     @property
     def _main(self) -> str:
@@ -137,7 +151,8 @@ class Done:
         self.must_have_valid_checkpoints()
 
     def must_be_alone(self) -> None:
-        assert strays_of(self.place.home, self.place.run_id) == [], "a process is left"
+        left = strays_of(self.place.home, self.place.run_id)
+        assert not left, f"a process is left: {left}"
         assert half_deleted(os.path.join(self.place.home, "runs", self.place.run_id)) == []
 
     def must_have_ended_every_turn_once(self) -> None:

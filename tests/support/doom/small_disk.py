@@ -14,12 +14,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Collection, Mapping
 from itertools import takewhile
 from typing import Any
 
-from holdfast.core.events.conversation import TurnEnded
+from holdfast.core.conversation import REFUSED
+from holdfast.core.events.conversation import ToolReturned, TurnEnded
 from tests.support.doom.apart import NOT_POSSIBLE, arguments
-from tests.support.doom.checks import Done
+from tests.support.doom.checks import Done, attempts_in, different
 from tests.support.doom.holding import hold
 from tests.support.doom.nursery import Ended, nursery
 from tests.support.doom.place import Place
@@ -81,19 +83,41 @@ async def must_end_well(theatre: Theatre, place: Place) -> None:
     """As the undisturbed run did; or soundly, when agents could not do their part for want of room."""
     done = await Done.look(place)
     done.must_be_sound()
-    if not has_failed_agents(done):
+    expected, end = (await theatre.undisturbed()).end, done.end()
+    must_not_have_lost_attempts(end, expected, done.tasks_of(who_met_the_end(done)))
+    if any(event.stop_reason == REFUSED for event in done.of(TurnEnded)):
+        assert end["user's"] == expected["user's"]
+    else:
         done.must_hold()
-        expected, end = but_for_iterations((await theatre.undisturbed()).end), but_for_iterations(done.end())
-        different = {what: (found, expected[what]) for what, found in end.items() if found != expected[what]}
-        assert not different, different
+        wrong = different(but_for_iterations(end), but_for_iterations(expected))
+        assert not wrong, wrong
 
 
-def has_failed_agents(done: Done) -> bool:
-    return any(event.stop_reason == "refused" for event in done.of(TurnEnded))
+def who_met_the_end(done: Done) -> set[str]:
+    """The conversations in which a call failed, as a report for which there was no room, or a prompt."""
+    failed = {event.conversation for event in done.of(ToolReturned) if event.status == "failed"}
+    return failed | {event.conversation for event in done.of(TurnEnded) if event.stop_reason == REFUSED}
+
+
+def must_not_have_lost_attempts(
+    end: Mapping[str, Any], expected: Mapping[str, Any], excused: Collection[str | None]
+) -> None:
+    """An agent whose report found no room is told so; if it does not report again, that costs its task an iteration.
+
+    No other task has more, and none that came to the same end has fewer.
+    """
+    attempts, usual = attempts_in(end), attempts_in(expected)
+    alike = [name for name in usual if name in attempts and end["tasks"][name][:2] == expected["tasks"][name][:2]]
+    wrong = {
+        name: (attempts[name], usual[name])
+        for name in alike
+        if attempts[name] < usual[name] or (attempts[name] > usual[name] and name not in excused)
+    }
+    assert not wrong, f"attempts that nothing explains: {wrong}"
 
 
 def but_for_iterations(end: dict[str, Any]) -> dict[str, Any]:
-    """An agent whose report found no room is told so; if it does not report again, that costs an iteration."""
+    """They are looked at for themselves."""
     return {**end, "tasks": {name: found[:-1] for name, found in end["tasks"].items()}}
 
 
@@ -106,7 +130,8 @@ def must_be_one_line(ended: Ended) -> None:
 
 def must_be_alone(place: Place) -> None:
     for run in place.runs():
-        assert strays_of(place.home, run) == [], "a process is left"
+        left = strays_of(place.home, run)
+        assert not left, f"a process is left: {left}"
 
 
 async def main(folder: str, scenario: str, pages: list[int], noted: Shard | None) -> int:

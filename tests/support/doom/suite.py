@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tests.support.doom.checks import Done
+from tests.support.doom.checks import Done, different
 from tests.support.doom.nursery import Nursery
 from tests.support.doom.place import Passed, Place, make_template
 from tests.support.doom.scenarios import Scenario
@@ -97,6 +97,7 @@ class Theatre:
         place = self.place()
         trial = play(place, *dooms)
         if not trial.struck:
+            place.remove()
             raise NotReached(f"nobody came by at {dooms}\n{trial}")
         await self.must_end_alike(place, f"killed at {dooms}, it ends otherwise\n{trial}")
         return trial
@@ -106,8 +107,8 @@ class Theatre:
         expected = (await self.undisturbed()).end
         done = await Done.look(place)
         done.must_hold()
-        different = {what: (found, expected[what]) for what, found in done.end().items() if found != expected[what]}
-        assert not different, f"{told}\n{different}"
+        wrong = different(done.end(), expected)
+        assert not wrong, f"{told}\n{wrong}"
         place.remove()
 
 
