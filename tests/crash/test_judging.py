@@ -15,6 +15,7 @@ from tests.support.doom.place import Place
 from tests.support.doom.small_disk import must_not_have_lost_attempts
 from tests.support.doom.suite import NotReached, Theatre, Theatres
 from tests.support.doom.trial import Trial, play
+from tests.support.load.held import Held, must_be_bounded
 
 
 async def ended(theatre: Theatre) -> Place:
@@ -145,7 +146,7 @@ async def test_the_last_of_many_passes_need_not_be_reached_and_pairs_are_not_cou
     assert await held(*MANY, ("b.after:50",), ("c.before:1", "d.before:1"), alive={"b.after:50", "d.before:1"}) == []
 
 
-# --- attempts ------------------------------------------------------------------
+# --- attempts, and what runners hold ------------------------------------------------------------------
 
 
 def end_of(iteration: int, conflicted: int = 0) -> dict[str, Any]:
@@ -168,3 +169,11 @@ def test_attempts_are_the_usual_ones_unless_the_log_tells_why(
 ) -> None:
     with nullcontext() if fine else pytest.raises(AssertionError, match="attempts that nothing explains"):
         must_not_have_lost_attempts(found, end_of(2), excused)
+
+
+@pytest.mark.parametrize("more", [Held(descriptors=31, memory=100), Held(descriptors=20, memory=151)])
+def test_a_runner_that_holds_more_than_the_first_ones_did_is_seen(more: Held) -> None:
+    usual = [Held(descriptors=20, memory=100)] * 30
+    must_be_bounded(usual)
+    with pytest.raises(AssertionError, match="the first held"):
+        must_be_bounded([*usual, more])

@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -25,6 +24,7 @@ from tests.support.doom.scenarios import Scenario
 from tests.support.doom.strays import strays_in
 from tests.support.doom.suite import Theatres
 from tests.support.load.crowd import Crowd, Load
+from tests.support.load.held import Held, must_be_bounded
 
 PACE = 0.3  # seconds between two kills, with all runs together: more than two cores can bring back gets nowhere
 
@@ -37,10 +37,12 @@ async def loaded(theatres: Theatres, nursery: Nursery, folder: str, load: Load, 
     make_template(template)
 
     undisturbed = {name: (await theatres(name).undisturbed()).end for name in dict.fromkeys(load.names)}
-    lived = await Crowd(folder, template, nursery, load, undisturbed, add).live()
+    crowd = Crowd(folder, template, nursery, load, undisturbed, add)
+    lived = await crowd.live()
     problems = [f"{one.number} ({one.scenario}): {one.problem}" for one in lived if one.problem is not None]
     assert not problems, "\n\n".join(problems)
     nothing_is_left(folder)
+    must_be_bounded(crowd.held)
     assert sum(one.kills for one in lived) > 0
 
 
@@ -59,19 +61,6 @@ def nothing_is_left(folder: str) -> None:
 def _git(repo: Path, *arguments: str) -> list[str]:
     done = subprocess.run(["git", *arguments], cwd=repo, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
-
-
-class Held(NamedTuple):
-    """What a process has of the machine."""
-
-    descriptors: int
-    memory: int
-
-    @classmethod
-    def by(cls, pid: int) -> "Held":
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-        private = next(line for line in status if line.startswith("RssAnon:"))
-        return cls(len(os.listdir(f"/proc/{pid}/fd")), int(private.split()[1]) * 1024)
 
 
 async def held_by_a_runner(warm: Nursery, folder: str, tasks: int) -> list[Held]:
@@ -102,7 +91,7 @@ async def held_by_a_runner(warm: Nursery, folder: str, tasks: int) -> list[Held]
             async for moved in moves:
                 kinds = [line.line.type for line in moved.lines if isinstance(line.line, Line)]
                 if TaskCompleted.type in kinds:
-                    found.append(Held.by(born.pid))
+                    found += filter(None, [Held.by(born.pid)])
                 if SessionEnd.type in kinds:
                     break
     return found

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.support.doom.nursery import Nursery
 from tests.support.doom.place import Place
 from tests.support.doom.report import Lived
 from tests.support.doom.scenarios import CASE, SCENARIOS, Scenario
+from tests.support.load.held import Held
 from tests.support.load.life import WORDS, Life
 
 NAMES = ("solo", "loop", "waves", "solo", "pipeline", "loop", "again", "waves")
@@ -44,9 +45,10 @@ class Crowd:
     template: str
     nursery: Nursery
     load: Load
-    undisturbed: Mapping[str, Mapping[str, object]]  # how each scenario ends when nobody is killed
+    undisturbed: Mapping[str, Mapping[str, Any]]  # how each scenario ends when nobody is killed
     add: Callable[[Lived], None]
     lived: list[Lived] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)  # by runners at work
 
     async def live(self) -> list[Lived]:
         """All of it; each run that came to its end is looked at."""
@@ -73,7 +75,8 @@ class Crowd:
         dice = random.Random(f"{self.load.seed} {number}")
         name = self.load.names[number % len(self.load.names)]
         hears = name in _HEARING and dice.random() < 0.5
-        life = Life(self._place(number, SCENARIOS[name], hears=hears), dice, self.load.pace, hears, self._is_peace)
+        place = self._place(number, SCENARIOS[name], hears=hears)
+        life = Life(place, dice, self.load.pace, hears, self._is_peace, self.held.append)
         problem = None
         try:
             await life.lived()
