@@ -12,6 +12,7 @@ from holdfast.agents.playbook.program import STATE
 from holdfast.engine import rehearsal
 from holdfast.engine.rehearsal import OURSELVES, Play, Stage
 from holdfast.engine.selftest.base import Broken, Finding, fails, holds
+from holdfast.engine.selftest.deadline import OutOfTime
 from holdfast.engine.selftest.place import home_in
 from holdfast.git.process import Git
 from holdfast.git.version import NEEDED, installed
@@ -19,7 +20,6 @@ from holdfast.leaf.crashing import FILE, WHAT
 from holdfast.leaf.errors import OK, HoldfastError, NothingToDo
 
 _WHO = ("-c", "user.name=Holdfast", "-c", "user.email=selftest@example.org", "-c", "commit.gpgSign=false")
-_PATIENCE = 120.0  # seconds for one sitting, on a busy machine
 _ENOUGH = 25.0  # seconds after which no further run is begun: all of it is to take less than a minute
 _FILES = {"one.txt": "the first note\n", "two.txt": "the second note\n"}
 _TASKS = [{"id": f"T-{number}", "title": f"Write {name}"} for number, name in enumerate(_FILES, 1)]
@@ -102,6 +102,9 @@ def resuming(trial: Trial, rounds: Sequence[Sequence[str]] = ROUNDS) -> Finding:
             trial.tell(f"run {number} of {len(rounds)}")
             kills += _survived(trial, number, dooms)
             done += 1
+    except OutOfTime:  # a run that did not come to its end shows nothing; those before it do
+        if not done:
+            raise
     except Broken as error:
         return fails(str(error), "tell us, with `holdfast --version` and the lines above: this must never happen")
     return holds(f"runs done: {done}, kills: {kills}; merged once, nothing left over")
@@ -132,9 +135,7 @@ def _sat(trial: Trial, run_id: str, doom: str | None, passes: str) -> tuple[int,
         environment |= {WHAT: doom, FILE: passes}
     with rehearsal.started(home_in(trial.folder), run_id, trial.program, environment) as runner:
         try:
-            _, said = runner.communicate(timeout=_PATIENCE)
-        except subprocess.TimeoutExpired:
-            raise Broken(f"a sitting did not end within {_PATIENCE:.0f} s") from None
+            _, said = runner.communicate()
         finally:
             runner.kill()
     return runner.returncode, " ".join(said.decode(errors="replace").split())

@@ -1,0 +1,34 @@
+"""The end of a selftest, whatever it is at: all of it takes less than a minute."""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+MINUTE = 60.0  # seconds
+WHOLE = 50.0  # for all checks together; the rest of the minute is for tidying up
+
+
+class OutOfTime(KeyboardInterrupt):
+    """As a Ctrl-C is: whoever waits lets go, ends what it has started, and takes it for no answer."""
+
+
+@contextmanager
+def until(moment: float) -> Iterator[None]:
+    """At that moment of the monotonic clock `OutOfTime` comes, in the middle of what is done. For the main thread."""
+    left = moment - time.monotonic()
+    if left <= 0:
+        raise OutOfTime
+    before = signal.signal(signal.SIGALRM, _ring)
+    other = signal.setitimer(signal.ITIMER_REAL, left)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *other)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _ring(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise OutOfTime
