@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from holdfast.leaf.crashing import around
-from holdfast.leaf.marks import CALL_MARK, SESSION_MARK, marked
-from holdfast.leaf.process import end
+from holdfast.leaf.marks import CALL_MARK, SESSION_MARK, each_marked
+from holdfast.leaf.process import end_all
 from holdfast.leaf.tail import Tail
 
 _CRASH = around("builtin.shell")
@@ -111,7 +111,7 @@ def _end(process: "subprocess.Popen[bytes]", mark: str, output: Tail) -> None:
     The shell is not reaped before its group is killed: until then no other process can have its number.
     """
     os.killpg(process.pid, signal.SIGKILL)
-    end(marked(CALL_MARK, mark))
+    end_all(lambda: each_marked(CALL_MARK, mark))
     with suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE)
     assert process.stdout is not None
@@ -121,11 +121,9 @@ def _end(process: "subprocess.Popen[bytes]", mark: str, output: Tail) -> None:
             output.add(data)
 
 
-def end_what_is_left(session: str) -> int:
-    """Kill what an earlier sitting's commands left running. Returns how many there were."""
-    left = marked(SESSION_MARK, session)
-    end(left)
-    return len(left)
+def end_what_is_left(session: str) -> None:
+    """Kill what an earlier sitting's commands left running."""
+    end_all(lambda: each_marked(SESSION_MARK, session))
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

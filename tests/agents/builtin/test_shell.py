@@ -1,0 +1,31 @@
+"""Facts of shell commands: of one that ended, or was cut off, nothing is left."""
+
+import os
+import shlex
+import subprocess
+
+from holdfast.agents.builtin.shell import Shell, end_what_is_left
+from holdfast.leaf.marks import SESSION_MARK, marked
+from tests.support.hopping import hopping
+
+SEVERAL = range(8)  # one of them might be met by chance
+
+
+async def test_those_who_are_others_every_moment_end_with_their_command(tmp_path: os.PathLike[str]) -> None:
+    session = os.fspath(tmp_path)
+    with hopping(tmp_path) as hopper:
+        script = "\n".join(f"setsid {shlex.join(hopper)}" for _ in SEVERAL)
+        ran = await Shell(session, os.environ, session).run(script, "a call", 20)
+        assert ran.code == 0
+        for _ in range(10):
+            assert marked(SESSION_MARK, session) == []
+
+
+def test_those_who_are_others_every_moment_are_ended_by_the_next_sitting(tmp_path: os.PathLike[str]) -> None:
+    session = os.fspath(tmp_path)
+    with hopping(tmp_path) as hopper:
+        for _ in SEVERAL:
+            subprocess.run(hopper, env={**os.environ, SESSION_MARK: session}, check=True)
+        end_what_is_left(session)
+        for _ in range(10):
+            assert marked(SESSION_MARK, session) == []
