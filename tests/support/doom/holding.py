@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from zlib import crc32
 
 from tests.support.doom.report import Dooms, Finished, Shard, Tried, passed, shards, trials
@@ -10,7 +11,7 @@ from tests.support.doom.trial import Trial
 
 _TOLD = 2000  # characters of what went wrong, its end
 _ENOUGH = 0.8  # of the single deaths of a shard
-_SURE = 3  # passes of a point, by which every run comes that comes by at all
+_TRIES = 3  # to reach a death: of two processes that pass a point, now one is the first and now the other
 
 
 async def hold(
@@ -27,7 +28,7 @@ async def hold(
             continue
         held, problem = Trial(), None
         try:
-            held = await trial(*dooms)
+            held = await _reached(trial, dooms)
         except NotReached:
             reached[dooms] = False
         except Exception as error:  # noqa: BLE001 - whatever it is, it is noted, and the others are tried
@@ -41,10 +42,17 @@ async def hold(
     return problems + too_few(reached)
 
 
+async def _reached(trial: Callable[..., Awaitable[Trial]], dooms: Dooms) -> Trial:
+    for _ in range(1, _TRIES):
+        with suppress(NotReached):
+            return await trial(*dooms)
+    return await trial(*dooms)
+
+
 def too_few(reached: Mapping[Dooms, bool]) -> list[str]:
     """A suite in which nobody dies shows nothing, be all of it well: so most of the single deaths must come true.
 
-    And some of each point that is wanted; the last of many passes is one by which not every run comes.
+    And some of each point that is wanted; by a later pass, if it is the only one that is, not every run comes.
     """
     single = {only: came for dooms, came in reached.items() for only in [_only(dooms)] if only is not None}
     missed = [doom for doom, came in single.items() if not came]
@@ -55,7 +63,7 @@ def too_few(reached: Mapping[Dooms, bool]) -> list[str]:
     for doom in single:
         by_name.setdefault(doom.partition(":")[0], []).append(doom)
     for name, dooms in by_name.items():
-        if not any(single[doom] for doom in dooms) and (dooms[1:] or int(dooms[0].split(":")[1]) <= _SURE):
+        if not any(single[doom] for doom in dooms) and (dooms[1:] or dooms[0].split(":")[1] == "1"):
             problems.append(f"nobody came by at {name}, wanted as {dooms}")
     return problems
 
