@@ -62,7 +62,7 @@ def _seen(repository: Repository, run_id: str, home: str, path: str) -> Worktree
 def must_be_left_by_others(workspace: Workspace) -> None:
     """That nobody is in the middle of a rebase, a merge or the like where the run would go on. Nothing is touched.
 
-    Where an agent's turn was cut off, it was the agent's, which goes on with it. So it may be what began before the last
+    Where an agent's turn was cut off, it was the agent's, which goes on with it. So may be what began before the last
     sitting's last word. A merge of our own that was cut off is taken back, or gone on with.
     """
     state = workspace.hands.run.state

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from tests.support.doom.checks import Done, different
 from tests.support.doom.nursery import Nursery
 from tests.support.doom.place import Passed, Place, make_template
+from tests.support.doom.projections import must_have_projections_as_rendered
 from tests.support.doom.scenarios import Scenario
-from tests.support.doom.trial import MOST, RECORD, Trial, play
+from tests.support.doom.trial import FAULTS, MOST, RECORD, Trial, play
 
 
 class NotReached(Exception):
@@ -99,14 +100,17 @@ class Theatre:
         if not trial.struck:
             place.remove()
             raise NotReached(f"nobody came by at {dooms}\n{trial}")
-        await self.must_end_alike(place, f"killed at {dooms}, it ends otherwise\n{trial}")
+        on_a_good_disk = not any(doom is not None and doom.endswith(FAULTS) for doom in dooms)
+        await self.must_end_alike(place, f"killed at {dooms}, it ends otherwise\n{trial}", readable=on_a_good_disk)
         return trial
 
-    async def must_end_alike(self, place: Place, told: str) -> None:
-        """As the undisturbed run; then the place is not needed any more."""
+    async def must_end_alike(self, place: Place, told: str, *, readable: bool = False) -> None:
+        """As the undisturbed run, also in what is `readable` beside its log; then the place is not needed any more."""
         expected = (await self.undisturbed()).end
         done = await Done.look(place)
         done.must_hold()
+        if readable:
+            must_have_projections_as_rendered(place.home, place.run_id, done.state)
         wrong = different(done.end(), expected)
         assert not wrong, f"{told}\n{wrong}"
         place.remove()
