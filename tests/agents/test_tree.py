@@ -246,12 +246,14 @@ async def test_a_session_that_ends_after_the_death_of_its_agent_is_buried(cwd: s
 
 
 async def test_a_child_of_ours_that_has_the_pid_of_one_that_was_seen_is_ours_to_bury(cwd: str) -> None:
-    script = "setsid sh -c 'echo $$; read line < gate' & mkfifo gate; wait; echo 0; cat > /dev/null"
+    gate = os.path.join(cwd, "gate")
+    os.mkfifo(gate)
+    script = "setsid sh -c 'echo $$; read line < gate' & wait; echo 0; cat > /dev/null"
     async with grown(shell(cwd, script)) as tree:
         pid = await number(tree)
         tree.memory()  # so that it is seen
-        with open(os.path.join(cwd, "gate"), "w", encoding="ascii") as gate:
-            gate.write("end\n")
+        with open(gate, "w", encoding="ascii") as file:
+            file.write("end\n")
         await number(tree)
         with ExitStack() as stack:  # which buries it, at its end
             try:
