@@ -32,9 +32,9 @@ _CHANCE = re.compile(r"[0-9a-f]{16}|turn-\d+")
 
 
 def _named_in(ref: str, log: str) -> bool:
-    """By the effect that saved it, or as what it was taken."""
+    """Itself, by the effect that saved it, or as what it was taken."""
     leaf = ref.rpartition("/")[2]
-    return f'"{leaf}"' in log or f'"{leaf.partition("-")[0]}"' in log
+    return ref in log or f'"{leaf}"' in log or f'"{leaf.partition("-")[0]}"' in log
 
 
 def saved_by(run_id: str, events: Iterable[Event]) -> dict[str, str | None]:
