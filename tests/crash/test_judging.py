@@ -173,7 +173,7 @@ def test_attempts_are_the_usual_ones_unless_the_log_tells_why(
 
 @pytest.mark.parametrize("more", [Held(descriptors=31, memory=100), Held(descriptors=20, memory=151)])
 def test_a_runner_that_holds_more_than_the_first_ones_did_is_seen(more: Held) -> None:
-    usual = [Held(descriptors=20, memory=100)] * 30
+    usual = [Held(descriptors=20, memory=100)] * 60
     must_be_bounded(usual)
     with pytest.raises(AssertionError, match="the first held"):
         must_be_bounded([*usual, more])

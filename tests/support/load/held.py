@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-_FIRST = 5  # one of so many is measured early, and the others held against it
-_MORE = 1.5  # times what the early ones hold at most: by then each has been everywhere
+_FEWEST, _PART = 40, 5  # how many are the first, or else one of so many: enough that some were at their busiest
+_MORE = 1.5  # times what these hold at most
 
 
 class Held(NamedTuple):
@@ -26,7 +26,7 @@ class Held(NamedTuple):
 
 def must_be_bounded(held: Sequence[Held]) -> None:
     """In the order in which they were measured: the later ones hold no more than the first did."""
-    early = held[: max(_FIRST, len(held) // _FIRST)]
+    early = held[: max(_FEWEST, len(held) // _PART)]
     most = Held(max(one.descriptors for one in early), max(one.memory for one in early))
     over = [one for one in held if one.descriptors > most.descriptors * _MORE or one.memory > most.memory * _MORE]
     assert not over, f"the first held {most} at most, and then: {over}"
