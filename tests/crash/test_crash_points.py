@@ -19,7 +19,6 @@ RECOVERY = Path(__file__).parents[2] / "docs" / "recovery.md"
 
 # What outlives us and has no point of its own: it is done between those of its caller,
 BETWEEN = {
-    "agents/builtin/shell.py Shell.run": "builtin.save",
     "agents/driver.py speaking": "agent.spawn",
     "agents/replacing.py _fill": "file.replace",
     "engine/hook_calls.py _called": "hook.run",
@@ -36,7 +35,6 @@ BETWEEN = {
 # or it needs none.
 WITHOUT = {
     "agents/builtin/session_file.py SessionFile.create": "a session that nobody was told of yet",
-    "agents/builtin/session_file.py _repaired": "done again by whoever opens the session next",
     "agents/builtin/tools.py _searched": "it only reads",
     "agents/confined.py write_text": "a file of the work, written in its place where it cannot be replaced",
     "agents/playbook/deeds.py _leave_running": "what an agent does, by a script",

@@ -34,9 +34,15 @@ ELSEWHERE = {
     "crash/test_commands_killed.py": both_sides("effect.merge.into", "effect.refs.drop"),
     "crash/test_crash_anywhere.py": both_sides("effect.settle"),
     "crash/test_meddling_with_commits.py": both_sides("effect.branch.restore"),
-    "agents/builtin/test_kill.py": both_sides("builtin.save"),
+    "agents/builtin/test_killed_anywhere.py": both_sides(
+        "builtin.ask", "builtin.mcp", "builtin.mcp.spawn", "builtin.repair", "builtin.save", "builtin.shell"
+    )
+    | {"builtin.save.torn"},
     "agents/test_tmux_notes.py": both_sides("tmux.note"),
-    "cli/test_preferences.py": both_sides("preference.decide"),
+    "cli/test_preferences.py": both_sides("preference.decide", "preference.mark"),
+    "cli/test_reset.py": both_sides("run.discard"),
+    "cli/test_run_hooks.py": both_sides("hook.run"),
+    "cli/test_run_starting.py": both_sides("container.note", "runner.detach", "terminal.create"),
     "cli/test_run_tmux.py": both_sides("tmux.place"),
 }
 

@@ -17,7 +17,7 @@ from holdfast.engine.selftest.deadline import MINUTE, WHOLE, OutOfTime, until
 from holdfast.engine.selftest.examining import Check, examine, made
 from holdfast.leaf.process import ProcessIdentity, identify
 
-A_MOMENT, LONG = 0.3, 300.0  # seconds
+A_MOMENT, LONG = 0.3, 60.0  # seconds
 
 
 def unheard(_: str) -> None:

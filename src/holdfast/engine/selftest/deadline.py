@@ -9,6 +9,7 @@ from typing import NoReturn
 
 MINUTE = 60.0  # seconds
 WHOLE = 50.0  # for all checks together; the rest of the minute is for tidying up
+_AGAIN = 5.0  # and again after so many: one that comes where nobody may raise is lost
 
 
 class OutOfTime(KeyboardInterrupt):
@@ -22,7 +23,7 @@ def until(moment: float) -> Iterator[None]:
     if left <= 0:
         raise OutOfTime
     before = signal.signal(signal.SIGALRM, _ring)
-    other = signal.setitimer(signal.ITIMER_REAL, left)
+    other = signal.setitimer(signal.ITIMER_REAL, left, _AGAIN)
     try:
         yield
     finally:
