@@ -49,9 +49,10 @@ async def test_killed_once_at_each_point_of_a_solo_run(theatres: Theatres) -> No
 
 
 async def test_killed_once_at_each_point_of_the_built_in_agent(theatres: Theatres) -> None:
+    """And comes back: on one side of each, the other is among the long tests."""
     theatre = theatres("builtin")
     for doom in (await theatre.undisturbed()).one_of_each(random.Random(6)):
-        if doom.startswith("builtin."):
+        if doom.startswith("builtin.") and ".after:" in doom:
             await theatre.survives(doom)
 
 

@@ -29,7 +29,7 @@ def last(undisturbed: Undisturbed, name: str) -> str:
     return undisturbed.named(name)[-1]
 
 
-@pytest.mark.parametrize("scenario", ["solo", "pipeline"])
+@pytest.mark.parametrize("scenario", ["solo", pytest.param("pipeline", marks=pytest.mark.torture)])
 @pytest.mark.parametrize("side", ["before", "after"])
 async def test_killed_while_the_last_of_them_is_written(theatres: Theatres, scenario: str, side: str) -> None:
     theatre = theatres(scenario)

@@ -223,7 +223,10 @@ async def test_a_prompt_that_could_not_begin_does_nothing_later(
     assert [seen.users for seen in model.requests] == [["look again"]]
 
 
-@pytest.mark.parametrize(("fault", "told"), [("eio", "Input/output error"), ("enospc", "No space left")])
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [pytest.param("eio", "Input/output error", marks=pytest.mark.torture), ("enospc", "No space left")],
+)
 async def test_a_disk_that_fails_at_any_save_is_told_and_the_conversation_goes_on(
     bench: Bench, model: ModelServer, fault: str, told: str
 ) -> None:

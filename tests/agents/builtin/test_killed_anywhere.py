@@ -12,7 +12,7 @@ from tests.support.model_server.server import ModelServer
 
 POINTS = (
     "builtin.save.before",
-    "builtin.save.after",
+    pytest.param("builtin.save.after", marks=pytest.mark.torture),
     "builtin.ask",
     "builtin.shell",
     "builtin.mcp",
