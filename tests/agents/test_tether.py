@@ -17,6 +17,7 @@ from holdfast.agents.builtin.shell import Shell
 from holdfast.agents.launch import Launch
 from holdfast.agents.tree import grown
 from holdfast.engine.effects import fence
+from holdfast.leaf.proc import pids
 from holdfast.leaf.process import ProcessIdentity, identify
 from holdfast.leaf.tether import has_open, holding, tethered
 from tests.agents.company import is_alive
@@ -153,8 +154,8 @@ def holder(tether: str, mark: str, program: str = "input()") -> Iterator[Process
 
 def test_who_started_before_the_first_that_was_given_it_is_not_looked_at(tether: str) -> None:
     with holder(tether, "a mark") as early:
-        assert holding(tether, "a mark", early.start_time) == [early]
-        assert holding(tether, "a mark", early.start_time + 1) == []
+        assert holding(tether, "a mark", pids(early.start_time)) == [early]
+        assert holding(tether, "a mark", pids(early.start_time + 1)) == []
 
 
 async def test_a_tree_spares_who_was_there_before_it(tether: str) -> None:
@@ -171,7 +172,7 @@ async def test_a_tree_spares_who_was_there_before_it(tether: str) -> None:
 def test_who_opens_and_closes_files_all_the_time_is_found_every_time(tether: str) -> None:
     busy = "import os\nwhile True:\n  for fd in [os.dup(0) for _ in range(9)]: os.close(fd)"
     with holder(tether, "a mark", busy) as busy_one:
-        assert all(holding(tether, "a mark", busy_one.start_time) == [busy_one] for _ in range(300))
+        assert all(holding(tether, "a mark", pids(busy_one.start_time)) == [busy_one] for _ in range(300))
 
 
 def test_files_that_are_not_the_tether_are_not_touched(tether: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +188,7 @@ def test_files_that_are_not_the_tether_are_not_touched(tether: str, monkeypatch:
         while not has_open("/dev/full"):
             pass
         monkeypatch.setattr(os, "stat", stat)
-        assert holding(tether, since=found.start_time) == [found]
+        assert holding(tether, among=pids(found.start_time)) == [found]
         assert has_open(tether)
     assert len({path for path in touched if path.startswith(f"/proc/{found.pid}/fd/")}) == 1
 
@@ -207,7 +208,7 @@ def test_where_the_kernel_does_not_number_open_files_they_are_found_all_the_same
 
     with holder(tether, "a mark") as found:
         monkeypatch.setattr("builtins.open", without_numbers)
-        assert holding(tether, "a mark", found.start_time) == [found]
+        assert holding(tether, "a mark", pids(found.start_time)) == [found]
         assert has_open(tether)
         os.unlink(tether)
         assert holding(tether) == []

@@ -44,7 +44,7 @@ def carrier(tether: str) -> Iterator["subprocess.Popen[bytes]"]:
 @contextmanager
 def given_away_when_asked_for(process: "subprocess.Popen[bytes]") -> Iterator[None]:
     """When it is to be identified, it ends, and its pid is somebody else's."""
-    real = open
+    real = os.open
     with ExitStack() as stranger, pytest.MonkeyPatch.context() as patch:
 
         def ask(path: object, *how: Any, **more: Any) -> Any:
@@ -55,9 +55,9 @@ def given_away_when_asked_for(process: "subprocess.Popen[bytes]") -> Iterator[No
                     stranger.enter_context(with_pid(process.pid))
                 except OSError as error:
                     pytest.skip(f"NOT TESTED: a pid that was given away (a pid cannot be chosen here: {error})")
-            return real(path, *how, **more)  # type: ignore[call-overload]
+            return real(path, *how, **more)  # type: ignore[arg-type]
 
-        patch.setattr("builtins.open", ask)
+        patch.setattr(os, "open", ask)
         yield
         assert identify(process.pid) is not None, "it was given away"
 

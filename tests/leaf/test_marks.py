@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.leaf import marks
+from holdfast.leaf import marks, proc
 from holdfast.leaf.marks import is_orphan_without, mark_of, marked
 from holdfast.leaf.proc import pids
 from holdfast.leaf.process import identify
@@ -57,8 +57,8 @@ def test_a_child_that_is_just_becoming_its_program_is_no_orphan() -> None:
 
 
 def test_who_shows_no_environment_for_a_moment_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, shown = marks._read_at_once, itertools.count()
-    monkeypatch.setattr(marks, "_read_at_once", lambda path: real(path) if next(shown) > 2 else b"")
+    real, shown = proc.read_at_once, itertools.count()
+    monkeypatch.setattr(marks, "read_at_once", lambda path: real(path) if next(shown) > 2 else b"")
     with just_started(VALUES[0]) as pid:
         assert mark_of(pid, MARK) == VALUES[0]
 

@@ -21,6 +21,7 @@ from holdfast.agents.runtimes.choice import end_unseen, spawned
 from holdfast.leaf.death import death_of
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, each_marked, is_orphan_without, marked
+from holdfast.leaf.proc import pids
 from holdfast.leaf.process import (
     ROUNDS,
     Families,
@@ -55,7 +56,7 @@ class Tree:
         self._cwd = launch.cwd
         identity = identify(process.pid)
         self.identity = identity or ProcessIdentity(process.pid, 0, "")
-        self._tether = (launch.tether, launch.mark, (identity or myself()).start_time)  # nobody of it is older
+        self._start = (identity or myself()).start_time  # nobody of it is older
         self._gone = asyncio.ensure_future(self._ended(process))
         self._seen: set[ProcessIdentity] = set()
         self._gone.add_done_callback(self._remember)  # what ends by itself from now on is buried all the same
@@ -95,11 +96,12 @@ class Tree:
 
     def memory(self) -> int:
         """Bytes of memory that all of it holds together; what several share is counted once."""
-        return sum(memory_of(process.pid) for process in self._alive())
+        return sum(memory_of(process.pid) for process in self._alive(Families()))
 
     async def end(self, patience: float = 2.0) -> None:
         """Close its input, give it a moment to leave by itself, then kill all of it, and see it dead."""
-        self._alive()  # what ends by itself meanwhile is remembered, and buried
+        self._alive(Families())  # what ends by itself meanwhile is remembered, and buried
+        self._gone.remove_done_callback(self._remember)  # when the root is gone, all of it is looked for
         with suppress(OSError):
             self.stdin.close()
         with suppress(TimeoutError):
@@ -120,8 +122,8 @@ class Tree:
             if stubborn:
                 break
         if alive := alive or await asyncio.to_thread(end_all, self._traced):
-            pids = ", ".join(str(process.pid) for process in alive)
-            raise Denied(f"processes of {self._mark} will not die (pid {pids}); end them, and try again")
+            named = ", ".join(str(process.pid) for process in alive)
+            raise Denied(f"processes of {self._mark} will not die (pid {named}); end them, and try again")
         with suppress(TimeoutError):
             await asyncio.wait_for(self.death(), 5)
         await asyncio.to_thread(end_unseen, self._launch)
@@ -133,25 +135,30 @@ class Tree:
         self._over = True
 
     def _remember(self, _: object) -> None:
-        self._alive()
+        self._alive(Families())
 
     async def _left(self) -> list[ProcessIdentity]:
         """What is alive; when nothing is known to be, also whoever shed all else and still holds the tether."""
-        if alive := self._alive():
+        families = Families()
+        if alive := self._alive(families):
             return alive
-        holders = _without_lineage(await asyncio.to_thread(holding, *self._tether))
-        found = _alive_among(holders, Families()) if holders else set()
+        young = families.since(self._start)
+        holders = _without_lineage(await asyncio.to_thread(holding, self._launch.tether, self._mark, young))
+        found = _alive_among(holders, families)
         self._seen |= found
         return list(found)
 
     def _traced(self) -> Iterator[ProcessIdentity]:
         """For who is another process every moment, and not alive any more when all were looked at."""
-        return chain(each_marked(CONVERSATION_MARK, self._mark), each_holding(*self._tether))
+        return chain(
+            each_marked(CONVERSATION_MARK, self._mark, pids(self._start)),
+            each_holding(self._launch.tether, self._mark, pids(self._start)),
+        )
 
-    def _alive(self) -> list[ProcessIdentity]:
+    def _alive(self, families: Families) -> list[ProcessIdentity]:
         """The root and all below it, what carries its mark, and orphans without one that work in its folder."""
-        roots = {self.identity, *_without_lineage(marked(CONVERSATION_MARK, self._mark))}
-        families = Families()
+        young = families.since(self._start)
+        roots = {self.identity, *_without_lineage(marked(CONVERSATION_MARK, self._mark, young))}
         roots.update(stray for stray in families.children_of(myself()) if self._is_mine(stray))
         found = _alive_among(roots, families)
         self._seen |= found

@@ -5,7 +5,18 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from holdfast.leaf.proc import CODE_END, ENVIRONMENT_END, LOOKS, NOT_TO_BE_SEEN, SIZE, THREADS, fields_of, pids, places
+from holdfast.leaf.proc import (
+    CODE_END,
+    ENVIRONMENT_END,
+    LOOKS,
+    NOT_TO_BE_SEEN,
+    SIZE,
+    THREADS,
+    fields_of,
+    pids,
+    places,
+    read_at_once,
+)
 from holdfast.leaf.process import ProcessIdentity, identify
 
 RUN_MARK = "HOLDFAST_RUN"  # in the environment of every process that works for a run, and of all its children
@@ -13,7 +24,6 @@ CONVERSATION_MARK = "HOLDFAST_CONVERSATION"  # the same, for those of one agent
 SESSION_MARK, CALL_MARK = "HOLDFAST_BUILTIN_SESSION", "HOLDFAST_BUILTIN_CALL"  # of what our own agent's shell runs
 
 _MOMENT, _BLINK = 1.0, 0.0002  # seconds: for what takes microseconds, on a machine with much else to do
-_USUAL, _LONGEST = 64 * 1024, 8 * 1024 * 1024  # bytes of an environment; the kernel takes none that is longer
 
 
 def drop_marks() -> None:
@@ -29,18 +39,18 @@ def mark_of(pid: int, name: str) -> str | None:
     return next((os.fsdecode(entry[len(start) :]) for entry in inherited if entry.startswith(start)), None)
 
 
-def marked(name: str, value: str) -> list[ProcessIdentity]:
+def marked(name: str, value: str, among: Iterable[int] | None = None) -> list[ProcessIdentity]:
     """Every process that inherited this environment variable: how a tree is found again when its root is gone."""
-    return [*each_marked(name, value)]
+    return [*each_marked(name, value, among)]
 
 
-def each_marked(name: str, value: str) -> Iterator[ProcessIdentity]:
+def each_marked(name: str, value: str, among: Iterable[int] | None = None) -> Iterator[ProcessIdentity]:
     """The same, each as soon as it is found: it may be gone, and another in its place, when all are.
 
     Who was found is looked at again when it was identified: its pid may have been given to another in between.
     """
     wanted = os.fsencode(f"{name}={value}")
-    for pid, inherited in _environments(pids()):
+    for pid, inherited in _environments(pids() if among is None else among):
         if wanted in inherited:
             process = identify(pid)
             if process is not None and wanted in (_environment(pid) or ()):
@@ -106,7 +116,7 @@ def _inherited(pid: int) -> list[bytes] | None:
         is_there = False
         for place in places(pid):
             with suppress(FileNotFoundError, ProcessLookupError):
-                if content := _read_at_once(f"{place}/environ"):
+                if content := read_at_once(f"{place}/environ"):
                     return content.split(b"\0")
                 is_there = True
         fields = fields_of(pid) if is_there else None
@@ -115,13 +125,3 @@ def _inherited(pid: int) -> list[bytes] | None:
         if fields[SIZE] != b"0" and b"0" in (fields[CODE_END], fields[ENVIRONMENT_END]):  # else its first thread left
             return None
     return []
-
-
-def _read_at_once(path: str, most: int = _USUAL) -> bytes:
-    """By one call: between two, a process may become another program, and the rest of the old would be missing."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        content = os.read(fd, most)
-    finally:
-        os.close(fd)
-    return content if len(content) < most or most == _LONGEST else _read_at_once(path, _LONGEST)

@@ -78,6 +78,10 @@ class Families:
         found = self._children.get(parent.pid, []) if parent in self._seen else []
         return [child for child in found if child.start_time >= parent.start_time]
 
+    def since(self, start_time: int) -> list[int]:
+        """The pids of those that started then or later."""
+        return [process.pid for process in self._seen if process.start_time >= start_time]
+
     def below(self, *roots: ProcessIdentity) -> list[ProcessIdentity]:
         """Their children, those of the children, and so on."""
         found: dict[ProcessIdentity, None] = {}
@@ -95,6 +99,8 @@ def orphaned_zombies(known: Collection[ProcessIdentity]) -> list[int]:
 
     What we start is in our session, or leads its own.
     """
+    if not _has_dead_children():
+        return []
     return [
         pid
         for pid in pids()
@@ -103,6 +109,12 @@ def orphaned_zombies(known: Collection[ProcessIdentity]) -> list[int]:
         and int(fields[PARENT]) == os.getpid()
         and (int(fields[SESSION]) not in (pid, os.getsid(0)) or _identity(pid, fields) in known)
     ]
+
+
+def _has_dead_children() -> bool:
+    with suppress(ChildProcessError):  # it has none at all
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return False
 
 
 def memory_of(pid: int) -> int:

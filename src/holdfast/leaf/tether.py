@@ -3,11 +3,11 @@
 import fcntl
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
-from holdfast.leaf.proc import NOT_TO_BE_SEEN, START_TIME, fields_of, pids, places
+from holdfast.leaf.proc import NOT_TO_BE_SEEN, pids, places
 from holdfast.leaf.process import ProcessIdentity, identify
 
 # Beyond what node takes for its own, and no number that scripts write by hand: `flock -n 200 ... 200>lock` would
@@ -50,16 +50,17 @@ def tether(path: str, mark: str = "") -> int:
             return os.dup(low)
 
 
-def holding(path: str | None, mark: str | None = None, since: int = 0) -> list[ProcessIdentity]:
+def holding(path: str | None, mark: str | None = None, among: Iterable[int] | None = None) -> list[ProcessIdentity]:
     """Every process that holds this tether, be it only because it inherited it; only those of a mark, if one is given.
 
-    Whoever reads the file, as a user's `tail`, does not hold it. Who started before `since`, the start time of the
-    first that was given it, is not looked at. Where there is no file, nobody does.
+    Whoever reads the file, as a user's `tail`, does not hold it. Where there is no file, nobody does.
     """
-    return [*each_holding(path, mark, since)]
+    return [*each_holding(path, mark, among)]
 
 
-def each_holding(path: str | None, mark: str | None = None, since: int = 0) -> Iterator[ProcessIdentity]:
+def each_holding(
+    path: str | None, mark: str | None = None, among: Iterable[int] | None = None
+) -> Iterator[ProcessIdentity]:
     """The same, each as soon as it is found: it may be gone, and another in its place, when all are.
 
     Who was found is looked at again when it was identified: its pid may have been given to another in between.
@@ -72,8 +73,8 @@ def each_holding(path: str | None, mark: str | None = None, since: int = 0) -> I
     def is_tether(told: _Told) -> bool:
         return int(told[b"flags"], 8) & os.O_ACCMODE == os.O_WRONLY and place in (None, int(told[b"pos"]))
 
-    for pid in pids():
-        if _started_since(pid, since) and _has_open(pid, file, is_tether):
+    for pid in pids() if among is None else among:
+        if _has_open(pid, file, is_tether):
             process = identify(pid)
             if process is not None and _has_open(pid, file, is_tether):
                 yield process
@@ -96,11 +97,6 @@ def _file_at(path: str | None) -> _File | None:
         return _File(_told_of("/proc/self", str(fd)), os.fstat(fd))
     finally:
         os.close(fd)
-
-
-def _started_since(pid: int, since: int) -> bool:
-    fields = fields_of(pid) if since else None
-    return not since or (fields is not None and int(fields[START_TIME]) >= since)
 
 
 def _is_for_use(told: _Told) -> bool:
