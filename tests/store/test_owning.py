@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import os
 import re
+import signal
 import socket
 from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
@@ -65,7 +66,7 @@ async def own_once_here(store: FileStore) -> int:
 
 async def test_a_second_taker_is_told_who_where_and_since_when(home: str, store: FileStore) -> None:
     with child(own_until_killed, home) as owner:
-        pid, epoch = (int(word) for word in (owner.hear() or "").split())
+        pid, epoch, _ = (int(word) for word in (owner.hear() or "").split())
         holder = await store.holder(RUN)
         assert holder is not None
         assert (holder.pid, holder.epoch, holder.host) == (pid, epoch, socket.gethostname())
@@ -84,6 +85,15 @@ async def test_a_killed_owners_run_is_free_at_once(home: str, store: FileStore) 
             owner.kill()
         assert await store.holder(RUN) is None
         assert at_once(own_once_here(store)) == 2 * turn + 2
+
+
+async def test_an_owner_that_is_dying_is_waited_for(home: str, store: FileStore) -> None:
+    """It was killed, and the kernel has not taken the lock from it yet: that is no owner to be told of."""
+    for turn in range(5):
+        with child(own_until_killed, home, 300_000_000) as owner:
+            owner.hear()
+            os.kill(owner.pid, signal.SIGKILL)
+            assert await own_once_here(store) == 2 * turn + 2
 
 
 async def test_of_many_processes_one_owns(home: str, store: FileStore) -> None:

@@ -74,10 +74,13 @@ async def _take_in_for_ever(report: Report, home: str) -> None:
                 report(message.id)
 
 
-def own_until_killed(report: Report, home: str) -> None:
+def own_until_killed(report: Report, home: str, memory: int = 0) -> None:
+    """The more memory it has to give back, the longer it takes to die, and holds the lock all the while."""
+
     async def own() -> None:
         async with FileStore(home).own(RUN) as lease:
-            report(f"{os.getpid()} {lease.epoch}")
+            held = b"x" * memory
+            report(f"{os.getpid()} {lease.epoch} {len(held)}")
             await asyncio.Event().wait()
 
     asyncio.run(own())

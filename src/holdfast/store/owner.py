@@ -17,13 +17,14 @@ import msgspec
 from holdfast.core.codec import UNREADABLE
 from holdfast.leaf.clock import Clock
 from holdfast.leaf.errors import Owned, StorageFailed
+from holdfast.leaf.proc import is_dying
 from holdfast.leaf.process import ProcessIdentity, myself
 from holdfast.store.base import Holder
 from holdfast.store.disk import REAL, write_all
 from holdfast.store.lock import is_held
 
 _RECORD = 512  # bytes: always the same, and no more than a disk writes at once
-_LOOKING_TAKES = 1.0  # seconds in which somebody who only looks at the lock has let go of it again
+_PATIENCE = 1.0  # seconds in which somebody who dies, or only looks at the lock, has let go of it again
 
 
 class _Record(msgspec.Struct):
@@ -53,7 +54,7 @@ class OwnerLock:
 
 async def acquire(path: str, clock: Clock) -> OwnerLock:
     """Take the lock, or raise `Owned` with a line that names its holder."""
-    patience = time.monotonic() + _LOOKING_TAKES
+    patience = time.monotonic() + _PATIENCE
     while True:
         try:
             taken = _take(path, clock)
@@ -125,7 +126,7 @@ def _read_record(fd: int) -> _Record:
 def _lives(holder: Holder) -> bool:
     if holder.host != socket.gethostname():
         return True  # on another machine, and its lock is held: nothing here can know better
-    return ProcessIdentity(holder.pid, holder.start_time, holder.boot_id).is_alive()
+    return ProcessIdentity(holder.pid, holder.start_time, holder.boot_id).is_alive() and not is_dying(holder.pid)
 
 
 def _explain(path: str, holder: Holder | None) -> str:
