@@ -96,6 +96,27 @@ def test_what_a_person_wants_changed_is_planned_built_and_asked_about_again(stag
     assert len(stage.data(run, "approval.requested")) == 2
 
 
+def test_whoever_is_denied_what_it_planned_plans_anew_also_when_the_runner_dies_over_it(stage: Stage) -> None:
+    more = {"when": "(?s)You are the planner.*a second note", "steps": [plan("A", "B")]}
+    agent = stage.book(more, *TEAM)
+    text = "name: short\nabout: a plan, and its tasks\ncase: true\nphases:\n"
+    phases = "- {name: planning, role: planner, approval: true}\n- {name: building, kind: tasks}\n"
+    flow = file_of(stage, text + phases, "short.yaml")
+    checks = ("--set", "validators.detect=false")
+    run = str(stage.ended("run", "a note", "--workflow", flow, "--agent", agent, *checks, code=6)["run"])
+    stage.holdfast("deny", run, "--changes", "a second note, please")
+    with stage.start("resume", run) as process:
+        heard(process, "phase.started", phase="planning")
+        killed(process)
+    stage.resume(run, code=6)
+    assert told(stage, run) == ["planning 1", "planning 2"]
+    assert stage.states(run) == {"A": "PENDING", "B": "PENDING"}
+    stage.holdfast("approve", run)
+    stage.resume(run)
+    assert stage.subjects(run) == ["make A", "Merge task A", "make B", "Merge task B"]
+    assert len(stage.data(run, "approval.requested")) == 2
+
+
 @pytest.mark.torture
 def test_research_that_was_cut_off_is_done_and_its_answer_reaches_whoever_asked_once(stage: Stage) -> None:
     asks = calls("request_research", topic="notes", question="Where do notes live?")

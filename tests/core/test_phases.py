@@ -22,7 +22,7 @@ from holdfast.core.events.phase import (
 from holdfast.core.events.session import RunResumed, SessionStart
 from holdfast.core.events.task import TaskFailed, TaskStarted
 from holdfast.core.fixing import with_fix
-from holdfast.core.phases import ASKED_FOR_SIGNAL, decide
+from holdfast.core.phases import ASKED_FOR_SIGNAL, decide, wishes_for
 from holdfast.core.state import TaskStatus
 from holdfast.core.workflow import Bounds, Kind, PhaseSpec, Workflow
 from tests.core.logs import fold_all, sitting
@@ -53,6 +53,15 @@ from tests.core.phase_logs import (
 )
 
 CHANGE = ChangeRequested(change="m1", text="otherwise")
+DRAFTED: tuple[Event, ...] = (
+    WorkflowChosen(workflow={}, wanted=["product_management"]),
+    started("product_management"),
+    delivered("product_management"),
+    ApprovalRequested(phase="product_management", round=1),
+)
+DENIED = ApprovalAnswered(phase="product_management", round=1, approved=False)
+DRAFT_APPROVED = ApprovalAnswered(phase="product_management", round=1, approved=True)
+HEARD = (*DRAFTED, DENIED, CHANGE, started("product_management", 2, heard=["m1"]), delivered("product_management"))
 PLANNING: tuple[Event, ...] = (*LEFT_OUT, *through("architecting"), started("planning"))
 ASKED = (*PLANNING, *talk("planning", "planner", "end_turn"))
 PASSED = (*REVIEWED, *(review(role) for role in REVIEWERS), *completed("reviewing", "passed"))
@@ -259,6 +268,24 @@ ROWS: dict[str, tuple[tuple[Event, ...], str]] = {
         ),
         "tell planning planner (begin)",
     ),
+    # changes instead of an approval
+    "who is denied what it handed in is told why, and hands in anew": (
+        (*DRAFTED, DENIED, CHANGE),
+        "enter product_management (a change was asked for)",
+    ),
+    "so it is for words that come while approval is waited for": (
+        (*DRAFTED, CHANGE),
+        "enter product_management (a change was asked for)",
+    ),
+    "what it was told, it is not told again": (HEARD, "ask approval product_management"),
+    "what was approved stays, and the change is planned": (
+        (*DRAFTED, DRAFT_APPROVED, CHANGE),
+        "close product_management (done)",
+    ),
+    "a change that was heard is still for planning": (
+        (*HEARD, *completed("product_management", round_=2), *through("architecting"), started("planning")),
+        "tell planning planner (begin)",
+    ),
     # research
     "a question is looked into, and whoever asked waits": ((*ASKED, QUESTION), "research r-1 (begin)"),
     "research that was cut off is gone on with": (
@@ -326,6 +353,31 @@ def test_the_loop_of_review_and_fix_has_its_limit() -> None:
     assert next_of(*BUILT, *rounds) == "give up reviewing (review_cap)"
     rounds.append(PhaseFailed(phase="reviewing", round=3, reason="review_cap"))
     assert next_of(*BUILT, *rounds) == "stop (failed)"
+
+
+def test_whoever_plans_and_asks_for_approval_plans_anew_what_is_denied() -> None:
+    phases = (
+        PhaseSpec(name="planning", role="planner", exit="submit_plan", approval=True),
+        PhaseSpec(name="building", kind=Kind.TASKS),
+    )
+    flow = Workflow(name="approved", about="a plan that somebody has to agree to", phases=phases)
+    assert flow.planner is not None
+    asked = (started("planning"), plan("A"), delivered("planning"), ApprovalRequested(phase="planning", round=1))
+    assert next_of(*asked, workflow=flow) == "stop (waiting)"
+    denied = (*asked, ApprovalAnswered(phase="planning", round=1, approved=False), CHANGE)
+    assert next_of(*denied, workflow=flow) == "enter planning (a change was asked for)"
+    again = (*denied, started("planning", 2, changes=["m1"]), plan("B"), delivered("planning"))
+    assert next_of(*again, workflow=flow) == "ask approval planning"
+
+
+def test_a_change_that_a_phase_heard_is_told_to_the_one_that_plans_too() -> None:
+    state, planner = state_of(*HEARD, *completed("product_management", round_=2)), PIPELINE.planner
+    drafting = PIPELINE.phase("product_management")
+    assert planner is not None
+    assert drafting is not None
+    assert wishes_for(state, PIPELINE, planner) == (["m1"], [])
+    assert wishes_for(state, PIPELINE, drafting) == ([], ["m1"])
+    assert [wishes_for(state, PIPELINE, one) for one in PIPELINE.phases[1:2]] == [([], [])]
 
 
 def test_a_change_begins_the_loop_anew() -> None:

@@ -82,9 +82,9 @@ def _moves(view: _View) -> Iterator[Action]:
         yield from _after(view, spec, progress)
     elif progress.status is PhaseStatus.FAILED:
         return
-    elif _is_overtaken(view, spec):
+    elif (target := _changed_in(view, spec, progress)) is not None:
         if not view.facts.busy:
-            yield from _to_planning(view)
+            yield from _change(target)
     else:
         yield from _within(view, spec, progress)
 
@@ -94,8 +94,8 @@ def _moves(view: _View) -> Iterator[Action]:
 
 def _after(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Action]:
     """What a phase leads to that is over."""
-    if _is_overtaken(view, spec, over=True):
-        yield from _to_planning(view)
+    if (target := _changed_in(view, spec, progress)) is not None:
+        yield from _change(target)
     elif progress.outcome == FAILED:
         yield from _after_failure(view, spec, progress)
     elif (following := _following(view, spec)) is not None:
@@ -164,19 +164,36 @@ def _enter(view: _View, spec: PhaseSpec, reason: str | None = None) -> Iterator[
         yield Action(Do.ENTER, phase=spec.name, reason=reason)
 
 
-def _is_overtaken(view: _View, spec: PhaseSpec, *, over: bool = False) -> bool:
-    """Somebody wants a change, and its place is planning. Before that phase is reached it simply waits there."""
+def _changed_in(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> PhaseSpec | None:
+    """Somebody wants a change, and its place is planning. Before that phase is over it waits there.
+
+    But whoever asks for approval hears what is wanted instead of it, and hands in anew.
+    """
     planner = view.workflow.planner
     if planner is None or not view.state.changes:
-        return False
+        return None
+    new = view.state.changes.keys() - {*progress.changes, *progress.heard}
     here, there = view.workflow.place(spec.name), view.workflow.place(planner.name)
-    return here > there or (over and here == there)
+    if here > there or (here == there and progress.status in _OVER and new):
+        return planner
+    handed_in = spec.kind is Kind.AGENT and progress.delivered and progress.status not in _OVER
+    asks = spec.approval and progress.approval is not Approval.GIVEN
+    return spec if new and handed_in and asks else None
 
 
-def _to_planning(view: _View) -> Iterator[Action]:
-    planner = view.workflow.planner
-    if planner is not None:
-        yield Action(Do.ENTER, phase=planner.name, reason="a change was asked for")
+def _change(target: PhaseSpec) -> Iterator[Action]:
+    yield Action(Do.ENTER, phase=target.name, reason="a change was asked for")
+
+
+def wishes_for(state: RunState, workflow: Workflow, spec: PhaseSpec) -> tuple[list[str], list[str]]:
+    """The changes that a phase is to deal with; and those that it is told, though they are for the one that plans."""
+    planner = workflow.planner
+    if planner is None or spec.kind is not Kind.AGENT:
+        return [], []
+    if planner.name == spec.name:
+        return [*state.changes], []
+    is_before = workflow.place(spec.name) < workflow.place(planner.name)
+    return [], [*state.changes] if spec.approval and is_before else []
 
 
 # Within a phase

@@ -178,6 +178,7 @@ class PhaseProgress(msgspec.Struct):
     approval: Approval | None = None
     published: bool = False
     changes: list[str] = []
+    heard: list[str] = []  # of the changes that are for planning, those that it was told beforehand
     sender: str | None = None  # the phase whose failure led to it
     documents: dict[str, Document] = {}
 

@@ -38,7 +38,7 @@ class PhaseBriefing:
             sections=spec.sections,
             schema=spec.schema,
             documents=documents_of(state, spec),
-            changes=[state.changes[key] for key in progress.changes if key in state.changes],
+            changes=[state.changes[key] for key in (*progress.changes, *progress.heard) if key in state.changes],
             findings=found_before(state, self._terms.workflow, spec),
             messages=messages,
         )

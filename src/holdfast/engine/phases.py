@@ -29,7 +29,7 @@ from holdfast.core.events.phase import (
 )
 from holdfast.core.fixing import with_fix
 from holdfast.core.needs import words_of
-from holdfast.core.phases import VALIDATORS
+from holdfast.core.phases import VALIDATORS, wishes_for
 from holdfast.core.state import PhaseProgress, RunState
 from holdfast.core.workflow import PhaseSpec
 from holdfast.engine.conversations import Conversations, Turn
@@ -105,10 +105,12 @@ class PhaseSteps:
     async def _enter(self, action: Action) -> None:
         """In one commit with the plan, where the phase is to work off what was found: else it might be made twice."""
         spec, before = self._at(action)
+        await self._hang_up(spec, before)
         await self._leave_tree_clean()
-        planner = self._terms.workflow.planner
-        changes = list(self._state.changes) if planner is not None and planner.name == spec.name else []
-        started = PhaseStarted(phase=spec.name, round=before.round + 1, reason=action.reason, changes=changes)
+        changes, heard = wishes_for(self._state, self._terms.workflow, spec)
+        started = PhaseStarted(
+            phase=spec.name, round=before.round + 1, reason=action.reason, changes=changes, heard=heard
+        )
         await self._tell(started, *([self._fix(spec)] if spec.findings else []))
 
     def _fix(self, spec: PhaseSpec) -> Event:
@@ -123,9 +125,7 @@ class PhaseSteps:
 
     async def _close(self, action: Action) -> None:
         spec, progress = self._at(action)
-        for talk in progress.talks.values():
-            if self._conversations.state(talk).state not in OVER:
-                await self._conversations.close(talk, Phase.COMPLETED, f"{spec.name} is over")
+        await self._hang_up(spec, progress)
         await self._leave_tree_clean()
         outcome = action.reason or DONE
         point = Checkpoint(
@@ -135,6 +135,11 @@ class PhaseSteps:
             plan_step=f"after {spec.name}",
         )
         await self._tell(PhaseCompleted(phase=spec.name, round=progress.round, outcome=outcome), point)
+
+    async def _hang_up(self, spec: PhaseSpec, progress: PhaseProgress) -> None:
+        for talk in progress.talks.values():
+            if self._conversations.state(talk).state not in OVER:
+                await self._conversations.close(talk, Phase.COMPLETED, f"{spec.name} is over")
 
     async def _give_up(self, action: Action) -> None:
         spec, progress = self._at(action)

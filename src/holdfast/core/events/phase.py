@@ -21,13 +21,14 @@ class WorkflowChosen(Event, frozen=True, kw_only=True):
 
 
 class PhaseStarted(Event, frozen=True, kw_only=True):
-    """`changes` are the requests of people that this round of it is to deal with."""
+    """`changes` are the requests of people that are dealt with when it is over; `heard`, those it is told before."""
 
     type: ClassVar[str] = "phase.started"
     phase: str
     round: int
     reason: str | None = None
     changes: list[str] = []
+    heard: list[str] = []
 
 
 class PhaseDelivered(Event, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ def _workflow_chosen(state: RunState, _: Line, event: WorkflowChosen) -> None:
 def _phase_started(state: RunState, _: Line, event: PhaseStarted) -> None:
     for talk in [talk for phase in state.phases.values() for talk in phase.talks.values()]:
         give_back(state, talk)
-    if event.changes:  # what follows is about something else than before
+    if event.changes or event.heard:  # what follows is about something else than before
         for other in state.phases.values():
             other.tries = 0
     before = state.phases.get(event.phase) or PhaseProgress()
@@ -64,6 +64,7 @@ def _phase_started(state: RunState, _: Line, event: PhaseStarted) -> None:
         round=event.round,
         tries=before.tries + 1,
         changes=event.changes,
+        heard=event.heard,
         sender=sender,
         documents=before.documents,
         found=found if before.outcome == FAILED else {},
