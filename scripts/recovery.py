@@ -25,7 +25,7 @@ sys.path.insert(0, _ROOT)
 
 import holdfast  # noqa: E402 - the tests' report is found from the root
 from holdfast.leaf.crashing import POINTS  # noqa: E402
-from tests.support.doom.report import FOLDER, Way, sources  # noqa: E402
+from tests.support.doom.report import FOLDER, LOAD, Way, sources  # noqa: E402
 from tests.support.doom.scenarios import SCENARIOS  # noqa: E402
 
 DOCS = os.path.join(_ROOT, "docs", "recovery.md")
@@ -33,7 +33,6 @@ TRIALS = os.path.join(_ROOT, "docs", "trials.jsonl")
 _POINTS = "<!-- points: made by scripts/recovery.py -->\n"
 _NUMBERS = "<!-- numbers: made by scripts/recovery.py -->\n"
 _CROWD = "<!-- load: made by scripts/recovery.py -->\n"
-_LOAD = "load"  # the way of those that were killed at random, among many
 
 for _module in walk_packages(holdfast.__path__, "holdfast."):  # whoever has a point
     if not _module.name.endswith("__main__"):
@@ -83,14 +82,15 @@ def held(way: Way, scenario: str) -> Held | None:
 
 
 def loads() -> Iterator[Held]:
-    """The last load of each size."""
-    last = {one["at_once"]: one for one in noted(_LOAD)}
+    """The last load of each size that came to its end."""
+    over = {(one["scenario"], one["sources"]) for one in noted("shards") if one["way"] == LOAD}
+    last = {one["at_once"]: one for one in noted(LOAD) if (str(one["at_once"]), one["sources"]) in over}
     for at_once, end in last.items():
-        lived = [one for one in noted(_LOAD) if all(one[key] == end[key] for key in ("at_once", "seed", "sources"))]
+        lived = [one for one in noted(LOAD) if all(one[key] == end[key] for key in ("at_once", "seed", "sources"))]
         sums = {name: sum(one[name] for one in lived) for name in ("sittings", "kills", "messages")}
         counts = {"seconds": round(max(one["seconds"] for one in lived)), "runs": len(lived), **sums}
         problems = sum(one["problem"] is not None for one in lived)
-        yield Held(_LOAD, str(at_once), end["sources"], counts, problems)
+        yield Held(LOAD, str(at_once), end["sources"], counts, problems)
 
 
 def known() -> list[Held]:
@@ -147,8 +147,8 @@ def made(trials: list[Held]) -> str:
     with open(DOCS, encoding="utf-8") as file:
         prose, mark, rest = file.read().partition(_POINTS)
     assert all((mark, _NUMBERS in rest, _CROWD in rest)), f"{DOCS} has lost a line that tells where something is made"
-    of_load = [one for one in trials if one.way == _LOAD]
-    others = [one for one in trials if one.way != _LOAD]
+    of_load = [one for one in trials if one.way == LOAD]
+    others = [one for one in trials if one.way != LOAD]
     return f"{prose}{_POINTS}\n{points()}\n{_NUMBERS}\n{numbers(others)}\n{_CROWD}\n{crowd(of_load)}"
 
 

@@ -32,7 +32,7 @@ def on_a_small_disk(folder: str, scenario: str, *pages: int, noted: Shard | None
 
 
 def test_a_run_that_fills_its_disk_goes_on_when_there_is_room(tmp_path: os.PathLike[str]) -> None:
-    on_a_small_disk(os.fspath(tmp_path), "solo", 15, 49)
+    on_a_small_disk(os.fspath(tmp_path), "solo", 49)
 
 
 def test_a_disk_that_is_full_in_the_middle_of_a_merge_leaves_nothing_half_merged(tmp_path: os.PathLike[str]) -> None:
@@ -64,7 +64,7 @@ async def test_a_disk_on_which_agents_cannot_report_costs_them_no_attempt(theatr
     await failing(theatres("loop"), "inbox.append.before:3:enospc")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", [FAULTS[0], *(pytest.param(one, marks=pytest.mark.torture) for one in FAULTS[1:])])
 async def test_a_file_that_an_agent_has_us_write_is_written_though_the_disk_refused_it(
     theatres: Theatres, fault: str
 ) -> None:

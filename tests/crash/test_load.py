@@ -19,7 +19,7 @@ from holdfast.engine.following import Follower
 from holdfast.leaf.marks import RUN_MARK, mark_of
 from tests.support.doom.nursery import Nursery
 from tests.support.doom.place import Place, make_template
-from tests.support.doom.report import Lived, lives
+from tests.support.doom.report import LOAD, Finished, Lived, lives, shards
 from tests.support.doom.scenarios import Scenario
 from tests.support.doom.strays import strays_in
 from tests.support.doom.suite import Theatres
@@ -31,7 +31,14 @@ PACE = 0.3  # seconds between two kills, with all runs together: more than two c
 A_TASK = 30_000  # bytes that a runner may remember of each task
 
 
-async def loaded(theatres: Theatres, nursery: Nursery, folder: str, load: Load, add: Callable[[Lived], None]) -> None:
+async def loaded(
+    theatres: Theatres,
+    nursery: Nursery,
+    folder: str,
+    load: Load,
+    add: Callable[[Lived], None] = lambda _: None,
+    at_its_end: Callable[[], None] = lambda: None,
+) -> None:
     template = os.path.join(folder, "template")
     os.makedirs(template)
     make_template(template)
@@ -39,6 +46,7 @@ async def loaded(theatres: Theatres, nursery: Nursery, folder: str, load: Load, 
     undisturbed = {name: (await theatres(name).undisturbed()).end for name in dict.fromkeys(load.names)}
     crowd = Crowd(folder, template, nursery, load, undisturbed, add)
     lived = await crowd.live()
+    at_its_end()
     problems = [f"{one.number} ({one.scenario}): {one.problem}" for one in lived if one.problem is not None]
     assert not problems, "\n\n".join(problems)
     nothing_is_left(folder)
@@ -112,7 +120,7 @@ async def test_a_runner_that_lives_long_does_not_grow(warm: Nursery, home: str) 
 
 async def test_a_few_runs_at_once_killed_at_random(theatres: Theatres, warm: Nursery, home: str) -> None:
     load = Load(seed=1, at_once=3, seconds=4, pace=0.4, names=("solo", "loop", "waves"))
-    await loaded(theatres, warm, home, load, lambda _: None)
+    await loaded(theatres, warm, home, load)
 
 
 @pytest.mark.torture
@@ -127,4 +135,4 @@ async def test_a_hundred_runs_at_once_killed_at_random(theatres: Theatres, warm:
         max((one.number for one in before), default=-1) + 1,
     )
     load = Load(seed, at_once, seconds, pace=max(0.5, at_once * PACE), spent=spent, first=first)
-    await loaded(theatres, warm, home, load, report.add)
+    await loaded(theatres, warm, home, load, report.add, lambda: shards().add(Finished(LOAD, str(at_once), 0, 1)))

@@ -13,6 +13,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / ".torture"
 
+LOAD = "load"  # the way of those that are killed at random, among many; each size of it is a scenario
+
 Dooms = tuple[str | None, ...]  # of each sitting
 
 
@@ -115,7 +117,7 @@ def shards() -> Report[Finished]:
 
 
 def lives() -> Report[Lived]:
-    return Report(Lived, FOLDER / "load.jsonl")
+    return Report(Lived, FOLDER / f"{LOAD}.jsonl")
 
 
 def passed(report: Report[Tried], scenario: str) -> set[Dooms]:
