@@ -3,9 +3,15 @@
 import itertools
 from typing import Any
 
+import msgspec
+
 Record = dict[str, Any]
 
 ISSUES = ("error.encountered", "blocker.reported", "task.failed")
+
+
+def records(log: bytes) -> list[Record]:
+    return [msgspec.json.decode(line) for line in log.splitlines()]
 
 
 def detect_gaps(events: list[Record]) -> list[Record]:

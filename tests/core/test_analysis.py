@@ -1,6 +1,5 @@
-"""The analysis, rule by rule of the Resume Protocol: long because the protocol is, and one idea all the same."""
+"""The analysis, rule by rule of the Resume Protocol."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,12 +10,9 @@ from hypothesis import strategies as st
 
 from holdfast.core.analysis import (
     ActiveAgent,
-    Detection,
     SeqGap,
     analyze,
     interrupted_sessions,
-    lineage,
-    session_to_resume,
 )
 from holdfast.core.decision import Case
 from holdfast.core.events import Event
@@ -24,9 +20,8 @@ from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.plan import PlanCreated, PlannedTask
-from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
+from holdfast.core.events.session import SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
-from holdfast.core.state import RunState, TaskStatus
 from tests.core import seed_protocol as seed
 from tests.core.logs import analysis_of, entry, fold_all, fold_once, foreign, sitting
 from tests.core.strategies import examples, sittings
@@ -46,7 +41,6 @@ RESUMED = (
 
 START = SessionStart(command="implement")
 RESUME = SessionStart(command="resume")
-RUN = RunCreated(run_id="r1", goal="g")
 PLAN = PlanCreated(tasks=[PlannedTask(id="1"), PlannedTask(id="2"), PlannedTask(id="3")])
 POINT = Checkpoint(label="wave-1-complete", branch="feature/x", plan_step="wave-2-start")
 NO_RETURN = Checkpoint(label="half-way", plan_step="wave-2-start", resumable=False)
@@ -56,13 +50,6 @@ FAILED = TaskFailed(task_id="2", error="QA", attempts=3)
 
 
 # The seed's own example
-
-
-def detect(newest_first: Iterable[bytes]) -> tuple[str | None, bool]:
-    """What the end of a log tells."""
-    detection = Detection()
-    any(detection.show(raw) for raw in newest_first)
-    return detection.sid, detection.interrupted
 
 
 def test_the_protocols_own_example_gives_the_protocols_own_analysis() -> None:
@@ -279,110 +266,6 @@ def test_tasks_that_a_new_plan_left_out_are_not_pending() -> None:
     assert list(found.tasks) == ["1"]
 
 
-# Several sessions
-
-
-def test_several_interrupted_sessions_come_newest_first() -> None:
-    log = b"".join(sitting(START, PLAN, sid=sid) for sid in ("s1", "s2", "s3"))
-    found = analysis_of(log)
-    assert found.sid == "s3"
-    assert interrupted_sessions(fold_all(log)) == ["s3", "s2", "s1"]
-
-
-def test_a_resumed_session_cut_off_before_a_new_checkpoint_keeps_the_earlier_one() -> None:
-    log = (
-        sitting(START, PLAN, TaskCompleted(task_id="1"), POINT, TaskStarted(task_id="2"))
-        + sitting(RESUME, TaskCompleted(task_id="2"), sid="s2")
-        + sitting(RESUME, TaskStarted(task_id="3"), sid="s3")
-    )
-    found = analysis_of(log)
-    assert found.checkpoint is not None
-    assert (found.sid, found.checkpoint.sid, found.decision.case) == ("s3", "s1", Case.AUTO)
-    assert {name: task.status.value for name, task in found.tasks.items()} == {
-        "1": "COMPLETE",
-        "2": "COMPLETE",
-        "3": "IN_PROGRESS",
-    }
-    assert found.interrupted_sessions == ("s3",)
-
-
-def test_issues_that_a_resume_decided_on_do_not_come_again() -> None:
-    log = sitting(START, POINT, FAILED) + sitting(RESUME, TaskStarted(task_id="2"), sid="s2")
-    assert analysis_of(log).decision.case is Case.AUTO
-
-
-def test_an_interrupted_session_behind_a_finished_one_is_the_one_to_resume() -> None:
-    log = sitting(START, PLAN, TaskCompleted(task_id="1"), POINT, ERROR) + sitting(
-        START, Checkpoint(label="other"), TaskCompleted(task_id="8"), SessionEnd(), sid="s2"
-    )
-    found = analysis_of(log)
-    assert (found.sid, found.interrupted, found.decision.case) == ("s1", True, Case.ISSUES)
-    assert list(found.tasks) == ["1"]
-    assert found.checkpoint is not None
-    assert found.checkpoint.label == "wave-1-complete"
-
-
-def test_a_resume_takes_up_the_interrupted_session_not_the_finished_one_before_it() -> None:
-    log = (
-        sitting(START, PLAN, TaskCompleted(task_id="1"), POINT)
-        + sitting(START, TaskCompleted(task_id="8"), SessionEnd(), sid="s2")
-        + sitting(RESUME, TaskStarted(task_id="2"), sid="s3")
-    )
-    state = fold_all(log)
-    assert interrupted_sessions(state) == ["s3"]
-    assert lineage(state, "s3") == {"s1", "s3"}
-    found = analysis_of(log)
-    assert {name: task.status.value for name, task in found.tasks.items()} == {"1": "COMPLETE", "2": "IN_PROGRESS"}
-    assert found.decision.case is Case.AUTO
-
-
-def test_a_resume_takes_up_the_newest_of_several_interrupted_sessions() -> None:
-    log = sitting(START) + sitting(START, sid="s2") + sitting(RESUME, SessionEnd(), sid="s3")
-    state = fold_all(log)
-    assert lineage(state, "s3") == {"s2", "s3"}
-    assert interrupted_sessions(state) == ["s1"]
-    again = fold_all(log + sitting(RESUME, sid="s4"))
-    assert lineage(again, "s4") == {"s1", "s4"}
-    assert interrupted_sessions(again) == ["s4"]
-
-
-def test_a_resume_of_nothing_interrupted_goes_on_with_the_session_before_it() -> None:
-    log = sitting(START, PLAN, POINT, SessionEnd(reason="stopped")) + sitting(RESUME, sid="s2")
-    state = fold_all(log)
-    assert lineage(state, "s2") == {"s1", "s2"}
-    assert analysis_of(log).decision.case is Case.AUTO
-
-
-def test_in_the_log_of_one_run_every_session_goes_on_with_the_one_before() -> None:
-    log = (
-        sitting(START, RUN, PLAN, TaskCompleted(task_id="1"), POINT)
-        + sitting(START, SessionEnd(reason="stopped"), sid="s2")
-        + sitting(START, TaskStarted(task_id="2"), sid="s3")
-    )
-    state = fold_all(log)
-    assert lineage(state, "s3") == {"s1", "s2", "s3"}
-    assert interrupted_sessions(state) == ["s3"]
-    assert analysis_of(log).tasks["1"].status is TaskStatus.COMPLETE
-
-
-def test_a_fresh_session_stands_alone() -> None:
-    state = fold_all(sitting(START, PLAN) + sitting(START, sid="s2"))
-    assert lineage(state, "s1") == {"s1"}
-    assert lineage(state, "s2") == {"s2"}
-
-
-def test_when_none_was_interrupted_the_newest_is_the_one_to_look_at() -> None:
-    state = fold_all(sitting(START, SessionEnd()) + sitting(START, SessionEnd(), sid="s2"))
-    assert session_to_resume(state) == "s2"
-    assert session_to_resume(RunState()) is None
-
-
-def test_a_session_whose_start_was_lost_is_analyzed_by_itself() -> None:
-    log = sitting(START, PLAN, TaskCompleted(task_id="1"), POINT) + entry(TaskStarted(task_id="9"), 4, "s2")
-    found = analysis_of(log)
-    assert (found.sid, list(found.tasks), found.checkpoint) == ("s2", ["9"], None)
-
-
 # Gaps
 
 
@@ -400,10 +283,6 @@ def test_gaps_are_those_that_the_protocol_detects(seqs: list[int]) -> None:
 
 
 # Against the protocol's own snippets, on random logs
-
-
-def records(log: bytes) -> list[seed.Record]:
-    return [msgspec.json.decode(line) for line in log.splitlines()]
 
 
 @given(
@@ -426,7 +305,7 @@ def records(log: bytes) -> list[seed.Record]:
 )
 @examples(100)
 def test_the_analysis_of_one_session_is_the_protocols(log: bytes) -> None:
-    found, events = analysis_of(log), records(log)
+    found, events = analysis_of(log), seed.records(log)
     last = seed.last_checkpoint(events)
     assert (found.checkpoint.seq if found.checkpoint else None) == (last["seq"] if last else None)
     assert {name: task.status.value for name, task in found.tasks.items()} == seed.task_state(events)
@@ -457,55 +336,4 @@ def was_settled(issue: seed.Record, events: list[seed.Record]) -> bool:
 @given(sittings(types=("session.end", "task.started", "checkpoint", "message.recorded")))
 @examples(50)
 def test_without_resumes_the_interrupted_sessions_are_the_protocols(log: bytes) -> None:
-    assert interrupted_sessions(fold_all(log)) == seed.interrupted_sessions(records(log))
-
-
-# Detection from the end
-
-
-@given(sittings())
-@examples(100)
-def test_detection_from_the_end_is_that_of_the_protocol_and_of_the_whole_analysis(log: bytes) -> None:
-    whole = analyze(fold_all(log))
-    found = detect(reversed(log.splitlines()))
-    assert found == (whole.sid, whole.interrupted)
-    assert found == seed.newest_from_the_end(records(log))
-
-
-@st.composite
-def damaged_sittings(draw: st.DrawFn) -> bytes:
-    """Sessions one after the other, with lines that are none between them, and numbers that come again."""
-    log: list[bytes] = []
-    for sid in ("s1", "s2"):
-        for _ in range(draw(st.integers(1, 5))):
-            junk = [b"\n", b"garbage\n", foreign("session.end", 3, sid, v=2), foreign("session.end", 2, sid, data=[7])]
-            seq = draw(st.integers(0, 4))
-            log.append(
-                draw(
-                    st.sampled_from(
-                        [*junk, entry(SessionEnd(), seq, sid), entry(START, seq, sid), entry(POINT, seq, sid)]
-                    )
-                )
-            )
-    return b"".join(log)
-
-
-@given(damaged_sittings())
-@examples(150)
-def test_detection_from_the_end_sees_through_damage_as_the_whole_analysis_does(log: bytes) -> None:
-    whole = analyze(fold_all(log))
-    assert detect(reversed(log.splitlines())) == (whole.sid, whole.interrupted)
-
-
-def test_detection_reads_no_more_than_the_newest_session() -> None:
-    lines = iter(reversed((sitting(START, POINT) + sitting(RESUME, POINT, sid="s2")).splitlines()))
-    assert detect(lines) == ("s2", True)
-    assert len(list(lines)) == 1
-    lines = iter(reversed(sitting(START, POINT, SessionEnd()).splitlines()))
-    assert detect(lines) == ("s1", False)
-    assert len(list(lines)) == 2
-
-
-def test_detection_in_an_empty_log_finds_nothing() -> None:
-    assert detect([]) == (None, False)
-    assert detect([b"", b"garbage"]) == (None, False)
+    assert interrupted_sessions(fold_all(log)) == seed.interrupted_sessions(seed.records(log))
