@@ -83,8 +83,8 @@ def held(way: Way, scenario: str) -> Held | None:
 
 def loads() -> Iterator[Held]:
     """The last load of each size that came to its end."""
-    over = {(one["scenario"], one["sources"]) for one in noted("shards") if one["way"] == LOAD}
-    last = {one["at_once"]: one for one in noted(LOAD) if (str(one["at_once"]), one["sources"]) in over}
+    over = {(one["scenario"], one["which"], one["sources"]) for one in noted("shards") if one["way"] == LOAD}
+    last = {one["at_once"]: one for one in noted(LOAD) if (str(one["at_once"]), one["seed"], one["sources"]) in over}
     for at_once, end in last.items():
         lived = [one for one in noted(LOAD) if all(one[key] == end[key] for key in ("at_once", "seed", "sources"))]
         sums = {name: sum(one[name] for one in lived) for name in ("sittings", "kills", "messages")}

@@ -4,6 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.events.conversation import ConversationOpened
+from holdfast.core.events.phase import PhaseStarted
+from holdfast.core.events.session import SessionStart
+from holdfast.store.files import FileStore
+from holdfast.store.run import open_run
 from tests.support.pipelines import NEVER, REVIEWER, STRICT, TEAM, calls, file_of, plan, small, told
 from tests.support.stage import SUBMIT, Stage, alive, killed, worker
 from tests.support.stage import told as heard
@@ -115,6 +120,24 @@ def test_whoever_is_denied_what_it_planned_plans_anew_also_when_the_runner_dies_
     stage.resume(run)
     assert stage.subjects(run) == ["make A", "Merge task A", "make B", "Merge task B"]
     assert len(stage.data(run, "approval.requested")) == 2
+
+
+async def test_a_phase_whose_agent_was_never_started_when_a_change_came_is_gone_through_anew(stage: Stage) -> None:
+    """The runner had noted whom it was to speak to in a second review, and was killed there."""
+    agent = stage.book({"when": "(?s)You are the planner.*a second", "steps": [plan("A", "B")]}, REVIEWER, *TEAM)
+    run = str(stage.ended(*small(stage, agent), code=6)["run"])
+    async with open_run(FileStore(stage.home), run) as sitting:
+        await sitting.begin(SessionStart(command="resume"))
+        opened = ConversationOpened(conversation="unheard", agent=agent, role="reviewer", about="reviewing")
+        await sitting.append(PhaseStarted(phase="reviewing", round=2), opened)
+    stage.holdfast("send", run, "--change", "a second note, please")
+    stage.resume(run, code=6)
+    assert [row for row in told(stage, run) if row.startswith(("reviewing", "completing"))] == [
+        *("reviewing 1", "reviewing 1 passed", "completing 1", "reviewing 2"),
+        *("reviewing 3", "reviewing 3 passed", "completing 2"),
+    ]
+    (unheard,) = [one for one in stage.data(run, "conversation.state_changed") if one["conversation"] == "unheard"]
+    assert (unheard["state"], unheard["reason"]) == ("cancelled", "reviewing begins anew")
 
 
 @pytest.mark.torture

@@ -1,6 +1,7 @@
 """Which phase a run is in, and what comes next: read from its log alone. Every rule of resuming is a row here."""
 
 import pytest
+from msgspec import Raw
 
 from holdfast.core.addressing import for_any_worker, is_for_nobody, messages_for
 from holdfast.core.deciding import Facts
@@ -16,6 +17,7 @@ from holdfast.core.events.phase import (
     PhaseReopened,
     ResearchAnswered,
     ResearchRequested,
+    ReviewGiven,
     WorkflowChosen,
     WorkPublished,
 )
@@ -378,6 +380,21 @@ def test_a_change_that_a_phase_heard_is_told_to_the_one_that_plans_too() -> None
     assert wishes_for(state, PIPELINE, planner) == (["m1"], [])
     assert wishes_for(state, PIPELINE, drafting) == ([], ["m1"])
     assert [wishes_for(state, PIPELINE, one) for one in PIPELINE.phases[1:2]] == [([], [])]
+
+
+def test_a_change_that_was_heard_before_does_not_begin_the_loop_anew() -> None:
+    phases = (
+        PhaseSpec(name="drafting", role="product_manager", exit="submit_document", approval=True),
+        PhaseSpec(name="judging", kind=Kind.REVIEW, roles=("reviewer",), on_fail="drafting", limit=2),
+        PhaseSpec(name="planning", role="planner", exit="submit_plan"),
+    )
+    flow = Workflow(name="judged", about="a draft that is reviewed, then a plan", phases=phases)
+    log: list[Event] = [CHANGE]
+    for round_ in (1, 2):
+        drafted = (started("drafting", round_, heard=["m1"]), delivered("drafting"), *completed("drafting"))
+        judged = ReviewGiven(phase="judging", round=round_, role="reviewer", passed=False, findings=Raw(b"[]"))
+        log += [*drafted, started("judging", round_), judged, *completed("judging", "failed", round_)]
+    assert next_of(*log, workflow=flow) == "give up judging (review_cap)"
 
 
 def test_a_change_begins_the_loop_anew() -> None:

@@ -135,4 +135,5 @@ async def test_a_hundred_runs_at_once_killed_at_random(theatres: Theatres, warm:
         max((one.number for one in before), default=-1) + 1,
     )
     load = Load(seed, at_once, seconds, pace=max(0.5, at_once * PACE), spent=spent, first=first)
-    await loaded(theatres, warm, home, load, report.add, lambda: shards().add(Finished(LOAD, str(at_once), 0, 1)))
+    ends = shards()  # of the sources as they are now
+    await loaded(theatres, warm, home, load, report.add, lambda: ends.add(Finished(LOAD, str(at_once), seed, 1)))

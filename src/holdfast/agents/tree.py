@@ -44,6 +44,7 @@ _COMPLAINTS = 1024 * 1024  # bytes of an agent's stderr, before its file is begu
 _BURIAL_LOOKS, _BURIAL_PAUSE = 400, 0.005
 
 _roots: set[ProcessIdentity] = set()  # of all trees: whatever they carry, none is another's stray
+_first: dict[str, int] = {}  # when the first root of each mark started: one that would not die is found by the next
 
 
 class Tree:
@@ -56,7 +57,7 @@ class Tree:
         self._cwd = launch.cwd
         identity = identify(process.pid)
         self.identity = identity or ProcessIdentity(process.pid, 0, "")
-        self._start = (identity or myself()).start_time  # nobody of it is older
+        self._start = _first.setdefault(launch.mark, (identity or myself()).start_time)  # nobody of it is older
         self._gone = asyncio.ensure_future(self._ended(process))
         self._seen: set[ProcessIdentity] = set()
         self._gone.add_done_callback(self._remember)  # what ends by itself from now on is buried all the same
@@ -101,7 +102,6 @@ class Tree:
     async def end(self, patience: float = 2.0) -> None:
         """Close its input, give it a moment to leave by itself, then kill all of it, and see it dead."""
         self._alive(Families())  # what ends by itself meanwhile is remembered, and buried
-        self._gone.remove_done_callback(self._remember)  # when the root is gone, all of it is looked for
         with suppress(OSError):
             self.stdin.close()
         with suppress(TimeoutError):
@@ -144,7 +144,7 @@ class Tree:
             return alive
         young = families.since(self._start)
         holders = _without_lineage(await asyncio.to_thread(holding, self._launch.tether, self._mark, young))
-        found = _alive_among(holders, families)
+        found = _alive_among(holders, Families()) if holders else set()
         self._seen |= found
         return list(found)
 

@@ -105,7 +105,7 @@ class PhaseSteps:
     async def _enter(self, action: Action) -> None:
         """In one commit with the plan, where the phase is to work off what was found: else it might be made twice."""
         spec, before = self._at(action)
-        await self._hang_up(spec, before)
+        await self._hang_up(before, Phase.CANCELLED, f"{spec.name} begins anew")
         await self._leave_tree_clean()
         changes, heard = wishes_for(self._state, self._terms.workflow, spec)
         started = PhaseStarted(
@@ -125,7 +125,7 @@ class PhaseSteps:
 
     async def _close(self, action: Action) -> None:
         spec, progress = self._at(action)
-        await self._hang_up(spec, progress)
+        await self._hang_up(progress, Phase.COMPLETED, f"{spec.name} is over")
         await self._leave_tree_clean()
         outcome = action.reason or DONE
         point = Checkpoint(
@@ -136,10 +136,10 @@ class PhaseSteps:
         )
         await self._tell(PhaseCompleted(phase=spec.name, round=progress.round, outcome=outcome), point)
 
-    async def _hang_up(self, spec: PhaseSpec, progress: PhaseProgress) -> None:
+    async def _hang_up(self, progress: PhaseProgress, how: Phase, why: str) -> None:
         for talk in progress.talks.values():
             if self._conversations.state(talk).state not in OVER:
-                await self._conversations.close(talk, Phase.COMPLETED, f"{spec.name} is over")
+                await self._conversations.close(talk, how, why)
 
     async def _give_up(self, action: Action) -> None:
         spec, progress = self._at(action)

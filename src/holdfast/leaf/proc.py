@@ -65,12 +65,15 @@ def is_dead(fields: list[bytes]) -> bool:
 
 
 def is_dying(pid: int) -> bool:
-    """True of a process that was killed, or is on its way out: what it holds, it holds for a moment still."""
+    """True of a process that was killed, or is on its way out: what it holds, it holds for a moment still.
+
+    Or of one that lives on without its first thread.
+    """
     with suppress(*NOT_TO_BE_SEEN):
-        pending = re.search(rb"^SigPnd:\s*(\w+)", read_at_once(f"/proc/{pid}/status"), re.MULTILINE)
-        killed = pending is not None and bool(int(pending[1], 16) & 1 << signal.SIGKILL - 1)
-        fields = None if killed else fields_of(pid)  # after it: who was killed by then is on its way out by now
-        return killed or (fields is not None and bool(int(fields[FLAGS]) & _EXITING))
+        pending = re.findall(rb"^(?:Sig|Shd)Pnd:\s*(\w+)", read_at_once(f"/proc/{pid}/status"), re.MULTILINE)
+        fields = fields_of(pid)
+        was_killed = any(int(signals, 16) & 1 << signal.SIGKILL - 1 for signals in pending)
+        return was_killed or (fields is not None and bool(int(fields[FLAGS]) & _EXITING))
     return False
 
 

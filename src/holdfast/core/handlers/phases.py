@@ -51,10 +51,10 @@ def _workflow_chosen(state: RunState, _: Line, event: WorkflowChosen) -> None:
 def _phase_started(state: RunState, _: Line, event: PhaseStarted) -> None:
     for talk in [talk for phase in state.phases.values() for talk in phase.talks.values()]:
         give_back(state, talk)
-    if event.changes or event.heard:  # what follows is about something else than before
+    before = state.phases.get(event.phase) or PhaseProgress()
+    if {*event.changes, *event.heard} - {*before.changes, *before.heard}:  # what follows is about something else
         for other in state.phases.values():
             other.tries = 0
-    before = state.phases.get(event.phase) or PhaseProgress()
     found = {role: review for role, review in before.reviews.items() if not review.passed}
     last = state.phases.get(state.phase or "")
     sent = last is not None and last.outcome == FAILED and state.phase != event.phase
