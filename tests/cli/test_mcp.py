@@ -179,7 +179,8 @@ def test_no_run_at_all_is_wrong_usage(holdfast: Program) -> None:
 
 @pytest.mark.usefixtures("run")
 @pytest.mark.parametrize(
-    ("point", "reports"), [("mcp.call.before", 0), ("inbox.append.torn", 0), ("mcp.call.after", 1)]
+    ("point", "reports"),
+    [pytest.param("mcp.call.before", 0, marks=pytest.mark.torture), ("inbox.append.torn", 0), ("mcp.call.after", 1)],
 )
 async def test_killed_in_mid_call_the_agent_is_told_an_error_and_the_report_is_stored_at_most_once(
     home: str, point: str, reports: int

@@ -136,6 +136,7 @@ def test_half_of_what_is_blocked_is_never_merged_though_a_wave_before_it_is_clos
     assert stage.project.git("ls-tree", "--name-only", branch(run), "C.txt") == ""
 
 
+@pytest.mark.torture
 def test_one_that_is_blocked_is_skipped_though_it_was_killed_before_it_failed(stage: Stage) -> None:
     agent = stage.book(worker(BLOCKED, HANG, {"say": "done"}))
     with stage.start("run", "find a key", "--agent", agent) as process:

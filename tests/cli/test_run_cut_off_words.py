@@ -47,6 +47,7 @@ def test_another_agent_that_takes_the_place_of_one_that_was_cut_off_is_told_them
     assert len(stage.data(run, "inbox.handled")) == 1 + 2  # and a case, and a verdict
 
 
+@pytest.mark.torture
 def test_they_are_told_when_the_task_is_written_anew_meanwhile(stage: Stage) -> None:
     run = planned(stage, stage.book(EVALUATE, MINDS, IGNORES), "--workflow", "loop")
     dies(stage, "resume", run)
@@ -65,6 +66,7 @@ def test_a_model_that_will_not_is_told_them_with_what_it_is_asked_again(stage: S
     assert stage.file(run, "kelp.txt") == "minded"
 
 
+@pytest.mark.torture
 def test_who_is_asked_how_to_go_on_need_not_say_all_of_it_again(stage: Stage) -> None:
     minds = {"when": f"(?s)You are the worker on task.*{WORDS}.*and the rock", "steps": [WRITES]}
     run = planned(stage, stage.book(minds, worker()), "--workflow", "solo", "--set", "after_interruption=ask")
@@ -87,6 +89,7 @@ def test_in_a_conversation_that_goes_on_they_are_not_told_twice(stage: Stage) ->
     assert again.count(WORDS) == 1
 
 
+@pytest.mark.torture
 def test_another_agent_is_told_all_that_one_before_it_had_to_be_told_once(stage: Stage) -> None:
     says_nothing = worker({"say": "done"})
     run = planned(stage, stage.book(EVALUATE, says_nothing), "--workflow", "loop")
@@ -106,7 +109,7 @@ def test_an_evaluator_that_heard_nothing_is_told_all_of_it(stage: Stage) -> None
     assert len(stage.prompts(run, "evaluator")) == 2
 
 
-@pytest.mark.parametrize("other", [False, True])
+@pytest.mark.parametrize("other", [False, pytest.param(True, marks=pytest.mark.torture)])
 def test_an_agent_of_a_phase_is_told_them_with_all_else(stage: Stage, *, other: bool) -> None:
     """One that heard nothing of its first prompt, and another that takes the place of one that was cut off."""
     plans = {"when": f"(?s)You are the planner.*{WORDS}", "steps": [plan("A")]}

@@ -71,6 +71,7 @@ def test_a_choice_that_was_asked_for_goes_along(stage: Stage) -> None:
     assert stage.file(run, "hello.txt") == "hello"
 
 
+@pytest.mark.torture
 def test_of_two_resumes_at_once_one_works_and_the_other_touches_nothing(stage: Stage) -> None:
     agent = stage.book(worker(WROTE, HANG, {"say": "done"}))
     with stage.start("run", "say hello", "--agent", agent) as process:

@@ -72,7 +72,7 @@ def test_what_failed_and_was_skipped_is_done_once_it_is_written_anew(stage: Stag
     assert_done_once(stage, given_up)
 
 
-@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("side", ["before", pytest.param("after", marks=pytest.mark.torture)])
 def test_what_is_written_anew_survives_a_kill_over_its_placeholder(stage: Stage, given_up: str, side: str) -> None:
     passes = Path(stage.folder, "passes")
     passes.touch()

@@ -6,6 +6,7 @@ from tests.support.stage import Stage
 from tests.support.stage_kills import assert_whole, survived
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(600)
 def test_a_run_that_is_killed_ends_as_one_that_is_not(stage: Stage) -> None:
     assert_whole(stage, survived(stage, seed=1, kills=2))

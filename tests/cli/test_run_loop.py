@@ -5,6 +5,8 @@ import os
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.support.repositories import put_program
 from tests.support.stage import ACCEPT, EVALUATE, HANG, REJECT, SUBMIT, Stage, killed, told, worker
 
@@ -71,6 +73,7 @@ def test_an_evaluator_without_a_verdict_has_rejected(stage: Stage) -> None:
     assert "no verdict" in Path(stage.home_of(run), "ledger", "T-1.jsonl").read_text()
 
 
+@pytest.mark.torture
 def test_an_evaluator_that_was_killed_after_its_verdict_is_not_waited_for(stage: Stage) -> None:
     agent = stage.book(worker(writes("one\n"), SUBMIT), {"when": "You are the evaluator", "steps": [ACCEPT, HANG]})
     with stage.start("run", "--workflow", "loop", stage.tasks("T-1"), "--agent", agent) as process:

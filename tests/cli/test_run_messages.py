@@ -34,6 +34,7 @@ def test_one_sent_while_the_agent_works_comes_with_its_next_turn(stage: Stage) -
     assert told_of(stage, run) == [WORDS]
 
 
+@pytest.mark.torture
 def test_one_sent_before_the_runner_dies_is_delivered_by_the_next(stage: Stage) -> None:
     agent = stage.book(worker(HANG))
     with stage.start("run", "go on", "--agent", agent) as process:

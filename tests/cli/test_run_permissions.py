@@ -16,7 +16,7 @@ ASK = {
 }
 
 
-@pytest.mark.parametrize("answer", ["approve", "deny"])
+@pytest.mark.parametrize("answer", ["approve", pytest.param("deny", marks=pytest.mark.torture)])
 def test_an_answer_from_another_process_reaches_the_agent(stage: Stage, answer: str) -> None:
     agent = stage.book(worker(ASK))
     with stage.start("run", "tidy up", "--agent", agent) as process:

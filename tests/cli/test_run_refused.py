@@ -32,7 +32,7 @@ def ends(stage: Stage, run: str) -> list[str]:
     return [d["stop_reason"] for d in stage.data(run, "turn.ended")]
 
 
-@pytest.mark.parametrize("workflow", ["solo", "loop"])
+@pytest.mark.parametrize("workflow", [pytest.param("solo", marks=pytest.mark.torture), "loop"])
 def test_a_worker_that_answers_with_errors_parks_its_task_and_uses_up_none_of_its_attempts(
     stage: Stage, workflow: str
 ) -> None:

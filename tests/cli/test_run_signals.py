@@ -61,6 +61,7 @@ def test_a_terminal_that_goes_does_not_end_the_run(stage: Stage) -> None:
         outcome(process)
 
 
+@pytest.mark.torture
 def test_a_reader_that_goes_does_not_end_the_run(stage: Stage) -> None:
     reading, writing = os.pipe()
     agent = stage.book(HELLO)

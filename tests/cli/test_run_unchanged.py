@@ -8,7 +8,10 @@ from tests.support.stage import Stage, worker
 NOTHING = worker({"say": "There is nothing to do."})
 
 
-@pytest.mark.parametrize("point", ["effect.worktree.remove.before:1", "effect.branch.delete.before:1"])
+@pytest.mark.parametrize(
+    "point",
+    ["effect.worktree.remove.before:1", pytest.param("effect.branch.delete.before:1", marks=pytest.mark.torture)],
+)
 def test_killed_while_it_is_tidied_up_it_leaves_nothing_behind(stage: Stage, point: str) -> None:
     passes = stage.folder + "/passes"
     with open(passes, "w", encoding="utf-8"):

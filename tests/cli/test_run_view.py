@@ -70,7 +70,7 @@ def test_quiet_says_only_how_it_ended(holdfast: Program, gate: Path, play: list[
     assert line.startswith("done: ")
 
 
-@pytest.mark.parametrize("options", [(), ("--json",)])
+@pytest.mark.parametrize("options", [(), pytest.param(("--json",), marks=pytest.mark.torture)])
 def test_a_reader_that_goes_does_not_end_the_run(
     holdfast: Program, gate: Path, play: list[str], options: tuple[str, ...]
 ) -> None:

@@ -48,7 +48,9 @@ BOTH_NEED_AN_END = (
 )
 
 
-@pytest.mark.parametrize("first", ["A and B\n", "<<<<<<< ours\nA\n=======\nB\n>>>>>>> theirs\n"])
+@pytest.mark.parametrize(
+    "first", [pytest.param("A and B\n", marks=pytest.mark.torture), "<<<<<<< ours\nA\n=======\nB\n>>>>>>> theirs\n"]
+)
 def test_what_validators_say_of_a_resolved_conflict_is_told_to_the_worker(stage: Stage, first: str) -> None:
     agent = stage.book(
         EVALUATE,

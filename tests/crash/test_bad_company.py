@@ -251,7 +251,10 @@ def empty_the_objects_of(place: Place, *commits: str) -> None:
         os.truncate(path, 0)
 
 
-@pytest.mark.parametrize("doom", [None, "lost.mend.before:1", "lost.mend.set-back:1", "lost.mend.after:1"])
+@pytest.mark.parametrize(
+    "doom",
+    [pytest.param(None, marks=pytest.mark.torture), "lost.mend.before:1", "lost.mend.set-back:1", "lost.mend.after:1"],
+)
 async def test_commits_of_an_agent_that_a_power_cut_left_empty_are_made_again(
     warm: Nursery, tmp_path: os.PathLike[str], doom: str | None
 ) -> None:

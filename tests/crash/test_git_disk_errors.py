@@ -42,6 +42,7 @@ async def disturbed(play: Play, command: int, call: str, error: str, when: str) 
     return told
 
 
+@pytest.mark.torture
 async def test_a_sync_that_fails_in_any_command_of_a_commit_leaves_it_undone(prepared: Prepared) -> None:
     play, failed = await prepared("commit"), 0
     for command in range(1, MOST):

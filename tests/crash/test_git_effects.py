@@ -7,6 +7,8 @@ from tests.support.git_crash import Prepared
 from tests.support.git_orchestrator import EFFECT, INTENT
 from tests.support.git_scenes import KINDS, SCENES
 
+MOST = 60  # commands of an effect
+
 
 def test_every_effect_has_a_scene() -> None:
     assert SCENES.keys() == EFFECTS.keys()
@@ -24,10 +26,10 @@ async def test_killed_after_the_intent_or_before_the_outcome_it_is_done_once(pre
         await play.must_be_as_if_nothing_had_been()
 
 
-async def doomed_at_every_command(prepared: Prepared, kind: str, who: str) -> None:
+async def doomed_at_commands(prepared: Prepared, kind: str, who: str, numbers: range) -> None:
     play = await prepared(kind)
     stage = play.stage
-    for number in range(1, 60):
+    for number in numbers:
         play.set_back()
         stage.fate.kill(who, number)
         with play.orchestrator() as orchestrator:
@@ -41,12 +43,18 @@ async def doomed_at_every_command(prepared: Prepared, kind: str, who: str) -> No
     pytest.fail("so many commands?")
 
 
-SELDOM = [pytest.param(who, marks=pytest.mark.torture) for who in ("git", "both", "finished")]
-
-
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("who", ["orchestrator", *SELDOM])
+async def test_whoever_orders_an_effect_and_dies_between_its_commands_it_is_done_once(
+    prepared: Prepared, kind: str
+) -> None:
+    """At one of three of them."""
+    await doomed_at_commands(prepared, kind, "orchestrator", range(1, MOST, 3))
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("who", ["orchestrator", "git", "both", "finished"])
 async def test_whoever_dies_at_any_command_of_an_effect_it_is_done_once(
     prepared: Prepared, kind: str, who: str
 ) -> None:
-    await doomed_at_every_command(prepared, kind, who)
+    await doomed_at_commands(prepared, kind, who, range(1, MOST))

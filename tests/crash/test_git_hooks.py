@@ -25,6 +25,7 @@ POINTS: dict[str, tuple[str, ...]] = {
     "pull_request": ("gh-before", "gh-after"),
 }
 MOST_REFS = 30
+HOOKS_FIRST = ("worktree.make", "merge", "snapshot.restore", "push", "pull_request")
 REFS_FIRST = ("worktree.make", "branch.delete", "refs.drop", "merge.into")
 
 
@@ -46,7 +47,7 @@ SELDOM = [pytest.param(who, marks=pytest.mark.torture) for who in ("orchestrator
 
 
 @pytest.mark.parametrize("who", ["in turn", *SELDOM])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if POINTS[kind]])
+@pytest.mark.parametrize("kind", some([kind for kind in KINDS if POINTS[kind]], HOOKS_FIRST))
 async def test_killed_in_a_hook_or_a_filter_it_is_done_once(prepared: Prepared, kind: str, who: str) -> None:
     play = await prepared(kind)
     for number, point in enumerate(POINTS[kind]):

@@ -121,7 +121,7 @@ async def gone_on_with(theatre: Theatre, meddling: Meddling) -> Place:
     return place
 
 
-@pytest.mark.parametrize("deed", [deeds.leave_uncommitted, deeds.clean_up])
+@pytest.mark.parametrize("deed", [deeds.leave_uncommitted, pytest.param(deeds.clean_up, marks=pytest.mark.torture)])
 async def test_what_the_user_does_in_their_own_checkout_is_theirs_alone(theatre: Theatre, deed: Deed) -> None:
     await gone_on_with(theatre, Meddling(deed))
 

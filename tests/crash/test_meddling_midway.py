@@ -77,8 +77,7 @@ async def must_have_their_work_too(theatre: Theatre, place: Place, ending: Endin
 @pytest.mark.parametrize(
     ("command", "task", "ending", "doom"),
     [
-        ("rebase", None, deeds.finish, BEFORE_WORK),
-        ("rebase", "B", deeds.take_back, BEFORE_WORK),
+        ("rebase", "B", deeds.finish, BEFORE_WORK),
         ("merge", None, deeds.take_back, BEFORE_MERGE),
     ],
 )
@@ -100,7 +99,7 @@ async def test_a_run_leaves_alone_whatever_the_user_is_in_the_middle_of(
     await waits_for_the_user(theatre, command, task, ending, doom)
 
 
-@pytest.mark.parametrize("command", ["rebase", "merge"])
+@pytest.mark.parametrize("command", ["rebase", pytest.param("merge", marks=pytest.mark.torture)])
 async def test_what_an_agent_may_have_been_in_the_middle_of_is_left_to_it(theatre: Theatre, command: str) -> None:
     """It was killed in its turn: nobody need be there for the run to go on."""
     place = placed(theatre, pages())

@@ -115,34 +115,39 @@ def run(coroutine: Coroutine[None, None, None]) -> None:
     asyncio.run(coroutine)
 
 
-@settings(max_examples=250)
-@given(
-    history=st.lists(commits, max_size=4),
-    last=commits,
-    written=st.booleans(),
-    repairs_cut=st.lists(st.integers(0, 6), max_size=2),
-    data=st.data(),
-)
-def test_after_any_power_cut_the_log_goes_on(
-    history: list[Commit], last: Commit, written: bool, repairs_cut: list[int], data: st.DataObject
-) -> None:
+@pytest.mark.parametrize("examples", [80, pytest.param(500, marks=pytest.mark.torture)])
+def test_after_any_power_cut_the_log_goes_on(examples: int) -> None:
     """Also when the power goes again during the repair: a crash in recovery is just another crash."""
 
-    async def story(home: str) -> None:
-        machine = await life(home, history, last, int(written), Drawn(data))
-        for calls in repairs_cut:
-            machine.lossy.fail_after(calls)
-            with suppress(HoldfastError):
-                sitting = await Sitting.open(machine.store, RUN)
-                with suppress(HoldfastError):
-                    await sitting.run.begin(RESUME)
-                await kill(sitting)
-            machine.lossy.cut(Drawn(data))
-        await machine.go_on()
-        await machine.go_on()
+    @settings(max_examples=examples)
+    @given(
+        history=st.lists(commits, max_size=4),
+        last=commits,
+        written=st.booleans(),
+        repairs_cut=st.lists(st.integers(0, 6), max_size=2),
+        data=st.data(),
+    )
+    def each(history: list[Commit], last: Commit, written: bool, repairs_cut: list[int], data: st.DataObject) -> None:
+        with new_home() as home:
+            run(goes_on_over_repairs_cut(home, history, last, int(written), repairs_cut, Drawn(data)))
 
-    with new_home() as home:
-        run(story(home))
+    each()
+
+
+async def goes_on_over_repairs_cut(
+    home: str, history: list[Commit], last: Commit, calls: int, repairs_cut: list[int], fate: Fate
+) -> None:
+    machine = await life(home, history, last, calls, fate)
+    for left in repairs_cut:
+        machine.lossy.fail_after(left)
+        with suppress(HoldfastError):
+            sitting = await Sitting.open(machine.store, RUN)
+            with suppress(HoldfastError):
+                await sitting.run.begin(RESUME)
+            await kill(sitting)
+        machine.lossy.cut(fate)
+    await machine.go_on()
+    await machine.go_on()
 
 
 @pytest.mark.torture

@@ -89,7 +89,7 @@ async def answered_by_who_dies(theatre: Theatre, answer: tuple[str, ...], side: 
     await theatre.must_end_alike(place, f"with a speaker killed {side} the answer was put, it ends otherwise")
 
 
-@pytest.mark.parametrize(("answer", "side"), [(DENY, "after"), (APPROVE, "torn")])
+@pytest.mark.parametrize(("answer", "side"), [(APPROVE, "torn")])
 async def test_an_answer_whose_sender_dies_counts_once_when_it_is_given_again(
     asking: Theatre, answer: tuple[str, ...], side: str
 ) -> None:

@@ -69,7 +69,9 @@ def set_aside(data: bytes, expected: bytes, cut: int) -> dict[str, bytes]:
     return {} if expected[:cut] == data[:cut] else {f"events.jsonl.torn-{len(expected)}": data[len(expected) : cut]}
 
 
-@pytest.mark.parametrize("last", [1, 3], ids=["one-event", "three-events"])
+@pytest.mark.parametrize(
+    "last", [pytest.param(1, id="one-event"), pytest.param(3, id="three-events", marks=pytest.mark.torture)]
+)
 async def test_torn_at_every_byte_of_the_last_commit(home: str, last: int) -> None:
     data, calls = await written(home, last)
     store, path = FileStore(home), log_file(home)

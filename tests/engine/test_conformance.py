@@ -155,7 +155,7 @@ def table() -> list[Any]:
         case = Case(resume, load, death, lists=(r + d) % 2 == 0, forgets=(k + d) % 2 == 0)
         if death == "runner, in session/new" and natively(case).rung != "history injection":
             continue  # it is not asked for a new one
-        in_slice = (r + d) % len(ways) == k and (r + d // 2) % 4 == 0
+        in_slice = (r + d) % len(ways) == k and (r + d // 2) % 4 == 0 and r // 4 == d // 7
         rows.append(pytest.param(case, id=str(case), marks=[] if in_slice else pytest.mark.torture))
     pairs = [*product(CODES, ("absent", "works")), *product(("absent", "works"), CODES)]
     cases = [Case(resume, load, "agent, idle", lists=True, forgets=False) for resume, load in pairs]

@@ -212,7 +212,7 @@ async def test_whoever_stops_waiting_for_a_turn_leaves_it_interrupted_and_the_ag
     assert await place.interrupted_calls() == ["t-2"]
 
 
-@pytest.mark.parametrize("moment", range(0, 10, 2))
+@pytest.mark.parametrize("moment", [0, 4, *(pytest.param(moment, marks=pytest.mark.torture) for moment in (2, 6, 8))])
 async def test_whoever_stops_waiting_at_any_moment_leaves_a_conversation_that_goes_on(
     place: Place, moment: int
 ) -> None:

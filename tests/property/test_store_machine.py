@@ -279,7 +279,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def test_any_history_keeps_what_was_acknowledged() -> None:
-    run_state_machine_as_test(StoreMachine, settings=settings(max_examples=100, stateful_step_count=40))
+    run_state_machine_as_test(StoreMachine, settings=settings(max_examples=50, stateful_step_count=40))
 
 
 @pytest.mark.torture

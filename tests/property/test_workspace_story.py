@@ -29,8 +29,14 @@ def _seeds(*usual: int) -> list[int]:
     return [int(asked)] if asked else list(range(*usual))
 
 
-@pytest.mark.parametrize("seed", _seeds(12))
+@pytest.mark.parametrize("seed", _seeds(5))
 async def test_no_story_loses_anything(folder: str, seed: int) -> None:
+    await Story(folder, seed).play(25)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", _seeds(5, 12))
+async def test_no_other_story_loses_anything(folder: str, seed: int) -> None:
     await Story(folder, seed).play(25)
 
 

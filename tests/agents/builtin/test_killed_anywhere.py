@@ -11,7 +11,7 @@ from tests.agents.builtin.life import Life, each
 from tests.support.model_server.server import ModelServer
 
 POINTS = (
-    "builtin.save.before",
+    pytest.param("builtin.save.before", marks=pytest.mark.torture),
     pytest.param("builtin.save.after", marks=pytest.mark.torture),
     "builtin.ask",
     "builtin.shell",
@@ -42,6 +42,13 @@ async def test_killed_at_each_pass_of_a_point_it_goes_on_from_what_was_saved(
 ) -> None:
     dooms = each(await Life(bench, model, "whole").sit(RECORD), point)
     assert dooms
+    for doom in dooms:
+        await held(bench, model, doom)
+
+
+async def test_killed_at_some_of_its_saves_it_goes_on_from_what_was_saved(bench: Bench, model: ModelServer) -> None:
+    dooms = each(await Life(bench, model, "whole").sit(RECORD), "builtin.save.before")[::4]
+    assert len(dooms) > 2
     for doom in dooms:
         await held(bench, model, doom)
 
