@@ -227,6 +227,12 @@ async def test_an_answer_can_come_early_late_updates_follow_and_it_can_come_twic
     assert agent.text.endswith("next")
 
 
+async def test_whoever_heard_an_early_answer_may_ask_again_at_once(stage: Stagehand) -> None:
+    agent = await stage.play(f"turns: [{'[answer: end_turn], ' * 40}]")
+    for _ in range(40):
+        assert (await agent.prompt()).stop_reason == "end_turn"
+
+
 async def test_what_a_prompt_may_hold_is_what_the_script_accepts(stage: Stagehand) -> None:
     agent = await stage.play("agent: {accepts: [image]}\nturns: [[say: '{{prompt}}']]")
     picture = schema.ImageContentBlock(type="image", data="aGk=", mime_type="image/png")

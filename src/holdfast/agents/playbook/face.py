@@ -281,12 +281,11 @@ class Face:
         turning = self._turning.get(id(stage))
         if turning is None:
             return
+        live = self._live.get(stage.record.id)
+        if not turning.answered and live is not None:
+            self._over(live, stage)  # before it is told: who hears of it may begin the next one at once
+        turning.answered = True
         await self.wire.answer(turning.request_id, _stop(end))
-        if not turning.answered:
-            turning.answered = True
-            live = self._live.get(stage.record.id)
-            if live is not None and live.stage is stage:
-                self._over(live, stage)
 
     def _over(self, live: Live, stage: Stage) -> None:
         if live.part is not None and live.stage is stage:
