@@ -44,7 +44,7 @@ _COMPLAINTS = 1024 * 1024  # bytes of an agent's stderr, before its file is begu
 _BURIAL_LOOKS, _BURIAL_PAUSE = 400, 0.005
 
 _roots: set[ProcessIdentity] = set()  # of all trees: whatever they carry, none is another's stray
-_first: dict[str, int] = {}  # when the first root of each mark started: one that would not die is found by the next
+_first: dict[str, int] = {}  # when the first root of a mark started: what would not die with it is found by the next
 
 
 class Tree:
@@ -132,6 +132,7 @@ class Tree:
             await asyncio.wait({self._complaints}, timeout=1)
             self._complaints.cancel()
         _roots.discard(self.identity)
+        _first.pop(self._mark, None)
         self._over = True
 
     def _remember(self, _: object) -> None:
