@@ -6,6 +6,7 @@ from msgspec import Raw
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationOpened, TurnEnded, TurnInterrupted, TurnStarted
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled
+from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import PhaseDelivered, PhaseReopened, PhaseStarted
 from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
@@ -68,6 +69,7 @@ def test_a_turn_that_came_to_its_end_is_heard(end: list[Event]) -> None:
     "events",
     [
         [*AT_WORK, CaseSubmitted(task_id="A", iteration=1)],
+        [*AT_WORK, BlockerReported(task_id="A", description="no key")],
         [*THINKING, PhaseDelivered(phase="thinking", round=1, tool="submit_document")],
     ],
 )

@@ -6,6 +6,7 @@ from holdfast.core.codec import Line, data_of
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.handlers.base import name_of, on
+from holdfast.core.handlers.inbox import acted_on
 from holdfast.core.handlers.keeping import holds_up_a_task, is_newest, issue_of, keep
 from holdfast.core.state import CheckpointReached, RunState
 
@@ -52,6 +53,8 @@ def _blocker_reported(state: RunState, line: Line, event: BlockerReported) -> No
     found = issue_of(state, line, event, task=name_of(event.task_id or said.get("taskId") or said.get("task")))
     if not event.resolved:
         keep(state, state.issues, line, found)
+        task = state.tasks.get(found.task or "")
+        acted_on(state, task.worker if task is not None else None)
         return
     same = (event.type, found.task, event.description)
     state.issues = [i for i in state.issues if (i.type, i.task, i.detail.get("description")) != same]
