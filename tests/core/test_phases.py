@@ -1,7 +1,6 @@
 """Which phase a run is in, and what comes next: read from its log alone. Every rule of resuming is a row here."""
 
 import pytest
-from msgspec import Raw
 
 from holdfast.core.addressing import for_any_worker, is_for_nobody, messages_for
 from holdfast.core.deciding import Facts
@@ -17,14 +16,13 @@ from holdfast.core.events.phase import (
     PhaseReopened,
     ResearchAnswered,
     ResearchRequested,
-    ReviewGiven,
     WorkflowChosen,
     WorkPublished,
 )
 from holdfast.core.events.session import RunResumed, SessionStart
 from holdfast.core.events.task import TaskFailed, TaskStarted
 from holdfast.core.fixing import with_fix
-from holdfast.core.phases import ASKED_FOR_SIGNAL, decide, wishes_for
+from holdfast.core.phases import ASKED_FOR_SIGNAL, decide
 from holdfast.core.state import TaskStatus
 from holdfast.core.workflow import Bounds, Kind, PhaseSpec, Workflow
 from tests.core.logs import fold_all, sitting
@@ -355,46 +353,6 @@ def test_the_loop_of_review_and_fix_has_its_limit() -> None:
     assert next_of(*BUILT, *rounds) == "give up reviewing (review_cap)"
     rounds.append(PhaseFailed(phase="reviewing", round=3, reason="review_cap"))
     assert next_of(*BUILT, *rounds) == "stop (failed)"
-
-
-def test_whoever_plans_and_asks_for_approval_plans_anew_what_is_denied() -> None:
-    phases = (
-        PhaseSpec(name="planning", role="planner", exit="submit_plan", approval=True),
-        PhaseSpec(name="building", kind=Kind.TASKS),
-    )
-    flow = Workflow(name="approved", about="a plan that somebody has to agree to", phases=phases)
-    assert flow.planner is not None
-    asked = (started("planning"), plan("A"), delivered("planning"), ApprovalRequested(phase="planning", round=1))
-    assert next_of(*asked, workflow=flow) == "stop (waiting)"
-    denied = (*asked, ApprovalAnswered(phase="planning", round=1, approved=False), CHANGE)
-    assert next_of(*denied, workflow=flow) == "enter planning (a change was asked for)"
-    again = (*denied, started("planning", 2, changes=["m1"]), plan("B"), delivered("planning"))
-    assert next_of(*again, workflow=flow) == "ask approval planning"
-
-
-def test_a_change_that_a_phase_heard_is_told_to_the_one_that_plans_too() -> None:
-    state, planner = state_of(*HEARD, *completed("product_management", round_=2)), PIPELINE.planner
-    drafting = PIPELINE.phase("product_management")
-    assert planner is not None
-    assert drafting is not None
-    assert wishes_for(state, PIPELINE, planner) == (["m1"], [])
-    assert wishes_for(state, PIPELINE, drafting) == ([], ["m1"])
-    assert [wishes_for(state, PIPELINE, one) for one in PIPELINE.phases[1:2]] == [([], [])]
-
-
-def test_a_change_that_was_heard_before_does_not_begin_the_loop_anew() -> None:
-    phases = (
-        PhaseSpec(name="drafting", role="product_manager", exit="submit_document", approval=True),
-        PhaseSpec(name="judging", kind=Kind.REVIEW, roles=("reviewer",), on_fail="drafting", limit=2),
-        PhaseSpec(name="planning", role="planner", exit="submit_plan"),
-    )
-    flow = Workflow(name="judged", about="a draft that is reviewed, then a plan", phases=phases)
-    log: list[Event] = [CHANGE]
-    for round_ in (1, 2):
-        drafted = (started("drafting", round_, heard=["m1"]), delivered("drafting"), *completed("drafting"))
-        judged = ReviewGiven(phase="judging", round=round_, role="reviewer", passed=False, findings=Raw(b"[]"))
-        log += [*drafted, started("judging", round_), judged, *completed("judging", "failed", round_)]
-    assert next_of(*log, workflow=flow) == "give up judging (review_cap)"
 
 
 def test_a_change_begins_the_loop_anew() -> None:
