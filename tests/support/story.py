@@ -44,7 +44,7 @@ class Story:
         self.seen = Found({}, frozenset())
         self.own: dict[str, object] = {}
         self.opened: list[str] = []
-        self.taken: dict[str, frozenset[bytes]] = {}  # by folder: what a snapshot last saw in it
+        self.taken: dict[str | None, frozenset[bytes]] = {}  # by task: what a snapshot last saw in its worktree
         self.rewritten: set[str] = set()  # effects whose commits the user made anew
         self.snapshots = 0
 
@@ -86,7 +86,6 @@ class Story:
             move = self.dice.choice((self.user.move_repository, self.user.move_home))
             move()
             self.tell(f"user: {move.__name__}")
-            self.taken = {folder.replace(" moved", ""): tokens for folder, tokens in self.taken.items()}
             self.look()
             await self.step(Step("doctor"))
             await self.calmly(Step("doctor"))
@@ -207,8 +206,7 @@ class Story:
         if step.kind == "open" and step.task is not None and step.task not in self.opened:
             self.opened.append(step.task)
         if step.kind == "snapshot":
-            folder = self.folder_of(step.task)
-            self.taken[folder] = self.seen.files.get(folder, frozenset())
+            self.taken[step.task] = self.seen.files.get(self.folder_of(step.task), frozenset())
 
     def folder_of(self, task: str | None) -> str:
         return os.path.join(self.world.run_folder, place_of(self.world.run_id, task).folder)
@@ -216,7 +214,7 @@ class Story:
     def at_the_end(self) -> frozenset[bytes]:
         """What must outlive a run: all but what only older snapshots have, of worktrees that are there."""
         found = self.world.found(snapshots=False)
-        lost = (tokens for folder, tokens in self.taken.items() if folder not in found.files)
+        lost = (tokens for task, tokens in self.taken.items() if self.folder_of(task) not in found.files)
         return found.all | (frozenset().union(*lost) & self.seen.all)
 
     # looking
