@@ -26,7 +26,7 @@ from tests.support.doom.suite import Theatres
 from tests.support.load.crowd import Crowd, Load
 from tests.support.load.held import Held, must_be_bounded
 
-PACE = 0.3  # seconds between two kills, with all runs together: more than two cores can bring back gets nowhere
+PACE = 0.15  # seconds between two kills, with all runs together: more than two cores can bring back gets nowhere
 
 A_TASK = 30_000  # bytes that a runner may remember of each task
 
