@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from holdfast.engine.retiring import archive
+from holdfast.engine.workspace import opened
 from holdfast.leaf.errors import Denied
 from tests.support.repositories import UserRepository, git, half_deleted, put, working_on
 
@@ -20,6 +21,29 @@ async def test_what_was_staged_in_it_is_saved_when_it_is_removed(repo: UserRepos
         saved = await w.remove("T-1")
         assert saved is not None
         assert git(repo.path, "show", f"{saved}:staged.txt") == "only in the index"
+
+
+async def test_what_was_staged_in_it_is_saved_though_its_git_was_killed(repo: UserRepository, home: str) -> None:
+    """The lock that a killed git left would keep any other from reading what it had staged."""
+    async with working_on(repo, home) as w:
+        task = (await w.open("T-1")).path
+        put(task, {"staged.txt": "only in the index\n"})
+        git(task, "add", "staged.txt")
+        put(git(task, "rev-parse", "--absolute-git-dir"), {"index.lock": ""})
+        shutil.rmtree(task)
+        saved = await w.remove("T-1")
+        assert saved is not None
+        assert git(repo.path, "show", f"{saved}:staged.txt") == "only in the index"
+
+
+async def test_locks_in_its_entry_go_when_the_run_is_opened(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        run_id, task = w.run_id, (await w.open("T-1")).path
+        entry = git(task, "rev-parse", "--absolute-git-dir")
+        put(entry, {"index.lock": "", "HEAD.lock": ""})
+        shutil.rmtree(task)
+    async with opened(home, run_id, "resume"):
+        assert [name for name in os.listdir(entry) if name.endswith(".lock")] == []
 
 
 async def test_commits_that_no_branch_has_are_saved_when_it_is_made_again(repo: UserRepository, home: str) -> None:
@@ -50,10 +74,102 @@ async def test_its_last_snapshot_outlives_the_run(repo: UserRepository, home: st
         for turn in ("first", "last"):
             put(task, {"notes.txt": f"{turn}\n"})
             await w.snapshot("T-1", turn)
-            await asyncio.sleep(1.1)  # git's time has no more than seconds
         shutil.rmtree(task)
     (saved,) = await archive(home, run_id)
     assert git(repo.path, "show", f"{saved}:notes.txt") == "last"
+
+
+async def test_its_last_snapshot_outlives_the_run_whatever_the_clock_says(
+    repo: UserRepository, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its branch has a commit that is younger by the clock, and older by the log."""
+    async with working_on(repo, home) as w:
+        run_id, task = w.run_id, (await w.open("T-1")).path
+        put(task, {"done.txt": "done\n"})
+        await w.commit("T-1", "Done")
+        put(task, {"notes.txt": "after it\n"})
+        monkeypatch.setenv("GIT_COMMITTER_DATE", "2001-01-01T00:00:00Z")
+        await w.snapshot("T-1", "turn 2")
+        monkeypatch.delenv("GIT_COMMITTER_DATE")
+        shutil.rmtree(task)
+    saved = await archive(home, run_id)
+    assert "notes.txt" in [name for ref in saved for name in git(repo.path, "ls-tree", "--name-only", ref).split()]
+
+
+@pytest.mark.parametrize("goes", ["removed", "made again", "merged and removed"])
+async def test_its_last_snapshot_is_saved_when_it(repo: UserRepository, home: str, goes: str) -> None:
+    async with working_on(repo, home) as w:
+        run_id, task = w.run_id, (await w.open("T-1")).path
+        put(task, {"notes.txt": "only in the snapshot\n"})
+        await w.snapshot("T-1", "turn 1")
+        shutil.rmtree(task)
+        if goes == "made again":
+            await w.open("T-1")
+        elif goes == "merged and removed":
+            await w.merge(["T-1"])
+            await w.take_away("T-1")
+        else:
+            await w.remove("T-1")
+    saved = await archive(home, run_id)
+    assert [git(repo.path, "show", f"{ref}:notes.txt") for ref in saved] == ["only in the snapshot"]
+
+
+async def test_of_a_snapshot_with_which_it_is_made_again_nothing_is_saved(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        task = (await w.open("T-1")).path
+        put(task, {"notes.txt": "as it was\n"})
+        kept = await w.snapshot("T-1", "turn 1")
+        shutil.rmtree(task)
+        await w.open("T-1", files=kept)
+        assert git(repo.path, "for-each-ref", w.place("T-1").salvage) == ""
+
+
+@pytest.mark.parametrize("how", ["committed", "removed"])
+async def test_a_snapshot_of_what_was_saved_after_it_goes_with_the_run(
+    repo: UserRepository, home: str, how: str
+) -> None:
+    """The worktree stood there when it was committed, or removed: that is newer than any snapshot."""
+    async with working_on(repo, home) as w:
+        run_id, task = w.run_id, (await w.open("T-1")).path
+        put(task, {"draft.txt": "a draft\n"})
+        await w.snapshot("T-1", "turn 1")
+        os.unlink(os.path.join(task, "draft.txt"))
+        put(task, {"notes.txt": "at last\n"})
+        await (w.commit("T-1", "Done") if how == "committed" else w.remove("T-1"))
+        if how == "committed":
+            shutil.rmtree(task)
+    saved = await archive(home, run_id)
+    assert {name for ref in saved for name in git(repo.path, "ls-tree", "--name-only", ref).split()} == {
+        *git(repo.path, "ls-tree", "--name-only", "main").split(),
+        "notes.txt",
+    }
+
+
+async def test_a_snapshot_that_git_has_no_more_is_no_hindrance(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        run_id, task = w.run_id, (await w.open("T-1")).path
+        put(task, {"notes.txt": "gone\n"})
+        await w.snapshot("T-1", "turn 1")
+        shutil.rmtree(task)
+        for ref in git(repo.path, "for-each-ref", "--format=%(refname)", w.place("T-1").snapshots).splitlines():
+            git(repo.path, "update-ref", "-d", ref)
+        git(repo.path, "worktree", "prune")
+        git(repo.path, "prune", "--expire=now")
+        await w.open("T-1")
+        await w.remove("T-1")
+    assert await archive(home, run_id) == []
+
+
+async def test_what_was_taken_back_of_a_failed_attempt_outlives_the_run(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        run_id, task = w.run_id, (await w.open("T-1")).path
+        put(task, {"half.txt": "half\n"})
+        await w.keep_failed("T-1", "a cap")
+        await w.unwind_failed("T-1")
+        shutil.rmtree(task)
+        git(repo.path, "worktree", "prune")
+    saved = await archive(home, run_id)
+    assert [git(repo.path, "show", f"{ref}:half.txt") for ref in saved] == ["half"]
 
 
 async def test_several_are_removed_at_once(repo: UserRepository, home: str) -> None:

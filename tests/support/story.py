@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 
 from holdfast.core.workspace import place_of
 from holdfast.engine.workspace import NewRun, create_run
@@ -186,7 +186,7 @@ class Story:
         self.tell(f"holdfast: {step}{f' {crash}' if crash else ''}: {said}")
         assert not said.startswith("defect"), said
         gone = not os.path.exists(self.world.run_folder)
-        own = self.own
+        own, stood = self.own, self.seen.files
         self.look()
         self.must_be_found(must)
         self.must_be_untouched(own, but=f"refs/heads/{step.about}" if step.kind == "merge run" else "")
@@ -195,17 +195,23 @@ class Story:
             self.once_each()
             opened = step.kind != "doctor"  # it may have found no reason to open the run
             assert crash is not None or not opened or not self.world.locks(), self.world.locks()
-        self.remember(step, said)
+        self.remember(step, said, stood)
         if gone or (step.kind in _ENDS and said.startswith("done")):
             self.world.run_id = ""
         return said
 
-    def remember(self, step: Step, said: str) -> None:
+    def remember(self, step: Step, said: str, stood: Container[str]) -> None:
+        """A commit is newer than any snapshot; so is what is saved of a worktree that is taken away."""
+        if step.kind in ("commit", "keep failed") and not said.startswith("refused"):
+            self.taken.pop(step.task, None)
+        for task in list(self.taken):
+            if self.folder_of(task) in stood and self.folder_of(task) not in self.seen.files:
+                del self.taken[task]
         if not said.startswith("done"):
             return
         if step.kind == "open" and step.task is not None and step.task not in self.opened:
             self.opened.append(step.task)
-        if step.kind == "snapshot":
+        if step.kind in ("snapshot", "restore"):
             self.taken[step.task] = self.seen.files.get(self.folder_of(step.task), frozenset())
 
     def folder_of(self, task: str | None) -> str:

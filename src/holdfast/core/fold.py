@@ -20,7 +20,7 @@ from holdfast.core.handlers import HANDLERS, Handler
 from holdfast.core.state import KEPT, Note, RunState, Session
 from holdfast.core.talk import TALK_HANDLERS, Talk, leading_talk
 
-FOLD_VERSION = 14  # a snapshot made by another version of this file is not read, but made anew
+FOLD_VERSION = 15  # a snapshot made by another version of this file is not read, but made anew
 
 
 class Fold:

@@ -295,6 +295,7 @@ class Branch(msgspec.Struct):
     target: str | None = None
     base: str | None = None
     tip: str | None = None  # of the run's own: the newest commit that the run put on it
+    unsaved: str | None = None  # how its worktree was last seen, until that was committed, or saved with its removal
 
 
 class Budget(msgspec.Struct):

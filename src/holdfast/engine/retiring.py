@@ -4,17 +4,15 @@
 """
 
 import os
-from datetime import datetime
 from typing import NamedTuple
 
 from holdfast.core.events.session import RunArchived
-from holdfast.core.state import BranchStatus, RunInfo, RunState
-from holdfast.core.workspace import SALVAGE, SNAPSHOTS, place_of
+from holdfast.core.state import RunInfo, RunState
+from holdfast.core.workspace import SALVAGE, SNAPSHOTS, place_at, place_of
 from holdfast.engine.reconciling import observe
 from holdfast.engine.service import view_run
 from holdfast.engine.workspace import Workspace, opened, repository_of
 from holdfast.git.effects import REMOVED, DeleteBranch, DropRefs, RemoveWorktree
-from holdfast.git.repository import RefFact
 from holdfast.leaf.errors import Denied, NothingToDo, Owned
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
@@ -107,36 +105,15 @@ async def _clear(workspace: Workspace) -> list[str]:
     hands, run_id = workspace.hands, workspace.run_id
     main = place_of(run_id).branch
     observed = await observe(workspace.repository, run_id, hands.folder)
-    lost = await _last_snapshots(workspace)
+    known = hands.run.state.branches
     for folder in observed.worktrees:
-        await hands.perform(RemoveWorktree(folder=folder))
-    # Before the branches: cut off in between, the next attempt can still tell which snapshot is the only copy.
-    await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/", keep=tuple(lost)))
+        branch = known.get(place_at(run_id, folder).branch)
+        await hands.perform(RemoveWorktree(folder=folder, last=branch.unsaved if branch is not None else None))
+    unsaved = (branch.unsaved for branch in hands.run.state.branches.values())  # of worktrees that are quite gone
+    keep = tuple(commit for commit in unsaved if commit is not None)
+    await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/", keep=keep))
     for name, seen in sorted(observed.branches.items(), key=lambda branch: branch[0] == main):  # the run's own last
         into = main if name != main and main in observed.branches else None
         effect = DeleteBranch(branch=name, commit=seen.commit, merged_into=into)
         await hands.perform(effect)
     return sorted(await workspace.repository.refs(f"{SALVAGE}{run_id}/"))
-
-
-async def _last_snapshots(workspace: Workspace) -> list[str]:
-    """The newest snapshot of each worktree that somebody deleted: it may be the only copy of what stood there.
-
-    Not where the branch has a later commit, or is done and gone: then the work was committed, or saved, after it. Git's
-    time has whole seconds: of the same second, it is kept.
-    """
-    found = []
-    for branch in workspace.hands.run.state.branches.values():
-        place = workspace.place(branch.task)
-        if os.path.exists(workspace.worktree(branch.task).path):
-            continue
-        taken = await workspace.repository.described(f"{place.snapshots}/")
-        tips = await workspace.repository.described(f"refs/heads/{place.branch}")
-        newest = max(taken, key=_moment, default=None)
-        later = _moment(newest) >= _moment(tips[0]) if newest and tips else branch.status is BranchStatus.IN_PROGRESS
-        found += [newest.commit] if newest is not None and later else []
-    return found
-
-
-def _moment(ref: RefFact) -> datetime:
-    return datetime.fromisoformat(ref.when)

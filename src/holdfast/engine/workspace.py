@@ -94,7 +94,9 @@ class Workspace:
         known = self.hands.run.state.branches.get(self.place(task).branch)
         going_on = known.base if known is not None and known.status is BranchStatus.IN_PROGRESS else None
         start = base or going_on or await self._start(task)
-        await self.hands.perform(MakeWorktree(task=task, base=start, files=files), task=task)
+        unsaved = known.unsaved if known is not None else None
+        last = unsaved if unsaved != files else None
+        await self.hands.perform(MakeWorktree(task=task, base=start, files=files, last=last), task=task)
         return self.worktree(task)
 
     async def commit(self, task: str | None, message: str) -> str | None:
@@ -174,7 +176,9 @@ class Workspace:
 
     async def remove(self, task: str | None = None) -> str | None:
         """Remove a worktree. Returns the ref under which what was only there was saved, if something was."""
-        salvaged: str | None = (await self.hands.perform(RemoveWorktree(task=task), task=task)).get("salvaged")
+        known = self.hands.run.state.branches.get(self.place(task).branch)
+        effect = RemoveWorktree(task=task, last=known.unsaved if known is not None else None)
+        salvaged: str | None = (await self.hands.perform(effect, task=task)).get("salvaged")
         return salvaged
 
     async def take_away(self, task: str) -> None:

@@ -168,11 +168,7 @@ async def save(worktree: Worktree, ref: str, message: str) -> str | None:
             f"{worktree.path} holds repositories of its own with work in them ({', '.join(snapshot.left_out)}), "
             "which cannot be saved with it; move them away, or commit and push them, and try again"
         )
-    repository = worktree.repository
-    on_branch = await repository.commit_of(f"refs/heads/{worktree.branch}")
-    if snapshot.clean and on_branch is not None and await repository.is_ancestor(snapshot.oid, on_branch):
-        return None
-    return await repository.keep(ref, snapshot.oid)
+    return await _save_beside_branch(worktree, ref, snapshot.oid)
 
 
 async def save_autostash(worktree: Worktree, ref: str) -> str | None:
@@ -189,21 +185,31 @@ async def _save_autostash_in(own: str, repository: Repository, ref: str) -> str 
     return saved
 
 
-async def save_entries(worktree: Worktree, ref: str) -> str | None:
-    """What git still has of a worktree whose folder is gone: the commit it was at, what was staged or put aside.
+async def save_deleted(worktree: Worktree, ref: str, last: str | None) -> str | None:
+    """What there is still of a worktree whose folder is gone: its last snapshot, and what git has of it.
 
-    The ref under which it was saved; None when its branch has it all.
+    That is the commit it was at, what was staged or put aside. The ref under which it was saved; None when its branch
+    has it all.
     """
     saved = None
+    if last is not None and await worktree.repository.commit_of(last) is not None:
+        saved = await _save_beside_branch(worktree, ref, last)
     for entry in entries_of(worktree.repository.common_dir, worktree.path):
         saved = await _save_autostash_in(entry, worktree.repository, ref) or saved
         git = Git(entry, mark={**worktree.repository.mark, "GIT_DIR": entry})
         head = (await git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")).text
         oid = head and await _staged_in(git, head)
-        on_branch = await worktree.repository.commit_of(f"refs/heads/{worktree.branch}")
-        if oid and not (on_branch is not None and await worktree.repository.is_ancestor(oid, on_branch)):
-            saved = await worktree.repository.keep(ref, oid)
+        saved = (oid and await _save_beside_branch(worktree, ref, oid)) or saved
     return saved
+
+
+async def _save_beside_branch(worktree: Worktree, ref: str, oid: str) -> str | None:
+    """The ref under which a commit was saved; None when the worktree's branch has it."""
+    repository = worktree.repository
+    on_branch = await repository.commit_of(f"refs/heads/{worktree.branch}")
+    if on_branch is not None and await repository.is_ancestor(oid, on_branch):
+        return None
+    return await repository.keep(ref, oid)
 
 
 async def _staged_in(git: Git, head: str) -> str:

@@ -99,9 +99,14 @@ class Worktree:
             return None
 
     def clear_locks(self) -> None:
-        """Take away the lock files that a killed git left; `Denied` while one is at work here."""
-        branch = os.path.join(self.repository.common_dir, "refs", "heads", self.branch)
-        clear_locks(self.path, self.must_be_ours(), branch)
+        """Take away the lock files that a killed git left; `Denied` while one is at work here.
+
+        Also where somebody deleted the folder: what is staged could not be read for them.
+        """
+        common = self.repository.common_dir
+        owned = [self.must_be_ours()] if os.path.lexists(self.path) else entries_of(common, self.path)
+        for own in owned:
+            clear_locks(self.path, own, os.path.join(common, "refs", "heads", self.branch))
 
 
 def known_place(path: str) -> str | None:

@@ -1,11 +1,14 @@
 """What was changed outside the log: effects, branches, agents at work."""
 
+from typing import Any
+
 from holdfast.core.codec import Line
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
 from holdfast.core.handlers.base import name_of, on
 from holdfast.core.state import Agent, Branch, BranchStatus, Effect, EffectStatus, RunState, Stage
+from holdfast.core.workspace import SNAPSHOTS, place_at, place_of
 
 
 @on(AgentSpawned)
@@ -29,9 +32,9 @@ def _agent_died(state: RunState, line: Line, event: AgentDied) -> None:
 
 @on(BranchCreated)
 def _branch_created(state: RunState, _: Line, event: BranchCreated) -> None:
-    known = state.branches.get(event.name)
-    tip = known.tip if known is not None else None
-    state.branches[event.name] = Branch(BranchStatus.IN_PROGRESS, task=name_of(event.task), base=event.base, tip=tip)
+    branch = state.branches.setdefault(event.name, Branch(BranchStatus.IN_PROGRESS))
+    branch.status, branch.target = BranchStatus.IN_PROGRESS, None
+    branch.task, branch.base = name_of(event.task), event.base
 
 
 @on(BranchMerged)
@@ -58,8 +61,33 @@ def _effect_happened(state: RunState, _: Line, event: EffectHappened) -> None:
     left = state.effects.get(event.effect)
     own = state.branches.get(state.run.branch or "") if state.run is not None else None
     if left is not None and own is not None and (left.kind == "merge" or (left.kind == "commit" and not left.task)):
-        own.tip = event.result.get("commit") or own.tip
+        own.tip = _text(event.result.get("commit")) or own.tip
+    if left is not None and state.run is not None:
+        _note_last_seen(state, state.run.run_id, left, event.result)
     _settle(state, event.effect)
+
+
+def _note_last_seen(state: RunState, run_id: str, effect: Effect, result: dict[str, Any]) -> None:
+    """How worktrees were last seen, by what was done in them."""
+    folder = _text(effect.arguments.get("folder"))
+    place = place_of(run_id, effect.task) if folder is None else place_at(run_id, folder)
+    branch = state.branches.get(place.branch, Branch(BranchStatus.DELETED))
+    match effect.kind:
+        case "snapshot.take":
+            branch.unsaved = _text(result.get("commit"))
+        case "snapshot.restore":
+            branch.unsaved = _text(effect.arguments.get("commit"))
+        case "commit.unwind":
+            branch.unsaved = _text(result.get("unwound")) or branch.unsaved
+        case "commit" | "commit.failed" | "worktree.remove":
+            branch.unsaved = None
+        case "refs.drop" if effect.arguments.get("prefix") == f"{SNAPSHOTS}{run_id}/":
+            for each in state.branches.values():
+                each.unsaved = None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 @on(EffectDidNotHappen)

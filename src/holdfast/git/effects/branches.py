@@ -74,7 +74,10 @@ class RestoreBranch(InWorktree, frozen=True, kw_only=True):
 
 
 class DropRefs(GitEffect, frozen=True, kw_only=True):
-    """Delete every ref under one of our own prefixes; `keep` are commits to save first, if nothing else has them."""
+    """Delete every ref under one of our own prefixes; `keep` are commits to save first, if git has them still.
+
+    Not where something of the user's has them.
+    """
 
     kind: ClassVar[str] = "refs.drop"
     prefix: str
@@ -84,7 +87,7 @@ class DropRefs(GitEffect, frozen=True, kw_only=True):
         kept = [
             await site.repository.keep(f"{SALVAGE}{site.run_id}/snapshots/{site.effect}", commit)
             for commit in self.keep
-            if not await site.repository.is_elsewhere(commit)
+            if await site.repository.commit_of(commit) is not None and not await site.repository.is_elsewhere(commit)
         ]
         for name, oid in (await site.repository.refs(self.prefix)).items():
             await site.repository.delete_ref(name, oid)

@@ -10,7 +10,7 @@ from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, salva
 from holdfast.git.entries import drop_entries, entries_of
 from holdfast.git.locks import clear_ref_locks
 from holdfast.git.process import GitFailed, GitKilled
-from holdfast.git.snapshot import is_all_in, restore_snapshot, save, save_autostash, save_entries
+from holdfast.git.snapshot import is_all_in, restore_snapshot, save, save_autostash, save_deleted
 from holdfast.git.worktree import (
     NotOurWorktree,
     Worktree,
@@ -33,11 +33,15 @@ _CRASH_MOVED, _CRASH_SAVED, _CRASH_DROPPED = (Point(f"worktree.remove.{at}") for
 
 
 class MakeWorktree(InWorktree, frozen=True, kw_only=True):
-    """On a branch that begins at `base`; with the files of a snapshot that was taken of it before it was deleted."""
+    """On a branch that begins at `base`; with the files of a snapshot that was taken of it before it was deleted.
+
+    `last` is another one, which is saved where somebody deleted the folder.
+    """
 
     kind: ClassVar[str] = "worktree.make"
     base: str
     files: str | None = None
+    last: str | None = None
 
     async def perform(self, site: Site) -> Result:
         worktree = self.worktree(site)
@@ -73,7 +77,7 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
         """
         worktree, ref = self.worktree(site), f"{self.place(site).salvage}/{site.effect}"
         if not is_half_made(worktree):
-            return None if os.path.lexists(worktree.path) else await save_entries(worktree, ref)
+            return None if os.path.lexists(worktree.path) else await save_deleted(worktree, ref, self.last)
         try:
             worktree.must_be_ours()
             changes = (await status_of(worktree)).changes
@@ -94,6 +98,7 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "worktree.remove"
     folder: str | None = None  # instead of a task: where it is in the run's own folder
+    last: str | None = None  # the snapshot by which it is known, should somebody have deleted it
 
     def place(self, site: Site) -> Place:
         return place_at(site.run_id, self.folder) if self.folder is not None else super().place(site)
@@ -115,7 +120,7 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
             sync_directory(os.path.dirname(worktree.path))  # else it could come back with its entry dropped
             _CRASH_MOVED()
         else:
-            await save_entries(worktree, f"{place.salvage}/{site.effect}")
+            await save_deleted(worktree, f"{place.salvage}/{site.effect}", self.last)
         await self._bury(site)
         return await salvaged_by(site, place.salvage)
 
