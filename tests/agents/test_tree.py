@@ -14,9 +14,10 @@ import pytest
 
 from holdfast.agents.launch import Launch
 from holdfast.agents.tree import Tree, grown
-from holdfast.leaf.errors import BadInput
+from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, marked
 from tests.agents.company import is_alive, shell, zombies
+from tests.support.frozen import frozen
 from tests.support.hopping import hopping
 from tests.support.pids import with_pid
 from tests.support.waiting import ticks, until
@@ -149,19 +150,26 @@ async def test_a_shell_that_writes_after_the_death_of_its_agent_writes_no_more(c
     assert not is_alive(pid)
 
 
-async def test_what_an_earlier_tree_of_the_same_conversation_left_dies_with_the_next(cwd: str) -> None:
-    """It would not die with its own, which said so."""
-    launch = shell(cwd, "exec sleep 600")
-    async with grown(launch) as first:
-        mark = {CONVERSATION_MARK: launch.mark}
-        with subprocess.Popen(["sleep", "600"], env=mark, start_new_session=True) as left:
-            later = first.identity
-            while later.start_time == first.identity.start_time:  # the kernel counts in hundredths of a second
-                async with grown(shell(cwd, "true")) as other:
-                    later = other.identity
-            async with grown(launch):
-                pass
-            assert not is_alive(left.pid)
+async def test_beside_what_would_not_die_with_an_earlier_tree_none_of_the_same_mark_is_started(cwd: str) -> None:
+    launch = shell(cwd, "sleep 600 & echo $!; wait")
+    started = []
+
+    async def start(mark: str, cold: ExitStack) -> None:
+        async with grown(launch._replace(mark=mark)) as tree:
+            started.append(await number(tree))
+            cold.enter_context(frozen(started[0]))
+
+    with ExitStack() as cold:
+        for mark in (f"{launch.mark}/terminal", launch.mark):
+            with pytest.raises(Denied, match="will not die"):
+                await start(mark, cold)
+        (left,) = started
+        async with grown(shell(cwd, "echo 1")) as other:
+            assert await number(other) == 1, "whom it does not concern"
+        assert is_alive(left)
+    async with grown(launch) as tree:
+        assert not is_alive(left)
+        await number(tree)
 
 
 async def test_a_stopped_tree_dies(cwd: str) -> None:

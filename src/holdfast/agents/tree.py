@@ -44,7 +44,7 @@ _COMPLAINTS = 1024 * 1024  # bytes of an agent's stderr, before its file is begu
 _BURIAL_LOOKS, _BURIAL_PAUSE = 400, 0.005
 
 _roots: set[ProcessIdentity] = set()  # of all trees: whatever they carry, none is another's stray
-_first: dict[str, int] = {}  # when the first root of a mark started: what would not die with it is found by the next
+_undead: set["Tree"] = set()  # something of them would not die
 
 
 class Tree:
@@ -57,7 +57,7 @@ class Tree:
         self._cwd = launch.cwd
         identity = identify(process.pid)
         self.identity = identity or ProcessIdentity(process.pid, 0, "")
-        self._start = _first.setdefault(launch.mark, (identity or myself()).start_time)  # nobody of it is older
+        self._start = (identity or myself()).start_time  # nobody of it is older
         self._gone = asyncio.ensure_future(self._ended(process))
         self._seen: set[ProcessIdentity] = set()
         self._gone.add_done_callback(self._remember)  # what ends by itself from now on is buried all the same
@@ -109,7 +109,7 @@ class Tree:
         await self.kill()
 
     async def kill(self) -> None:
-        """Nothing of it is alive when this returns."""
+        """Nothing of it is alive when this returns. `Denied` while something is: then nobody may take its place."""
         if self._over:
             return
         self._gone.remove_done_callback(self._remember)  # all of it is looked for now, and again when some are dead
@@ -123,6 +123,7 @@ class Tree:
                 break
         if alive := alive or await asyncio.to_thread(end_all, self._traced):
             named = ", ".join(str(process.pid) for process in alive)
+            _undead.add(self)
             raise Denied(f"processes of {self._mark} will not die (pid {named}); end them, and try again")
         with suppress(TimeoutError):
             await asyncio.wait_for(self.death(), 5)
@@ -132,8 +133,12 @@ class Tree:
             await asyncio.wait({self._complaints}, timeout=1)
             self._complaints.cancel()
         _roots.discard(self.identity)
-        _first.pop(self._mark, None)
+        _undead.discard(self)
         self._over = True
+
+    def is_of(self, mark: str) -> bool:
+        """By its own mark, or as a part of what has this one: a terminal of an agent."""
+        return self._mark == mark or self._mark.startswith(f"{mark}/")
 
     def _remember(self, _: object) -> None:
         self._alive(Families())
@@ -174,9 +179,19 @@ class Tree:
         )
 
 
+async def see_dead(mark: str) -> None:
+    """What would not die with earlier trees of this mark is dead now; else `Denied`, as it was then."""
+    for tree in [tree for tree in _undead if tree.is_of(mark)]:
+        await seen_through(tree.kill())
+
+
 @asynccontextmanager
 async def grown(launch: Launch) -> AsyncIterator[Tree]:
-    """Start an agent, and leave nothing of it behind: not even when we are cancelled while it starts."""
+    """Start an agent, and leave nothing of it behind: not even when we are cancelled while it starts.
+
+    Not beside what an earlier one of the same mark left alive.
+    """
+    await see_dead(launch.mark)
     become_reaper()
     trees: list[Tree] = []
 

@@ -288,15 +288,17 @@ class Conversations:
     async def _cut_off(self, name: str, live: Live, turn: str, cwd: str, reason: str) -> None:
         """The agent is gone in the middle. Nothing of it may be alive before anything is built on that."""
         attached = self._live.pop(name, None) is not None
-        await live.stack.aclose()
-        with suppress(StorageFailed):  # that it was cut off is written down all the same
-            await self._synced(cwd)
-        await self._run.append(
-            *live.agent.scribe.cut_off(),
-            TurnInterrupted(conversation=name, turn=turn, reason=reason),
-            *([ConversationDetached(conversation=name, reason=reason)] if attached else []),
-            ConversationStateChanged(conversation=name, state=Phase.WAITING, reason="the turn was interrupted"),
-        )
+        try:
+            await live.stack.aclose()
+        finally:  # that it was cut off is written down all the same
+            with suppress(StorageFailed):
+                await self._synced(cwd)
+            await self._run.append(
+                *live.agent.scribe.cut_off(),
+                TurnInterrupted(conversation=name, turn=turn, reason=reason),
+                *([ConversationDetached(conversation=name, reason=reason)] if attached else []),
+                ConversationStateChanged(conversation=name, state=Phase.WAITING, reason="the turn was interrupted"),
+            )
 
     async def _bury_turns(self) -> None:
         """Turns that were under way when an earlier sitting died: interrupted, and so are their calls."""
@@ -327,9 +329,13 @@ class Conversations:
     # The end
 
     async def _detach(self, name: str, reason: str) -> None:
+        """Nothing of its agent is alive then; `Denied` while something is, however often this is tried."""
         live = self._live.pop(name, None)
-        if live is not None:
+        if live is None:
+            return await self._ladder.see_dead(name)
+        try:
             await live.stack.aclose()
+        finally:
             await self._run.append(*live.agent.scribe.cut_off(), ConversationDetached(conversation=name, reason=reason))
 
     async def _silence(self, name: str, reason: str) -> None:

@@ -26,7 +26,7 @@ from holdfast.agents.driver import (
 from holdfast.agents.frames import Scribe
 from holdfast.agents.launch import ANY_ROLE, LOCAL, Berth, Launch, Runtime
 from holdfast.agents.registry import Entry, environment_for, find_agent, missing
-from holdfast.agents.tree import seen_through
+from holdfast.agents.tree import see_dead, seen_through
 from holdfast.core.conversation import NATIVE, Ability, Phase, Rung, is_rejection, ladder, must_go, next_rung
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import (
@@ -125,6 +125,10 @@ class Ladder:
         except BaseException:
             await stack.aclose()
             raise
+
+    async def see_dead(self, name: str) -> None:
+        """Nothing of an agent that was there before is alive; `Denied` while something is."""
+        await see_dead(self._mark(name))
 
     async def _climbed(self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack) -> Live:
         history = bool(await history_of(self._ground.log, name))

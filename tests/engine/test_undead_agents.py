@@ -1,0 +1,58 @@
+"""An agent of which something will not die, be it killed: nobody goes on beside it, and nobody pays for it."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from holdfast.core.conversation import Phase
+from holdfast.core.deciding import heard_out
+from holdfast.leaf.errors import Denied
+from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK
+from tests.support.frozen import frozen
+from tests.support.players import TOLD, book
+from tests.support.talks import AGENT, Place
+
+pytestmark = pytest.mark.torture
+
+
+@contextmanager
+def immortal(place: Place, name: str) -> Iterator[int]:
+    """Something that an agent of this conversation left."""
+    marks = {RUN_MARK: place.run_id, CONVERSATION_MARK: f"{place.run_id}/{name}"}
+    with subprocess.Popen(["sleep", "600"], env={**os.environ, **marks}, cwd=place.cwd) as process:
+        with frozen(process.pid):
+            yield process.pid
+        process.kill()
+
+
+async def test_a_turn_that_it_cut_off_counts_as_such_and_no_other_agent_comes(place: Place) -> None:
+    place.play(book(load="works"))
+    async with place.sitting() as (run, _, talks):
+        name = await talks.open(AGENT)
+        await talks.say(name, TOLD, place.cwd)
+        with immortal(place, name) as pid:
+            with pytest.raises(Denied, match=f"will not die .*{pid}"):
+                await talks.say(name, "die", place.cwd)
+            state = run.state.conversations[name]
+            assert (state.turns, state.interrupted_turns, heard_out(state)) == (2, 1, 1)
+            assert (state.turn, state.pid, state.state) == (None, None, Phase.WAITING)
+            with pytest.raises(Denied, match=f"will not die .*{pid}"):
+                await talks.ready(name, place.cwd)
+            assert [process.pid for process in place.processes()] == [pid]
+        assert (await talks.say(name, "and now?", place.cwd)).reason == "end_turn"
+
+
+async def test_it_is_not_sent_away_and_its_conversation_not_over_as_long_as_it_lives(place: Place) -> None:
+    place.play(book(load="works"))
+    async with place.sitting() as (run, _, talks):
+        name = await talks.open(AGENT)
+        await talks.say(name, TOLD, place.cwd)
+        with immortal(place, name) as pid:
+            for leave in (talks.rest(name, "a pause"), talks.close(name, Phase.COMPLETED)):
+                with pytest.raises(Denied, match=f"will not die .*{pid}"):
+                    await leave
+            assert run.state.conversations[name].state == Phase.WAITING
+        await talks.close(name, Phase.COMPLETED)
