@@ -1,7 +1,9 @@
 """A change that is asked for instead of an approval: who hears it, and what begins anew by it."""
 
+import pytest
 from msgspec import Raw
 
+from holdfast.core.deciding import Facts
 from holdfast.core.events import Event
 from holdfast.core.events.phase import (
     ApprovalAnswered,
@@ -14,6 +16,7 @@ from holdfast.core.phases import wishes_for
 from holdfast.core.workflow import Kind, PhaseSpec, Workflow
 from tests.core.phase_logs import (
     PIPELINE,
+    PLANNED,
     completed,
     delivered,
     next_of,
@@ -56,6 +59,14 @@ def test_a_change_that_a_phase_heard_is_told_to_the_one_that_plans_too() -> None
     assert wishes_for(state, PIPELINE, planner) == (["m1"], [])
     assert wishes_for(state, PIPELINE, drafting) == ([], ["m1"])
     assert [wishes_for(state, PIPELINE, one) for one in PIPELINE.phases[1:2]] == [([], [])]
+
+
+@pytest.mark.parametrize("busy", ["phase implementing", "research r"])
+def test_a_change_waits_until_nothing_is_under_way(busy: str) -> None:
+    """Another phase that is just being entered would be the newest after it, and what is planned be heard by nobody."""
+    log = (*PLANNED, CHANGE)
+    assert next_of(*log, facts=Facts(busy=frozenset({busy}))) == ""
+    assert next_of(*log) == "enter planning (a change was asked for)"
 
 
 def test_a_change_that_was_heard_before_does_not_begin_the_loop_anew() -> None:

@@ -3,12 +3,27 @@
 import pytest
 
 from holdfast.core.events import Event
+from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import ArtifactStored, PhaseFailed, PhaseReopened, ReviewGiven
 from holdfast.core.events.session import SessionStart
 from holdfast.core.phases import decide
 from holdfast.core.workflow import Kind, PhaseSpec, Workflow
 from tests.core.logs import fold_all, sitting
-from tests.core.phase_logs import BEGUN, BOUNDS, DONE_TASK, completed, delivered, next_of, plan, started, through, told
+from tests.core.phase_logs import (
+    BEGUN,
+    BOUNDS,
+    DONE_TASK,
+    REVIEWED,
+    REVIEWERS,
+    completed,
+    delivered,
+    next_of,
+    plan,
+    started,
+    talk,
+    through,
+    told,
+)
 
 LOOPS = Workflow(
     name="loops",
@@ -121,3 +136,28 @@ def test_data_that_were_handed_in_can_decide_whether_a_phase_is_entered(text: st
     stored = ArtifactStored(phase="thinking", round=1, name="thinking", title="t", text=text)
     assert next_of(started("thinking"), stored, *completed("thinking"), workflow=flow).startswith(expected)
     assert next_of(*completed("thinking", "skipped", 0), workflow=flow).startswith("leave out looking")
+
+
+def reported(phase: str) -> BlockerReported:
+    return BlockerReported(description="no key", phase=phase)
+
+
+def test_a_review_that_somebody_cannot_give_is_given_up_once_and_nobody_else_begins() -> None:
+    assert next_of(*REVIEWED, reported("reviewing")) == "give up reviewing (blocked)"
+    silent = [event for role in REVIEWERS[:2] for _ in range(3) for event in _asked_in_vain(role)]
+    assert next_of(*REVIEWED, *silent) == "give up reviewing (no_signal: reviewer:logic)"
+
+
+def _asked_in_vain(role: str) -> tuple[Event, ...]:
+    return talk("reviewing", role, "end_turn")
+
+
+def test_what_was_in_the_way_of_who_handed_in_no_longer_is() -> None:
+    """Both may be taken in at once, after a death between the two."""
+    log = (started("thinking"), reported("thinking"))
+    assert next_of(*log, workflow=LOOPS) == "give up thinking (blocked)"
+    state = fold_all(sitting(*BEGUN, *log, delivered("thinking")))
+    assert state.issues == []
+    assert told(decide(state, LOOPS, BOUNDS)) == "check thinking validators"
+    again = next_of(*log, delivered("thinking"), *failing("thinking", 1), started("thinking", 2), workflow=LOOPS)
+    assert again == "tell thinking architect (begin)"

@@ -118,6 +118,12 @@ MISTAKES: dict[str, tuple[str, str]] = {
         phases(*ARCHITECT, "  schema: {properties: {risky: {}}}", "  when: data.thinking.rsky"),
         "plan, plan.needs_design, document.thinking, data.thinking.risky, each also with `not`",
     ),
+    "an approval that nobody could hand in anew for": (
+        phases(
+            "- name: a", "  kind: review", "  roles: [reviewer]", "  approval: true", "- name: b", "  role: planner"
+        ),
+        ":7: phases[0].approval: before there is a plan, only an agent's work can wait for approval",
+    ),
     "two plans": (
         phases("- name: a", "  role: planner", "- name: b", "  role: planner"),
         ":6: phases[1]: two phases make the plan",

@@ -62,14 +62,16 @@ def _tasks_alone(view: _View) -> list[Action]:
 def _within_places(view: _View, actions: tuple[Action, ...]) -> Iterator[Action]:
     """Not twice at once, not what cannot be done, and no more agents beside the tasks' than may work at once."""
     facts = view.facts
+    taken = {*facts.busy, *facts.stuck}
     places = view.bounds.parallel - sum(key.startswith(("phase ", "research ")) for key in facts.busy)
     for action in actions:
-        if action.key in facts.busy or action.key in facts.stuck:
+        if action.key in taken:
             continue
         if action.do in _TALKING:
             places -= 1
             if places < 0:
                 continue
+        taken.add(action.key)
         yield action
 
 
@@ -83,8 +85,7 @@ def _moves(view: _View) -> Iterator[Action]:
     elif progress.status is PhaseStatus.FAILED:
         return
     elif (target := _changed_in(view, spec, progress)) is not None:
-        if not view.facts.busy:
-            yield from _change(target)
+        yield from _change(view, target)
     else:
         yield from _within(view, spec, progress)
 
@@ -95,7 +96,7 @@ def _moves(view: _View) -> Iterator[Action]:
 def _after(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[Action]:
     """What a phase leads to that is over."""
     if (target := _changed_in(view, spec, progress)) is not None:
-        yield from _change(target)
+        yield from _change(view, target)
     elif progress.outcome == FAILED:
         yield from _after_failure(view, spec, progress)
     elif (following := _following(view, spec)) is not None:
@@ -181,8 +182,10 @@ def _changed_in(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> PhaseS
     return spec if new and handed_in and asks else None
 
 
-def _change(target: PhaseSpec) -> Iterator[Action]:
-    yield Action(Do.ENTER, phase=target.name, reason="a change was asked for")
+def _change(view: _View, target: PhaseSpec) -> Iterator[Action]:
+    """Not beside what is under way, be it that another phase is being entered."""
+    if not view.facts.busy:
+        yield Action(Do.ENTER, phase=target.name, reason="a change was asked for")
 
 
 def wishes_for(state: RunState, workflow: Workflow, spec: PhaseSpec) -> tuple[list[str], list[str]]:
@@ -270,8 +273,8 @@ def _review(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Iterator[A
     elif checked is not None and not checked.passed:
         yield from _close(view, spec, progress, FAILED)
     elif lacking:
-        for role in lacking:
-            yield from _told(view, spec, progress, role, Do.REVIEW)
+        told = [action for role in lacking for action in _told(view, spec, progress, role, Do.REVIEW)]
+        yield from [action for action in told if action.do is Do.GIVE_UP][:1] or told
     else:
         passed = all(review.passed for review in reviews.values())
         yield from _close(view, spec, progress, PASSED if passed else FAILED)

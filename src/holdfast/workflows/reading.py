@@ -124,6 +124,10 @@ def _mistakes(workflow: Workflow) -> Iterator[_Mistake]:
     planners = [index for index, phase in enumerate(workflow.phases) if phase.exit == PLAN]
     if len(planners) > 1:
         yield ("phases", planners[1]), "two phases make the plan; one does"
+    for index, phase in enumerate(workflow.phases[: planners[0]] if planners else ()):
+        if phase.approval and phase.kind is not Kind.AGENT:
+            told = "before there is a plan, only an agent's work can wait for approval: nobody else would hear a change"
+            yield ("phases", index, "approval"), told
     yield from _circles(workflow)
 
 

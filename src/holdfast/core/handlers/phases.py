@@ -3,6 +3,7 @@
 import msgspec
 
 from holdfast.core.codec import Line
+from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import (
     FAILED,
     SKIPPED,
@@ -77,6 +78,9 @@ def _phase_delivered(state: RunState, _: Line, event: PhaseDelivered) -> None:
     phase.delivered = True
     for talk in phase.talks.values():
         acted_on(state, talk)
+    state.issues = [  # what its agent reported as in its way no longer is
+        one for one in state.issues if not (one.type == BlockerReported.type and one.detail.get("phase") == event.phase)
+    ]
 
 
 @on(PhaseCompleted)
