@@ -14,7 +14,7 @@ CODE_END, ENVIRONMENT_END = 24, 48
 NOT_TO_BE_SEEN = (FileNotFoundError, ProcessLookupError, PermissionError)  # gone, or not ours to look at
 LOOKS = 6  # at what changes while it is looked at
 
-_EXITING = 0x4  # among the flags
+_LEAVING = 0x4 | 0x400  # among the flags: it is on its way out, or a signal sends it there
 _LEFT = (b"Z", b"X")  # the state of a thread that only waits to be buried
 _ALONE = 3  # links to the folder of threads, where there is one
 _A_LINE = 4 * 1024  # bytes, and more than /proc/<pid>/stat has
@@ -73,7 +73,7 @@ def is_dying(pid: int) -> bool:
         pending = re.findall(rb"^(?:Sig|Shd)Pnd:\s*(\w+)", read_at_once(f"/proc/{pid}/status"), re.MULTILINE)
         fields = fields_of(pid)
         was_killed = any(int(signals, 16) & 1 << signal.SIGKILL - 1 for signals in pending)
-        return was_killed or (fields is not None and bool(int(fields[FLAGS]) & _EXITING))
+        return was_killed or (fields is not None and bool(int(fields[FLAGS]) & _LEAVING))
     return False
 
 

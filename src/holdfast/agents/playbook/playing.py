@@ -84,10 +84,11 @@ class Player:
 
     async def play(self, stage: Stage, part: Part) -> End:
         place = "otherwise" if part.place is None else f"turns[{part.place}]"
+        own = stage.record.unfinished  # once it was answered, that of the next turn may stand there
         try:
             for number, step in enumerate(part.turn.steps[part.first :], part.first):
-                if stage.record.unfinished:
-                    stage.record.unfinished.begun = number + 1
+                if own:
+                    own.begun = number + 1
                 self.keep(stage.record)
                 await self._do(stage, step, f"{place}[{number}]")
         except TurnOver as over:
