@@ -278,7 +278,7 @@ async def test_what_is_moved_away_under_a_run_ends_its_sitting_and_it_goes_on_wh
         ended = let_go()
     code, says = MOVED[name]
     assert ended.code in (code, FAILED), ended  # whoever meets it first
-    assert says in ended.err or "put that right and resume" in ended.err, ended
+    assert any(words in ended.err for words in (says, "put that right and resume", "nothing was done there")), ended
     assert "Traceback" not in ended.err
     if os.path.isdir(path):  # what the agent wrote where its worktree was
         shutil.rmtree(path)

@@ -52,6 +52,18 @@ async def test_a_branch_is_pushed_under_its_own_name(repo: UserRepository, home:
     repo.remember()  # what is known of the remote
 
 
+async def test_what_a_killed_receiver_left_locked_there_is_no_hindrance(
+    repo: UserRepository, home: str, origin: str
+) -> None:
+    """The push itself lived on, and only failed."""
+    async with working_on(repo, home) as w:
+        put(origin, {f"refs/heads/{w.place().branch}.lock": ""})
+        commit = await change(w, "one\n")
+        await push(w, commit)
+        assert git(origin, "rev-parse", w.place().branch) == commit
+    repo.remember()
+
+
 async def test_nothing_is_pushed_over_what_somebody_else_pushed(
     repo: UserRepository, home: str, origin: str, folder: str
 ) -> None:

@@ -11,12 +11,12 @@ from holdfast.store.base import Batch, Log, Position, Store
 
 async def collect(batches: AsyncIterator[Batch], start: Position = 0) -> bytes:
     """All the bytes of batches that follow on one another."""
-    data = b""
+    data = bytearray()
     async for batch in batches:
         assert batch.start == start + len(data)
         assert batch.data.endswith(b"\n")
         data += batch.data
-    return data
+    return bytes(data)
 
 
 async def collect_back(batches: AsyncIterator[Batch]) -> bytes:

@@ -28,6 +28,7 @@ from tests.support.logs import whole
 from tests.support.repositories import half_deleted
 
 _SAVED = re.compile(rf"(?:{SALVAGE}|{SNAPSHOTS})[^\s'\",;]+")
+_KEPT = re.compile(rf"is kept as ({_SAVED.pattern})")
 _CHANCE = re.compile(r"[0-9a-f]{16}|turn-\d+")
 
 
@@ -46,7 +47,7 @@ def saved_by(run_id: str, events: Iterable[Event]) -> dict[str, str | None]:
             case EffectIntended():
                 intended[event.effect] = event
             case EffectDidNotHappen():
-                found |= dict.fromkeys(_SAVED.findall(event.reason or ""))
+                found |= dict.fromkeys(_KEPT.findall(event.reason or ""))  # it may name what it failed to save, too
             case EffectHappened():
                 found |= dict.fromkeys(_SAVED.findall(str(event.result)))
                 arguments = intended[event.effect].arguments

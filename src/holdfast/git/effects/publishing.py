@@ -27,6 +27,7 @@ class Push(InWorktree, frozen=True, kw_only=True):
         clear_shared_locks(site.repository.common_dir, tracking)
 
     async def perform(self, site: Site) -> Result:
+        await self._unlock_there(site)
         await push(self._git(site), self.remote, self.place(site).branch, self.commit)
         return {"commit": self.commit}
 
@@ -47,12 +48,15 @@ class Push(InWorktree, frozen=True, kw_only=True):
         return yes(commit=at) if there else no()
 
     async def mend(self, site: Site) -> str | None:
-        branch = self.place(site).branch
-        clear_ref_locks(site.repository.common_dir, f"refs/remotes/{self.remote}/{branch}")
-        there = await folder_of(site.repository, self.remote)
-        if there is not None:  # on this machine: what received it there was one of ours, and was ended with us
-            clear_ref_locks(there, f"refs/heads/{branch}")
+        clear_ref_locks(site.repository.common_dir, f"refs/remotes/{self.remote}/{self.place(site).branch}")
+        await self._unlock_there(site)
         return None
+
+    async def _unlock_there(self, site: Site) -> None:
+        """On this machine, what receives it is one of ours: it is ended with us, or killed alone."""
+        there = await folder_of(site.repository, self.remote)
+        if there is not None:
+            clear_ref_locks(there, f"refs/heads/{self.place(site).branch}")
 
     def _git(self, site: Site) -> Git:
         worktree = self.worktree(site)
