@@ -128,7 +128,8 @@ async def goes_on(theatre: Theatre, command: int, calls: str) -> bool:
     must_be_one_line(ended)
     must_be_alone(place)
     trial = play_on(place)
-    await theatre.must_end_alike(place, f"command {command}, {calls}: {ended.err}\n{trial}")
+    told = f"command {command}, {calls}: {ended.err}\n{trial}"
+    await theatre.must_end_alike(place, told, later=True)  # what failed is tried again after a pause
     return not fate.is_open()
 
 

@@ -107,3 +107,17 @@ async def test_what_an_agent_may_have_been_in_the_middle_of_is_left_to_it(theatr
     deeds.stop_midway(place, "B", command)
     ended = place.resume()
     assert ended.code != DECISION_NEEDED
+
+
+async def test_a_merge_of_our_own_whose_note_the_power_cut_emptied_is_nobody_elses(theatre: Theatre) -> None:
+    """The branch is back where it was, and of git's note the name is left."""
+    place = placed(theatre, pages())
+    assert place.begin("effect.merge.after:2").code == KILLED
+    main = f"refs/heads/{deeds.branch(place, 'main')}"
+    place.git("update-ref", main, f"{main}^1")
+    own = place.git("-C", deeds.worktree(place, None), "rev-parse", "--absolute-git-dir").strip()
+    with open(os.path.join(own, "MERGE_HEAD"), "wb"):
+        ended = place.resume()
+    must_be_one_line(ended)
+    assert ended.code == 0, ended
+    await must_be_alike(theatre, place)

@@ -70,7 +70,7 @@ def must_be_left_by_others(workspace: Workspace) -> None:
     if newest is None or newest.last is None:
         return
     last_word = datetime.fromisoformat(newest.last).timestamp()
-    ours = {effect.arguments.get("commit") for effect in state.effects.values()}
+    ours = {"", *(effect.arguments.get("commit") for effect in state.effects.values())}  # a power cut empties notes
     cut_off = {talk.task for talk in state.conversations.values() if talk.turn is not None}
     for branch in (branch for branch in state.branches.values() if branch.task not in cut_off):
         with suppress(NotOurWorktree):  # it is not there, or something else is: whoever needs it will be told

@@ -3,7 +3,7 @@
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -104,16 +104,35 @@ class Theatre:
         await self.must_end_alike(place, f"killed at {dooms}, it ends otherwise\n{trial}", readable=on_a_good_disk)
         return trial
 
-    async def must_end_alike(self, place: Place, told: str, *, readable: bool = False) -> None:
-        """As the undisturbed run, also in what is `readable` beside its log; then the place is not needed any more."""
+    async def must_end_alike(self, place: Place, told: str, *, readable: bool = False, later: bool = False) -> None:
+        """As the undisturbed run, also in what is `readable` beside its log; then the place is not needed any more.
+
+        `later` is for tasks that may have begun when others of their wave were merged already.
+        """
         expected = (await self.undisturbed()).end
         done = await Done.look(place)
         done.must_hold()
         if readable:
             must_have_projections_as_rendered(place.home, place.run_id, done.state)
-        wrong = different(done.end(), expected)
+        wrong = different(*map(beside_main, (done.end(), expected))) if later else different(done.end(), expected)
         assert not wrong, f"{told}\n{wrong}"
         place.remove()
+
+
+def beside_main(end: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the branches of tasks, what the run's own has not: that they have of it depends on when they began."""
+    own = {}
+    for what in ("history", "files"):
+        main, tasks = end[what]["main"], {name: found for name, found in end[what].items() if name != "main"}
+        own[what] = {"main": main, **{name: _without(found, main) for name, found in tasks.items()}}
+    return {**end, **own}
+
+
+def _without(found: Any, main: Any) -> Any:
+    """Subjects of commits, or files by their names."""
+    if isinstance(found, dict):
+        return {name: content for name, content in found.items() if name not in main}
+    return [subject for subject in found if subject not in main]
 
 
 Theatres = Callable[[str], Theatre]  # what the fixture gives: the theatre of a scenario
