@@ -32,9 +32,11 @@ class Appending:
 
     def on(self, disk: Disk) -> Disk:
         """The same disk, unless this process is to be killed somewhere."""
-        if not crashing.is_on():
-            return disk
-        return disk._replace(write=partial(self._write, disk), sync=partial(self._sync, disk))
+        return self.writing_on(disk)._replace(sync=partial(self._sync, disk)) if crashing.is_on() else disk
+
+    def writing_on(self, disk: Disk) -> Disk:
+        """The same, where it is not over when it is synced: whoever writes says when it is."""
+        return disk._replace(write=partial(self._write, disk)) if crashing.is_on() else disk
 
     def _write(self, disk: Disk, fd: int, data: bytes | memoryview) -> int:
         self.before()

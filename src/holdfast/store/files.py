@@ -143,4 +143,5 @@ class FileLease:
     async def save(self, snapshot_: Snapshot) -> None:
         """Best effort: a snapshot that cannot be written costs the next opening some time, and nothing else."""
         with suppress(OSError, OverflowError):
-            replace(self._snapshot, snapshot.to_bytes(snapshot_), _CRASH_IN_SNAPSHOT.on(self._disk))
+            replace(self._snapshot, snapshot.to_bytes(snapshot_), _CRASH_IN_SNAPSHOT.writing_on(self._disk))
+            _CRASH_IN_SNAPSHOT.after()
