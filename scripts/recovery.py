@@ -168,6 +168,9 @@ def main() -> int:
         file.writelines(json.dumps(one._asdict()) + "\n" for one in trials)
     with open(DOCS, "w", encoding="utf-8") as file:
         file.write(text)
+    earlier = [f"{one.way} {one.scenario}" for one in trials if one.sources != sources()]
+    if earlier:
+        print(f"of earlier sources: {', '.join(earlier)}", file=sys.stderr)
     return 0
 
 

@@ -6,8 +6,10 @@ import shutil
 
 import pytest
 
+from holdfast.core.events.effect import EffectIntended
 from holdfast.engine.retiring import archive
 from holdfast.engine.workspace import opened
+from holdfast.git.effects import Happened
 from holdfast.leaf.errors import Denied
 from tests.support.repositories import UserRepository, git, half_deleted, put, working_on
 
@@ -110,6 +112,24 @@ async def test_its_last_snapshot_is_saved_when_it(repo: UserRepository, home: st
             await w.take_away("T-1")
         else:
             await w.remove("T-1")
+    saved = await archive(home, run_id)
+    assert [git(repo.path, "show", f"{ref}:notes.txt") for ref in saved] == ["only in the snapshot"]
+
+
+async def test_its_last_snapshot_is_saved_though_its_removal_was_cut_off_before_it_began(
+    repo: UserRepository, home: str
+) -> None:
+    """Nothing of it is there, as after a removal."""
+    async with working_on(repo, home) as w:
+        run_id, task = w.run_id, (await w.open("T-1")).path
+        put(task, {"notes.txt": "only in the snapshot\n"})
+        last = await w.snapshot("T-1", "turn 1")
+        shutil.rmtree(task)
+        git(repo.path, "worktree", "prune")
+        about = {"task": "T-1", "folder": None, "last": last}
+        await w.hands.run.append(EffectIntended(effect="e1", kind="worktree.remove", task="T-1", arguments=about))
+    async with opened(home, run_id, "resume") as w:
+        assert [(one.kind, one.probe.happened) for one in w.settled] == [("worktree.remove", Happened.YES)]
     saved = await archive(home, run_id)
     assert [git(repo.path, "show", f"{ref}:notes.txt") for ref in saved] == ["only in the snapshot"]
 

@@ -176,9 +176,13 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
 
     async def mend(self, site: Site) -> str | None:
         await super().mend(site)
-        if os.path.isdir(_aside(self.worktree(site).path)) or os.path.isdir(self._trash(site)):
+        worktree, salvage = self.worktree(site), self.place(site).salvage
+        if os.path.isdir(_aside(worktree.path)) or os.path.isdir(self._trash(site)):
             await self._bury(site)
-        return (await salvaged_by(site, self.place(site).salvage)).get("salvaged")
+        saved = (await salvaged_by(site, salvage)).get("salvaged")
+        if saved is None and not os.path.lexists(worktree.path):  # cut off before it had begun, perhaps
+            saved = await save_deleted(worktree, f"{salvage}/{site.effect}", self.last)
+        return saved
 
     def _trash(self, site: Site) -> str:
         return os.path.join(site.folder, f"{TRASH}{site.effect}")
