@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from tests.cli.program import doom
+from tests.support.doom.nursery import KILLED
 from tests.support.projects import write
 from tests.support.stage import HELLO, Stage, branch
 
@@ -65,6 +67,20 @@ def test_one_that_was_killed_before_it_had_its_seeds_does_not_go_on_without_them
     assert "holdfast reset" in stage.holdfast("resume", run, code=4).err
     stage.holdfast("reset", run, "-y")
     assert stage.project.branches() == []
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_one_that_was_killed_with_half_of_its_seeds_does_not_go_on_with_those(stage: Stage, side: str) -> None:
+    write(stage.project.path, {"one.txt": "1\n", "two.txt": "2\n"})
+    before = stage.project.footprint()
+    seeds = ("--seed", "one.txt", "--seed", "two.txt")
+    env = doom(stage.folder, f"seed.copy.{side}:{'2' if side == 'before' else '1'}")
+    stage.holdfast("plan", "say hello", "--agent", stage.book(HELLO), *seeds, env=env, code=KILLED)
+    run = stage.only_run()
+    assert "holdfast reset" in stage.holdfast("resume", run, code=4).err
+    stage.holdfast("reset", run, "-y")
+    assert stage.project.branches() == []
+    assert stage.project.footprint().status == before.status
 
 
 def test_an_untrusted_project_file_is_told_of(stage: Stage) -> None:

@@ -13,56 +13,127 @@ from holdfast.store.disk import REAL, Appending
 from tests.cli.program import Program
 from tests.support.doom.place import Place
 from tests.support.doom.suite import Theatres
-from tests.support.lasting import lasting_functions
+from tests.support.lasting import Lasting, half_passed, half_passed_in, lasting_functions, lasting_in, read_source
 
 RECOVERY = Path(__file__).parents[2] / "docs" / "recovery.md"
 
 # What outlives us and has no point of its own: it is done between those of its caller,
 BETWEEN = {
     "agents/driver.py speaking": "agent.spawn",
+    "agents/playbook/deeds.py _write": "playbook.deed",
+    "agents/playbook/deeds.py append": "playbook.deed",
+    "agents/playbook/deeds.py delete": "playbook.deed",
     "agents/replacing.py _fill": "file.replace",
+    "agents/replacing.py _give": "file.replace",
+    "agents/replacing.py _name_at_once": "file.replace",
+    "agents/replacing.py _name_when_complete": "file.replace",
     "engine/hook_calls.py _called": "hook.run",
     "git/effects/worktrees.py MakeWorktree.sync": "effect.worktree.make",
     "git/entries.py _out_of_sight": "entry.drop",
+    "git/lost.py set_back": "lost.mend",
+    "git/merge.py _delete_what_git_left": "effect.merge",
     "git/worktree.py _note_made": "effect.worktree.make",
     "git/worktree.py _note_making": "effect.worktree.make",
+    "git/worktree.py _take_gits_lock_away": "effect.worktree.make",
+    "git/worktree.py add_worktree": "effect.worktree.make",
+    "git/worktree.py clear_half_made": "effect.worktree.make",
     "store/inbox.py FileInbox._write": "inbox.append",  # by the disk that it was given
     "store/journal.py FileJournal._commit": "journal.append",  # by the disk that it was given
+    "store/journal.py FileJournal._take_back": "journal.append",
+    "store/making.py _inbox_held": "run.make",
     "store/making.py _make_log": "run.make",
-    "store/repair.py repair": "log.repair",
+    "store/repair.py _opened": "log.repair",
     "store/repair.py _set_aside": "log.repair",
+    "store/repair.py repair": "log.repair",
 }
 # or it needs none.
 WITHOUT = {
     "agents/builtin/session_file.py SessionFile.create": "a session that nobody was told of yet",
     "agents/builtin/tools.py _searched": "it only reads",
+    "agents/confined.py _opened_in": "it opens what is there: nobody who calls it asks for a new file",
     "agents/confined.py write_text": "a file of the work, written in its place where it cannot be replaced",
+    "agents/descent.py folder_of": "empty folders: made again",
     "agents/playbook/deeds.py _leave_running": "what an agent does, by a script",
     "agents/playbook/deeds.py _run_to_the_end": "what an agent does, by a script",
     "agents/playbook/program.py serve": "the same agent, once more",
+    "agents/playbook/sessions.py Folder.first_time": "a script's mark of what is done once: made first",
+    "agents/playbook/wire.py Wire._write": "a pipe",
+    "agents/runtimes/go_between.py _write": "a pipe",
+    "agents/runtimes/places.py _for_commits": "an empty file, which says nothing: made again",
+    "agents/runtimes/places.py _made": "empty folders: made again",
     "agents/runtimes/sandbox.py _must_work": "it is asked whether it works, and does nothing",
+    "agents/runtimes/sandbox.py spawned": "a file in memory",
     "agents/runtimes/tmux.py lacking": "it is asked for its version",
     "agents/tmux/control.py listening": "it only listens",
+    "agents/tmux/face.py Face._open": "a pipe",
+    "agents/tmux/notes.py Notes.__init__": "empty folders: made again",
+    "agents/tmux/notes.py Notes.pipe": "a pipe: one that a kill left goes when the next is made",
+    "agents/tmux/server.py _private": "empty folders: made again",
     "agents/tmux/starting.py main": "it becomes the agent for whom its window was made",
+    "agents/tree.py _kept": "an agent's complaints, for people: the end may be lost",
+    "agents/tree.py _private": "an agent's complaints, for people: the end may be lost",
     "agents/tree.py _started": "the call itself: whoever has one `grown` has the points",
     "app/cli/attach.py _become": "a person looks at a run",
     "app/cli/dashboard/attaching.py attach_here": "a person looks at a run",
+    "app/cli/export.py _replaced": "a page, whole or not there: exported again",
+    "app/cli/main.py main": "/dev/null",
+    "app/cli/page/spool.py Spool._put_by": "for as long as a page is written",
+    "app/cli/page/writing.py write_page": "for as long as a page is written",
+    "app/cli/pen.py Pen._written": "a terminal",
+    "app/mcp/server.py serve": "a pipe",
     "engine/config_files.py trust": "the user's trust in a file: asked for again",
     "engine/config_files.py write_first": "the user's own config: whole or not there",
     "engine/demonstration.py _started": "a show, in a home of its own",
+    "engine/demonstration.py _write": "a show, in a home of its own",
+    "engine/demonstration.py tear": "a show, in a home of its own",
+    "engine/doctor.py _trash": "runs that were reset: deleted by the next who looks",
+    "engine/evidence.py _forget_other_forms": "looked for at every writing: the next forgets them",
+    "engine/keeping.py keep_alive": "empty folders: made again",
     "engine/matrix.py _set_aside": "under a name that follows from its content: done again",
     "engine/matrix.py keep": "what was measured of agents: measured again when it is lost",
+    "engine/overseeing.py oversee": "empty folders: made again",
+    "engine/probing.py _Probe.__init__": "for as long as an agent is measured",
+    "engine/probing.py probe": "for as long as an agent is measured",
+    "engine/rehearsal.py _write": "a show, in a home of its own",
     "engine/rehearsal.py git": "a show, in a home of its own",
     "engine/rehearsal.py set_up": "a show, in a home of its own",
     "engine/rehearsal.py started": "a show, in a home of its own",
-    "engine/selftest/child.py child": "not of a run",
-    "engine/selftest/disk.py renaming": "not of a run",
+    "engine/selftest/child.py _append": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/child.py child": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/disk.py _put": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/disk.py _write_and": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/disk.py renaming": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/disk.py syncing": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/ground.py clock": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/kernel.py _append": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/kernel.py locking": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/place.py _made": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/place.py _remove": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/place.py temporary": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/working.py _committed": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/working.py _sat": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/working.py _using_git": "of a selftest, in a folder of its own: the next takes it away",
+    "git/effects/worktrees.py empty_trash": "worktrees that were removed: deleted by the next who looks",
+    "git/locks.py clear_locks": "what the dead left: cleared by the next who looks",
+    "git/locks.py clear_ref_locks": "what the dead left: cleared by the next who looks",
+    "git/locks.py remove_stale": "what the dead left: cleared by the next who looks",
+    "git/lost.py drop_empty_objects": "files without content: dropped by the next who looks",
+    "git/process.py _memory.__enter__": "a file in memory",
     "git/process.py run_program": "every command of git has a test of its own, by a git that dies: test_git_effects",
+    "git/snapshot.py _copy_of_index": "for as long as git reads it: what a kill leaves is cleared with the locks",
+    "leaf/crashing.py Doom.has_come": "the passes of points, counted for a test",
+    "leaf/directories.py _open_up": "of what is being deleted",
+    "leaf/directories.py remove_tree": "the call itself",
     "leaf/directories.py sync_directory": "the call itself",
+    "leaf/tether.py tether": "an empty file: what counts is who has it open",
+    "store/catalog.py _connected": "an index of the logs: made again from them",
+    "store/catalog.py _throw_away": "an index of the logs: made again from them",
     "store/disk.py make_directories": "empty folders: made again",
     "store/disk.py replace": "the call itself",
+    "store/files.py FileStore.create": "only the time of a folder, for who watches it: the next run sets it",
     "store/inbox.py FileInbox._make_durable": "what others wrote: synced again by the next who reads",
     "store/making.py take_away": "of a run that was never made: taken away by the next who looks",
+    "store/owner.py _take": "an empty file: who holds the lock is told by the kernel",
     "store/owner.py _write_record": "who holds the lock is told by the kernel; the file is for people",
     "store/repair.py end_line": "of a torn end: set aside by the next who writes",
 }
@@ -85,13 +156,77 @@ def test_every_effect_has_its_two_points() -> None:
 
 
 def test_whatever_outlives_us_has_a_point_or_a_reason_for_none() -> None:
-    """Function by function: what it writes, and what it starts."""
+    """Function by function: what files it changes, and what it starts."""
     found = lasting_functions()
     bare = {one.name for one in found if not one.has_point}
     assert len(found) - len(bare) > 10
     assert bare - BETWEEN.keys() - WITHOUT.keys() == set(), "neither a point nor a reason"
     assert (BETWEEN.keys() | WITHOUT.keys()) - bare == set(), "a reason that nobody needs"
     assert BETWEEN.keys() & WITHOUT.keys() == set()
+
+
+def test_whoever_passes_one_of_two_points_passes_the_other() -> None:
+    assert half_passed() == []
+
+
+_AS_IT_MAY_BE = """
+import os, shutil, subprocess
+from pathlib import Path
+from holdfast.leaf.crashing import around
+_CRASH = around("some.change")
+_ONLY_READ = os.O_RDONLY | os.O_CLOEXEC
+
+def change(folder):
+    CHANGE
+"""
+_CHANGES = {
+    "renames": 'os.rename(f"{folder}/events.jsonl", f"{folder}/old")',
+    "deletes": 'os.unlink(f"{folder}/events.jsonl")',
+    "deletes a folder": "shutil.rmtree(folder)",
+    "has it deleted": "subject.callback(shutil.rmtree, folder)",
+    "copies": "shutil.copytree(folder, folder.parent)",
+    "cuts off": 'os.truncate(f"{folder}/events.jsonl", 0)',
+    "opens": 'open(f"{folder}/done", "w").close()',
+    "opens with a name": 'open(f"{folder}/done", encoding="utf-8", mode="a").close()',
+    "opens as it is told": "open(folder, folder.mode)",
+    "opens by a number": "os.open(folder, os.O_WRONLY | os.O_CREAT)",
+    "opens a path": 'Path(folder, "done").open("x")',
+    "writes a path": 'Path(folder, "done").write_text("yes")',
+    "replaces a path": 'Path(folder, "done").replace(folder)',
+    "makes a folder": 'os.makedirs(f"{folder}/more")',
+    "writes": 'os.write(folder, b"yes")',
+    "starts": 'subprocess.run(["true"])',
+}
+_NO_CHANGES = (
+    'open(f"{folder}/events.jsonl", "rb")',
+    "open(folder)",
+    "os.open(folder, _ONLY_READ)",
+    'folder.replace("a", "b")',
+    "os.path.join(folder)",
+)
+
+
+def seen(change: str) -> list[Lasting]:
+    return list(lasting_in(read_source("store/some.py", _AS_IT_MAY_BE.replace("CHANGE", change))))
+
+
+@pytest.mark.parametrize("change", _CHANGES.values(), ids=_CHANGES)
+def test_a_change_of_a_file_is_seen(change: str) -> None:
+    assert seen(change) == [Lasting("store/some.py change", has_point=False)]
+    assert seen(f"_CRASH.before(); {change}; _CRASH.after()") == [Lasting("store/some.py change", has_point=True)]
+
+
+@pytest.mark.parametrize("look", _NO_CHANGES)
+def test_who_only_looks_is_not_seen(look: str) -> None:
+    assert seen(look) == []
+
+
+def test_one_that_renames_a_log_deletes_a_run_and_leaves_a_mark_needs_two_points() -> None:
+    changes = [_CHANGES[how] for how in ("renames", "deletes a folder", "opens")]
+    bare, half = "; ".join(changes), "; ".join(("_CRASH.before()", *changes))
+    assert seen(bare) == seen(half) == [Lasting("store/some.py change", has_point=False)]
+    source = read_source("store/some.py", _AS_IT_MAY_BE.replace("CHANGE", half))
+    assert list(half_passed_in(source)) == [("store/some.py change", "_CRASH")]
 
 
 @pytest.mark.parametrize("family", sorted(set(BETWEEN.values())))

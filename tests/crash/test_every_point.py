@@ -42,6 +42,7 @@ ELSEWHERE = {
     "cli/test_preferences.py": both_sides("preference.decide", "preference.mark"),
     "cli/test_reset.py": both_sides("run.discard"),
     "cli/test_run_hooks.py": both_sides("hook.run"),
+    "cli/test_run_planned.py": both_sides("seed.copy"),
     "cli/test_run_starting.py": both_sides("container.note", "runner.detach", "terminal.create"),
     "cli/test_run_tmux.py": both_sides("tmux.place"),
 }

@@ -29,12 +29,15 @@ from holdfast.git.effects import (
 from holdfast.git.merge import Conflicts
 from holdfast.git.repository import Repository, find_repository, top_of
 from holdfast.git.worktree import Worktree
+from holdfast.leaf.crashing import around
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo
 from holdfast.leaf.ids import new_run_id, slug_of
 from holdfast.leaf.marks import RUN_MARK
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from holdfast.store.run import open_run
+
+_CRASH = around("seed.copy")
 
 
 class Merge(NamedTuple):
@@ -264,11 +267,13 @@ def _copy_seeds(seeds: Sequence[str], top: str, into: str) -> None:
         if not os.path.exists(seed):
             raise BadInput(f"there is no {seed} to begin with")
         target = os.path.join(into, place)
+        _CRASH.before()
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if os.path.isdir(seed):
             shutil.copytree(seed, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git"))
         else:
             shutil.copy2(seed, target, follow_symlinks=False)
+        _CRASH.after()
 
 
 def _is_text(path: str) -> bool:
