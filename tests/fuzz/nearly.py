@@ -165,6 +165,19 @@ def _report(report: bytes) -> list[Any]:
     return [role, tool, json.loads(arguments)]
 
 
+def _messages() -> Bytes:
+    """Of the kinds that there are, saying anything at all."""
+    heads = [json.loads(message) for message in MESSAGES]
+    kinds = sorted({head["data"]["kind"] for head in heads})
+    said = st.tuples(st.text(max_size=2), st.sampled_from(kinds), _VALUES)
+
+    def written(message: tuple[str, str, Any]) -> bytes:
+        name, kind, body = message
+        return _json({**heads[0], "data": {"id": name, "kind": kind, "body": body}}) + b"\n"
+
+    return st.lists(said.map(written), min_size=1, max_size=_MOST).map(b"".join)
+
+
 _PAGE = _of(PAGES[:1], _front, _page)
 _CONFIG = _of(SETTINGS, lambda seed: tomllib.loads(seed.decode()), _toml)
 
@@ -181,7 +194,7 @@ NEARLY: dict[str, Bytes] = {
     "workflow": _yaml(WORKFLOWS),
     "playbook": _yaml(PLAYBOOKS),
     "log": _lines(LOG),
-    "inbox": _lines(MESSAGES),
+    "inbox": _lines(MESSAGES) | _messages(),
     "report": _of(REPORTS, _report, _parts(b" ", 2)),
     "frames": _lines(FRAMES, LINES) | _lines(DEEDS),
 }

@@ -45,11 +45,62 @@ PLAYBOOKS = [scenario.book.encode() for scenario in SCENARIOS.values()]
 _GOLDEN = (_ROOT / "tests" / "golden" / "events-v1.jsonl").read_bytes()
 LOG = [_GOLDEN, (_ROOT / "tests" / "golden" / "resume-protocol-interrupted.jsonl").read_bytes()]
 LOG += _GOLDEN.splitlines(keepends=True)
-MESSAGES = [
-    (
+
+
+def _message(kind: str, body: bytes) -> bytes:
+    return (
         b'{"v":1,"ts":"2026-02-14T10:00:00.000Z","sid":"f4e3d2c1b5a4","seq":0,"type":"inbox.message","data":'
-        b'{"id":"m1","kind":"say","sender":"ada","body":{"text":"hello"}}}\n'
+        b'{"id":"m-%s","kind":"%s","sender":"ada","body":%s}}\n' % (kind.encode(), kind.encode(), body)
     )
+
+
+def _signal(role: str, task: str, tool: str, arguments: bytes) -> bytes:
+    """By whom it is awaited in tests.fuzz.receiving."""
+    name = f"c-{role}{task}".encode()
+    body = b'{"role":"%s","conversation":"%s","signal":%s}' % (role.encode(), name, arguments)
+    return _message(f"signal.{tool}", body)
+
+
+MESSAGES = [
+    _message("say", b'{"text":"hello"}'),
+    _message("user", b'{"text":"hello","task":"A"}'),
+    _message("research", b'{"text":"hello"}'),
+    _message("change", b'{"text":"something else"}'),
+    _message("stop", b'{"epoch":1,"reason":"enough"}'),
+    _message("answer", b'{"request":"p1","allow":true,"option":"yes"}'),
+    _message("answer", b'{"request":"p1","allow":false}'),
+    _message("answer", b'{"request":"approval-product_management","allow":true}'),
+    _message("answer", b'{"request":"approval-product_management","allow":false,"words":"shorter"}'),
+    _message("answer", b'{"request":"approval-product_management","allow":false}'),
+    _signal(
+        "worker",
+        "-A",
+        "submit_case",
+        b'{"summary":"s","criteria":[{"criterion":"c","met":true,"evidence":"e"}],"learnings":["l"]}',
+    ),
+    _signal(
+        "evaluator",
+        "-B",
+        "submit_verdict",
+        b'{"accept":false,"category":"weak_test","concern":"c","evidence":"e","next_step":"n"}',
+    ),
+    _signal(
+        "planner",
+        "",
+        "submit_plan",
+        b'{"tasks":[{"id":"C","title":"c"},{"id":"D","title":"d","depends_on":["C"]}],"preferences":["p"]}',
+    ),
+    _signal("architect", "", "submit_document", b'{"title":"t","text":"x"}'),
+    _signal("researcher", "", "submit_research", b'{"topic":"t","answer":"a"}'),
+    _signal("planner", "", "request_research", b'{"topic":"t","question":"q"}'),
+    _signal("planner", "", "report_progress", b'{"text":"half"}'),
+    _signal("worker", "-A", "report_blocker", b'{"reason":"r","needed":"n"}'),
+    _signal(
+        "reviewer:logic",
+        "",
+        "submit_review",
+        b'{"passed":false,"summary":"s","findings":[{"severity":"major","concern":"c","line":3}]}',
+    ),
 ]
 REPORTS = [
     b'worker submit_case {"summary": "done", "criteria": [{"criterion": "a", "met": true, "evidence": "b"}]}',

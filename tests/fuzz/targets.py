@@ -31,11 +31,10 @@ from holdfast.core.workflow import Bounds, Shape, lay_out
 from holdfast.engine import config
 from holdfast.engine.planning import workflow_of
 from holdfast.leaf.errors import HoldfastError
-from holdfast.store.base import START, Batch
-from holdfast.store.inbox import _received
 from holdfast.workflows.reading import read_workflow
 from holdfast.workflows.tasklists import read_tasks
 from tests.fuzz.hearing import hear
+from tests.fuzz.receiving import receive
 from tests.fuzz.seeds import (
     FLAGS,
     FRAMES,
@@ -202,12 +201,6 @@ def _shown(event: Event, fold: Fold) -> None:
     tone(event)
 
 
-def _inbox(data: bytes) -> None:
-    whole = data if data.endswith(b"\n") else data + b"\n"
-    received = list(_received(Batch(START, whole), set(), set()))
-    assert all((one.message is None) == bool(one.reason) for one in received)
-
-
 def _report(data: bytes) -> None:
     """The first word is the role, the second the tool; the rest its arguments."""
     role, _, rest = data.decode(errors="replace").partition(" ")
@@ -237,7 +230,7 @@ TARGETS = {
     "workflow": Target(_workflow, WORKFLOWS),
     "playbook": Target(_playbook, PLAYBOOKS),
     "log": Target(_log, LOG),
-    "inbox": Target(_inbox, MESSAGES),
+    "inbox": Target(receive, MESSAGES),
     "report": Target(_report, REPORTS),
     "frames": Target(_frames, FRAMES),
 }
