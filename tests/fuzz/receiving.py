@@ -147,6 +147,8 @@ async def _in_scene(store: FileStore, run_id: str, inbox: bytes, scene: Sequence
     async with open_run(store, run_id) as run:
         await run.begin(SessionStart(), *BEGUN[1:], *scene)
         receiver, before = Receiver(run, Desk(run, Consent()), PIPELINE, stopped.append), run.head.position
+        await run.take_in()
+        decide(run.state, PIPELINE, BOUNDS)  # as one does that died before it acted on them
         await receiver.receive()
         await receiver.receive()  # whoever words were left for may be gone by what came after them
         after, epoch, left = run.head.position, run.epoch, dict(run.state.messages)
