@@ -245,10 +245,13 @@ async def test_of_two_resumes_at_once_one_goes_on_a_hundred_times(theatres: Thea
 
 def empty_the_objects_of(place: Place, *commits: str) -> None:
     for line in place.git("rev-list", "--objects", *commits).splitlines():
-        oid = line.split(" ")[0]
-        path = os.path.join(place.repo, ".git", "objects", oid[:2], oid[2:])
-        os.chmod(path, 0o600)
-        os.truncate(path, 0)
+        empty(place, line.split(" ")[0])
+
+
+def empty(place: Place, oid: str) -> None:
+    path = os.path.join(place.repo, ".git", "objects", oid[:2], oid[2:])
+    os.chmod(path, 0o600)
+    os.truncate(path, 0)
 
 
 @pytest.mark.parametrize(
@@ -275,6 +278,23 @@ async def test_commits_of_an_agent_that_a_power_cut_left_empty_are_made_again(
     must_be_one_line(ended)
     assert ended.code == 0
     await theatre.must_end_alike(place, "emptied")
+
+
+@pytest.mark.parametrize("doom", [None, "lost.mend.before:1", "lost.mend.after:1"])
+async def test_what_the_user_staged_and_a_power_cut_left_empty_is_written_again(
+    theatres: Theatres, doom: str | None
+) -> None:
+    """It is dropped first: who dies then leaves the next to know of it."""
+    place = await killed(theatres("solo"), "prompt.after:1:everyone")
+    deeds.put(place.repo, "staged.txt")
+    place.git("add", "staged.txt")
+    oid = place.git("rev-parse", ":staged.txt").strip()
+    empty(place, oid)
+    if doom is not None:
+        assert place.resume(doom, "again").code == KILLED
+    assert place.resume().code == 0
+    assert place.git("cat-file", "-p", oid) == "mine\n"
+    assert "garbage: 0\n" in place.git("count-objects", "-v")
 
 
 # --- the user's own git -------------------------------------------------------------------------------

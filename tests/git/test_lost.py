@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from holdfast.engine.workspace import NewRun, create_run, opened
-from holdfast.git.lost import drop_empty_objects
+from holdfast.git.lost import drop_empty_objects, forget_dropped
 from tests.support.repositories import UserRepository, git, put
 
 TASK = "T-1"
@@ -117,6 +117,17 @@ def test_only_objects_are_swept(repo: UserRepository, name: Callable[[str], str]
     path, odd = name(folder), os.path.join(repo.git_dir, "objects", "no")
     for empty in (path, odd, os.path.join(folder, "0" * 38)):
         open(empty, "wb").close()
-    assert drop_empty_objects(repo.git_dir) == 1
+    assert len(drop_empty_objects(repo.git_dir)) == 1
     assert os.path.exists(path)
     assert os.path.exists(odd)
+
+
+def test_what_was_dropped_is_found_again_until_it_is_forgotten(repo: UserRepository) -> None:
+    folder = os.path.join(repo.git_dir, "objects", "ab")
+    os.makedirs(folder, exist_ok=True)
+    open(os.path.join(folder, "0" * 38), "wb").close()
+    dropped = drop_empty_objects(repo.git_dir)
+    assert drop_empty_objects(repo.git_dir) == dropped
+    assert not os.path.exists(os.path.join(folder, "0" * 38))
+    forget_dropped(dropped)
+    assert drop_empty_objects(repo.git_dir) == os.listdir(folder) == []

@@ -41,7 +41,7 @@ from holdfast.git.effects import (
 )
 from holdfast.git.entries import folders_of
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
-from holdfast.git.lost import are_whole, drop_empty_objects, newest_whole, set_back, write_again
+from holdfast.git.lost import are_whole, drop_empty_objects, forget_dropped, newest_whole, set_back, write_again
 from holdfast.git.process import GitFailed, GitKilled, LeftHalfDone
 from holdfast.git.repository import Repository
 from holdfast.git.worktree import Worktree
@@ -161,6 +161,7 @@ class Hands:
         for branch in own:
             with suppress(Denied, GitFailed, OSError):  # whoever needs it will be told
                 await self._set_back(trees[branch.task], branch)
+        forget_dropped(dropped)
         _CRASH_IN_MENDING.after()
 
     async def _set_back(self, tree: Worktree, branch: Branch) -> None:

@@ -15,24 +15,37 @@ from holdfast.git.worktree import Worktree
 
 _FAN_OUT = re.compile("[0-9a-f]{2}")
 _REST = re.compile("[0-9a-f]{38}|[0-9a-f]{62}")  # of an object's name; anything else is of a git that is at work
+_DROPPED = "tmp_obj_holdfast_"  # before its name; what begins as the first of it does, `git prune` deletes in time
 _LOST = " missing"  # what git says of an object that is not there
 
 
-def drop_empty_objects(common_dir: str) -> int:
-    """Take them away, so that they can be written again. Returns how many there were."""
-    dropped = 0
+def drop_empty_objects(common_dir: str) -> list[str]:
+    """Take them away, so that they can be written again. Returns what is left in their places until that is done.
+
+    So whoever comes after one that died in between finds them too, and git takes those for its own rubbish.
+    """
+    dropped = []
     for path in _loose_objects(os.path.join(common_dir, "objects")):
+        folder, name = os.path.split(path)
+        aside = os.path.join(folder, f"{_DROPPED}{name.removeprefix(_DROPPED)}")
         with suppress(OSError):  # gone meanwhile, or not ours to take away
             if os.lstat(path).st_size == 0:
-                os.unlink(path)
-                dropped += 1
+                os.rename(path, aside)
+                dropped.append(aside)
     return dropped
 
 
+def forget_dropped(dropped: Sequence[str]) -> None:
+    for path in dropped:
+        with suppress(OSError):  # another run was as quick
+            os.unlink(path)
+
+
 def _loose_objects(objects: str) -> Iterator[str]:
+    """With what is left of those that were dropped."""
     for folder in filter(_FAN_OUT.fullmatch, os.listdir(objects)):
         with suppress(OSError), os.scandir(os.path.join(objects, folder)) as entries:
-            yield from [entry.path for entry in entries if _REST.fullmatch(entry.name)]
+            yield from [entry.path for entry in entries if _REST.fullmatch(entry.name.removeprefix(_DROPPED))]
 
 
 async def write_again(repository: Repository, folder: str) -> None:
