@@ -135,14 +135,17 @@ async def test_a_commit_that_the_user_rebased_away_is_made_again(prepared: Prepa
     assert stage.git("status", "--porcelain", at=folder) == ""
 
 
-async def test_edits_in_a_half_merged_worktree_are_saved_before_it_is_set_back(prepared: Prepared) -> None:
-    play = await prepared("merge.conflicts")
+@pytest.mark.parametrize(("kind", "worktree"), [("merge.conflicts", "tasks/T-2"), ("merge", "workspace")])
+async def test_edits_in_a_half_merged_worktree_are_saved_before_it_is_set_back(
+    prepared: Prepared, kind: str, worktree: str
+) -> None:
+    play = await prepared(kind)
     stage = play.stage
     play.set_back()
     with stage.held("smudge") as held, play.orchestrator() as orchestrator:
         assert held.wait(orchestrator)
         orchestrator.kill()
-        folder = os.path.join(run_folder(stage.home, play.run_id), "tasks/T-2")
+        folder = os.path.join(run_folder(stage.home, play.run_id), worktree)
         edit(folder, "mine.txt", "by hand, after the crash\n")
         await play.finish()
     await play.must_be_as_if_nothing_had_been()
