@@ -131,6 +131,22 @@ async def test_a_worktree_that_was_half_made_is_made_anew(prepared: Prepared, fo
             await play.must_be_as_if_nothing_had_been()
 
 
+async def test_what_somebody_put_into_a_half_made_worktree_is_saved_before_it_is_made_anew(prepared: Prepared) -> None:
+    play = await prepared("worktree.make")
+    stage = play.stage
+    play.set_back()
+    with stage.held("post-checkout") as held, play.orchestrator() as orchestrator:
+        assert held.wait(orchestrator)
+        orchestrator.kill()
+        edit(os.path.join(run_folder(stage.home, play.run_id), "tasks/T-1"), "mine.txt", "by hand, after the crash\n")
+        async with play.reopened() as workspace:
+            (settled,) = workspace.settled
+    assert settled.salvaged is not None
+    assert "by hand" in stage.git("show", f"{settled.salvaged}:mine.txt")
+    await play.finish()
+    await play.must_be_as_if_nothing_had_been()
+
+
 async def test_a_worktree_of_the_users_that_is_half_made_is_not_touched(prepared: Prepared) -> None:
     play = await interrupted(prepared, "worktree.make")
     stage = play.stage
