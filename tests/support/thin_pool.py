@@ -154,6 +154,17 @@ async def a_session_after_a_refused_step(pool: ThinPool) -> None:
     assert after == [*before, {"type": "message", "text": "acknowledged"}]
 
 
+async def a_step_of_a_session(pool: ThinPool) -> None:
+    folder, session = os.path.join(pool.mounted, "sessions"), new_session_id()
+    file = SessionFile.create(folder, session, {"cwd": "/"})
+    file.append({"type": "message", "text": "acknowledged"})
+    file.close()
+    await pool.cut_power()
+    file, after = SessionFile.open(folder, session)
+    file.close()
+    assert after == [{"type": "session", "cwd": "/"}, {"type": "message", "text": "acknowledged"}]
+
+
 async def commits_in_a_repository_on_another_disk(pool: ThinPool) -> None:
     """The home is not on the disk whose power is cut; the agent's commit is."""
     home, repository = f"{pool.mounted}-home", os.path.join(pool.mounted, "repository")
@@ -181,6 +192,7 @@ def _git(folder: str, *arguments: str) -> str:
 SCENES: dict[str, Callable[[ThinPool], Awaitable[None]]] = {
     scene.__name__: scene
     for scene in (
+        a_step_of_a_session,
         a_message_after_a_refused_one,
         a_message_after_the_owner_looked,
         events_after_a_refused_opening,
