@@ -10,6 +10,7 @@ import pytest
 from holdfast.engine.effects import TETHER
 from holdfast.leaf.marks import RUN_MARK
 from holdfast.leaf.tether import tethered
+from tests.support.doom.checks import Work, but_for, different
 from tests.support.doom.holding import hold
 from tests.support.doom.place import Place
 from tests.support.doom.small_disk import must_not_have_lost_attempts
@@ -177,3 +178,41 @@ def test_a_runner_that_holds_too_much_is_seen(more: Held) -> None:
     must_be_bounded([*usual, Held(descriptors=64, memory=150)])
     with pytest.raises(AssertionError, match="as the first; but then"):
         must_be_bounded([*usual, more])
+
+
+# --- what a turn that was cut off excuses -------------------------------------------------------------
+
+
+def end_of_two(**other: Any) -> dict[str, Any]:
+    """Two tasks, of which A failed once and B was merged after it."""
+    return {
+        "tasks": {"A": ("COMPLETE", None, 2), "B": ("COMPLETE", None, 1)},
+        "evaluations": {"A": (1, 0), "B": (1, 0)},
+        "verdicts": {"A": [True], "B": [True]},
+        "history": {"main": ["Begin", "Merge task A", "Merge task B"]},
+        "files": {"main": {"A.txt": "a\n", "B.txt": "b\n"}},
+        **other,
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        ({"verdicts": {"A": [True], "B": [False, True]}}, []),
+        ({"evaluations": {"A": (1, 0), "B": (2, 0)}}, []),
+        ({"history": {"main": ["Begin", "Merge task A"]}, "files": {"main": {"A.txt": "a\n"}}}, []),
+        ({"files": {"main": {"A.txt": "a\n", "B.txt": ""}}}, []),
+        ({"tasks": {"A": ("COMPLETE", None, 2), "B": ("COMPLETE", None, 2)}}, ["tasks"]),
+        ({"verdicts": {"A": [False, True], "B": [True]}}, ["verdicts"]),
+        ({"evaluations": {"A": (2, 0), "B": (1, 0)}}, ["evaluations"]),
+        ({"history": {"main": ["Begin", "Merge task B"]}}, ["history"]),
+        ({"files": {"main": {"A.txt": "", "B.txt": "b\n"}}}, ["files"]),
+        ({"files": {"main": {"B.txt": "b\n"}}}, ["files"]),
+    ],
+)
+def test_a_turn_that_was_cut_off_excuses_what_is_of_its_own_task_and_no_attempt(
+    found: dict[str, Any], wrong: list[str]
+) -> None:
+    work = Work(frozenset({"Merge task B"}), frozenset({"B.txt"}))
+    judged = different(but_for(end_of_two(**found), {"B"}, work), but_for(end_of_two(), {"B"}, work))
+    assert [*judged] == wrong

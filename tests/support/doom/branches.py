@@ -77,6 +77,14 @@ class Branches:
         """Those that were made on this very branch."""
         return [commit for commit in self._along(tip) if commit.parents[1:]]
 
+    def changed_by_merges_into(self, tip: str) -> Iterator[tuple[Commit, list[str]]]:
+        """What each brought to this very branch, by the names of files."""
+        for merge in self._place.git(
+            "log", "--first-parent", "--merges", "-m", "--name-only", "--format=%x1e%H", tip
+        ).split("\x1e")[1:]:
+            oid, *names = merge.split()
+            yield self._commits[oid], names
+
     def _along(self, tip: str) -> Iterator[Commit]:
         commit: Commit | None = self._commits[tip]
         while commit is not None:

@@ -3,9 +3,9 @@
 import json
 import os
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from holdfast.core.events import Event
 from holdfast.core.events.checkpoint import Checkpoint
@@ -20,7 +20,7 @@ from holdfast.engine.service import verify_run
 from holdfast.git.effects import DropRefs, TakeSnapshot
 from holdfast.store.files import FileStore
 from holdfast.store.folding import fold_log
-from tests.support.doom.branches import Branches
+from tests.support.doom.branches import Branches, Commit
 from tests.support.doom.place import Place
 from tests.support.doom.strays import strays_of
 from tests.support.events import events_in
@@ -59,6 +59,10 @@ def saved_by(run_id: str, events: Iterable[Event]) -> dict[str, str | None]:
     return found
 
 
+def _tasks_by(commit: Commit, whose: Mapping[str, str]) -> list[str]:
+    return [whose[effect] for effect in commit.effects if effect in whose]
+
+
 def different(end: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """What is not as it should be: as it is, and as it should."""
     return {what: (found, expected[what]) for what, found in end.items() if found != expected[what]}
@@ -67,6 +71,36 @@ def different(end: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, 
 def attempts_in(end: Mapping[str, Any]) -> dict[str, int]:
     """Of each task; that it was to resolve what another one had merged before it is none."""
     return {name: iteration - end["evaluations"][name][1] for name, (_, _, iteration) in end["tasks"].items()}
+
+
+class Work(NamedTuple):
+    """What is of a task on the run's branch: the subjects of its commits, and the files that its merges changed."""
+
+    subjects: frozenset[str] = frozenset()
+    files: frozenset[str] = frozenset()
+
+    def __or__(self, other: object) -> "Work":
+        assert isinstance(other, Work)
+        return Work(self.subjects | other.subjects, self.files | other.files)
+
+
+def but_for(end: Mapping[str, Any], tasks: Collection[str | None], work: Work) -> dict[str, Any]:
+    """The same end, without what is of these tasks; what they came to, and in how many iterations, stays."""
+
+    def others(of: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: found for name, found in of.items() if name not in tasks}
+
+    histories, files = others(end["history"]), others(end["files"])
+    return {
+        **end,
+        "evaluations": others(end["evaluations"]),
+        "verdicts": others(end["verdicts"]),
+        "history": {name: [one for one in found if one not in work.subjects] for name, found in histories.items()},
+        "files": {
+            branch: {name: content for name, content in found.items() if name not in work.files}
+            for branch, found in files.items()
+        },
+    }
 
 
 class Done:
@@ -111,6 +145,18 @@ class Done:
     def tasks_of(self, conversations: Iterable[str]) -> set[str | None]:
         """Whose agents they were with."""
         return {self.state.conversations[name].task for name in conversations}
+
+    def work(self) -> dict[str, Work]:
+        """Of each task."""
+        whose = {event.effect: event.task for event in self.of(EffectIntended) if event.task is not None}
+        found = defaultdict[str, Work](Work)
+        for commit in self.branches.on(self._main).values():
+            for task in _tasks_by(commit, whose):
+                found[task] |= Work(subjects=frozenset([commit.subject]))
+        for merge, names in self.branches.changed_by_merges_into(self._main):
+            for task in _tasks_by(merge, whose):
+                found[task] |= Work(files=frozenset(names))
+        return dict(found)
 
     @property
     def _main(self) -> str:

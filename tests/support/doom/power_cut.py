@@ -9,23 +9,21 @@ machine does not allow it.
 
 import asyncio
 import sys
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
 from holdfast.core.events.conversation import TurnInterrupted
 from holdfast.leaf.syncing import sync_file_systems
 from tests.support.doom.apart import arguments
-from tests.support.doom.checks import Done, different
+from tests.support.doom.checks import Done, Work, but_for, different
 from tests.support.doom.holding import hold, shared_out
 from tests.support.doom.nursery import KILLED, nursery
 from tests.support.doom.report import Shard, Way
 from tests.support.doom.scenarios import SCENARIOS
-from tests.support.doom.suite import NotReached, Theatre
+from tests.support.doom.suite import NotReached, Theatre, Undisturbed
 from tests.support.doom.trial import Trial, play
 from tests.support.real_power_cut import Machine, NotPossible, switched_on
 from tests.support.waiting import until
-
-# What an agent wrote in a turn that was cut off may be gone: what it then makes of it is its own. No attempt is lost.
-_OF_AGENTS = ("files", "history", "evaluations", "verdicts")
 
 
 async def end(machine: Machine) -> None:
@@ -55,15 +53,24 @@ async def survives_the_night(machine: Machine, theatre: Theatre, doom: str) -> T
     done = await Done.look(place)
     done.must_be_sound()
     place.git("fsck", "--strict", "--no-dangling", "--no-progress")
-    wrong = different(done.end(), (await theatre.undisturbed()).end)
-    if done.of(TurnInterrupted):
-        wrong = {what: both for what, both in wrong.items() if what not in _OF_AGENTS}
-    else:
-        done.must_hold()
-    assert not wrong, f"the power went at {doom}, it ends otherwise\n{trial}\n{wrong}"
+    must_end_as(done, await theatre.undisturbed(), f"the power went at {doom}, it ends otherwise\n{trial}")
     place.remove()
     trial.struck = 1
     return trial
+
+
+def must_end_as(done: Done, known: Undisturbed, told: str) -> None:
+    """What an agent wrote in a turn that was cut off may be gone: what it then makes of its task is its own.
+
+    No attempt is lost, and whatever is of other tasks is as it should be.
+    """
+    cut_off = done.tasks_of(event.conversation for event in done.of(TurnInterrupted))
+    if not cut_off:
+        done.must_hold()
+    own = done.work()
+    work = reduce(or_, (of.get(task or "", Work()) for task in cut_off for of in (own, known.work)), Work())
+    wrong = different(but_for(done.end(), cut_off, work), but_for(known.end, cut_off, work))
+    assert not wrong, f"{told}\n{wrong}"
 
 
 async def main(folder: str, scenario: str, which: int, of: int, noted: Shard | None) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tests.support.doom.checks import Done, different
+from tests.support.doom.checks import Done, Work, different
 from tests.support.doom.nursery import Nursery
 from tests.support.doom.place import Passed, Place, make_template
 from tests.support.doom.projections import must_have_projections_as_rendered
@@ -23,6 +23,7 @@ class Undisturbed(NamedTuple):
     end: dict[str, Any]
     passed: list[list[Passed]]  # of each sitting
     log: bytes
+    work: dict[str, Work]
 
     @property
     def sittings(self) -> list[list[str]]:
@@ -80,7 +81,7 @@ class Theatre:
             done = await Done.look(place)
             done.must_hold()
             passed = [place.passes(f"passes-{number}") for number in range(len(trial.ended))]
-            self._known = Undisturbed(done.end(), passed, done.data)
+            self._known = Undisturbed(done.end(), passed, done.data, done.work())
             place.remove()
         return self._known
 
