@@ -12,6 +12,7 @@ from holdfast.leaf.marks import RUN_MARK
 from holdfast.leaf.tether import tethered
 from tests.support.doom.checks import Work, but_for, different
 from tests.support.doom.holding import hold
+from tests.support.doom.nursery import Ended
 from tests.support.doom.place import Place
 from tests.support.doom.small_disk import must_not_have_lost_attempts
 from tests.support.doom.suite import NotReached, Theatre, Theatres
@@ -216,3 +217,9 @@ def test_a_turn_that_was_cut_off_excuses_what_is_of_its_own_task_and_no_attempt(
     work = Work(frozenset({"Merge task B"}), frozenset({"B.txt"}))
     judged = different(but_for(end_of_two(**found), {"B"}, work), but_for(end_of_two(), {"B"}, work))
     assert [*judged] == wrong
+
+
+async def test_a_run_that_waits_for_what_nobody_says_tells_what_it_waits_for(theatres: Theatres) -> None:
+    place = await ended(theatres("capped"))
+    with pytest.raises(AssertionError, match="it waits, and nobody has an answer: a merge waits"):
+        place.answer(Ended(6, "", "a merge waits"))

@@ -90,10 +90,11 @@ class Place:
     def going_on(self) -> list[str]:
         return ["resume", self.run_id, "--on-issue", self.scenario.on_issue, "--quiet"]
 
-    def answer(self) -> None:
+    def answer(self, ended: Ended) -> None:
         """A person says what is to be said to what the run asks now: how often it has asked, its log knows."""
         with open(os.path.join(self.home, "runs", self.run_id, "events.jsonl"), "rb") as log:
             asked = log.read().count(b'"type":"approval.requested"')
+        assert 0 < asked <= len(self.scenario.answers), f"it waits, and nobody has an answer: {ended.err}"
         what, *words = self.scenario.answers[asked - 1]
         ended = self.call(what, self.run_id, *words)
         assert ended.code == 0, ended.err

@@ -39,7 +39,7 @@ def play(place: Place, *dooms: str | None, may_fail: bool = False) -> Trial:
                 place.outside.must_have_once(place.run_id)
             return trial
         if ended.code == _WAITING:
-            place.answer()
+            place.answer(ended)
         if may_fail and ended.code == _FAILED and ended.code not in place.scenario.ends:
             return trial
         failed = doom is not None and doom.endswith(FAULTS) and ended.code == _FAILED
