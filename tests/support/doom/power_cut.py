@@ -3,11 +3,13 @@
     unshare --mount python -m tests.support.doom.power_cut FOLDER SCENARIO WHICH OF [--noted=WHICH/OF]      needs root
 
 Home, repository, worktrees and what agents remember are on an ext4 that is shut down without a flush and mounted again.
-Of the points that the runner passes undisturbed, one of so many parts is tried. Ends with 77 and says why where the
-machine does not allow it.
+Of the points that the runner passes undisturbed, one of so many parts is tried. Where trials are noted, some runs were
+killed before: their power goes in the sitting that comes back. Ends with 77 and says why where the machine does not
+allow it.
 """
 
 import asyncio
+import random
 import sys
 from functools import partial, reduce
 from operator import or_
@@ -18,12 +20,15 @@ from tests.support.doom.apart import arguments
 from tests.support.doom.checks import Done, Work, but_for, different
 from tests.support.doom.holding import hold, shared_out
 from tests.support.doom.nursery import KILLED, nursery
-from tests.support.doom.report import Shard, Way
+from tests.support.doom.report import Dooms, Shard, Way
 from tests.support.doom.scenarios import SCENARIOS
-from tests.support.doom.suite import NotReached, Theatre, Undisturbed
+from tests.support.doom.suite import NotReached, Theatre, Undisturbed, one_of_each
 from tests.support.doom.trial import Trial, play
 from tests.support.real_power_cut import Machine, NotPossible, switched_on
 from tests.support.waiting import until
+
+_ALSO_KILLED_BEFORE = ("solo", "loop")
+_KILLED_BEFORE, _CUTS_THEN = 5, 2  # deaths of each of these, and power cuts in the sitting after each
 
 
 async def end(machine: Machine) -> None:
@@ -39,13 +44,15 @@ def is_off(machine: Machine) -> bool:
     return True
 
 
-async def survives_the_night(machine: Machine, theatre: Theatre, doom: str) -> Trial:
+async def survives_the_night(machine: Machine, theatre: Theatre, *dooms: str) -> Trial:
+    """The power goes at the last of these; at those before it the runner is killed, and the machine goes on."""
     place = theatre.place()
     await sync_file_systems(machine.mounted)  # what was there before the run began is not what is looked at
-    ended = place.begin(f"{doom}:everyone")
-    if ended.code != KILLED:
-        place.remove()
-        raise NotReached(f"the runner did not come by at {doom}: {ended}")
+    for number, doom in enumerate([*dooms[:-1], f"{dooms[-1]}:everyone"]):
+        ended = (place.resume if place.runs() else place.begin)(doom, f"before-{number}")
+        if ended.code != KILLED:
+            place.remove()
+            raise NotReached(f"the runner did not come by at {doom}: {ended}")
     machine.cut_power()
     await end(machine)
     machine.power_on()
@@ -53,9 +60,9 @@ async def survives_the_night(machine: Machine, theatre: Theatre, doom: str) -> T
     done = await Done.look(place)
     done.must_be_sound()
     place.git("fsck", "--strict", "--no-dangling", "--no-progress")
-    must_end_as(done, await theatre.undisturbed(), f"the power went at {doom}, it ends otherwise\n{trial}")
+    must_end_as(done, await theatre.undisturbed(), f"the power went at {dooms}, it ends otherwise\n{trial}")
     place.remove()
-    trial.struck = 1
+    trial.struck = len(dooms)
     return trial
 
 
@@ -73,11 +80,25 @@ def must_end_as(done: Done, known: Undisturbed, told: str) -> None:
     assert not wrong, f"{told}\n{wrong}"
 
 
+def on_the_way_back(theatre: Theatre, known: Undisturbed) -> list[Dooms]:
+    """A seeded sample: the runner is killed, and the power goes in the sitting that comes back."""
+    dice = random.Random(7)
+    firsts = dice.sample(one_of_each(known.of_runner, dice), _KILLED_BEFORE)
+    return [
+        (first, then)
+        for first in firsts
+        for then in dice.sample(one_of_each(theatre.of_runner_after(first), dice), _CUTS_THEN)
+    ]
+
+
 async def main(folder: str, scenario: str, which: int, of: int, noted: Shard | None) -> int:
     machine = switched_on(folder)
     with nursery(folder) as warm:
         theatre = Theatre(machine.mounted, SCENARIOS[scenario], warm)
-        wanted = shared_out(((doom,) for doom in (await theatre.undisturbed()).of_runner), which, of)
+        known = await theatre.undisturbed()
+        wanted = [*shared_out(((doom,) for doom in known.of_runner), which, of)]
+        if noted is not None and scenario in _ALSO_KILLED_BEFORE:
+            wanted += shared_out(on_the_way_back(theatre, known), noted.which, noted.of)
         problems = await hold(partial(survives_the_night, machine, theatre), scenario, wanted, noted)
         await end(machine)
     sys.stderr.write("\n".join(problems))

@@ -37,17 +37,14 @@ class Undisturbed(NamedTuple):
 
     @property
     def of_runner(self) -> list[str]:
-        """Of these, what the runner itself came by: it was the first."""
-        runner = self.passed[0][0].pid
-        return [doom for doom, one in zip(self.passes, self.passed[0], strict=True) if one.pid == runner]
+        """Of these, what the runner itself came by."""
+        return of_first(self.passed[0])
 
     def named(self, *names: str) -> list[str]:
         return [doom for doom in self.passes if doom.rpartition(":")[0] in names]
 
     def one_of_each(self, dice: random.Random) -> list[str]:
-        """For each point that is passed, one of its passes; not the last of many, which not every run comes to."""
-        names = dict.fromkeys(doom.rpartition(":")[0] for doom in self.passes)
-        return [dice.choice(passes[: max(3, len(passes) * 3 // 4)]) for passes in map(self.named, names)]
+        return one_of_each(self.passes, dice)
 
 
 class Theatre:
@@ -59,7 +56,7 @@ class Theatre:
         self._nursery = nursery
         self._count = 0
         self._known: Undisturbed | None = None
-        self._after: dict[tuple[str, ...], list[str]] = {}
+        self._after: dict[tuple[str, ...], list[Passed]] = {}
 
     @cached_property
     def _template(self) -> str:
@@ -87,10 +84,17 @@ class Theatre:
 
     def passed_after(self, *dooms: str) -> list[str]:
         """The points of the sitting that comes back from these deaths, each with its number."""
+        return numbered(self._after_these(*dooms))
+
+    def of_runner_after(self, *dooms: str) -> list[str]:
+        """Of these, what the runner itself came by."""
+        return of_first(self._after_these(*dooms))
+
+    def _after_these(self, *dooms: str) -> list[Passed]:
         if dooms not in self._after:
             place = self.place()
             play(place, *dooms, RECORD)
-            self._after[dooms] = numbered(place.passes(f"passes-{len(dooms)}"))
+            self._after[dooms] = place.passes(f"passes-{len(dooms)}")
             place.remove()
         return self._after[dooms]
 
@@ -146,3 +150,16 @@ def numbered(passed: list[Passed]) -> list[str]:
         count[one.point] += 1
         found.append(f"{one.point}:{count[one.point]}")
     return found
+
+
+def of_first(passed: list[Passed]) -> list[str]:
+    """What the runner came by, with the numbers that others count too: it was the first."""
+    return [doom for doom, one in zip(numbered(passed), passed, strict=True) if one.pid == passed[0].pid]
+
+
+def one_of_each(dooms: list[str], dice: random.Random) -> list[str]:
+    """For each point that is passed, one of its passes; not the last of many, which not every run comes to."""
+    passes: dict[str, list[str]] = {}
+    for doom in dooms:
+        passes.setdefault(doom.rpartition(":")[0], []).append(doom)
+    return [dice.choice(of_one[: max(3, len(of_one) * 3 // 4)]) for of_one in passes.values()]
