@@ -10,6 +10,7 @@ from holdfast.core.events.effect import EffectIntended
 from holdfast.engine.retiring import archive
 from holdfast.engine.workspace import opened
 from holdfast.git.effects import Happened
+from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import Denied
 from tests.support.repositories import UserRepository, git, half_deleted, put, working_on
 
@@ -129,7 +130,22 @@ async def test_its_last_snapshot_is_saved_though_its_removal_was_cut_off_before_
         about = {"task": "T-1", "folder": None, "last": last}
         await w.hands.run.append(EffectIntended(effect="e1", kind="worktree.remove", task="T-1", arguments=about))
     async with opened(home, run_id, "resume") as w:
-        assert [(one.kind, one.probe.happened) for one in w.settled] == [("worktree.remove", Happened.YES)]
+        assert [(one.kind, one.probe.happened) for one in w.settled] == [("worktree.remove", Happened.NO)]
+    saved = await archive(home, run_id)
+    assert [git(repo.path, "show", f"{ref}:notes.txt") for ref in saved] == ["only in the snapshot"]
+
+
+async def test_its_last_snapshot_is_known_until_it_could_be_saved(repo: UserRepository, home: str) -> None:
+    async with working_on(repo, home) as w:
+        run_id, task = w.run_id, (await w.open("T-1")).path
+        put(task, {"notes.txt": "only in the snapshot\n"})
+        await w.snapshot("T-1", "turn 1")
+        shutil.rmtree(task)
+        git(repo.path, "worktree", "prune")
+        put(repo.git_dir, {w.place("T-1").salvage: "in the way"})
+        with pytest.raises(GitFailed):
+            await w.remove("T-1")
+        os.unlink(os.path.join(repo.git_dir, w.place("T-1").salvage))
     saved = await archive(home, run_id)
     assert [git(repo.path, "show", f"{ref}:notes.txt") for ref in saved] == ["only in the snapshot"]
 

@@ -41,7 +41,7 @@ from holdfast.core.events.conversation import (
 from holdfast.core.events.inbox import InboxHandled
 from holdfast.core.needs import words_of
 from holdfast.core.state import Conversation
-from holdfast.engine.ladder import AgentUnavailable, Failed, Ground, Hint, Ladder, Live
+from holdfast.engine.ladder import AgentUnavailable, Failed, Ground, Hint, Ladder, Live, hang_up
 from holdfast.engine.permissions import Desk
 from holdfast.engine.transcript import cut_off_turn, history_of, was_heard
 from holdfast.leaf.crashing import around
@@ -98,7 +98,10 @@ class Conversations:
 
     async def __aexit__(self, *_: object) -> None:
         names = list(self._run.state.conversations)
-        await asyncio.gather(*(self._silence(name, "the run's sitting ended") for name in names))
+        silenced = (self._silence(name, "the run's sitting ended") for name in names)
+        for error in await asyncio.gather(*silenced, return_exceptions=True):
+            if isinstance(error, BaseException):  # once all are seen to
+                raise error
 
     # What there is
 
@@ -288,17 +291,17 @@ class Conversations:
     async def _cut_off(self, name: str, live: Live, turn: str, cwd: str, reason: str) -> None:
         """The agent is gone in the middle. Nothing of it may be alive before anything is built on that."""
         attached = self._live.pop(name, None) is not None
-        try:
-            await live.stack.aclose()
-        finally:  # that it was cut off is written down all the same
-            with suppress(StorageFailed):
-                await self._synced(cwd)
-            await self._run.append(
-                *live.agent.scribe.cut_off(),
-                TurnInterrupted(conversation=name, turn=turn, reason=reason),
-                *([ConversationDetached(conversation=name, reason=reason)] if attached else []),
-                ConversationStateChanged(conversation=name, state=Phase.WAITING, reason="the turn was interrupted"),
-            )
+        alive = await hang_up(live.stack)
+        with suppress(StorageFailed):  # that it was cut off is written down all the same
+            await self._synced(cwd)
+        await self._run.append(
+            *live.agent.scribe.cut_off(),
+            TurnInterrupted(conversation=name, turn=turn, reason=reason),
+            *([ConversationDetached(conversation=name, reason=reason)] if attached else []),
+            ConversationStateChanged(conversation=name, state=Phase.WAITING, reason="the turn was interrupted"),
+        )
+        if alive is not None:
+            raise alive
 
     async def _bury_turns(self) -> None:
         """Turns that were under way when an earlier sitting died: interrupted, and so are their calls."""
@@ -332,11 +335,12 @@ class Conversations:
         """Nothing of its agent is alive then; `Denied` while something is, however often this is tried."""
         live = self._live.pop(name, None)
         if live is None:
-            return await self._ladder.see_dead(name)
-        try:
-            await live.stack.aclose()
-        finally:
-            await self._run.append(*live.agent.scribe.cut_off(), ConversationDetached(conversation=name, reason=reason))
+            await self._ladder.see_dead(name)
+            return
+        alive = await hang_up(live.stack)
+        await self._run.append(*live.agent.scribe.cut_off(), ConversationDetached(conversation=name, reason=reason))
+        if alive is not None:
+            raise alive
 
     async def _silence(self, name: str, reason: str) -> None:
         """No agent speaks in it any more, and a turn that this cut off is written down."""

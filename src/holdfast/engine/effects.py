@@ -155,13 +155,19 @@ class Hands:
             return
         _CRASH_IN_MENDING.before()
         everybody = folders_of(self.repository.common_dir)[1:] if dropped else []
+        through = True
         for path in filter(os.path.isdir, {*everybody, *(tree.path for tree in trees.values())}):
-            with suppress(HoldfastError):  # it is not there, or git cannot read it: whoever needs it will be told
+            try:
                 await write_again(self.repository, path)
+            except GitKilled:
+                through = False
+            except HoldfastError:
+                pass  # it is not there, or git cannot read it: whoever needs it will be told
         for branch in own:
             with suppress(Denied, GitFailed, OSError):  # whoever needs it will be told
                 await self._set_back(trees[branch.task], branch)
-        forget_dropped(dropped)
+        if through:  # else it is tried again
+            forget_dropped(dropped)
         _CRASH_IN_MENDING.after()
 
     async def _set_back(self, tree: Worktree, branch: Branch) -> None:

@@ -44,7 +44,7 @@ from holdfast.engine.permissions import Desk
 from holdfast.engine.tmux import berth
 from holdfast.engine.transcript import history_of
 from holdfast.leaf.crashing import around
-from holdfast.leaf.errors import BadInput, HoldfastError
+from holdfast.leaf.errors import BadInput, Denied, HoldfastError
 from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK
 from holdfast.store.base import Log
 from holdfast.store.layout import INBOX
@@ -161,12 +161,14 @@ class Ladder:
         await self._run.append(*events)
 
     async def _given_up(self, name: str, stack: AsyncExitStack, reason: str) -> None:
-        await stack.aclose()
+        alive = await hang_up(stack)
         attached = self._state(name).pid is not None
         await self._run.append(
             *([ConversationDetached(conversation=name, reason=reason)] if attached else []),
             ConversationStateChanged(conversation=name, state=Phase.WAITING, reason=reason),
         )
+        if alive is not None:
+            raise alive
 
     async def _started_somehow(
         self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack
@@ -318,6 +320,15 @@ class Ladder:
 
     def _mark(self, name: str) -> str:
         return f"{self._ground.run_id}/{name}"
+
+
+async def hang_up(stack: AsyncExitStack) -> Denied | None:
+    """What is to be said when something of an agent will not die: once the log knows that we are done with it."""
+    try:
+        await stack.aclose()
+    except Denied as error:
+        return error
+    return None
 
 
 async def _may_know(agent: Agent, token: str) -> bool:

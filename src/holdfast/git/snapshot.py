@@ -168,7 +168,7 @@ async def save(worktree: Worktree, ref: str, message: str) -> str | None:
             f"{worktree.path} holds repositories of its own with work in them ({', '.join(snapshot.left_out)}), "
             "which cannot be saved with it; move them away, or commit and push them, and try again"
         )
-    return await _save_beside_branch(worktree, ref, snapshot.oid)
+    return await worktree.repository.keep(ref, snapshot.oid) if await is_nowhere_else(worktree, snapshot.oid) else None
 
 
 async def save_autostash(worktree: Worktree, ref: str) -> str | None:
@@ -192,24 +192,25 @@ async def save_deleted(worktree: Worktree, ref: str, last: str | None) -> str | 
     has it all.
     """
     saved = None
-    if last is not None and await worktree.repository.commit_of(last) is not None:
-        saved = await _save_beside_branch(worktree, ref, last)
+    if last is not None and await is_nowhere_else(worktree, last):
+        saved = await worktree.repository.keep(ref, last)
     for entry in entries_of(worktree.repository.common_dir, worktree.path):
         saved = await _save_autostash_in(entry, worktree.repository, ref) or saved
         git = Git(entry, mark={**worktree.repository.mark, "GIT_DIR": entry})
         head = (await git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")).text
         oid = head and await _staged_in(git, head)
-        saved = (oid and await _save_beside_branch(worktree, ref, oid)) or saved
+        if oid and await is_nowhere_else(worktree, oid):
+            saved = await worktree.repository.keep(ref, oid)
     return saved
 
 
-async def _save_beside_branch(worktree: Worktree, ref: str, oid: str) -> str | None:
-    """The ref under which a commit was saved; None when the worktree's branch has it."""
+async def is_nowhere_else(worktree: Worktree, commit: str) -> bool:
+    """Git has it, and the worktree's branch has not."""
     repository = worktree.repository
+    if await repository.commit_of(commit) is None:
+        return False
     on_branch = await repository.commit_of(f"refs/heads/{worktree.branch}")
-    if on_branch is not None and await repository.is_ancestor(oid, on_branch):
-        return None
-    return await repository.keep(ref, oid)
+    return on_branch is None or not await repository.is_ancestor(commit, on_branch)
 
 
 async def _staged_in(git: Git, head: str) -> str:

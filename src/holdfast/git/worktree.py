@@ -106,7 +106,8 @@ class Worktree:
         common = self.repository.common_dir
         owned = [self.must_be_ours()] if os.path.lexists(self.path) else entries_of(common, self.path)
         for own in owned:
-            clear_locks(self.path, own, os.path.join(common, "refs", "heads", self.branch))
+            with suppress(FileNotFoundError):  # another run had it for its own too, and dropped it
+                clear_locks(self.path, own, os.path.join(common, "refs", "heads", self.branch))
 
 
 def known_place(path: str) -> str | None:

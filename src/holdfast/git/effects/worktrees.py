@@ -10,7 +10,7 @@ from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, salva
 from holdfast.git.entries import drop_entries, entries_of
 from holdfast.git.locks import clear_ref_locks
 from holdfast.git.process import GitFailed, GitKilled
-from holdfast.git.snapshot import is_all_in, restore_snapshot, save, save_autostash, save_deleted
+from holdfast.git.snapshot import is_all_in, is_nowhere_else, restore_snapshot, save, save_autostash, save_deleted
 from holdfast.git.worktree import (
     NotOurWorktree,
     Worktree,
@@ -172,17 +172,15 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
     async def probe(self, site: Site) -> Probe:
         path = self.worktree(site).path
         there = os.path.lexists(path) or os.path.lexists(_aside(path)) or entries_of(site.repository.common_dir, path)
-        return no() if there else yes(**await salvaged_by(site, self.place(site).salvage))
+        saved = await salvaged_by(site, self.place(site).salvage)
+        lacks = not saved and self.last is not None and await is_nowhere_else(self.worktree(site), self.last)
+        return no() if there or lacks else yes(**saved)
 
     async def mend(self, site: Site) -> str | None:
         await super().mend(site)
-        worktree, salvage = self.worktree(site), self.place(site).salvage
-        if os.path.isdir(_aside(worktree.path)) or os.path.isdir(self._trash(site)):
+        if os.path.isdir(_aside(self.worktree(site).path)) or os.path.isdir(self._trash(site)):
             await self._bury(site)
-        saved = (await salvaged_by(site, salvage)).get("salvaged")
-        if saved is None and not os.path.lexists(worktree.path):  # cut off before it had begun, perhaps
-            saved = await save_deleted(worktree, f"{salvage}/{site.effect}", self.last)
-        return saved
+        return (await salvaged_by(site, self.place(site).salvage)).get("salvaged")
 
     def _trash(self, site: Site) -> str:
         return os.path.join(site.folder, f"{TRASH}{site.effect}")
