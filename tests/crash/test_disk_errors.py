@@ -16,6 +16,8 @@ from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 from holdfast.store.run import open_run
 from tests.support.disks import FailingDisk, short_writes
+from tests.support.doom.small_disk import must_be_one_line
+from tests.support.doom.suite import Theatres
 from tests.support.events import START, Label, labels_in, numbered
 from tests.support.logs import assert_whole, folded, is_prefix, whole
 from tests.support.places import RUN, inbox_file, torn_pieces
@@ -208,3 +210,12 @@ async def test_an_inbox_that_somebody_writes_in_takes_messages(home: str, monkey
     with open(inbox_file(home), "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         await FileStore(home).inbox(RUN).must_take()
+
+
+@pytest.mark.parametrize("doom", ["journal.append.after:65:enospc", "journal.append.torn:71:eio"])
+async def test_a_log_that_fails_while_several_agents_are_at_work_is_told_of_in_one_line(
+    theatres: Theatres, doom: str
+) -> None:
+    """Each of them is ended, and of none is anything written any more."""
+    trial = await theatres("waves").survives(doom)
+    must_be_one_line(trial.ended[0])
