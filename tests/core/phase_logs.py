@@ -10,7 +10,10 @@ from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationOpened, TurnEnded, TurnInterrupted, TurnStarted
 from holdfast.core.events.inbox import InboxConsumed
 from holdfast.core.events.phase import (
+    ApprovalAnswered,
+    ApprovalRequested,
     ArtifactStored,
+    ChangeRequested,
     PhaseCompleted,
     PhaseDelivered,
     PhaseStarted,
@@ -123,3 +126,12 @@ DONE_TASK: tuple[Event, ...] = (
 SKIPPED_TASK = TaskSkipped(task_id="A")
 BUILT: tuple[Event, ...] = (*PLANNED, started("implementing"), *DONE_TASK, *completed("implementing"))
 REVIEWED: tuple[Event, ...] = (*BUILT, started("reviewing"), review())
+CHANGE = ChangeRequested(change="m1", text="otherwise")
+DRAFTED: tuple[Event, ...] = (
+    WorkflowChosen(workflow={}, wanted=["product_management"]),
+    started("product_management"),
+    delivered("product_management"),
+    ApprovalRequested(phase="product_management", round=1),
+)
+DENIED = ApprovalAnswered(phase="product_management", round=1, approved=False)
+HEARD = (*DRAFTED, DENIED, CHANGE, started("product_management", 2, heard=["m1"]), delivered("product_management"))

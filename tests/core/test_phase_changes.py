@@ -8,13 +8,13 @@ from holdfast.core.events import Event
 from holdfast.core.events.phase import (
     ApprovalAnswered,
     ApprovalRequested,
-    ChangeRequested,
     ReviewGiven,
-    WorkflowChosen,
 )
 from holdfast.core.phases import wishes_for
 from holdfast.core.workflow import Kind, PhaseSpec, Workflow
 from tests.core.phase_logs import (
+    CHANGE,
+    HEARD,
     PIPELINE,
     PLANNED,
     completed,
@@ -24,16 +24,6 @@ from tests.core.phase_logs import (
     started,
     state_of,
 )
-
-CHANGE = ChangeRequested(change="m1", text="otherwise")
-DRAFTED: tuple[Event, ...] = (
-    WorkflowChosen(workflow={}, wanted=["product_management"]),
-    started("product_management"),
-    delivered("product_management"),
-    ApprovalRequested(phase="product_management", round=1),
-)
-DENIED = ApprovalAnswered(phase="product_management", round=1, approved=False)
-HEARD = (*DRAFTED, DENIED, CHANGE, started("product_management", 2, heard=["m1"]), delivered("product_management"))
 
 
 def test_whoever_plans_and_asks_for_approval_plans_anew_what_is_denied() -> None:

@@ -11,7 +11,6 @@ from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import (
     ApprovalAnswered,
     ApprovalRequested,
-    ChangeRequested,
     PhaseFailed,
     PhaseReopened,
     ResearchAnswered,
@@ -30,7 +29,11 @@ from tests.core.phase_logs import (
     BEGUN,
     BOUNDS,
     BUILT,
+    CHANGE,
+    DENIED,
     DONE_TASK,
+    DRAFTED,
+    HEARD,
     LEFT_OUT,
     PIPELINE,
     PLANNED,
@@ -52,16 +55,7 @@ from tests.core.phase_logs import (
     words,
 )
 
-CHANGE = ChangeRequested(change="m1", text="otherwise")
-DRAFTED: tuple[Event, ...] = (
-    WorkflowChosen(workflow={}, wanted=["product_management"]),
-    started("product_management"),
-    delivered("product_management"),
-    ApprovalRequested(phase="product_management", round=1),
-)
-DENIED = ApprovalAnswered(phase="product_management", round=1, approved=False)
 DRAFT_APPROVED = ApprovalAnswered(phase="product_management", round=1, approved=True)
-HEARD = (*DRAFTED, DENIED, CHANGE, started("product_management", 2, heard=["m1"]), delivered("product_management"))
 PLANNING: tuple[Event, ...] = (*LEFT_OUT, *through("architecting"), started("planning"))
 ASKED = (*PLANNING, *talk("planning", "planner", "end_turn"))
 PASSED = (*REVIEWED, *(review(role) for role in REVIEWERS), *completed("reviewing", "passed"))
