@@ -27,10 +27,10 @@ TO_THE_DISK = "fsync,rename,link"
 MOST = 400
 
 
-async def disturbed(play: Play, command: int, call: str, error: str, when: str) -> str:
+async def disturbed(play: Play, command: int, call: str, error: str, when: str, over: str = "") -> str:
     """What the orchestrator told, after which all came to the end that it has when nothing fails."""
     play.set_back()
-    play.stage.fate.fail(command, call, error, when)
+    play.stage.fate.fail(command, call, error, when, over)
     with play.orchestrator() as orchestrator:
         told = orchestrator.hear()
         orchestrator.wait()
@@ -55,11 +55,15 @@ async def test_a_sync_that_fails_in_any_command_of_a_commit_leaves_it_undone(pre
 
 
 async def disturbed_over(play: Play, command: int, call: str, name: str) -> list[str]:
-    """The same, once at each such call about a file by this name."""
-    found = [
-        spot.nth for spot in watched(play, command) or () if (spot.call, os.path.basename(spot.file)) == (call, name)
-    ]
-    return [await disturbed(play, command, call, "EIO", str(nth)) for nth in found]
+    """The same, once at each such call about the file of this name."""
+    spots = watched(play, command) or ()
+    (over,) = {spot.file for spot in spots if spot.call == call and os.path.basename(spot.file) == name}
+    told = []
+    for nth in range(1, MOST):
+        told.append(await disturbed(play, command, call, "EIO", str(nth), over))
+        if play.stage.fate.made_no_such_call():
+            break
+    return told[:-1]
 
 
 def watched(play: Play, command: int) -> list[Spot] | None:

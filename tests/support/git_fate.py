@@ -17,9 +17,10 @@ GIT = shutil.which("git") or "git"
 CALLS = ("openat", "write", "pwrite64", "ftruncate", "fsync", "fdatasync", "rename", "link", "unlink", "mkdir", "rmdir")
 
 # What changes something is counted; looking is not: to die before a look is to die after the change before it. To try
-# a merge is a look that writes objects, for which a disk can have no room.
+# a merge is a look that writes objects, for which a disk can have no room. Strace knows the first name of a rename,
+# which git makes of the other one.
 _GIT = """#!/bin/sh
-{{ read -r who at calls how < "{strings}/fate"; }} 2>/dev/null || exec "{git}" "$@"
+{{ read -r who at calls how over < "{strings}/fate"; }} 2>/dev/null || exec "{git}" "$@"
 for word in "$@"; do
   case "$word" in
     -c|core.*|user.*|advice.*|gc.*|maintenance.*) ;;
@@ -36,7 +37,8 @@ until {{ true > "{strings}/commands/$number"; }} 2>/dev/null; do number=$((numbe
 set +C
 [ $number -eq "$at" ] || exec "{git}" "$@"
 if [ -n "$calls" ]; then
-  strace -f -y -qq -o "{strings}/trace" -e "trace=$calls" ${{how:+-e "inject=$calls:$how"}} "{git}" "$@"
+  strace -f -y -qq -o "{strings}/trace" -e "trace=$calls" ${{how:+-e "inject=$calls:$how"}} \\
+    ${{over:+-P "$over" -P "$over.lock"}} "{git}" "$@"
   code=$?
   grep -qE "killed by SIGKILL|[(]INJECTED[)]" "{strings}/trace" || {{ echo > "{strings}/no-such-call"; exit $code; }}
   rm "{strings}/fate"
@@ -85,9 +87,13 @@ class Fate:
         """
         self._write(f"{who} {at} {call} {f'signal=KILL:when={nth}' if call else ''}")
 
-    def fail(self, at: int, calls: str, error: str, when: str) -> None:
-        """To that git the disk answers with an error: at its so-many-th of such a call, and with a `+` from then on."""
-        self._write(f"disk {at} {calls} error={error}:when={when}")
+    def fail(self, at: int, calls: str, error: str, when: str, over: str = "") -> None:
+        """To that git the disk answers with an error: at its so-many-th of such a call, and with a `+` from then on.
+
+        With a file, only calls about that one count. Git makes more or fewer of others by what the clock says: it reads
+        a file again that is as young as its index.
+        """
+        self._write(f"disk {at} {calls} error={error}:when={when} {over}")
 
     def watch(self, at: int) -> None:
         """Nothing becomes of that git, but `spots` are known then."""
