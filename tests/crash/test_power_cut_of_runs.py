@@ -29,7 +29,7 @@ def test_a_run_whose_machine_goes_down_goes_on_with_nothing_lost(home: str) -> N
 @pytest.mark.torture
 @pytest.mark.parametrize("which", range(SHARDS))
 @pytest.mark.parametrize(
-    ("scenario", "every"), [("solo", 1), ("spoken", 2), ("loop", 4), ("waves", 4), ("pipeline", 6)]
+    ("scenario", "every"), [("solo", 1), ("spoken", 2), ("mortal", 1), ("loop", 4), ("waves", 4), ("pipeline", 6)]
 )
 def test_a_run_whose_machine_goes_down_anywhere(tmp_path: Path, scenario: str, every: int, which: int) -> None:
     shard = Shard(Way.POWER_CUT, which, SHARDS)

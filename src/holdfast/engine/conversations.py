@@ -246,16 +246,16 @@ class Conversations:
                 ended = Ended("cancelled")
             else:
                 ended = await self._prompted(live, prompt)
-            await self._synced(cwd)
+            await self._synced()
             await self._run.must_hear()
         except (AgentDied, AgentSilent) as error:
             begun = live.agent.frames > heard
-            await self._cut_off(name, live, turn, cwd, f"{error}; {_HEARD[begun]}")
+            await self._cut_off(name, live, turn, f"{error}; {_HEARD[begun]}")
             unheard = not begun and isinstance(error, AgentDied)
             return Turn(turn, "unheard" if unheard else "interrupted", str(error))
         except BaseException:  # nobody waits for it any more: it may not look as if it went on
             reason = f"the sitting let go of it; {_HEARD[live.agent.frames > heard]}"
-            await seen_through(self._cut_off(name, live, turn, cwd, reason))
+            await seen_through(self._cut_off(name, live, turn, reason))
             raise
         finally:
             del self._turns[name]
@@ -272,10 +272,13 @@ class Conversations:
         _CRASH.after()
         return ended
 
-    async def _synced(self, cwd: str) -> None:
-        """What the agent wrote is on the disk before its turn counts as over: nobody will ask it to look again."""
+    async def _synced(self) -> None:
+        """What agents wrote is on the disk before a turn counts as over, or as cut off: nobody will look again.
+
+        Their files are in the run's folder; what they commit is in the repository, which may be on another disk.
+        """
         info = self._run.state.run
-        await have_on_disk(cwd, *([info.repo] if info is not None and info.repo is not None else []))
+        await have_on_disk(self._ground.folder, *([info.repo] if info is not None and info.repo is not None else []))
 
     async def _with_history(self, name: str, text: str) -> str:
         return (await history_of(self._ground.log, name)).before(text)
@@ -288,12 +291,12 @@ class Conversations:
         await live.agent.scribe.flush(*live.agent.scribe.cut_off(), *spent, over, waiting)
         live.agent.scribe.turn = None
 
-    async def _cut_off(self, name: str, live: Live, turn: str, cwd: str, reason: str) -> None:
+    async def _cut_off(self, name: str, live: Live, turn: str, reason: str) -> None:
         """The agent is gone in the middle. Nothing of it may be alive before anything is built on that."""
         attached = self._live.pop(name, None) is not None
         alive = await hang_up(live.stack)
         with suppress(StorageFailed):  # that it was cut off is written down all the same
-            await self._synced(cwd)
+            await self._synced()
         await self._run.append(
             *live.agent.scribe.cut_off(),
             TurnInterrupted(conversation=name, turn=turn, reason=reason),
@@ -305,7 +308,10 @@ class Conversations:
 
     async def _bury_turns(self) -> None:
         """Turns that were under way when an earlier sitting died: interrupted, and so are their calls."""
-        for name, state in list(self._run.state.conversations.items()):
+        states = dict(self._run.state.conversations)
+        if any(state.turn is not None for state in states.values()):
+            await self._synced()
+        for name, state in states.items():
             events: list[Event] = []
             if state.turn is not None:
                 events += [

@@ -4,31 +4,38 @@
 
 Home, repository, worktrees and what agents remember are on an ext4 that is shut down without a flush and mounted again.
 Of the points that the runner passes undisturbed, one of so many parts is tried. Where trials are noted, some runs were
-killed before: their power goes in the sitting that comes back. Ends with 77 and says why where the machine does not
-allow it.
+killed before: their power goes in the sitting that comes back, or as soon as that has written down what it found. Ends
+with 77 and says why where the machine does not allow it.
 """
 
 import asyncio
 import random
+import re
 import sys
+from collections.abc import Collection, Iterable
 from functools import partial, reduce
 from operator import or_
 
+from holdfast.core.events import Event
 from holdfast.core.events.conversation import TurnInterrupted
 from holdfast.leaf.syncing import sync_file_systems
+from holdfast.store.files import FileStore
 from tests.support.doom.apart import arguments
 from tests.support.doom.checks import Done, Work, but_for, different
 from tests.support.doom.holding import hold, shared_out
 from tests.support.doom.nursery import KILLED, nursery
 from tests.support.doom.report import Dooms, Shard, Way
-from tests.support.doom.scenarios import SCENARIOS
+from tests.support.doom.scenarios import MORTAL, SCENARIOS
 from tests.support.doom.suite import NotReached, Theatre, Undisturbed, one_of_each
 from tests.support.doom.trial import Trial, play
+from tests.support.events import events_in
+from tests.support.logs import whole
 from tests.support.real_power_cut import Machine, NotPossible, switched_on
 from tests.support.waiting import until
 
 _ALSO_KILLED_BEFORE = ("solo", "loop")
 _KILLED_BEFORE, _CUTS_THEN = 5, 2  # deaths of each of these, and power cuts in the sitting after each
+_ALSO_AS_FOUND = ("waves", MORTAL.name)
 
 
 async def end(machine: Machine) -> None:
@@ -56,22 +63,31 @@ async def survives_the_night(machine: Machine, theatre: Theatre, *dooms: str) ->
     machine.cut_power()
     await end(machine)
     machine.power_on()
+    known_then = turns_cut_off(events_in(await whole(FileStore(place.home), place.run_id)) if place.runs() else [])
     trial = play(place)
     done = await Done.look(place)
     done.must_be_sound()
     place.git("fsck", "--strict", "--no-dangling", "--no-progress")
-    must_end_as(done, await theatre.undisturbed(), f"the power went at {dooms}, it ends otherwise\n{trial}")
+    told = f"the power went at {dooms}, it ends otherwise\n{trial}"
+    must_end_as(done, await theatre.undisturbed(), known_then, told)
     place.remove()
     trial.struck = len(dooms)
     return trial
 
 
-def must_end_as(done: Done, known: Undisturbed, told: str) -> None:
-    """What an agent wrote in a turn that was cut off may be gone: what it then makes of its task is its own.
+def turns_cut_off(events: Iterable[Event]) -> dict[str, str]:
+    """The conversation of each."""
+    return {event.turn: event.conversation for event in events if isinstance(event, TurnInterrupted)}
 
-    No attempt is lost, and whatever is of other tasks is as it should be.
+
+def must_end_as(done: Done, known: Undisturbed, known_then: Collection[str], told: str) -> None:
+    """What an agent wrote in a turn that the power cut off may be gone: what it then makes of its task is its own.
+
+    No attempt is lost, and whatever is of other tasks is as it should be; so is what was written in turns of which it
+    was `known_then` that something else had cut them off.
     """
-    cut_off = done.tasks_of(event.conversation for event in done.of(TurnInterrupted))
+    turns = turns_cut_off(done.events)
+    cut_off = done.tasks_of(talk for turn, talk in turns.items() if turn not in known_then)
     if not cut_off:
         done.must_hold()
     own = done.work()
@@ -91,14 +107,30 @@ def on_the_way_back(theatre: Theatre, known: Undisturbed) -> list[Dooms]:
     ]
 
 
+def as_found(theatre: Theatre, known: Undisturbed) -> list[Dooms]:
+    """The runner is killed with something done that it has not written down; the power goes when the next one has."""
+    turn = known.of_runner[: known.of_runner.index("effect.snapshot.take.before:1")]
+    ended = [doom for doom in turn if doom.startswith("journal.append.before:")][-2]  # then comes the snapshot's intent
+    effects = [doom for doom in known.of_runner if re.fullmatch(r"effect\..*\.after:1", doom)]
+    return [(first, last_word(theatre.of_runner_after(first))) for first in (ended, *effects)]
+
+
+def last_word(passed: list[str]) -> str:
+    """What a sitting has written down last before it does anything."""
+    acts = (index for index, doom in enumerate(passed) if re.match(r"effect\.(?!settle)|agent\.spawn", doom))
+    return [doom for doom in passed[: next(acts, None)] if doom.startswith("journal.append.after:")][-1]
+
+
 async def main(folder: str, scenario: str, which: int, of: int, noted: Shard | None) -> int:
     machine = switched_on(folder)
     with nursery(folder) as warm:
-        theatre = Theatre(machine.mounted, SCENARIOS[scenario], warm)
+        theatre = Theatre(machine.mounted, {**SCENARIOS, MORTAL.name: MORTAL}[scenario], warm)
         known = await theatre.undisturbed()
         wanted = [*shared_out(((doom,) for doom in known.of_runner), which, of)]
         if noted is not None and scenario in _ALSO_KILLED_BEFORE:
             wanted += shared_out(on_the_way_back(theatre, known), noted.which, noted.of)
+        if noted is not None and scenario in _ALSO_AS_FOUND:
+            wanted += shared_out(as_found(theatre, known), noted.which, noted.of)
         problems = await hold(partial(survives_the_night, machine, theatre), scenario, wanted, noted)
         await end(machine)
     sys.stderr.write("\n".join(problems))

@@ -82,6 +82,14 @@ SPOKEN = SOLO._replace(
     words="Write it in capitals.",
 )
 
+MORTAL = SOLO._replace(  # its agent dies when it has written, and counts on that
+    name="mortal",
+    turns=[
+        {"when": "(?s)was interrupted.*the greeting", "steps": [{"say": "It is written already."}]},
+        {"when": "the greeting", "steps": [_write("hello.txt", "hello\n"), {"crash": {"how": "kill"}}]},
+    ],
+)
+
 LOOP = Scenario(
     name="loop",
     workflow="loop",
