@@ -26,10 +26,16 @@ def test_a_run_whose_machine_goes_down_goes_on_with_nothing_lost(home: str) -> N
     with_power_cuts(home, "spoken", 5, 35)
 
 
+def test_what_was_done_when_a_runner_was_killed_is_there_when_the_machine_goes_down_after_it(home: str) -> None:
+    """Effects, and what an agent wrote in a turn that was cut off: the sitting that came back has told of them."""
+    with_power_cuts(home, "trusting", 0, 100)
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize("which", range(SHARDS))
 @pytest.mark.parametrize(
-    ("scenario", "every"), [("solo", 1), ("spoken", 2), ("mortal", 1), ("loop", 4), ("waves", 4), ("pipeline", 6)]
+    ("scenario", "every"),
+    [("solo", 1), ("spoken", 2), ("trusting", 8), ("mortal", 1), ("loop", 4), ("waves", 4), ("pipeline", 6)],
 )
 def test_a_run_whose_machine_goes_down_anywhere(tmp_path: Path, scenario: str, every: int, which: int) -> None:
     shard = Shard(Way.POWER_CUT, which, SHARDS)

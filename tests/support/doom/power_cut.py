@@ -3,9 +3,9 @@
     unshare --mount python -m tests.support.doom.power_cut FOLDER SCENARIO WHICH OF [--noted=WHICH/OF]      needs root
 
 Home, repository, worktrees and what agents remember are on an ext4 that is shut down without a flush and mounted again.
-Of the points that the runner passes undisturbed, one of so many parts is tried. Where trials are noted, some runs were
-killed before: their power goes in the sitting that comes back, or as soon as that has written down what it found. Ends
-with 77 and says why where the machine does not allow it.
+Of the points that the runner passes undisturbed, one of so many parts is tried. Some runs were killed before: their
+power goes as soon as the sitting that comes back has written down what it found; where trials are noted, also anywhere
+in it. Ends with 77 and says why where the machine does not allow it.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tests.support.doom.checks import Done, Work, but_for, different
 from tests.support.doom.holding import hold, shared_out
 from tests.support.doom.nursery import KILLED, nursery
 from tests.support.doom.report import Dooms, Shard, Way
-from tests.support.doom.scenarios import MORTAL, SCENARIOS
+from tests.support.doom.scenarios import SCENARIOS, TRUSTFUL
 from tests.support.doom.suite import NotReached, Theatre, Undisturbed, one_of_each
 from tests.support.doom.trial import Trial, play
 from tests.support.events import events_in
@@ -35,7 +35,7 @@ from tests.support.waiting import until
 
 _ALSO_KILLED_BEFORE = ("solo", "loop")
 _KILLED_BEFORE, _CUTS_THEN = 5, 2  # deaths of each of these, and power cuts in the sitting after each
-_ALSO_AS_FOUND = ("waves", MORTAL.name)
+_ALSO_AS_FOUND = ("waves", "trusting")
 
 
 async def end(machine: Machine) -> None:
@@ -109,10 +109,8 @@ def on_the_way_back(theatre: Theatre, known: Undisturbed) -> list[Dooms]:
 
 def as_found(theatre: Theatre, known: Undisturbed) -> list[Dooms]:
     """The runner is killed with something done that it has not written down; the power goes when the next one has."""
-    turn = known.of_runner[: known.of_runner.index("effect.snapshot.take.before:1")]
-    ended = [doom for doom in turn if doom.startswith("journal.append.before:")][-2]  # then comes the snapshot's intent
-    effects = [doom for doom in known.of_runner if re.fullmatch(r"effect\..*\.after:1", doom)]
-    return [(first, last_word(theatre.of_runner_after(first))) for first in (ended, *effects)]
+    firsts = [doom for doom in known.of_runner if re.fullmatch(r"(effect\..*|prompt)\.after:1", doom)]
+    return [(first, last_word(theatre.of_runner_after(first))) for first in firsts]
 
 
 def last_word(passed: list[str]) -> str:
@@ -124,13 +122,13 @@ def last_word(passed: list[str]) -> str:
 async def main(folder: str, scenario: str, which: int, of: int, noted: Shard | None) -> int:
     machine = switched_on(folder)
     with nursery(folder) as warm:
-        theatre = Theatre(machine.mounted, {**SCENARIOS, MORTAL.name: MORTAL}[scenario], warm)
+        theatre = Theatre(machine.mounted, {**SCENARIOS, **TRUSTFUL}[scenario], warm)
         known = await theatre.undisturbed()
         wanted = [*shared_out(((doom,) for doom in known.of_runner), which, of)]
         if noted is not None and scenario in _ALSO_KILLED_BEFORE:
             wanted += shared_out(on_the_way_back(theatre, known), noted.which, noted.of)
-        if noted is not None and scenario in _ALSO_AS_FOUND:
-            wanted += shared_out(as_found(theatre, known), noted.which, noted.of)
+        if scenario in _ALSO_AS_FOUND:
+            wanted += shared_out(as_found(theatre, known), *((noted.which, noted.of) if noted is not None else (0, 1)))
         problems = await hold(partial(survives_the_night, machine, theatre), scenario, wanted, noted)
         await end(machine)
     sys.stderr.write("\n".join(problems))

@@ -82,12 +82,14 @@ SPOKEN = SOLO._replace(
     words="Write it in capitals.",
 )
 
-MORTAL = SOLO._replace(  # its agent dies when it has written, and counts on that
+_WRITTEN = {"when": "(?s)was interrupted.*the greeting", "steps": [{"say": "It is written already."}]}
+TRUSTING = SOLO._replace(
+    name="trusting",
+    turns=[_WRITTEN, {"when": "the greeting", "steps": [_write("hello.txt", "hello\n"), {"say": "Done."}]}],
+)
+MORTAL = SOLO._replace(
     name="mortal",
-    turns=[
-        {"when": "(?s)was interrupted.*the greeting", "steps": [{"say": "It is written already."}]},
-        {"when": "the greeting", "steps": [_write("hello.txt", "hello\n"), {"crash": {"how": "kill"}}]},
-    ],
+    turns=[_WRITTEN, {"when": "the greeting", "steps": [_write("hello.txt", "hello\n"), {"crash": {"how": "kill"}}]}],
 )
 
 LOOP = Scenario(
@@ -264,3 +266,6 @@ BUILTIN = Scenario(
 SCENARIOS = {
     scenario.name: scenario for scenario in (SOLO, SPOKEN, LOOP, WAVES, AGAIN, CAPPED, PIPELINE, GRAND, BUILTIN)
 }
+
+# Their agents count on what they wrote in a turn that was cut off: whoever cuts it off sooner gets another end.
+TRUSTFUL = {scenario.name: scenario for scenario in (TRUSTING, MORTAL)}
