@@ -110,7 +110,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 async def test_who_is_deep_in_a_tree_is_looked_at_no_more_often_than_others(cwd: str, opened: list[object]) -> None:
     with open(os.path.join(cwd, "nest"), "w", encoding="utf-8") as file:
-        file.write("[ $1 = 0 ] && echo $$ && exec sleep 600; sh nest $(($1 - 1)); true")
+        file.write("[ $1 = 0 ] && echo $$ && read line; sh nest $(($1 - 1)); true")
     async with grown(shell(cwd, "sh nest 20; true")) as tree:
         deepest = await number(tree)
         opened.clear()

@@ -157,6 +157,7 @@ async def test_a_follower_that_is_dropped_without_a_word_holds_nothing(home: str
     await until(lambda: open_descriptors() == before)
 
 
+@pytest.mark.usefixtures("alone_with_watches")
 async def test_a_file_that_is_gone_can_be_left_in_peace(home: str) -> None:
     """The log is deleted under its followers: they end with an error, and the watcher works for the others."""
     store = FileStore(home)

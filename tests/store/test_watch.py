@@ -44,6 +44,7 @@ async def test_a_new_name_in_a_folder_is_told_though_no_watch_is_left(tmp_path: 
         await changed.wait()
 
 
+@pytest.mark.usefixtures("alone_with_watches")
 async def test_what_is_not_there_cannot_be_watched(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed, match=r"cannot watch .*: No such file"):
         async with Watcher().changes(os.fspath(tmp_path / "none")):

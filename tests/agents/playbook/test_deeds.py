@@ -81,6 +81,7 @@ async def _left_running(stage: Stagehand, apart: str) -> tuple[Agent, int]:
               - say: "{{{{result}}}}"
     """)
     await agent.prompt()
+    await until(lambda: os.path.exists(stage.path("log")))
     return agent, int(agent.text)
 
 
