@@ -28,6 +28,7 @@ from tests.support.doom.small_disk import must_be_one_line
 from tests.support.doom.suite import Theatre, Theatres
 from tests.support.doom.trial import play
 from tests.support.events import events_in
+from tests.support.git_fate import GIT
 from tests.support.pids import with_pid
 from tests.support.waiting import until
 
@@ -295,6 +296,24 @@ async def test_what_the_user_staged_and_a_power_cut_left_empty_is_written_again(
     assert place.resume().code == 0
     assert place.git("cat-file", "-p", oid) == "mine\n"
     assert "garbage: 0\n" in place.git("count-objects", "-v")
+
+
+@pytest.mark.parametrize("ends", ["kill -9 $$", "exit 128"])
+async def test_what_git_could_not_write_again_the_next_run_does(theatres: Theatres, ends: str) -> None:
+    """It was killed, or the disk was full."""
+    place = await killed(theatres("solo"), "prompt.after:1:everyone")
+    deeds.put(place.repo, "staged.txt")
+    place.git("add", "staged.txt")
+    oid = place.git("rev-parse", ":staged.txt").strip()
+    empty(place, oid)
+    script = f'#!/bin/sh\ncase "$*" in *hash-object*) {ends} ;; esac\nexec "{GIT}" "$@"\n'
+    git = os.path.join(place.folder, "git")
+    with open(git, "x", encoding="utf-8") as file:
+        file.write(script)
+    os.chmod(git, 0o755)
+    assert place.resume(PATH=f"{place.folder}:{os.environ['PATH']}").code == 0
+    assert place.call(*place.beginning()).code == 0
+    assert place.git("cat-file", "-p", oid) == "mine\n"
 
 
 # --- the user's own git -------------------------------------------------------------------------------

@@ -99,6 +99,15 @@ async def test_conflicts_of_which_git_could_not_note_the_merge_are_taken_back(pr
     assert "MERGE_HEAD' for writing" in told
 
 
+@pytest.mark.parametrize("kind", ["deleted.made", "deleted.removed"])
+async def test_what_was_staged_in_a_deleted_worktree_is_not_given_up_for_a_bad_disk(
+    prepared: Prepared, kind: str
+) -> None:
+    told = await disturbed_over(await prepared(kind), 2, "openat", "index.lock")
+    assert told
+    assert all("write-tree" in each for each in told), told
+
+
 # --- whole runs --------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,8 @@ POINTS: dict[str, tuple[str, ...]] = {
     "refs.drop": (),
     "commit": ("clean", *COMMITTING),
     "merge commit": COMMITTING,
+    "deleted.made": ("smudge", "post-checkout"),
+    "deleted.removed": (),
     "commit.failed": ("clean", "prepare-commit-msg", "post-commit"),
     "commit.unwind": (),
     "merge": ("smudge", "pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-merge"),

@@ -15,6 +15,7 @@ from tests.support import git_orchestrator
 from tests.support.events import events_in
 from tests.support.git_crash import Play, Prepared, kill
 from tests.support.git_orchestrator import EFFECT, INTENT
+from tests.support.git_scenes import scene_of
 from tests.support.git_stage import Stage
 from tests.support.logs import whole
 from tests.support.processes import child
@@ -138,7 +139,7 @@ async def test_a_failed_push_leaves_the_run_usable(prepared: Prepared) -> None:
     os.rename(stage.remote, f"{stage.remote}.away")
     async with opened(stage.home, play.run_id, "resume") as workspace:
         with pytest.raises(HoldfastError, match="git push"):
-            await git_orchestrator.scene_of("push").act(workspace)
+            await scene_of("push").act(workspace)
     os.rename(f"{stage.remote}.away", stage.remote)
     await play.finish()
     await play.must_be_as_if_nothing_had_been()

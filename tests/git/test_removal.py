@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 
 import pytest
 
@@ -159,3 +160,38 @@ async def test_what_was_put_aside_and_is_lost_is_in_nobodys_way(repo: UserReposi
         shutil.rmtree(task.path)
         await w.open("T-1")
         assert await probe(w, MakeWorktree(task="T-1", base="HEAD")) is Happened.YES
+
+
+def in_conflict(task: Worktree) -> None:
+    trees = []
+    for content in ("ours\n", "theirs\n"):
+        put(task.path, {"disputed.txt": content})
+        git(task.path, "add", "disputed.txt")
+        trees.append(git(task.path, "write-tree"))
+    git(task.path, "read-tree", "--reset", "HEAD")
+    git(task.path, "read-tree", "-m", "HEAD", *trees)
+    assert git(task.path, "ls-files", "--unmerged")
+
+
+def damaged(task: Worktree) -> None:
+    put(task.must_be_ours(), {"index": "no index"})
+
+
+def lost(task: Worktree) -> None:
+    put(task.path, {"lost.txt": "lost\n"})
+    git(task.path, "add", "lost.txt")
+    oid = git(task.path, "rev-parse", ":lost.txt")
+    os.unlink(os.path.join(task.repository.common_dir, "objects", oid[:2], oid[2:]))
+
+
+@pytest.mark.parametrize("broken", [in_conflict, damaged, lost])
+async def test_an_index_of_which_no_tree_can_be_made_is_in_nobodys_way(
+    repo: UserRepository, home: str, broken: Callable[[Worktree], None]
+) -> None:
+    async with working_on(repo, home) as w:
+        for act in (w.open, w.remove):
+            task = await w.open("T-1")
+            broken(task)
+            shutil.rmtree(task.path)
+            await act("T-1")
+        assert await probe(w, RemoveWorktree(task="T-1")) is Happened.YES

@@ -11,8 +11,7 @@ from holdfast.leaf.marks import RUN_MARK, marked
 from holdfast.leaf.process import identify
 from tests.support import git_orchestrator
 from tests.support.git_fingerprint import assert_sound, fingerprint, happened, salvaged
-from tests.support.git_orchestrator import effect_of, scene_of
-from tests.support.git_scenes import build
+from tests.support.git_scenes import build, effect_of, scene_of
 from tests.support.git_stage import Stage
 from tests.support.processes import Child, child
 

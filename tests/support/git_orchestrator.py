@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from holdfast.core.events import Draft, Event
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
@@ -15,7 +14,7 @@ from holdfast.store.base import Batch, Position
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from holdfast.store.run import OwnedRun, open_run
-from tests.support.git_scenes import MERGE_COMMIT, SCENES
+from tests.support.git_scenes import effect_of, scene_of
 
 Report = Callable[[str], None]
 
@@ -68,14 +67,6 @@ async def _perform(report: Report, home: str, run_id: str, kind: str, stop: str 
         folder = run_folder(store.home, run_id)
         hands = Hands(stopping, run_id, repository_of(run.state.run, run_id, folder), folder)
         await scene_of(kind).act(Workspace(hands))
-
-
-def scene_of(kind: str) -> Any:
-    return MERGE_COMMIT if kind == "merge commit" else SCENES[kind]
-
-
-def effect_of(kind: str) -> str:
-    return "commit" if kind == "merge commit" else kind
 
 
 def settle(report: Report, environment: dict[str, str], home: str, run_id: str) -> None:

@@ -1,6 +1,7 @@
 """One scene for each effect on a repository: what stands there before, and the act in which it is performed."""
 
 import os
+import shutil
 from collections.abc import Awaitable, Callable, Container, Iterable
 from typing import Any, NamedTuple
 
@@ -98,6 +99,13 @@ async def _snapshot_then_more(stage: Stage, workspace: Workspace) -> None:
     stage.git("add", "more.txt", at=folder)
 
 
+async def _deleted(stage: Stage, workspace: Workspace) -> None:
+    """By somebody: what an agent left is in the last snapshot, and some of it is staged."""
+    await _work(stage, workspace)
+    await workspace.snapshot("T-1", "turn 1")
+    shutil.rmtree(workspace.worktree("T-1").path)
+
+
 async def _merged(stage: Stage, workspace: Workspace) -> None:
     await _committed(stage, workspace)
     await workspace.merge(["T-1"])
@@ -173,8 +181,20 @@ SCENES: dict[str, Scene] = {
     "push": Scene(_merged, _push),
     "pull_request": Scene(_merged, _pull_request),
 }
-MERGE_COMMIT = Scene(_conflicts_resolved, lambda workspace: workspace.commit("T-2", "Resolve"))
-KINDS = [*SCENES, "merge commit"]
+OTHERS: dict[str, tuple[str, Scene]] = {  # with their effects
+    "merge commit": ("commit", Scene(_conflicts_resolved, lambda workspace: workspace.commit("T-2", "Resolve"))),
+    "deleted.made": ("worktree.make", Scene(_deleted, SCENES["worktree.make"].act)),
+    "deleted.removed": ("worktree.remove", Scene(_deleted, SCENES["worktree.remove"].act)),
+}
+KINDS = [*SCENES, *OTHERS]
+
+
+def scene_of(kind: str) -> Scene:
+    return OTHERS[kind][1] if kind in OTHERS else SCENES[kind]
+
+
+def effect_of(kind: str) -> str:
+    return OTHERS[kind][0] if kind in OTHERS else kind
 
 
 def some(kinds: Iterable[str], often: Container[str]) -> list[Any]:

@@ -158,7 +158,7 @@ class Hands:
         through = True
         for path in filter(os.path.isdir, {*everybody, *(tree.path for tree in trees.values())}):
             try:
-                await write_again(self.repository, path)
+                through &= await write_again(self.repository, path)
             except GitKilled:
                 through = False
             except HoldfastError:

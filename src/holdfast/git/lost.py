@@ -17,6 +17,7 @@ _FAN_OUT = re.compile("[0-9a-f]{2}")
 _REST = re.compile("[0-9a-f]{38}|[0-9a-f]{62}")  # of an object's name; anything else is of a git that is at work
 _DROPPED = "tmp_obj_holdfast_"  # before its name; what begins as the first of it does, `git prune` deletes in time
 _LOST = " missing"  # what git says of an object that is not there
+_SUBMODULE = "160000"  # its commits are in a repository of its own
 
 
 def drop_empty_objects(common_dir: str) -> list[str]:
@@ -48,18 +49,28 @@ def _loose_objects(objects: str) -> Iterator[str]:
             yield from [entry.path for entry in entries if _REST.fullmatch(entry.name.removeprefix(_DROPPED))]
 
 
-async def write_again(repository: Repository, folder: str) -> None:
-    """What the index of a worktree names and is lost, from its files: where they have not changed, it is there."""
+async def write_again(repository: Repository, folder: str) -> bool:
+    """What the index of a worktree names and is lost, from its files: where they have not changed, it is there.
+
+    False when git could not, as on a full disk.
+    """
     git = Git(folder, mark=repository.mark, tether=repository.tether, inside=True)
-    entries = (entry.partition("\t") for entry in (await git.ask("ls-files", "--stage", "-z")).fields())
-    paths = {about.split(" ")[1]: path for about, _, path in entries}
-    given = "".join(f"{oid}\n" for oid in paths).encode()
-    answer = await git.do("cat-file", "--batch-check", given=given)
-    lost = [line.removesuffix(_LOST) for line in answer.lines if line.endswith(_LOST)]
-    for path in (paths[oid] for oid in lost):
+    done = True
+    for path in await lost_of_index(git):
         file = os.path.join(folder, path)
         if os.path.isfile(file) and not os.path.islink(file):
-            await git.try_to("hash-object", "-w", "--", path)
+            done &= (await git.try_to("hash-object", "-w", "--", path)).code == 0
+    return done
+
+
+async def lost_of_index(git: Git) -> list[str]:
+    """The paths of what an index names and the repository has not."""
+    entries = (entry.partition("\t") for entry in (await git.ask("ls-files", "--stage", "-z")).fields())
+    named = ((about.split(" "), path) for about, _, path in entries)
+    paths = {oid: path for (mode, oid, _), path in named if mode != _SUBMODULE}
+    given = "".join(f"{oid}\n" for oid in paths).encode()
+    answer = await git.do("cat-file", "--batch-check", given=given)
+    return [paths[line.removesuffix(_LOST)] for line in answer.lines if line.endswith(_LOST)]
 
 
 async def newest_whole(worktree: Worktree, base: str, known: Sequence[str]) -> str | None:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from holdfast.git.entries import entries_of, pointed_at
 from holdfast.git.locks import INDEX_COPY
-from holdfast.git.process import Git
+from holdfast.git.lost import lost_of_index
+from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
 from holdfast.git.worktree import Status, Worktree, status_of
 from holdfast.leaf.errors import Denied
@@ -214,12 +215,26 @@ async def is_nowhere_else(worktree: Worktree, commit: str) -> bool:
 
 
 async def _staged_in(git: Git, head: str) -> str:
-    """A commit of what is staged in an index without a folder; HEAD when that is all there is."""
-    staged = await git.try_to("write-tree") if os.path.exists(os.path.join(git.place, "index")) else None
-    if staged is None or staged.code or staged.text == (await git.ask("rev-parse", f"{head}^{{tree}}")).text:
+    """A commit of what is staged in an index without a folder; HEAD when that is all there is, or no tree can be."""
+    if not os.path.exists(os.path.join(git.place, "index")):
+        return head
+    staged = await git.try_to("write-tree")
+    if staged.code and await _is_all_there(git):
+        raise GitFailed("write-tree", staged.code, staged.said)
+    if staged.code or staged.text == (await git.ask("rev-parse", f"{head}^{{tree}}")).text:
         return head
     message = "What was staged in a worktree whose folder was deleted"
     return (await git.do("commit-tree", f"-p{head}", "-m", message, staged.text, more=_IDENTITY)).text
+
+
+async def _is_all_there(git: Git) -> bool:
+    """What is staged can be read, has no conflicts, and git has all that it names: then nothing but the disk fails."""
+    try:
+        return not (await git.ask("ls-files", "--unmerged")).out and not await lost_of_index(git)
+    except GitKilled:
+        raise
+    except GitFailed:
+        return False
 
 
 async def diff(repository: Repository, old: str, new: str, *options: str) -> bytes:
