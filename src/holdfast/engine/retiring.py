@@ -13,6 +13,7 @@ from holdfast.engine.reconciling import observe
 from holdfast.engine.service import view_run
 from holdfast.engine.workspace import Workspace, opened, repository_of
 from holdfast.git.effects import REMOVED, DeleteBranch, DropRefs, RemoveWorktree
+from holdfast.leaf.directories import is_there
 from holdfast.leaf.errors import Denied, NothingToDo, Owned
 from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
@@ -73,9 +74,9 @@ async def reset(home: str, run_id: str) -> list[str]:
 def _nothing_may_be_left(folder: str) -> None:
     """What stands where worktrees were, and is none, is not ours to delete."""
     tasks = os.path.join(folder, "tasks")
-    left = [os.path.join(tasks, name) for name in (os.listdir(tasks) if os.path.isdir(tasks) else ())]
+    left = [os.path.join(tasks, name) for name in (os.listdir(tasks) if is_there(tasks) else ())]
     left += [os.path.join(folder, name) for name in ("workspace", f".workspace{REMOVED}")]
-    left = [path for path in left if os.path.lexists(path) and not _is_a_note(os.path.basename(path))]
+    left = [path for path in left if is_there(path) and not _is_a_note(os.path.basename(path))]
     if left:
         raise Denied(f"{', '.join(left)} would be deleted with the run; move it away, and reset again")
 

@@ -66,7 +66,8 @@ async def find_salvaged(repositories: Iterable[str], name: str) -> Salvaged:
 async def salvaged_changes(salvaged: Salvaged) -> Comparison:
     """What it holds that the repository's HEAD does not."""
     repository = Repository(salvaged.repo)
-    base = await repository.merge_base("HEAD", salvaged.commit)
+    begun = await repository.commit_of("HEAD") is not None
+    base = await repository.merge_base("HEAD", salvaged.commit) if begun else None
     return await compared(repository, base or await repository.empty_tree(), salvaged.commit)
 
 

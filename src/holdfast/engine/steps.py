@@ -39,6 +39,7 @@ from holdfast.git.commit import Unresolved
 from holdfast.git.process import GitFailed
 from holdfast.git.snapshot import changed_files
 from holdfast.git.worktree import Worktree
+from holdfast.leaf.directories import is_there
 from holdfast.leaf.errors import Denied
 
 Step = Callable[[str, Action], Awaitable[None]]
@@ -308,7 +309,7 @@ class Steps:
         tree = self._workspace.worktree(name)
         known = self._state.branches.get(tree.branch)
         begun = known is not None and known.status is BranchStatus.IN_PROGRESS and known.base is not None
-        if not begun or os.path.lexists(tree.path):
+        if not begun or is_there(tree.path):
             return True
         for key, talk in list(self._state.conversations.items()):
             if talk.task == name:  # who stands in a folder that is gone cannot be helped by another of its name

@@ -3,6 +3,7 @@
 A killed git leaves one half written; and several runs make and drop theirs at once, under names that git chooses.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -10,11 +11,14 @@ import shutil
 from contextlib import suppress
 
 from holdfast.leaf.crashing import Point
-from holdfast.leaf.directories import sync_directory
+from holdfast.leaf.directories import is_there, sync_directory
 from holdfast.leaf.process import at_work_in
 
 FOLDER = "gitdir"  # in an entry: the file that names the worktree's folder
 LOCKED = "locked"  # in an entry: keeps git from pruning it, and says why
+
+_PIECE = 1024 * 1024  # bytes
+_NO_SUCH_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO)
 
 _CRASH_MOVED, _CRASH_NAMELESS = Point("entry.drop.moved"), Point("entry.drop.nameless")
 
@@ -22,16 +26,18 @@ _CRASH_MOVED, _CRASH_NAMELESS = Point("entry.drop.moved"), Point("entry.drop.nam
 def entries_of(common_dir: str, path: str) -> list[str]:
     """The entries of the worktree at `path`, whole or not: what names it, or has its name and names none.
 
-    The latter is of a git that was killed over it. While it is locked, git never prunes it.
+    The latter is of a git that was killed over it. While it is locked, git never prunes it. Raises where one by its
+    name cannot be read just now: it may be another run's.
     """
     buried, real = _buried(common_dir, path), os.path.realpath(path)
     like_ours = re.compile(re.escape(os.path.basename(path)) + "[0-9]*")
     found, nameless = [], []
     for entry in _all(common_dir):
-        named = _folder_of(entry)
+        has_its_name = like_ours.fullmatch(os.path.basename(entry)) is not None
+        named = _folder_of(entry) if has_its_name else _folder_if_known(entry)
         if entry == buried or (named is not None and os.path.realpath(named) == real):
             found.append(entry)
-        elif named is None and like_ours.fullmatch(os.path.basename(entry)):
+        elif named is None and has_its_name:
             nameless.append(entry)
     if nameless and any(at_work_in(folder, "git") for folder in folders_of(common_dir)):
         return found  # it could be making one of the same name right now
@@ -44,7 +50,7 @@ def drop_entries(common_dir: str, path: str) -> None:
     Not by `git worktree`: it stops at an entry that was cut off half written. It gets a name first by which nobody but
     us takes it for theirs; then what names the folder goes, without which git does not list it.
     """
-    if not os.path.lexists(path):
+    if not is_there(path):
         for entry in entries_of(common_dir, path):
             where = _out_of_sight(entry, _buried(common_dir, path))
             _CRASH_MOVED()
@@ -59,7 +65,7 @@ def drop_entries(common_dir: str, path: str) -> None:
 
 def folders_of(common_dir: str) -> list[str]:
     """Where a git that works on a repository may stand: in it, in its checkout, in any other worktree."""
-    worktrees = (_folder_of(entry) for entry in _all(common_dir))
+    worktrees = (_folder_if_known(entry) for entry in _all(common_dir))
     return [common_dir, os.path.dirname(common_dir), *(folder for folder in worktrees if folder is not None)]
 
 
@@ -101,12 +107,36 @@ def _folder_of(entry: str) -> str | None:
     return os.path.dirname(named) if named is not None else None
 
 
+def _folder_if_known(entry: str) -> str | None:
+    with suppress(OSError):
+        return _folder_of(entry)
+    return None
+
+
+def can_be_read(file: str) -> bool:
+    """False when there is no such file. Raises where the disk does not give it: of that git says too little."""
+    try:
+        with open(file, "rb") as opened:
+            while opened.read(_PIECE):
+                pass
+    except OSError as error:
+        if error.errno not in _NO_SUCH_FILE:
+            raise
+        return False
+    return True
+
+
 def pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str | None:
-    """The path that one of git's small files names; None when it names none, or is not such a file."""
+    """The path that one of git's small files names; None when it names none, or is not such a file.
+
+    Raises where it cannot be read, which tells nothing of what it names.
+    """
     try:
         with open(file, "rb") as opened:
             content = os.fsdecode(opened.read()).removesuffix("\n")
-    except OSError:
+    except OSError as error:
+        if error.errno not in _NO_SUCH_FILE:
+            raise
         return None
     named = content.removeprefix(prefix)
     if not content.startswith(prefix) or not named:

@@ -7,10 +7,12 @@ into one of the user's is made without any worktree: their checkout is theirs.
 import os
 
 from holdfast.git.commit import HookRefused, Signature, identity, is_a_hooks_doing, one_line
+from holdfast.git.entries import pointed_at
 from holdfast.git.process import GitFailed, GitKilled, LeftHalfDone
 from holdfast.git.repository import Repository
-from holdfast.git.snapshot import save
+from holdfast.git.snapshot import OBJECT, save
 from holdfast.git.worktree import Worktree, status_of
+from holdfast.leaf.directories import is_there
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError
 
 _PLAINLY = ("-c", "merge.autoStash=false", "-c", "rerere.autoUpdate=false")  # nothing is put aside, nothing guessed
@@ -134,16 +136,23 @@ async def forget_concluded_merge(worktree: Worktree) -> None:
     merge once more.
     """
     own = worktree.must_be_ours()
-    notes = {name for name in _NOTES if os.path.exists(os.path.join(own, name))}
-    if not notes or any(os.path.exists(os.path.join(own, name)) for name in _OTHERS_NOTES):
+    if not any(is_there(os.path.join(own, name)) for name in _NOTES):
         return
-    if "MERGE_HEAD" in notes:
-        merging = await worktree.git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD")
-        if merging.code == 0 and not await worktree.repository.is_ancestor(
-            merging.text, f"refs/heads/{worktree.branch}"
-        ):
-            return
+    if any(is_there(os.path.join(own, name)) for name in _OTHERS_NOTES):
+        return
+    merging = merge_head(own)
+    if merging is not None and not await worktree.repository.is_ancestor(merging, f"refs/heads/{worktree.branch}"):
+        return
     await forget_merge(worktree)
+
+
+def merge_head(own: str) -> str | None:
+    """What is being merged in the worktree of this git directory; None when nothing is, or its note was cut short.
+
+    Read here: of a note that it cannot read git says that there is none.
+    """
+    note = (pointed_at(os.path.join(own, "MERGE_HEAD"), relative=True) or "").partition("\n")[0]
+    return note if OBJECT.fullmatch(note) else None
 
 
 async def forget_merge(worktree: Worktree) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.core.workspace import BRANCHES
+from holdfast.git.entries import can_be_read
 from holdfast.git.process import Git, GitFailed
 from holdfast.leaf.errors import BadInput
 
@@ -46,7 +47,7 @@ class Repository:
         Without a name, what HEAD is at. `path` is where the user is: each of their worktrees has a HEAD of its own.
         """
         there = Git(path)
-        commit = await _commit_of(there, "HEAD" if name is None else name)
+        commit = await commit_of(there, "HEAD" if name is None else name)
         if commit is None and name is None:
             raise BadInput(f"{path} has no commit yet; make one first (git commit --allow-empty -m 'Begin')")
         if commit is None:
@@ -58,8 +59,14 @@ class Repository:
         return commit, name if ref in await self.refs(ref) else commit
 
     async def commit_of(self, name: str) -> str | None:
-        """The commit that a name stands for; None when it stands for none."""
-        return await _commit_of(self.git, name)
+        """The commit that a name stands for; None when it stands for none.
+
+        Of a ref that it cannot read git says that there is none, and no word more.
+        """
+        commit = await commit_of(self.git, name)
+        if commit is None and name.startswith("refs/") and can_be_read(os.path.join(self.common_dir, name)):
+            commit = await commit_of(self.git, name)
+        return commit
 
     async def branch(self, name: str) -> str | None:
         """The commit that the branch by exactly this name is at; None when there is none, as by `main~1`."""
@@ -100,7 +107,10 @@ class Repository:
         return ["--not", *ours]
 
     async def merge_base(self, one: str, other: str) -> str | None:
-        return (await self.git.run("merge-base", one, other)).text or None
+        answer = await self.git.run("merge-base", one, other)
+        if answer.code > 1:
+            raise GitFailed("merge-base", answer.code, answer.said)
+        return answer.text or None
 
     async def empty_tree(self) -> str:
         return (await self.git.do("hash-object", "-t", "tree", "-w", os.devnull)).text
@@ -176,7 +186,8 @@ async def top_of(path: str) -> str:
     return os.path.realpath(answer.text)
 
 
-async def _commit_of(git: Git, name: str) -> str | None:
+async def commit_of(git: Git, name: str) -> str | None:
+    """As git tells it: None also of a ref that it could not read."""
     answer = await git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if answer.code and "fatal:" in answer.said:  # not that there is none, but that it cannot tell
         raise GitFailed("rev-parse --verify", answer.code, answer.said)

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from holdfast.git.entries import entries_of, pointed_at
+from holdfast.git.entries import can_be_read, entries_of, pointed_at
 from holdfast.git.locks import INDEX_COPY
 from holdfast.git.lost import lost_of_index
 from holdfast.git.process import Git, GitFailed, GitKilled
-from holdfast.git.repository import Repository
+from holdfast.git.repository import Repository, commit_of
 from holdfast.git.worktree import Status, Worktree, status_of
 from holdfast.leaf.errors import Denied
 
@@ -28,18 +28,23 @@ _IDENTITY = {
     "GIT_COMMITTER_NAME": "Holdfast",
     "GIT_COMMITTER_EMAIL": "snapshot@holdfast.localhost",  # of no other commit: it tells a snapshot from a merge
 }
-_OBJECT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+_ON_BRANCH = "ref: refs/"
+OBJECT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 _NOW = "As it is now"
 _ADDING = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
 
 
 class Snapshot(NamedTuple):
-    """`left_out` are repositories inside the worktree, of which no more than the commit they are at is saved."""
+    """`left_out` are repositories inside the worktree, of which no more than the commit they are at is saved.
+
+    `unseen` are folders that git could not look into, of which nothing is.
+    """
 
     oid: str
     head: str | None
     clean: bool
     left_out: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
 
 async def take_snapshot(worktree: Worktree, ref: str, message: str) -> Snapshot:
@@ -54,12 +59,12 @@ async def capture(worktree: Worktree, message: str) -> Snapshot:
     git_dir = worktree.must_be_ours()
     status = await status_of(worktree)
     if status.clean and status.head is not None:
-        return Snapshot(status.head, status.head, clean=True)
+        return Snapshot(status.head, status.head, clean=True, unseen=status.unseen)
     with _copy_of_index(git_dir) as index:
         using = {"GIT_INDEX_FILE": index, **_IDENTITY}
         staged = await _staged(worktree.git, status, using)
         oid = await _committed(worktree.git, status, staged, message, using)
-    return Snapshot(oid, status.head, clean=False, left_out=tuple(status.foreign))
+    return Snapshot(oid, status.head, clean=False, left_out=tuple(status.foreign), unseen=status.unseen)
 
 
 async def _committed(git: Git, status: Status, staged: str | None, message: str, using: dict[str, str]) -> str:
@@ -146,9 +151,9 @@ async def is_restored(worktree: Worktree, oid: str) -> bool:
 
 
 async def is_all_in(worktree: Worktree, oid: str) -> bool:
-    """The same; and there is nothing that no snapshot has, as repositories of its own."""
+    """The same; and there is nothing that no snapshot has."""
     now = await capture(worktree, _NOW)
-    return not now.left_out and await _is_as(worktree, now, oid)
+    return not now.left_out and not now.unseen and await _is_as(worktree, now, oid)
 
 
 async def _is_as(worktree: Worktree, snapshot: Snapshot, oid: str) -> bool:
@@ -169,6 +174,11 @@ async def save(worktree: Worktree, ref: str, message: str) -> str | None:
             f"{worktree.path} holds repositories of its own with work in them ({', '.join(snapshot.left_out)}), "
             "which cannot be saved with it; move them away, or commit and push them, and try again"
         )
+    if snapshot.unseen:
+        raise Denied(
+            f"{worktree.path} holds folders that cannot be read ({', '.join(snapshot.unseen)}), and so not be saved; "
+            "let them be read, or move them away, and try again"
+        )
     return await worktree.repository.keep(ref, snapshot.oid) if await is_nowhere_else(worktree, snapshot.oid) else None
 
 
@@ -181,7 +191,7 @@ async def _save_autostash_in(own: str, repository: Repository, ref: str) -> str 
     saved = None
     for name in ("MERGE_AUTOSTASH", "rebase-merge/autostash", "rebase-apply/autostash"):
         aside = pointed_at(os.path.join(own, name), relative=True)
-        if aside is not None and _OBJECT.fullmatch(aside) and await repository.commit_of(aside) is not None:
+        if aside is not None and OBJECT.fullmatch(aside) and await repository.commit_of(aside) is not None:
             saved = await repository.keep(ref, aside)
     return saved
 
@@ -198,11 +208,21 @@ async def save_deleted(worktree: Worktree, ref: str, last: str | None) -> str | 
     for entry in entries_of(worktree.repository.common_dir, worktree.path):
         saved = await _save_autostash_in(entry, worktree.repository, ref) or saved
         git = Git(entry, mark={**worktree.repository.mark, "GIT_DIR": entry})
-        head = (await git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")).text
-        oid = head and await _staged_in(git, head)
-        if oid and await is_nowhere_else(worktree, oid):
+        head = await _head_of(worktree.repository, git)
+        oid = await _staged_in(git, head) if head is not None else None
+        if oid is not None and await is_nowhere_else(worktree, oid):
             saved = await worktree.repository.keep(ref, oid)
     return saved
+
+
+async def _head_of(repository: Repository, git: Git) -> str | None:
+    """Of an entry without a folder; None of one that is half written or damaged, or is on a branch that is gone."""
+    head, common = (pointed_at(os.path.join(git.place, name), relative=True) for name in ("HEAD", "commondir"))
+    if head is None or common is None or not (head.startswith(_ON_BRANCH) or OBJECT.fullmatch(head)):
+        return None
+    commit = await commit_of(git, "HEAD")
+    ref = os.path.join(repository.common_dir, head.removeprefix("ref: "))
+    return await commit_of(git, "HEAD") if commit is None and can_be_read(ref) else commit
 
 
 async def is_nowhere_else(worktree: Worktree, commit: str) -> bool:
@@ -216,7 +236,7 @@ async def is_nowhere_else(worktree: Worktree, commit: str) -> bool:
 
 async def _staged_in(git: Git, head: str) -> str:
     """A commit of what is staged in an index without a folder; HEAD when that is all there is, or no tree can be."""
-    if not os.path.exists(os.path.join(git.place, "index")):
+    if not can_be_read(os.path.join(git.place, "index")):
         return head
     staged = await git.try_to("write-tree")
     if staged.code and await _is_all_there(git):

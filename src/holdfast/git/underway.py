@@ -28,9 +28,9 @@ class Underway(NamedTuple):
 
 
 def underway(own: str) -> Underway | None:
-    """In the worktree of this git directory; None when nothing waits there."""
+    """In the worktree of this git directory; None when nothing waits there. Raises where that cannot be read."""
     for name, command in _NOTES.items():
-        with suppress(OSError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             path = os.path.join(own, name)
             with open(path, encoding="utf-8", errors="replace") as file:
                 return Underway(command, os.fstat(file.fileno()).st_mtime, file.read().strip())

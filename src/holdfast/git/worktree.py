@@ -1,6 +1,7 @@
 """A worktree of ours: checked before every write, made, and taken away only after what is in it was saved."""
 
 import os
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from holdfast.git.locks import clear_locks
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
 from holdfast.git.underway import underway
-from holdfast.leaf.directories import remove_tree, sync_directory
+from holdfast.leaf.directories import is_there, remove_tree, sync_directory
 from holdfast.leaf.errors import Denied
 from holdfast.leaf.syncing import sync_file_systems
 
@@ -47,7 +48,7 @@ class Worktree:
         Before everything that reads or writes there: a folder that lost its `.git`, or was made anew as a plain
         folder, belongs to whatever repository encloses it, and a commit there would take the user's files.
         """
-        if not os.path.lexists(self.path):
+        if not is_there(self.path):
             raise NotOurWorktree(f"{self.path} is not there any more; it is made again when the run goes on")
         own = pointed_at(os.path.join(self.path, ".git"), "gitdir: ")
         if own is None:
@@ -65,6 +66,11 @@ class Worktree:
                 f"{self.path} was moved or copied: git knows it as {back}; `holdfast doctor --fix` sets that right"
             )
         return own
+
+    def notes(self) -> list[str]:
+        """The files without which git can tell nothing of what is in it."""
+        own = self.must_be_ours()
+        return [os.path.join(own, name) for name in ("HEAD", "index")]
 
     async def must_be_on_branch(self) -> str:
         """That it is ours, and on its branch: before anything that moves a branch."""
@@ -104,7 +110,7 @@ class Worktree:
         Also where somebody deleted the folder: what is staged could not be read for them.
         """
         common = self.repository.common_dir
-        owned = [self.must_be_ours()] if os.path.lexists(self.path) else entries_of(common, self.path)
+        owned = [self.must_be_ours()] if is_there(self.path) else entries_of(common, self.path)
         for own in owned:
             with suppress(FileNotFoundError):  # another run had it for its own too, and dropped it
                 clear_locks(self.path, own, os.path.join(common, "refs", "heads", self.branch))
@@ -136,12 +142,14 @@ class Change(NamedTuple):
 class Status(NamedTuple):
     """What `git status` saw: the commit (None before the first), and everything that is not in it and not ignored.
 
-    What a killed write left half written is nobody's work, and so no change.
+    What a killed write left half written is nobody's work, and so no change. `unseen` are folders that git could not
+    look into.
     """
 
     head: str | None
     changes: tuple[Change, ...]
     half_written: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -156,6 +164,7 @@ class Status(NamedTuple):
         return [change.path for change in self.changes if change.foreign]
 
 
+_UNSEEN = re.compile(r"^warning: could not open directory '(.*)': ", re.MULTILINE)
 _UNMERGED = frozenset({"DD", "AU", "UD", "UA", "DU", "AA", "UU"})
 
 
@@ -181,7 +190,7 @@ async def status_of(worktree: Worktree) -> Status:
             changes.append(Change(about[0], about[-1], foreign=about[1][2:] not in _NOTHING_INSIDE))
             if kind == "2":
                 next(fields)  # where it was renamed from
-    return Status(head, tuple(changes), tuple(half_written))
+    return Status(head, tuple(changes), tuple(half_written), tuple(_UNSEEN.findall(answer.said)))
 
 
 async def unpushed_submodules(worktree: Worktree) -> list[str]:
@@ -203,7 +212,7 @@ async def _repositories_within(worktree: Worktree) -> dict[str, str]:
     modules = os.path.join(worktree.must_be_ours(), "modules")
     found = {
         os.path.relpath(folder, modules): folder
-        for folder, _, files in os.walk(modules)
+        for folder, _, files in os.walk(modules, onerror=_must_be_absent)
         if "HEAD" in files and "config" in files
     }
     for entry in (await worktree.git.ask("ls-files", "--stage", "-z")).fields():
@@ -211,6 +220,11 @@ async def _repositories_within(worktree: Worktree) -> dict[str, str]:
         if entry.startswith(_GITLINK) and os.path.isdir(os.path.join(worktree.path, path, ".git")):
             found[path] = os.path.join(worktree.path, path, ".git")
     return found
+
+
+def _must_be_absent(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 async def add_worktree(worktree: Worktree, base: str, filled: Callable[[], Awaitable[None]] | None = None) -> None:
@@ -265,7 +279,7 @@ async def _must_be_its_own(worktree: Worktree) -> None:
 
 async def is_made(worktree: Worktree) -> bool:
     """Ours, on its branch, and checked out to the end."""
-    return not os.path.exists(_making(worktree)) and await _is_checked_out(worktree)
+    return not is_there(_making(worktree)) and await _is_checked_out(worktree)
 
 
 async def _is_checked_out(worktree: Worktree) -> bool:
@@ -278,7 +292,7 @@ async def _is_checked_out(worktree: Worktree) -> bool:
 
 def is_half_made(worktree: Worktree) -> bool:
     """By our own note, which is there until all of it is; or by git's, which goes before its hook has run."""
-    return os.path.exists(_making(worktree)) or _git_is_making(worktree)
+    return is_there(_making(worktree)) or _git_is_making(worktree)
 
 
 def _git_is_making(worktree: Worktree) -> bool:
@@ -328,6 +342,6 @@ def clear_half_made(worktree: Worktree) -> None:
     if is_half_made(worktree):
         remove_tree(worktree.path)
     drop_entries(worktree.repository.common_dir, worktree.path)
-    if not os.path.exists(worktree.path):
+    if not is_there(worktree.path):
         with suppress(FileNotFoundError):
             os.unlink(_making(worktree))

@@ -14,6 +14,15 @@ def sync_directory(path: str) -> None:
         os.close(fd)
 
 
+def is_there(path: str) -> bool:
+    """Whether there is something by this name, be it a link to nothing. Raises where the disk does not let us see."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def remove_tree(path: str) -> None:
     """Delete it, also with folders in it that nobody may write in, as build tools make them for what they cache.
 

@@ -20,7 +20,14 @@ from holdfast.git.effects.base import (
 )
 from holdfast.git.entries import folders_of
 from holdfast.git.locks import clear_lock, clear_ref_locks, clear_shared_locks
-from holdfast.git.merge import bring_conflicts, forget_concluded_merge, forget_merge, merge_into, merge_task
+from holdfast.git.merge import (
+    bring_conflicts,
+    forget_concluded_merge,
+    forget_merge,
+    merge_head,
+    merge_into,
+    merge_task,
+)
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
 from holdfast.git.worktree import NotOurWorktree, Worktree, status_of, sync
 from holdfast.leaf.errors import Denied
@@ -120,7 +127,7 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
         if found.happened is Happened.YES:
             return dict(found.result)
         worktree, run_branch = self.worktree(site), place_of(site.run_id).branch
-        if (await status_of(worktree)).unmerged or await self._merging(worktree) is not None:
+        if (await status_of(worktree)).unmerged or merge_head(worktree.must_be_ours()) is not None:
             raise Denied(f"{worktree.path} is in the middle of another merge; commit it or take it back, and try again")
         await take_snapshot(worktree, self._before(site), f"Before the merge of {run_branch}")
         return {"conflicts": list(await bring_conflicts(worktree, run_branch, self.commit))}
@@ -130,8 +137,7 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
 
     async def probe(self, site: Site) -> Probe:
         worktree = self.worktree(site)
-        worktree.must_be_ours()
-        if await self._merging(worktree) == self.commit:
+        if merge_head(worktree.must_be_ours()) == self.commit:
             unmerged = (await status_of(worktree)).unmerged
             return yes(conflicts=unmerged) if unmerged or not await self._is_as_before(site) else no()
         merged = await site.repository.is_ancestor(self.commit, f"refs/heads/{worktree.branch}")
@@ -143,12 +149,12 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
         worktree, salvage = self.worktree(site), self.place(site).salvage
         before = await site.repository.commit_of(self._before(site))
         with suppress(NotOurWorktree):
-            await worktree.must_be_on_branch()
+            own = await worktree.must_be_on_branch()
             if before is not None and (await self.probe(site)).happened is Happened.NO:
                 if not await is_restored(worktree, before):
                     await save(worktree, f"{salvage}/{site.effect}", "What a cut-off merge left")
                     await restore_snapshot(worktree, before)
-                if await self._merging(worktree) == self.commit:
+                if merge_head(own) == self.commit:
                     await forget_merge(worktree)
                 await forget_concluded_merge(worktree)
         return (await salvaged_by(site, salvage)).get("salvaged")
@@ -157,10 +163,6 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
         """Git that cannot write its index merges nothing, but notes that it did: a commit would take theirs back."""
         before = await site.repository.commit_of(self._before(site))
         return before is not None and await is_restored(self.worktree(site), before)
-
-    async def _merging(self, worktree: Worktree) -> str | None:
-        answer = await worktree.git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD")
-        return answer.text if answer.code == 0 else None
 
     def _before(self, site: Site) -> str:
         return f"{self.place(site).snapshots}/_before/{site.effect}"  # no snapshot has such a name

@@ -1,13 +1,14 @@
 """Worktrees, made and removed. Nothing is removed before what is only there was saved."""
 
 import os
+import re
 from contextlib import suppress
 from functools import partial
 from typing import ClassVar
 
 from holdfast.core.workspace import Place, place_at
 from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, salvaged_by, saved_as, yes
-from holdfast.git.entries import drop_entries, entries_of
+from holdfast.git.entries import can_be_read, drop_entries, entries_of
 from holdfast.git.locks import clear_ref_locks
 from holdfast.git.process import GitFailed, GitKilled
 from holdfast.git.snapshot import is_all_in, is_nowhere_else, restore_snapshot, save, save_autostash, save_deleted
@@ -22,13 +23,14 @@ from holdfast.git.worktree import (
     unpushed_submodules,
 )
 from holdfast.leaf.crashing import Point
-from holdfast.leaf.directories import remove_tree, sync_directory
+from holdfast.leaf.directories import is_there, remove_tree, sync_directory
 from holdfast.leaf.errors import Denied
 from holdfast.leaf.syncing import sync_file_systems
 
 TRASH = "trash-"  # in the run's folder: what was saved, and is to be deleted
 REMOVED = ".removed"  # beside where it stood: what is to be saved once more, and then deleted
 
+_DAMAGED = re.compile("index file (smaller|corrupt)|(bad|unknown) index|bad (signature|object)|not a git repository")
 _CRASH_MOVED, _CRASH_SAVED, _CRASH_DROPPED = (Point(f"worktree.remove.{at}") for at in ("moved", "saved", "dropped"))
 
 
@@ -77,14 +79,18 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
         """
         worktree, ref = self.worktree(site), f"{self.place(site).salvage}/{site.effect}"
         if not is_half_made(worktree):
-            return None if os.path.lexists(worktree.path) else await save_deleted(worktree, ref, self.last)
+            return None if is_there(worktree.path) else await save_deleted(worktree, ref, self.last)
         try:
             worktree.must_be_ours()
             changes = (await status_of(worktree)).changes
         except GitKilled:
             raise
-        except (NotOurWorktree, GitFailed):
+        except NotOurWorktree:
             return None  # git cannot tell: then it was never whole
+        except GitFailed as error:
+            if not all(map(can_be_read, worktree.notes())) or _DAMAGED.search(error.said):
+                return None
+            raise
         worked = any("D" not in change.status for change in changes)
         return await save(worktree, ref, "What was half made") if worked else None
 
@@ -105,9 +111,9 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
 
     async def perform(self, site: Site) -> Result:
         worktree, place = self.worktree(site), self.place(site)
-        if os.path.isdir(_aside(worktree.path)):
+        if is_there(_aside(worktree.path)):
             await self._bury(site)
-        if os.path.lexists(worktree.path):
+        if is_there(worktree.path):
             unpushed = await unpushed_submodules(worktree)
             if unpushed:
                 raise Denied(
@@ -135,7 +141,7 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
         `Denied` when that cannot be: then it is back where it was.
         """
         path, aside, trash = self.worktree(site).path, _aside(self.worktree(site).path), self._trash(site)
-        if os.path.isdir(aside):
+        if is_there(aside):
             try:
                 await self._save_what_came(site, aside)
             except GitKilled:
@@ -171,14 +177,14 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
 
     async def probe(self, site: Site) -> Probe:
         path = self.worktree(site).path
-        there = os.path.lexists(path) or os.path.lexists(_aside(path)) or entries_of(site.repository.common_dir, path)
+        there = is_there(path) or is_there(_aside(path)) or entries_of(site.repository.common_dir, path)
         saved = await salvaged_by(site, self.place(site).salvage)
         lacks = not saved and self.last is not None and await is_nowhere_else(self.worktree(site), self.last)
         return no() if there or lacks else yes(**saved)
 
     async def mend(self, site: Site) -> str | None:
         await super().mend(site)
-        if os.path.isdir(_aside(self.worktree(site).path)) or os.path.isdir(self._trash(site)):
+        if is_there(_aside(self.worktree(site).path)) or is_there(self._trash(site)):
             await self._bury(site)
         return (await salvaged_by(site, self.place(site).salvage)).get("salvaged")
 
