@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import pytest
 
 from holdfast.core.state import BranchStatus
-from holdfast.engine.workspace import Workspace
+from holdfast.engine.workspace import NewRun, Workspace, create_run, opened
 from holdfast.git.effects import DeleteBranch, MakeWorktree
 from holdfast.git.merge import forget_concluded_merge
 from holdfast.git.process import GitFailed
@@ -251,6 +251,27 @@ async def test_what_an_agent_merged_itself_is_its_work_though_git_could_not_read
         ends = f'echo >> "$0-met"; {second} || exec strace -f -qq {inject} "{GIT}" "$@"'
         with bad_git(like, ends):
             assert await w.commit(TASK, "Do it") == git(task.path, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("times", [2, 1000])
+async def test_a_branch_is_not_set_back_because_git_failed(
+    repo: UserRepository, home: str, bad_git: BadGit, times: int
+) -> None:
+    run_id = await create_run(home, NewRun("Test what is not lost", repo.path, slug="test"))
+    async with opened(home, run_id, "resume") as w:
+        tree = await w.open(TASK)
+        put(tree.path, {"new.txt": "new\n"})
+        git(tree.path, "add", "--all")
+        git(tree.path, "commit", "--quiet", "--message=Mine")
+        put(tree.path, {"staged.txt": "staged\n"})
+        git(tree.path, "add", "--all")
+        put(tree.path, {"staged.txt": "newer\n"})
+    tip = git(tree.path, "rev-parse", "HEAD")
+    with bad_git(f"*--missing=print*refs/heads*|*--missing=print*{tip}*", times=times):
+        async with opened(home, run_id, "resume"):
+            pass
+    assert git(tree.path, "rev-parse", "HEAD") == tip
+    assert git(tree.path, "show", ":staged.txt") == "staged"
 
 
 async def test_where_a_branch_began_is_not_guessed_because_git_failed(

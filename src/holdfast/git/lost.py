@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from holdfast.git.process import Git
+from holdfast.git.process import Answer, Git, GitFailed
 from holdfast.git.repository import Repository
 from holdfast.git.worktree import Worktree
 
@@ -17,6 +17,7 @@ _FAN_OUT = re.compile("[0-9a-f]{2}")
 _REST = re.compile("[0-9a-f]{38}|[0-9a-f]{62}")  # of an object's name; anything else is of a git that is at work
 _DROPPED = "tmp_obj_holdfast_"  # before its name; what begins as the first of it does, `git prune` deletes in time
 _LOST = " missing"  # what git says of an object that is not there
+_OF_AN_OBJECT = re.compile("bad object|bad tree|corrupt|missing|unable to read|could not (read|parse)", re.IGNORECASE)
 _SUBMODULE = "160000"  # its commits are in a repository of its own
 
 
@@ -106,15 +107,22 @@ async def set_back(worktree: Worktree, commit: str) -> None:
 async def are_whole(repository: Repository, worktrees: Sequence[Worktree], bases: Sequence[str]) -> bool:
     """Whether all that these branches have beyond where they began is there. One look, however many they are."""
     tips = [f"refs/heads/{worktree.branch}" for worktree in worktrees]
-    return not tips or await _have_all(repository, *tips, "--not", *bases)
+    return not tips or _has_all(await _listed(repository, *tips, "--not", *bases))
 
 
 async def _is_whole(repository: Repository, commit: str, base: str) -> bool:
-    return await _have_all(repository, commit, "--not", base)
+    """Raises where git failed for another reason than an object of which it speaks: that is no word about any."""
+    answer = await _listed(repository, commit, "--not", base)
+    if answer.code and not _OF_AN_OBJECT.search(answer.said):
+        raise GitFailed("rev-list --objects", answer.code, answer.said)
+    return _has_all(answer)
 
 
-async def _have_all(repository: Repository, *commits: str) -> bool:
-    answer = await repository.git.run("rev-list", "--objects", "--missing=print", *commits)
+async def _listed(repository: Repository, *commits: str) -> Answer:
+    return await repository.git.run("rev-list", "--objects", "--missing=print", *commits)
+
+
+def _has_all(answer: Answer) -> bool:
     return answer.code == 0 and not any(line.startswith("?") for line in answer.lines)
 
 
