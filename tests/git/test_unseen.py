@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.core.state import BranchStatus
 from holdfast.engine.workspace import NewRun, Workspace, create_run, opened
+from holdfast.git.commit import HookRefused
 from holdfast.git.effects import DeleteBranch, MakeWorktree
 from holdfast.git.merge import forget_concluded_merge
 from holdfast.git.process import GitFailed
@@ -286,3 +287,15 @@ async def test_where_a_branch_began_is_not_guessed_because_git_failed(
         make = MakeWorktree(task=TASK, base=await w.tip())
         with bad_git("*merge-base*refs/heads*", times=1):
             assert (await w.hands.perform(make, task=TASK))["base"] == began
+
+
+@pytest.mark.parametrize("signal", ["KILL", "TERM"])
+async def test_a_hook_that_was_killed_refused_nothing(repo: UserRepository, home: str, signal: str) -> None:
+    repo.hook("pre-commit", f"kill -{signal} $$")
+    async with working_on(repo, home) as w:
+        put((await w.open(TASK)).path, {"new.txt": "new\n"})
+        with pytest.raises(GitFailed, match="died of signal"):
+            await w.commit(TASK, "Do it")
+        repo.hook("pre-commit", "exit 1")
+        with pytest.raises(HookRefused):
+            await w.commit(TASK, "Do it")

@@ -4,6 +4,7 @@ A commit can be found again by its effect's id, whatever happened to the process
 """
 
 import os
+import re
 from typing import NamedTuple
 
 from holdfast.git.process import Git, GitFailed, GitKilled
@@ -16,6 +17,7 @@ RUN, TASK, EFFECT = "Holdfast-Run", "Holdfast-Task", "Holdfast-Effect"
 FAILED = "FAILED"
 
 _HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit")
+_HOOK_KILLED = re.compile(rf"^error: .*\b({'|'.join(_HOOKS)}) died of signal (1|2|9|15)$", re.MULTILINE)
 _BOTH_HAVE_IT = frozenset({"UU", "AA"})  # conflicts in which git writes both sides into the file
 _REFUSED = 1  # git's exit code after a hook said no; its own errors give another
 _LAST = ("log", "--max-count=1", "--no-show-signature")
@@ -247,7 +249,8 @@ async def identity(repository: Repository, git: Git) -> tuple[str, ...]:
 
 
 async def is_a_hooks_doing(worktree: Worktree, error: GitFailed) -> bool:
-    if isinstance(error, GitKilled) or error.code != _REFUSED:
+    """Not when it was killed: that says nothing about the work."""
+    if isinstance(error, GitKilled) or error.code != _REFUSED or _HOOK_KILLED.search(error.said):
         return False
     folder = (await worktree.git.ask("rev-parse", "--path-format=absolute", "--git-path", "hooks")).text
     return any(os.access(os.path.join(folder, hook), os.X_OK) for hook in _HOOKS)
