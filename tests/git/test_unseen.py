@@ -43,7 +43,8 @@ def unseen(path: str, *calls: str, error: str = "EIO") -> Iterator[None]:
         command = ("strace", "-f", "-o", trace.name, *inject, "-p", str(os.getpid()))
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as strace:
             assert strace.stderr is not None
-            assert any("attached" in line for line in iter(strace.stderr.readline, ""))
+            if not any("attached" in line for line in iter(strace.stderr.readline, "")):
+                pytest.skip("NOT TESTED: a disk that fails while git is looked at (strace may not trace us)")
             try:
                 yield
             finally:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from holdfast.git.entries import folders_of
 from holdfast.leaf.errors import Denied
-from holdfast.leaf.process import at_work_in
+from holdfast.leaf.process import at_work_for, at_work_in
 from holdfast.leaf.tether import has_open
 
 INDEX_COPY = "holdfast-index-"  # the folder of an index copy, in the worktree's git directory
@@ -70,8 +70,12 @@ def clear_shared_locks(common_dir: str, *prefixes: str) -> None:
 
 def stale_locks(common_dir: str) -> list[str]:
     """Locks of the repository as a whole that nobody holds: they would stop every git command of its user too."""
-    folders = folders_of(common_dir)
-    return [lock for lock in _shared(common_dir) if is_stale(lock, *folders)]
+    folders, found = folders_of(common_dir), []
+    for lock in _shared(common_dir):
+        with suppress(FileNotFoundError):  # it went by itself
+            if is_stale(lock, *folders):
+                found.append(lock)
+    return found
 
 
 def _shared(common_dir: str) -> list[str]:
@@ -104,5 +108,13 @@ def remove_stale(lock: str, *folders: str) -> bool:
 
 
 def is_stale(lock: str, *folders: str) -> bool:
-    """True when no process has the lock open, and no git stands in any of these folders."""
-    return not has_open(lock) and not any(at_work_in(folder, "git") for folder in folders)
+    """True when no process has the lock open, and no git stands in any of these folders.
+
+    Of processes of another user neither can be seen: a lock of theirs is stale when no git of theirs runs at all.
+    """
+    return not (has_open(lock) or any(at_work_in(folder, "git") for folder in folders) or _may_be_anothers(lock))
+
+
+def _may_be_anothers(lock: str) -> bool:
+    owner = os.lstat(lock).st_uid
+    return os.geteuid() not in (0, owner) and bool(at_work_for(owner, "git"))

@@ -127,12 +127,25 @@ def memory_of(pid: int) -> int:
 
 def at_work_in(folder: str, program: str) -> list[int]:
     """The processes of this program that stand in a folder, or below it."""
-    found = []
+    return [pid for pid in _running(program) if works_in(pid, folder)]
+
+
+def at_work_for(user: int, program: str) -> list[int]:
+    """The processes of this program that are a user's."""
+    return [pid for pid in _running(program) if _user_of(pid) == user]
+
+
+def _running(program: str) -> Iterator[int]:
     for pid in pids():
         with suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-            if file.read().strip() == program and works_in(pid, folder):
-                found.append(pid)
-    return found
+            if file.read().strip() == program:
+                yield pid
+
+
+def _user_of(pid: int) -> int | None:
+    with suppress(OSError):
+        return os.stat(f"/proc/{pid}").st_uid
+    return None
 
 
 def works_in(pid: int, folder: str) -> bool:
