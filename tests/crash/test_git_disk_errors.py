@@ -8,6 +8,7 @@ runs, where a command meets EIO from its first such call to its end. `make tortu
 import os
 import random
 import shutil
+import traceback
 
 import pytest
 
@@ -175,8 +176,8 @@ async def test_an_error_at_any_system_call_of_git(prepared: Prepared, kind: str,
         for spot in spots[:MOST]:
             try:
                 await disturbed(play, command, spot.call, error, f"{spot.nth}{ERRORS[error]}")
-            except AssertionError as trouble:
-                problems.append(f"command {command}, {spot}: {trouble}")
+            except AssertionError:
+                problems.append(f"command {command}, {spot}: {traceback.format_exc()}")
         command += 1
     assert not problems, "\n\n".join(problems)
 
@@ -195,7 +196,7 @@ async def test_a_run_goes_on_whichever_git_failed(theatres: Theatres, scenario: 
     for command in range(1, commands_of(theatre) + 1):
         try:
             met += await goes_on(theatre, command, calls)
-        except AssertionError as trouble:
-            problems.append(str(trouble))
+        except AssertionError:
+            problems.append(f"command {command}: {traceback.format_exc()}")
     assert not problems, "\n\n".join(problems)
     assert met or calls != TO_THE_DISK  # some calls git hardly makes
