@@ -5,6 +5,7 @@ from itertools import product
 import pytest
 
 from holdfast.core.conversation import (
+    NOT_NOW,
     OVER,
     Ability,
     AfterInterruption,
@@ -121,6 +122,7 @@ def test_each_rung_is_tried_once_and_the_last_twice() -> None:
         (Rung.LOAD, 0, True),
         (Rung.LOAD, -32601, False),  # it cannot load at all: the session may be as it was
         (Rung.LOAD, -32000, False),  # it wants a login first
+        (Rung.LOAD, NOT_NOW, False),  # its disk is full
         (Rung.LOAD, None, False),
         (Rung.INJECT, -32603, False),
     ],

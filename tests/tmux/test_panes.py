@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from holdfast.core.conversation import Rung
+from holdfast.engine.conversations import AgentUnavailable
 from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, mark_of
 from tests.support.processes import child
 from tests.support.talks import AGENT
@@ -61,6 +62,26 @@ async def test_a_lost_pane_is_an_event_and_replaced_when_it_is_needed_and_others
         assert [(await turn).reason for turn in (again, second)] == ["end_turn", "end_turn"]
     assert await room.place.rungs() == [Rung.FRESH, Rung.FRESH, Rung.RESUME]
     assert any(LOST in reason for reason in await room.reasons())
+
+
+async def test_a_session_that_cannot_be_shown_now_is_not_begun_anew(room: Room) -> None:
+    async with room.sitting() as (_, _, talks):
+        name = await talks.open(AGENT)
+        turn = asyncio.ensure_future(talks.say(name, "one", room.place.cwd))
+        assert (await room.ended(turn, name, "one")).reason == "end_turn"
+        token = talks.state(name).token
+        room.tmux("kill-server")
+        await until(lambda: talks.need(name)[0])
+        note = os.path.join(room.folder, "agents", f"{name}.mcp.json")
+        os.unlink(note)
+        os.mkdir(note)  # what it is to be told cannot be written
+        with pytest.raises(AgentUnavailable):
+            await talks.say(name, "What do you know?", room.place.cwd)
+        os.rmdir(note)
+        turn = asyncio.ensure_future(talks.say(name, "What do you know?", room.place.cwd))
+        assert (await room.ended(turn, name, "told")).reason == "end_turn"
+        assert talks.state(name).token == token
+    assert await room.place.rungs() == [Rung.FRESH, Rung.RESUME]
 
 
 @pytest.mark.torture

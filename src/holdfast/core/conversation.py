@@ -121,12 +121,13 @@ def next_rung(rungs: Sequence[Rung], tried: Sequence[Rung]) -> Rung | None:
 
 NATIVE = frozenset({Rung.RESUME, Rung.LOAD})
 
+NOT_NOW = -32050  # by which our own agents say that a session is there, and cannot be had now, as on a full disk
 _NO_SUCH_METHOD, _LOG_IN_FIRST = -32601, -32000
 
 
 def is_rejection(rung: Rung, code: int | None) -> bool:
     """True when an agent that refused with this code does not know the session. None: it did not refuse."""
-    return rung in NATIVE and code is not None and code not in (_NO_SUCH_METHOD, _LOG_IN_FIRST)
+    return rung in NATIVE and code is not None and code not in (_NO_SUCH_METHOD, _LOG_IN_FIRST, NOT_NOW)
 
 
 class AfterInterruption(StrEnum):

@@ -27,7 +27,17 @@ from holdfast.agents.frames import Scribe
 from holdfast.agents.launch import ANY_ROLE, LOCAL, Berth, Launch, Runtime
 from holdfast.agents.registry import Entry, environment_for, find_agent, missing
 from holdfast.agents.tree import see_dead, seen_through
-from holdfast.core.conversation import NATIVE, Ability, Phase, Rung, is_rejection, ladder, must_go, next_rung
+from holdfast.core.conversation import (
+    NATIVE,
+    NOT_NOW,
+    Ability,
+    Phase,
+    Rung,
+    is_rejection,
+    ladder,
+    must_go,
+    next_rung,
+)
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import (
     ConversationAttached,
@@ -147,7 +157,8 @@ class Ladder:
                 rejected = rejected or is_rejection(rung, code)
                 after = self._next_rung(name, greeting, tried, history=history)
                 await self._fallen(name, rung, error, lost=rejected and after not in NATIVE)
-                if after is None:
+                withheld = rung in NATIVE and code == NOT_NOW  # a new session would take its place for good
+                if after is None or (withheld and after not in NATIVE):
                     raise
                 if code is None or after in tried:  # it may be dead or stuck: the next rung gets a new one
                     await stack.aclose()

@@ -46,6 +46,7 @@ from holdfast.agents.builtin.secrecy import Secrets, scrubbed
 from holdfast.agents.builtin.session_file import NoSuchSession, SessionFile, headers, new_session_id, title_of
 from holdfast.agents.builtin.shell import Shell, end_what_is_left
 from holdfast.agents.builtin.tools import Toolbox
+from holdfast.core.conversation import NOT_NOW
 from holdfast.leaf.errors import HoldfastError
 
 _PROTOCOL = 1
@@ -206,17 +207,21 @@ class BuiltinAgent:
             return SessionFile.open(self._settings.folder, session_id)
         except NoSuchSession as error:
             raise RequestError(_NOT_FOUND, str(error), {"sessionId": session_id}) from error
-        except HoldfastError as error:
-            raise RequestError(_INVALID, str(error), {"sessionId": session_id}) from error
+        except (HoldfastError, OSError) as error:
+            raise RequestError(NOT_NOW, str(error), {"sessionId": session_id}) from error
 
     async def _reopened(self, cwd: str, session_id: str, mcp_servers: Any) -> _Open:
         """Own, repair, fence, settle; after that it is a session like any other."""
         folder = _folder(cwd)
         await self.close_session(session_id)
         file, records = self._taken_hold_of(session_id)
-        await asyncio.to_thread(end_what_is_left, session_id)
-        opened = await self._opened(session_id, folder, file, records, mcp_servers)
-        opened.session.settle()
+        try:
+            await asyncio.to_thread(end_what_is_left, session_id)
+            opened = await self._opened(session_id, folder, file, records, mcp_servers)
+            opened.session.settle()
+        except (HoldfastError, OSError) as error:
+            file.close()
+            raise RequestError(NOT_NOW, str(error), {"sessionId": session_id}) from error
         return opened
 
     async def _opened(
@@ -229,7 +234,7 @@ class BuiltinAgent:
             await mcp.start()
         except HoldfastError as error:
             file.close()
-            raise RequestError(_INVALID, str(error)) from error
+            raise RequestError(NOT_NOW, str(error)) from error
         worktree = Worktree(folder)
         session = Session(
             id=name,

@@ -23,7 +23,9 @@ from holdfast.agents.tmux.notes import Memory, Notes
 from holdfast.agents.tmux.order import Order, Start
 from holdfast.agents.tmux.pane import Pane, PaneLost, squeezed, watched
 from holdfast.agents.tmux.server import Server
+from holdfast.core.conversation import NOT_NOW
 from holdfast.core.tui import Question, filled
+from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.process import Families, identify
 
 _TELL = "Read {path} and do what it says."
@@ -92,6 +94,8 @@ class Face:
             return await self._methods[method](params or {})
         except KeyError as error:
             raise Refusal(INVALID_PARAMS, f"Invalid params: {error} is missing") from None
+        except (HoldfastError, OSError) as error:  # of the disk, or of tmux: what was asked for may be had later
+            raise Refusal(NOT_NOW, str(error)) from None
         except PaneLost:
             await asyncio.Event().wait()  # the end of this process is the answer
 
