@@ -24,6 +24,7 @@ from holdfast.git.locks import remove_stale, stale_locks
 from holdfast.git.repository import Repository, WorktreeFact
 from holdfast.git.version import NEEDED, installed
 from holdfast.git.worktree import known_place
+from holdfast.leaf.directories import is_gone
 from holdfast.leaf.errors import Denied, HoldfastError
 from holdfast.leaf.syncing import have_on_disk
 from holdfast.store.files import FileStore
@@ -230,7 +231,7 @@ async def _orphans(home: str, repository: Repository) -> list[Ailment]:
     """Branches and worktrees by our names, of runs that are not in this home."""
     strangers = [fact for fact in await repository.worktrees() if _is_a_strangers(home, fact.branch)]
     ailments = [_orphan_worktree(repository, fact) for fact in strangers]
-    in_use = {fact.branch for fact in strangers if os.path.exists(fact.path) or fact.locked is not None}
+    in_use = {fact.branch for fact in strangers if not is_gone(fact.path) or fact.locked is not None}
     for ref, commit in (await repository.refs(f"refs/heads/{BRANCHES}")).items():
         branch = ref.removeprefix("refs/heads/")
         if _is_a_strangers(home, branch) and branch not in in_use:
@@ -240,14 +241,14 @@ async def _orphans(home: str, repository: Repository) -> list[Ailment]:
 
 def _is_a_strangers(home: str, branch: str | None) -> bool:
     run_id = run_of_branch(branch) if branch is not None else None
-    return run_id is not None and not os.path.exists(run_folder(home, run_id))
+    return run_id is not None and is_gone(run_folder(home, run_id))
 
 
 def _orphan_worktree(repository: Repository, fact: WorktreeFact) -> Ailment:
     async def forget() -> None:
         drop_entries(repository.common_dir, fact.path)
 
-    if os.path.exists(fact.path):
+    if not is_gone(fact.path):
         return Ailment(
             fact.path, f"is a worktree on {fact.branch}, of a run that is not in this home; it is left alone"
         )

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from holdfast.git.entries import folders_of
 from holdfast.leaf.errors import Denied
-from holdfast.leaf.process import at_work_for, at_work_in
+from holdfast.leaf.process import at_work_in, is_hidden
 from holdfast.leaf.tether import has_open
 
 INDEX_COPY = "holdfast-index-"  # the folder of an index copy, in the worktree's git directory
@@ -110,11 +110,7 @@ def remove_stale(lock: str, *folders: str) -> bool:
 def is_stale(lock: str, *folders: str) -> bool:
     """True when no process has the lock open, and no git stands in any of these folders.
 
-    Of processes of another user neither can be seen: a lock of theirs is stale when no git of theirs runs at all.
+    Where the git of whoever made the lock stands, another user may not see; then it could be there.
     """
-    return not (has_open(lock) or any(at_work_in(folder, "git") for folder in folders) or _may_be_anothers(lock))
-
-
-def _may_be_anothers(lock: str) -> bool:
-    owner = os.lstat(lock).st_uid
-    return os.geteuid() not in (0, owner) and bool(at_work_for(owner, "git"))
+    at_work = any(at_work_in(folder, "git") for folder in folders) or is_hidden("git", os.lstat(lock).st_uid)
+    return not has_open(lock) and not at_work

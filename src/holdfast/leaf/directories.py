@@ -1,4 +1,4 @@
-"""Directories: their names, brought to the disk; and what is in them, deleted."""
+"""Directories: their names, brought to the disk; what is in them, deleted; and whether something is there at all."""
 
 import os
 import shutil
@@ -21,6 +21,13 @@ def is_there(path: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
+
+
+def is_gone(path: str) -> bool:
+    """True when there is nothing by that name; not of what merely cannot be looked at, as in another user's folder."""
+    with suppress(OSError):
+        return not is_there(path)
+    return False
 
 
 def remove_tree(path: str) -> None:

@@ -127,25 +127,34 @@ def memory_of(pid: int) -> int:
 
 def at_work_in(folder: str, program: str) -> list[int]:
     """The processes of this program that stand in a folder, or below it."""
-    return [pid for pid in _running(program) if works_in(pid, folder)]
+    return [pid for pid in pids() if _is_called(pid, program) and works_in(pid, folder)]
 
 
-def at_work_for(user: int, program: str) -> list[int]:
-    """The processes of this program that are a user's."""
-    return [pid for pid in _running(program) if _user_of(pid) == user]
+def is_hidden(program: str, owner: int) -> bool:
+    """True when a user runs this program, and we may not see in which folder."""
+    return any(_is_of(pid, owner) and _is_called(pid, program) and not _shows_its_folder(pid) for pid in pids())
 
 
-def _running(program: str) -> Iterator[int]:
-    for pid in pids():
-        with suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-            if file.read().strip() == program:
-                yield pid
+def _is_called(pid: int, program: str) -> bool:
+    with suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+        return file.read().strip() == program
+    return False
 
 
-def _user_of(pid: int) -> int | None:
+def _is_of(pid: int, owner: int) -> bool:
     with suppress(OSError):
-        return os.stat(f"/proc/{pid}").st_uid
-    return None
+        return os.stat(f"/proc/{pid}").st_uid == owner
+    return False
+
+
+def _shows_its_folder(pid: int) -> bool:
+    try:
+        os.readlink(f"/proc/{pid}/cwd")
+    except PermissionError:
+        return False
+    except OSError:  # it is gone
+        return True
+    return True
 
 
 def works_in(pid: int, folder: str) -> bool:
