@@ -1,6 +1,7 @@
 """Conversations with real agents: one turn after the other, cut off, cancelled, ended, and gone on with."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from holdfast.leaf.errors import BadInput, Denied
 from holdfast.store.base import Message
 from holdfast.store.files import FileStore
 from holdfast.store.run import open_run
+from tests.support.faults import run_with_faults
 from tests.support.players import KNOW, OTHERWISE, TOLD, book, calls_of, kill_idle
 from tests.support.processes import child
 from tests.support.talks import AGENT, Place, say_until_killed
@@ -368,3 +370,40 @@ async def test_an_agent_that_nobody_knows_opens_no_conversation(place: Place, ag
         with pytest.raises(BadInput, match="there is no agent"):
             await talks.open(agent)
         assert run.state.conversations == {}
+
+
+CUT_OFF_ON_A_BAD_DISK = """
+import asyncio, sys
+from holdfast.leaf.errors import StorageFailed
+from tests.support.players import book
+from tests.support.talks import AGENT, Place
+
+async def talk():
+    place = await Place.make(sys.argv[1])
+    place.play(book(load="works"))
+    async with place.sitting() as (run, _, talks):
+        name = await talks.open(AGENT)
+        try:
+            await talks.say(name, sys.argv[2], place.cwd)
+        except StorageFailed as error:
+            assert "Input/output error" in str(error), error
+        else:
+            sys.exit("the sitting goes on")
+    assert await place.interruptions() == []
+    async with place.sitting() as (run, _, talks):
+        assert run.state.conversations[name].turn is None
+    (why,) = await place.interruptions()
+    assert why.startswith("the sitting died"), why
+
+asyncio.run(talk())
+"""
+
+
+@pytest.mark.parametrize("said", ["die", "kelp"])
+def test_a_turn_whose_files_are_not_on_the_disk_is_not_called_cut_off_before_they_are(
+    tmp_path: Path, said: str
+) -> None:
+    calls = run_with_faults(
+        CUT_OFF_ON_A_BAD_DISK, str(tmp_path), said, trace="syncfs", faults="syncfs:error=EIO:when=1"
+    )
+    assert ["INJECTED" in call for call in calls if "syncfs" in call] == [True, False]

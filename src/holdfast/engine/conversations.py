@@ -253,6 +253,9 @@ class Conversations:
             await self._cut_off(name, live, turn, f"{error}; {_HEARD[begun]}")
             unheard = not begun and isinstance(error, AgentDied)
             return Turn(turn, "unheard" if unheard else "interrupted", str(error))
+        except StorageFailed:
+            await seen_through(self._left_open(name, live))
+            raise
         except BaseException:  # nobody waits for it any more: it may not look as if it went on
             reason = f"the sitting let go of it; {_HEARD[live.agent.frames > heard]}"
             await seen_through(self._cut_off(name, live, turn, reason))
@@ -295,14 +298,28 @@ class Conversations:
         """The agent is gone in the middle. Nothing of it may be alive before anything is built on that."""
         attached = self._live.pop(name, None) is not None
         alive = await hang_up(live.stack)
-        with suppress(StorageFailed):  # that it was cut off is written down all the same
+        try:
             await self._synced()
+        except StorageFailed:
+            await self._left_open(name, live)
+            raise
         await self._run.append(
             *live.agent.scribe.cut_off(),
             TurnInterrupted(conversation=name, turn=turn, reason=reason),
             *([ConversationDetached(conversation=name, reason=reason)] if attached else []),
             ConversationStateChanged(conversation=name, state=Phase.WAITING, reason="the turn was interrupted"),
         )
+        if alive is not None:
+            raise alive
+
+    async def _left_open(self, name: str, live: Live) -> None:
+        """As our own death leaves it: what was written in the turn may not be on the disk, and no later sync tells.
+
+        So the log does not call it cut off; whoever buries it knows whether the machine went down since.
+        """
+        self._live.pop(name, None)
+        alive = await hang_up(live.stack)
+        await self._run.append(*live.agent.scribe.cut_off())
         if alive is not None:
             raise alive
 
