@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from threading import Thread
 
+from holdfast.leaf.errors import StorageFailed
 from holdfast.store.layout import LOCK, run_folder
 
 
@@ -16,10 +17,13 @@ async def until_free(home: str, run_id: str) -> None:
     except FileNotFoundError:
         return
     loop, free = asyncio.get_running_loop(), asyncio.Event()
+    refused: list[OSError] = []
 
     def wait() -> None:
         try:
             fcntl.flock(fd, fcntl.LOCK_SH)
+        except OSError as error:  # as where a server keeps the locks, and does not answer: nobody knows who is there
+            refused.append(error)
         finally:
             os.close(fd)
             with suppress(RuntimeError):  # whoever asked is gone
@@ -27,3 +31,5 @@ async def until_free(home: str, run_id: str) -> None:
 
     Thread(target=wait, daemon=True).start()
     await free.wait()
+    if refused:
+        raise StorageFailed(f"whether run {run_id} is at work cannot be told: {refused[0].strerror}")
