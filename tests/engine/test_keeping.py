@@ -145,6 +145,27 @@ async def test_what_comes_while_runs_cannot_be_listed_is_minded_when_they_can_be
     minding.cancel()
 
 
+async def test_runs_that_are_put_back_are_minded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the disk that they are on is taken out, and comes again."""
+    home, config, aside = os.fspath(tmp_path / "home"), tmp_path / "config.toml", tmp_path / "aside"
+    runs = Path(run_folder(home, RUN)).parent
+    monkeypatch.setenv("HOLDFAST_CONFIG", os.fspath(config))
+    monkeypatch.setattr(keeping, "_TRY_AGAIN", 0.05)
+    config.write_text("caps = 3\n", encoding="utf-8")
+    await FileStore(home).create(RUN)
+    await _cut_off(home, RunCreated(run_id=RUN, goal="g"))
+    said: list[str] = []
+    minding = asyncio.create_task(keep_alive(home, lambda _, words: said.append(words)))
+    await until(lambda: bool(said))
+    minders = _minders()
+    runs.rename(aside)
+    await until(lambda: all(minder.done() for minder in minders))
+    config.write_text("resume.back_off = 0.1\n", encoding="utf-8")
+    aside.rename(runs)
+    await until(lambda: "before its plan was made" in said[-1])
+    minding.cancel()
+
+
 def _minders() -> list[asyncio.Task[object]]:
     return [task for task in asyncio.all_tasks() if task.get_coro().__qualname__ == "_mind"]  # type: ignore[union-attr]
 

@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import NamedTuple
 
 from holdfast.core.codec import Line, parse
@@ -22,6 +23,7 @@ from holdfast.engine.naming import run_ids
 from holdfast.engine.planning import terms_for
 from holdfast.engine.service import end_of_log, view_run
 from holdfast.engine.waiting import until_free
+from holdfast.leaf.directories import is_gone
 from holdfast.leaf.errors import HoldfastError, Owned, StorageFailed
 from holdfast.store.base import Log
 from holdfast.store.files import FileStore
@@ -68,9 +70,14 @@ async def keep_alive(home: str, say: Say) -> None:
             found = _there_are(home, say)
             for run_id in (found or set()) - minding:
                 minding.add(run_id)
-                group.create_task(_mind(store, run_id, say))
+                minder = group.create_task(_mind(store, run_id, say))
+                minder.add_done_callback(partial(_forget, minding, run_id))  # it may be put back
             with suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), None if found is not None else _TRY_AGAIN)
+
+
+def _forget(minding: set[str], run_id: str, _: object) -> None:
+    minding.discard(run_id)
 
 
 def _there_are(home: str, say: Say) -> set[str] | None:
@@ -98,7 +105,7 @@ async def _mind(store: FileStore, run_id: str, say: Say) -> None:
                 await _next_sitting(store.log(run_id), after)
             told, patience = "", _TRY_AGAIN
         except (HoldfastError, OSError) as error:
-            if not os.path.isdir(run_folder(store.home, run_id)):
+            if is_gone(run_folder(store.home, run_id)):
                 return
             words = f"it cannot go on by itself: {_in_words(error)}"
             if words != told:
