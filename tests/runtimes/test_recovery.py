@@ -4,7 +4,9 @@ import json
 import os
 import secrets
 import signal
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from holdfast.store.files import FileStore
 from holdfast.store.layout import run_folder
 from holdfast.store.run import open_run
 from tests.support.pids import children_of
+from tests.support.podman import Podman
 from tests.support.processes import child
 from tests.support.talks import AGENT, ASK, Place, say_until_killed
 from tests.support.waiting import until
@@ -145,3 +148,22 @@ async def test_a_confined_agent_can_report(place: Place) -> None:
     assert turn.reason == "end_turn", json.dumps(await place.said())
     received = [one.message async for one in FileStore(place.home).inbox(place.run_id).read()]
     assert [message.kind for message in received if message is not None] == ["signal.report_blocker"]
+
+
+@pytest.mark.containers
+@pytest.mark.timeout(400)
+def test_nobody_is_started_beside_an_agent_whose_container_could_not_be_ended(
+    podman: Podman, contained: Runtime, tmp_path: Path
+) -> None:
+    """Its engine was away when it was to end it; and of its processes nothing is to be seen, as on another machine."""
+    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-m", "tests.support.apart"]
+    command += [os.fspath(tmp_path), podman.socket, *contained.readable]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as talking:
+        assert talking.stdin is not None
+        assert talking.stdout is not None
+        assert talking.stdout.readline().startswith("refused: the container engine at ")
+        assert talking.stdout.readline() == "at work\n"
+        assert len(podman.containers()) == 1
+        talking.stdin.close()
+        assert talking.wait() == 0
+    assert podman.containers() == []

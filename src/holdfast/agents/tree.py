@@ -44,7 +44,7 @@ _COMPLAINTS = 1024 * 1024  # bytes of an agent's stderr, before its file is begu
 _BURIAL_LOOKS, _BURIAL_PAUSE = 400, 0.005
 
 _roots: set[ProcessIdentity] = set()  # of all trees: whatever they carry, none is another's stray
-_undead: set["Tree"] = set()  # something of them would not die
+_undead: set["Tree"] = set()  # something of them would not die, or may not be dead
 
 
 class Tree:
@@ -109,9 +109,21 @@ class Tree:
         await self.kill()
 
     async def kill(self) -> None:
-        """Nothing of it is alive when this returns. `Denied` while something is: then nobody may take its place."""
+        """Nothing of it is alive when this returns. `Denied` while something is: then nobody may take its place.
+
+        Nor when it could not be told, as when its container's engine does not answer.
+        """
         if self._over:
             return
+        try:
+            await self._ended_for_good()
+        except BaseException:
+            _undead.add(self)
+            raise
+        _undead.discard(self)
+        self._over = True
+
+    async def _ended_for_good(self) -> None:
         self._gone.remove_done_callback(self._remember)  # all of it is looked for now, and again when some are dead
         alive = await self._left()
         for _ in range(ROUNDS):
@@ -123,7 +135,6 @@ class Tree:
                 break
         if alive := alive or await asyncio.to_thread(end_all, self._traced):
             named = ", ".join(str(process.pid) for process in alive)
-            _undead.add(self)
             raise Denied(f"processes of {self._mark} will not die (pid {named}); end them, and try again")
         with suppress(TimeoutError):
             await asyncio.wait_for(self.death(), 5)
@@ -133,8 +144,6 @@ class Tree:
             await asyncio.wait({self._complaints}, timeout=1)
             self._complaints.cancel()
         _roots.discard(self.identity)
-        _undead.discard(self)
-        self._over = True
 
     def is_of(self, mark: str) -> bool:
         """By its own mark, or as a part of what has this one: a terminal of an agent."""
