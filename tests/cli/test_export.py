@@ -22,6 +22,7 @@ from tests.cli.owner import owner_of
 from tests.cli.program import Program
 from tests.cli.runs import make_run, said
 from tests.cli.scenes import FIRST_WAVE, SECOND_WAVE, calls, says
+from tests.support.faults import run_with_faults
 
 RUN = "auth-abc234"
 
@@ -181,3 +182,15 @@ def test_a_browser_runs_its_script_and_complains_of_nothing(holdfast: Program, t
     assert b"Refused to" not in done.stderr, "its own script and style are let in"
     assert b"CONSOLE" not in done.stderr
     assert b"a needle in a haystack" in done.stdout
+
+
+def test_a_page_that_does_not_come_to_the_disk_takes_nobodys_place(holdfast: Program, tmp_path: Path) -> None:
+    make_run(holdfast.home, RUN)
+    page = tmp_path / "page.html"
+    page.write_text("the one before", encoding="utf-8")
+    code = "import sys; from holdfast.app.cli.main import main; sys.exit(0 if main(sys.argv[2:]) == 1 else 9)"
+    setting = "import os, sys; os.environ['HOLDFAST_HOME'] = sys.argv[1]; "
+    words = ("export", RUN, "-o", os.fspath(page))
+    run_with_faults(setting + code, os.fspath(holdfast.home), *words, trace="fsync", faults="fsync:error=EIO")
+    assert page.read_text(encoding="utf-8") == "the one before"
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]

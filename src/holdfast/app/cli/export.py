@@ -13,6 +13,7 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.page.writing import write_page
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home
+from holdfast.leaf.directories import sync_directory
 from holdfast.leaf.errors import OK, BadInput
 
 _EXAMPLES = """\
@@ -46,13 +47,19 @@ def run(arguments: list[str]) -> int:
 
 
 def _replaced(target: str, write: Callable[[BinaryIO], None]) -> int:
-    """Written beside it and put in its place when it is whole. Returns its size."""
+    """Written beside it and put in its place when it is whole, on the disk: the run may be taken away after that.
+
+    Returns its size.
+    """
     fd, half = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".holdfast-", suffix=".html")
     try:
         with os.fdopen(fd, "wb") as file:
             write(file)
             size = file.tell()
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(half, target)
+        sync_directory(os.path.dirname(target))
     except BaseException:
         with suppress(OSError):
             os.unlink(half)
