@@ -1,12 +1,15 @@
 """An MCP server that is up in milliseconds. Whatever tool is called adds a line to `noted.txt` in its folder.
 
-After `leave` it ends, and in `die` it ends without an answer. Its pid is in `server.pid`.
+After `leave` it ends, in `die` it ends without an answer, and in `wait` it gives none. Its pid is in `server.pid`.
 """
 
 import json
 import os
+import signal
 import sys
 from typing import Any
+
+_TOOLS = ("note", "leave", "die", "wait")
 
 
 def _answer(method: str, params: Any) -> Any:
@@ -15,12 +18,14 @@ def _answer(method: str, params: Any) -> Any:
             about = {"name": "quick", "version": "1"}
             return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": about}
         case "tools/list":
-            return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("note", "leave", "die")]}
+            return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in _TOOLS]}
         case "tools/call":
             with open("noted.txt", "a", encoding="utf-8") as file:
                 file.write("noted\n")
             if params["name"] == "die":
                 sys.exit()
+            if params["name"] == "wait":
+                signal.pause()
             return {"content": [{"type": "text", "text": "it is noted"}]}
     return {}
 

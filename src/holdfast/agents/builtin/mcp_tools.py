@@ -125,6 +125,9 @@ class _Connection:
             result = await running.call(tool, arguments)
         except _Gone:
             raise Refused(f"the MCP server {self.name} ended during this call. {_UNKNOWN}") from None
+        except TimeoutError:
+            late = f"did not answer within {_CALL_SECONDS} s"
+            raise Refused(f"the MCP server {self.name} {late}. {_UNKNOWN}") from None
         _CRASH.after()
         return result
 
