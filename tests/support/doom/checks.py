@@ -184,6 +184,20 @@ class Done:
 
     # The invariants
 
+    def begun_late(self) -> set[str]:
+        """Tasks whose worktrees were made when others were merged already that they do not wait for."""
+        goal = self.place.scenario.goal
+        needs = {task["id"]: set(task.get("depends_on", ())) for task in goal if isinstance(task, dict)}
+        about = {event.effect: (event.kind, event.task) for event in self.of(EffectIntended)}
+        happened = [about[event.effect] for event in self.of(EffectHappened)]
+        merged, begun = set[str](), dict[str, bool]()
+        for kind, task in happened:
+            if kind == "merge":
+                merged.add(task)
+            elif kind == "worktree.make" and task is not None:
+                begun.setdefault(task, bool(merged - needs.get(task, set())))
+        return {task for task, late in begun.items() if late}
+
     def must_hold(self) -> None:
         self.must_be_sound()
         assert self.branches.files["main"] == dict(self.place.scenario.files)
