@@ -113,6 +113,12 @@ def _folder_if_known(entry: str) -> str | None:
     return None
 
 
+def commondir_of(own: str) -> str | None:
+    """The repository of a worktree, by what is in the worktree's own git directory; None when that names none."""
+    named = pointed_at(os.path.join(own, "commondir"))
+    return os.path.realpath(named) if named is not None else None
+
+
 def can_be_read(file: str) -> bool:
     """False when there is no such file. Raises where the disk does not give it: of that git says too little."""
     try:
@@ -139,6 +145,6 @@ def pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str | 
             raise
         return None
     named = content.removeprefix(prefix)
-    if not content.startswith(prefix) or not named:
+    if not content.startswith(prefix) or not named or "\0" in named:  # with which a power cut fills it
         return None
     return named if relative else os.path.normpath(os.path.join(os.path.dirname(file), named))

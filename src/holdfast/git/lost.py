@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from holdfast.git.process import Answer, Git, GitFailed
-from holdfast.git.repository import Repository
+from holdfast.git.repository import OBJECT, Repository
 from holdfast.git.worktree import Worktree
 
 _FAN_OUT = re.compile("[0-9a-f]{2}")
@@ -134,11 +134,12 @@ async def _is_there(repository: Repository, base: str) -> bool:
 
 
 def _passed_by(worktree: Worktree) -> list[str]:
-    """Every commit that its branch was at, the newest first, by git's own journal of it."""
+    """Every commit that its branch was at, the newest first, by git's own journal of it, which may be torn."""
     path = os.path.join(worktree.repository.common_dir, "logs", "refs", "heads", worktree.branch)
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
     except OSError:
         return []
-    return [words[1] for words in (line.split(" ", 2) for line in reversed(lines)) if len(words) > 1]
+    told = (words[1] for words in (line.split(" ", 2) for line in reversed(lines)) if len(words) > 1)
+    return [commit for commit in told if OBJECT.fullmatch(commit)]

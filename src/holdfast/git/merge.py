@@ -9,8 +9,8 @@ import os
 from holdfast.git.commit import HookRefused, Signature, identity, is_a_hooks_doing, one_line
 from holdfast.git.entries import pointed_at
 from holdfast.git.process import GitFailed, GitKilled, LeftHalfDone
-from holdfast.git.repository import Repository
-from holdfast.git.snapshot import OBJECT, save
+from holdfast.git.repository import OBJECT, Repository
+from holdfast.git.snapshot import save
 from holdfast.git.worktree import Worktree, status_of
 from holdfast.leaf.directories import is_there
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError

@@ -7,6 +7,7 @@ inherited when Holdfast itself is called from a hook), or ask a question that no
 """
 
 import asyncio
+import errno
 import os
 import re
 import signal
@@ -29,6 +30,11 @@ _ALONE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")  # nothing in the b
 _OTHERS_WORKTREES = re.compile(
     r"failed to read .*worktrees/[^/]*/commondir|could not create directory of .*worktrees/.*: No such file"
 )
+_DAMAGED = re.compile(
+    "index file (smaller|corrupt|open failed: No such file)|(bad|broken|unknown) index|not a git repository"
+    "|bad (signature|(tree )?object|config line)|object .* is (empty|corrupt)"
+)
+_DISK_FAILED = os.strerror(errno.EIO)
 _PATIENCE, _MOMENT = 1.0, 0.05  # seconds
 _STEADY = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -47,6 +53,11 @@ class GitFailed(HoldfastError):
         super().__init__(f"`{program} {command}` failed: {' '.join(said.split()) or f'exit code {code}'}")
         self.code = code
         self.said = said
+
+    @property
+    def is_of_damage(self) -> bool:
+        """True when it met a file of its own that is not whole, as a power cut leaves it: no waiting mends that."""
+        return _DAMAGED.search(self.said) is not None and _DISK_FAILED not in self.said
 
 
 class GitKilled(GitFailed):

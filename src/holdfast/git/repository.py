@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ from holdfast.core.workspace import BRANCHES
 from holdfast.git.entries import can_be_read
 from holdfast.git.process import Git, GitFailed
 from holdfast.leaf.errors import BadInput
+
+OBJECT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")  # its name, in full
 
 
 class WorktreeFact(NamedTuple):

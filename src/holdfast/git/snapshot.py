@@ -7,18 +7,17 @@ holds the index. Repositories inside the worktree are named, for what they hold 
 """
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from holdfast.git.entries import can_be_read, entries_of, pointed_at
+from holdfast.git.entries import can_be_read, commondir_of, entries_of, pointed_at
 from holdfast.git.locks import INDEX_COPY
 from holdfast.git.lost import lost_of_index
 from holdfast.git.process import Git, GitFailed, GitKilled
-from holdfast.git.repository import Repository, commit_of
+from holdfast.git.repository import OBJECT, Repository, commit_of
 from holdfast.git.worktree import Status, Worktree, status_of
 from holdfast.leaf.errors import Denied
 
@@ -29,7 +28,6 @@ _IDENTITY = {
     "GIT_COMMITTER_EMAIL": "snapshot@holdfast.localhost",  # of no other commit: it tells a snapshot from a merge
 }
 _ON_BRANCH = "ref: refs/"
-OBJECT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 _NOW = "As it is now"
 _ADDING = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
 
@@ -217,10 +215,17 @@ async def save_deleted(worktree: Worktree, ref: str, last: str | None) -> str | 
 
 async def _head_of(repository: Repository, git: Git) -> str | None:
     """Of an entry without a folder; None of one that is half written or damaged, or is on a branch that is gone."""
-    head, common = (pointed_at(os.path.join(git.place, name), relative=True) for name in ("HEAD", "commondir"))
-    if head is None or common is None or not (head.startswith(_ON_BRANCH) or OBJECT.fullmatch(head)):
+    head, common = pointed_at(os.path.join(git.place, "HEAD"), relative=True), commondir_of(git.place)
+    if head is None or common != os.path.realpath(repository.common_dir):
         return None
-    commit = await commit_of(git, "HEAD")
+    if not (head.startswith(_ON_BRANCH) or OBJECT.fullmatch(head)):
+        return None
+    try:
+        commit = await commit_of(git, "HEAD")
+    except GitFailed as error:
+        if isinstance(error, GitKilled) or not error.is_of_damage:
+            raise
+        return None
     ref = os.path.join(repository.common_dir, head.removeprefix("ref: "))
     return await commit_of(git, "HEAD") if commit is None and can_be_read(ref) else commit
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.core.workspace import is_half_written
-from holdfast.git.entries import FOLDER, LOCKED, drop_entries, entries_of, pointed_at
+from holdfast.git.entries import FOLDER, LOCKED, commondir_of, drop_entries, entries_of, pointed_at
 from holdfast.git.locks import clear_locks
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
@@ -55,9 +55,8 @@ class Worktree:
             raise NotOurWorktree(
                 f"{self.path} is no worktree any more: it has no .git of its own; nothing was done there, move it away"
             )
-        common = pointed_at(os.path.join(own, "commondir"))
         back = pointed_at(os.path.join(own, FOLDER))
-        if common is None or os.path.realpath(common) != os.path.realpath(self.repository.common_dir):
+        if commondir_of(own) != os.path.realpath(self.repository.common_dir):
             raise NotOurWorktree(
                 f"{self.path} is not a worktree of {self.repository.common_dir}; nothing was done there, move it away"
             )

@@ -1,7 +1,6 @@
 """Worktrees, made and removed. Nothing is removed before what is only there was saved."""
 
 import os
-import re
 from contextlib import suppress
 from functools import partial
 from typing import ClassVar
@@ -30,7 +29,6 @@ from holdfast.leaf.syncing import sync_file_systems
 TRASH = "trash-"  # in the run's folder: what was saved, and is to be deleted
 REMOVED = ".removed"  # beside where it stood: what is to be saved once more, and then deleted
 
-_DAMAGED = re.compile("index file (smaller|corrupt)|(bad|unknown) index|bad (signature|object)|not a git repository")
 _CRASH_MOVED, _CRASH_SAVED, _CRASH_DROPPED = (Point(f"worktree.remove.{at}") for at in ("moved", "saved", "dropped"))
 
 
@@ -68,9 +66,14 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
         sync_directory(os.path.dirname(self.worktree(site).path))
 
     async def _begun_at(self, site: Site) -> str:
-        """Where its branch began: at `base`, unless it was there before."""
+        """Where its branch began: at `base`, unless it was there before. It may be gone: then it is made again."""
         branch = f"refs/heads/{self.place(site).branch}"
-        return await site.repository.merge_base(branch, self.base) or self.base
+        try:
+            return await site.repository.merge_base(branch, self.base) or self.base
+        except GitFailed:
+            if await site.repository.commit_of(branch) is not None:
+                raise
+            return self.base
 
     async def _save_what_is_left(self, site: Site) -> str | None:
         """Of a folder that somebody deleted, what git still has; of one that is half made, somebody's work in it.
@@ -88,7 +91,7 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
         except NotOurWorktree:
             return None  # git cannot tell: then it was never whole
         except GitFailed as error:
-            if not all(map(can_be_read, worktree.notes())) or _DAMAGED.search(error.said):
+            if not all(map(can_be_read, worktree.notes())) or error.is_of_damage:
                 return None
             raise
         worked = any("D" not in change.status for change in changes)
