@@ -13,6 +13,9 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import pytest
 
 from holdfast.core.state import BranchStatus
+from holdfast.engine.doctor import diagnose
+from holdfast.engine.retiring import reset
+from holdfast.engine.service import view_run
 from holdfast.engine.workspace import NewRun, Workspace, create_run, opened
 from holdfast.git.commit import HookRefused
 from holdfast.git.effects import DeleteBranch, MakeWorktree
@@ -140,6 +143,29 @@ async def test_an_entry_that_cannot_be_read_is_not_dropped_with_one_of_its_name(
         assert git(theirs.path, "diff", "--cached", "--name-only") == "staged.txt"
         await w.remove(TASK)
         theirs.must_be_ours()
+
+
+@needs_strace
+async def test_a_worktree_that_cannot_be_read_keeps_the_doctor_from_no_other_run(
+    repo: UserRepository, home: str
+) -> None:
+    first, second = [await create_run(home, NewRun(f"Run {n}", repo.path, slug=f"run{n}")) for n in (1, 2)]
+    trees = {run_id: os.path.join(home, "runs", run_id, "workspace") for run_id in (first, second)}
+    shutil.rmtree(trees[second])
+    with unseen(os.path.join(trees[first], ".git"), error="EACCES"):
+        assert {one.subject for one in await diagnose(home, [])} == {first, second}
+
+
+@needs_strace
+async def test_a_sitting_that_a_bad_block_ended_does_not_look_as_if_it_had_been_killed(
+    repo: UserRepository, home: str
+) -> None:
+    """Else whoever watches would go on with a run that somebody wanted to take away."""
+    run_id = await create_run(home, NewRun("Test what is not seen", repo.path, slug="test"))
+    with unseen(os.path.join(home, "runs", run_id, "workspace", ".git")), pytest.raises(StorageFailed):
+        await reset(home, run_id)
+    assert (await view_run(home, run_id)).status != "interrupted"
+    await reset(home, run_id)
 
 
 @needs_strace

@@ -70,7 +70,7 @@ async def _looked_into(subject: str, look: Awaitable[list[Ailment]]) -> list[Ail
     """What is found; where it cannot be looked into, that alone: one patient does not keep the others waiting."""
     try:
         return await look
-    except HoldfastError as error:
+    except (HoldfastError, OSError) as error:
         return [Ailment(subject, f"cannot be looked into: {error}")]
 
 

@@ -141,7 +141,7 @@ class Hands:
         clear_ref_locks(self.repository.common_dir, *refs_of(self.run_id))
         clear_shared_locks(self.repository.common_dir)
         for branch in self.run.state.branches.values():
-            with suppress(Denied):  # no worktree, or one in which the user is at work: whoever needs it will be told
+            with suppress(Denied, OSError):  # no worktree, or the user is at work there: whoever needs it will be told
                 self.site("").worktree(place_of(self.run_id, branch.task)).clear_locks()
 
     async def _mend_what_is_lost(self) -> None:

@@ -30,7 +30,7 @@ from holdfast.git.merge import Conflicts
 from holdfast.git.repository import Repository, find_repository, top_of
 from holdfast.git.worktree import Worktree
 from holdfast.leaf.crashing import around
-from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo
+from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo, StorageFailed
 from holdfast.leaf.ids import new_run_id, slug_of
 from holdfast.leaf.marks import RUN_MARK
 from holdfast.store.files import FileStore
@@ -295,9 +295,10 @@ async def opened(home: str, run_id: str, command: str) -> AsyncIterator[Workspac
         hands = Hands(run, run_id, repository, folder)
         try:
             yield Workspace(hands, await hands.settle())
-        except HoldfastError as error:
-            await run.append(SessionEnd(reason="error", summary=str(error)))
-            raise
+        except (HoldfastError, OSError) as error:
+            told = error if isinstance(error, HoldfastError) else StorageFailed.by(error)
+            await run.append(SessionEnd(reason="error", summary=str(told)))
+            raise told from error
         await run.append(SessionEnd(reason="all_done"))
 
 

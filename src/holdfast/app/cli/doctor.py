@@ -55,7 +55,7 @@ async def _treated(ailment: Ailment, done: dict[Repair, str]) -> str | None:
         try:
             await ailment.repair()
             done[ailment.repair] = _REPAIRED
-        except HoldfastError as error:
+        except (HoldfastError, OSError) as error:
             done[ailment.repair] = str(error)
     return done[ailment.repair] if ailment.repair is not None else None
 
