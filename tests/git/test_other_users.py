@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,8 +11,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from holdfast.engine.doctor import diagnose
-from holdfast.git.entries import drop_entries
+from holdfast.git.entries import drop_entries, entries_of
 from holdfast.git.locks import remove_stale
+from holdfast.git.repository import Repository
+from holdfast.git.worktree import Worktree, clear_half_made, is_made
 from tests.support.waiting import until
 
 _NOBODY = 65534
@@ -108,3 +111,28 @@ def test_a_worktree_in_a_folder_of_another_user_is_not_gone(repository: str) -> 
     as_nobody(_doctored, os.path.join(repository, ".git"), mine, worktree)
     assert git(worktree, "status", "--short") == ""
     assert git(repository, "rev-parse", "HEAD") == git(repository, "rev-parse", branch)
+
+
+def _added_beside(repository: str, folder: str) -> None:
+    async def add() -> None:
+        tree = Worktree(Repository(repository), os.path.join(folder, "workspace"), "holdfast/mine-abc234/main")
+        clear_half_made(tree)
+        await tree.repository.git.do("worktree", "add", "--quiet", "-b", tree.branch, tree.path)
+        assert await is_made(tree)
+        shutil.rmtree(tree.path)
+        drop_entries(repository, tree.path)
+        assert entries_of(repository, tree.path) == []
+
+    asyncio.run(add())
+
+
+def test_an_entry_that_another_user_keeps_to_themselves_is_in_nobodys_way(repository: str) -> None:
+    """The worktrees of all runs have the same name, and git gives their entries the umask of whoever makes them."""
+    theirs, mine = (os.path.join(os.path.dirname(repository), name) for name in ("theirs", "mine"))
+    os.mkdir(mine)
+    os.chown(mine, _NOBODY, -1)
+    worktree = os.path.join(theirs, "workspace")
+    adding = [*_GIT, "-C", repository, "worktree", "add", "--quiet", "-b", f"holdfast/{_RUN}/main", worktree]
+    subprocess.run(adding, check=True, umask=0o077)
+    as_nobody(_added_beside, os.path.join(repository, ".git"), mine)
+    assert git(worktree, "status", "--short") == ""

@@ -27,13 +27,13 @@ def entries_of(common_dir: str, path: str) -> list[str]:
     """The entries of the worktree at `path`, whole or not: what names it, or has its name and names none.
 
     The latter is of a git that was killed over it. While it is locked, git never prunes it. Raises where one by its
-    name cannot be read just now: it may be another run's.
+    name cannot be read just now: it may be another run's. One that another user keeps to themselves is theirs.
     """
     buried, real = _buried(common_dir, path), os.path.realpath(path)
     like_ours = re.compile(re.escape(os.path.basename(path)) + "[0-9]*")
     found, nameless = [], []
     for entry in _all(common_dir):
-        has_its_name = like_ours.fullmatch(os.path.basename(entry)) is not None
+        has_its_name = like_ours.fullmatch(os.path.basename(entry)) is not None and not _is_kept_from_us(entry)
         named = _folder_of(entry) if has_its_name else _folder_if_known(entry)
         if entry == buried or (named is not None and os.path.realpath(named) == real):
             found.append(entry)
@@ -105,6 +105,13 @@ def _buried(common_dir: str, path: str) -> str:
 def _folder_of(entry: str) -> str | None:
     named = pointed_at(os.path.join(entry, FOLDER))
     return os.path.dirname(named) if named is not None else None
+
+
+def _is_kept_from_us(entry: str) -> bool:
+    """Another user's, in a repository that is shared, whose umask lets nobody else look into it."""
+    with suppress(OSError):
+        return os.lstat(entry).st_uid != os.geteuid() and not os.access(entry, os.R_OK | os.X_OK, effective_ids=True)
+    return False
 
 
 def _folder_if_known(entry: str) -> str | None:
