@@ -163,7 +163,7 @@ class Status(NamedTuple):
         return [change.path for change in self.changes if change.foreign]
 
 
-_UNSEEN = re.compile(r"^warning: could not open directory '(.*)': ", re.MULTILINE)
+_UNSEEN = re.compile(r"^warning: could not open directory '(.*)': (?!No such file)", re.MULTILINE)
 _UNMERGED = frozenset({"DD", "AU", "UD", "UA", "DU", "AA", "UU"})
 
 
