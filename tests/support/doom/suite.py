@@ -107,14 +107,16 @@ class Theatre:
             place.remove()
             raise NotReached(f"nobody came by at {dooms}\n{trial}")
         on_a_good_disk = not any(doom is not None and doom.endswith(FAULTS) for doom in dooms)
-        await self.must_end_alike(place, f"killed at {dooms}, it ends otherwise\n{trial}", readable=on_a_good_disk)
+        told = f"killed at {dooms}, it ends otherwise\n{trial}"
+        await self.must_end_alike(place, told, readable=on_a_good_disk, later=not on_a_good_disk)
         return trial
 
     async def must_end_alike(self, place: Place, told: str, *, readable: bool = False, later: bool = False) -> None:
         """As the undisturbed run, also in what is `readable` beside its log; then the place is not needed any more.
 
-        `later` is for tasks that may have begun when others of their wave were merged already. Who has seen those has
-        no conflict with them, and may write over them: then only what became of the tasks is the same.
+        `later` is for what failed and is tried again: a task may have begun when others of its wave were merged. Who
+        has seen those has no conflict with them, and may write over them: then only what became of the tasks is the
+        same.
         """
         known = await self.undisturbed()
         expected, done = known.end, await Done.look(place)
