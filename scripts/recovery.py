@@ -26,7 +26,7 @@ sys.path.insert(0, _ROOT)
 import holdfast  # noqa: E402 - the tests' report is found from the root
 from holdfast.leaf.crashing import POINTS  # noqa: E402
 from tests.support.doom.report import FOLDER, LOAD, Way, sources  # noqa: E402
-from tests.support.doom.scenarios import SCENARIOS  # noqa: E402
+from tests.support.doom.scenarios import SCENARIOS, TRUSTFUL  # noqa: E402
 
 DOCS = os.path.join(_ROOT, "docs", "recovery.md")
 TRIALS = os.path.join(_ROOT, "docs", "trials.jsonl")
@@ -99,7 +99,7 @@ def known() -> list[Held]:
         found = {(one.way, one.scenario): one for one in (Held(**json.loads(line)) for line in file)}
     if "--check" not in sys.argv[1:]:
         order = [one["sources"] for one in noted("shards")]
-        new = [one for way in Way for scenario in SCENARIOS if (one := held(way, scenario)) is not None]
+        new = [one for way in Way for scenario in (*SCENARIOS, *TRUSTFUL) if (one := held(way, scenario)) is not None]
         for one in [*sorted(new, key=lambda one: len(order) - order[::-1].index(one.sources)), *loads()]:
             if found.get((one.way, one.scenario)) != one:
                 found.pop((one.way, one.scenario), None)
@@ -119,7 +119,7 @@ def numbers(of: list[Held]) -> str:
     columns += [(way, "once") for way in (Way.POWER_CUT, Way.DISK_FULL, Way.DISK_FAILED)]
     mark = marks(of)
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for scenario in SCENARIOS:
+    for scenario in (*SCENARIOS, *TRUSTFUL):
         own = {one.way: one for one in of if one.scenario == scenario}
         cells = [f"{own[way].counts[name]}{mark[own[way].sources]}" if way in own else "" for way, name in columns]
         rows.append(f"| {' | '.join([f'`{scenario}`', *cells, str(sum(one.problems for one in own.values()))])} |")
