@@ -18,7 +18,7 @@ from bench.workload import Size
 from holdfast.core.events import Draft
 from holdfast.core.events.session import SessionStart
 from holdfast.store.base import Message
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import OwnedRun, open_run
 
 ALONE = 50  # appends a block of a single producer

@@ -15,10 +15,10 @@ from bench.progress import say
 from bench.workload import Group, Size, story
 from holdfast.core.events import Draft
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
-from holdfast.core.fold import FOLD_VERSION
-from holdfast.store.disk import Disk
-from holdfast.store.files import FileStore
-from holdfast.store.layout import LOG, SNAPSHOT, run_folder
+from holdfast.core.fold.fold import FOLD_VERSION
+from holdfast.store.files.disk import Disk
+from holdfast.store.files.layout import LOG, SNAPSHOT, run_folder
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import OwnedRun, open_run
 
 MADE = "made-4"  # of a new number when the making changes: old homes are then made anew

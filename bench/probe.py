@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.store.files import FileStore
-from holdfast.store.layout import LOG, run_folder
+from holdfast.store.files.layout import LOG, run_folder
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 

@@ -17,7 +17,7 @@ from bench.starting import HOLDFAST
 from bench.workload import Size
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.session import SessionStart
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 PAUSE = 0.005  # between two appends: the follower has gone to sleep by then

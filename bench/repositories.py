@@ -8,11 +8,11 @@ import time
 
 from bench.figure import Figure, Target, number, spread
 from bench.places import scratch
-from holdfast.engine.reconciling import reconciled
-from holdfast.engine.workspace import NewRun, create_run, opened
+from holdfast.engine.workspace.reconcile import reconciled
+from holdfast.engine.workspace.workspace import NewRun, create_run, opened
 from holdfast.git.repository import Repository
 from holdfast.git.snapshot import take_snapshot
-from holdfast.git.worktree import Worktree
+from holdfast.git.worktrees.worktree import Worktree
 
 FILES = 10_000
 FEW, MANY = 10, 50

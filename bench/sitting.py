@@ -9,14 +9,14 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import holdfast.engine.publishing  # noqa: F401  # and with it what a runner has loaded for work on a repository
+import holdfast.engine.workspace.publish  # noqa: F401  # and with it what a runner has loaded for work on a repository
 from holdfast.agents.registry import Entry
+from holdfast.core.conversation.permission import Consent
 from holdfast.core.events.session import SessionStart
-from holdfast.core.permission import Consent
-from holdfast.engine.conversations import Conversations, Ground
-from holdfast.engine.permissions import Desk
-from holdfast.store.files import FileStore
-from holdfast.store.layout import run_folder
+from holdfast.engine.agents.conversations import Conversations, Ground
+from holdfast.engine.agents.permissions import Desk
+from holdfast.store.files.layout import run_folder
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 AGENT = "player"

@@ -24,9 +24,9 @@ from bench.progress import say
 from bench.sitting import command
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.session import SessionStart
-from holdfast.engine.planning import Wanted, prepare
-from holdfast.store.files import FileStore
-from holdfast.store.layout import LOG, run_folder
+from holdfast.engine.commands.create import Wanted, prepare
+from holdfast.store.files.layout import LOG, run_folder
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 _INSTANT = {

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Mapping
 
 from holdfast.agents.registry import BUILT_IN
-from holdfast.engine.matrix import Row
+from holdfast.engine.agents.matrix import Row
 
 _PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "agents.md")
 _BEGIN, _END = "<!-- measured by make test-agents -->\n", "<!-- end of what was measured -->\n"

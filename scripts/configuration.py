@@ -8,10 +8,10 @@ import json
 import os
 import sys
 
-from holdfast.core.settings_pages import page, schema
+from holdfast.core.config.settings_docs import page, schema
 
 _ROOT = os.path.join(os.path.dirname(__file__), "..")
-SCHEMA = os.path.join(_ROOT, "src", "holdfast", "core", "settings.schema.json")
+SCHEMA = os.path.join(_ROOT, "src", "holdfast", "core", "config", "settings.schema.json")
 DOCS = os.path.join(_ROOT, "docs", "configuration.md")
 _BEGIN = "<!-- made by scripts/configuration.py -->\n"
 

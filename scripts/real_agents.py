@@ -17,7 +17,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[0] = ROOT
 
-from holdfast.engine.matrix import matrix  # noqa: E402
+from holdfast.engine.agents.matrix import matrix  # noqa: E402
 from scripts.agents_page import write_page  # noqa: E402
 from tests.real_agents.alone import lonely_prefix  # noqa: E402
 

@@ -24,9 +24,9 @@ _ROOT = os.path.join(os.path.dirname(__file__), "..")
 sys.path.insert(0, _ROOT)
 
 import holdfast  # noqa: E402 - the tests' report is found from the root
-from holdfast.leaf.crashing import POINTS  # noqa: E402
-from tests.support.doom.report import FOLDER, LOAD, Way, sources  # noqa: E402
-from tests.support.doom.scenarios import SCENARIOS, TRUSTFUL  # noqa: E402
+from holdfast.leaf.failpoints import POINTS  # noqa: E402
+from tests.support.crash_suite.scenarios import SCENARIOS, TRUSTFUL  # noqa: E402
+from tests.support.crash_suite.trial_log import FOLDER, LOAD, Way, sources  # noqa: E402
 
 DOCS = os.path.join(_ROOT, "docs", "recovery.md")
 TRIALS = os.path.join(_ROOT, "docs", "trials.jsonl")

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from holdfast.app.cli.agent import PROGRAMS
 from holdfast.app.cli.main import COMMANDS, HELP_WIDTH, help_file
+from holdfast.app.cli.programs.agent import PROGRAMS
 from holdfast.core.events import TYPES
 from holdfast.leaf import errors
 

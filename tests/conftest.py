@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.doom.nursery import Nursery, nursery
+from tests.support.crash_suite.warm_programs import Nursery, nursery
 from tests.support.memory import in_memory
 
 # The same examples every time: a gate that decides by chance is none. `make torture` looks further.

@@ -5,22 +5,24 @@ import os
 import secrets
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from acp.schema import TextContentBlock
 from msgspec import structs
 
-from holdfast.agents.client import Asked
-from holdfast.agents.driver import Agent, Deadlines, Opened, speaking
-from holdfast.agents.frames import Scribe
+from holdfast.agents.acp.client import Asked
+from holdfast.agents.acp.driver import Agent, Deadlines, Opened, speaking
+from holdfast.agents.acp.recorder import Scribe
 from holdfast.agents.launch import LOCAL, Launch
+from holdfast.core.conversation.tool_call import ToolCall
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import AgentMisbehaved, MessageRecorded
-from holdfast.leaf.process import identify
+from holdfast.leaf.process.identity import identify
 from tests.support.pids import children_of
+from tests.support.wait import PATIENCE
 
-QUICK = Deadlines(start=20, session=20, silence=20, cancel=5)
+QUICK = Deadlines(start=PATIENCE, session=PATIENCE, silence=PATIENCE, cancel=5)
 
 
 def shell(cwd: str, script: str, environment: Mapping[str, str] | None = None, stderr: str | None = None) -> Launch:
@@ -78,7 +80,7 @@ class Person:
         await self.may_answer.wait()
         return self.answer
 
-    async def veto(self, tool: str, kind: str, paths: Sequence[str]) -> str | None:
+    async def veto(self, call: ToolCall) -> str | None:
         return self.against
 
 

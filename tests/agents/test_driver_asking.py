@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from holdfast.agents.driver import AgentDied, AgentRefused
+from holdfast.agents.acp.driver import AgentDied, AgentRefused
 from holdfast.core.events.conversation import ToolCalled, ToolReturned
 from tests.agents.company import Company, is_alive, shell, text
-from tests.support.waiting import until
+from tests.support.wait import until
 
 
 async def test_files_are_read_and_written_through_us_in_the_worktree(company: Company) -> None:

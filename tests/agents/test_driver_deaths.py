@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.agents.driver import Agent, AgentDied, AgentRefused
+from holdfast.agents.acp.driver import Agent, AgentDied, AgentRefused
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ToolCalled, ToolReturned
 from holdfast.leaf.errors import StorageFailed

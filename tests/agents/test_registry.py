@@ -1,13 +1,15 @@
 """Facts of the registry: who can be started, and which secrets they get."""
 
 import os
+import re
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from holdfast.agents.environment import without_secrets
-from holdfast.agents.registry import BUILT_IN, Entry, environment_for, find_agent, listed, missing
+from holdfast.agents.registry import BUILT_IN, Entry, environment_for, find_agent, listed, missing, withheld_from
 from holdfast.leaf.errors import BadInput
 
 
@@ -21,7 +23,7 @@ def test_words_after_a_name_go_to_its_command() -> None:
 
 def test_a_playbook_is_an_agent() -> None:
     entry = find_agent("playbook:my plays/a.yaml")
-    assert entry.command[:3] == (sys.executable, "-m", "holdfast")
+    assert entry.command[:4] == (sys.executable, "-P", "-m", "holdfast")
     assert entry.command[-1] == os.path.abspath("my plays/a.yaml")
     assert entry.found()
 
@@ -47,6 +49,20 @@ def test_an_agent_gets_only_the_secrets_that_it_names_and_its_own_settings() -> 
 def test_every_secret_that_some_agent_names_is_kept_from_the_others() -> None:
     named = {name: "value" for entry in BUILT_IN.values() for name in entry.secrets}
     assert without_secrets(named) == {}
+
+
+def test_agents_get_every_key_that_the_docs_tell_users_to_set() -> None:
+    rows = re.findall(r"^\| (\w+) \| `[^`]+` \|(.*)$", Path("docs/agents.md").read_text(encoding="utf-8"), re.MULTILINE)
+    told = {agent: re.findall(r"`([A-Z_]+_(?:KEY|TOKEN))`", cells) for agent, cells in rows}
+    assert told["kimi"], "the table is read"
+    for agent, names in told.items():
+        assert set(names) <= set(BUILT_IN[agent].secrets)
+
+
+def test_withheld_are_all_secrets_but_those_of_the_entry() -> None:
+    entry = Entry(command=("x",), secrets=("A_KEY",), environment={"B_KEY": "own"})
+    ours = {"A_KEY": "a", "B_KEY": "b", "C_KEY": "c", "EMPTY_KEY": "", "HOME": "/", "MAX_TOKENS": "5"}
+    assert withheld_from(entry, ours) == ["C_KEY"]
 
 
 def test_what_any_program_needs_is_no_secret() -> None:

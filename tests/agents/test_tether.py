@@ -15,13 +15,13 @@ import pytest
 
 from holdfast.agents.builtin.shell import Shell
 from holdfast.agents.launch import Launch
-from holdfast.agents.tree import grown
-from holdfast.engine.effects import fence
-from holdfast.leaf.proc import pids
-from holdfast.leaf.process import ProcessIdentity, identify
-from holdfast.leaf.tether import has_open, holding, tethered
+from holdfast.agents.process.tree import grown
+from holdfast.engine.workspace.effects import fence
+from holdfast.leaf.process.fd_marker import has_open, holding, tethered
+from holdfast.leaf.process.identity import ProcessIdentity, identify
+from holdfast.leaf.process.proc import pids
 from tests.agents.company import is_alive
-from tests.support.hopping import hopping
+from tests.support.hopping_process import hopping
 
 STRAY = """
 setsid env -i sh -c 'cd /; exec sleep 600' >/dev/null 2>&1 &
@@ -130,7 +130,7 @@ def test_who_only_asks_about_a_file_does_not_have_it_open(tether: str) -> None:
 def test_it_is_held_where_few_files_may_be_open(tether: str) -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
-        "from holdfast.leaf.tether import has_open, holding, tethered\n"
+        "from holdfast.leaf.process.fd_marker import has_open, holding, tethered\n"
         f"path = {tether!r}\n"
         "with tethered(path, 'a mark'): print(len(holding(path, 'a mark')), holding(path, 'another'))"
     )

@@ -7,9 +7,9 @@ import signal
 import pytest
 
 from holdfast.agents.launch import Berth
-from holdfast.agents.tmux.notes import Memory, Notes
-from holdfast.core.tui import Tui
-from holdfast.leaf import crashing
+from holdfast.agents.tmux.files import Memory, Notes
+from holdfast.core.conversation.terminal_ui import Tui
+from holdfast.leaf import failpoints as crashing
 
 OLD, NEW = Memory("session"), Memory("session", native="its own")
 

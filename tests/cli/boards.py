@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
 
-from holdfast.app.cli.dashboard.board import Board
-
-_PATIENCE = 60.0  # seconds after which a test that waits is a test that fails: real runs are slow where all is busy
+from holdfast.app.tui.dashboard import Board
+from tests.support.wait import PATIENCE
 
 
 class _Watched(Board):
@@ -48,7 +47,7 @@ class Screen:
         await self._until(lambda: words not in self.text)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             while not condition():
                 await self._app.drawn.wait()
                 self._app.drawn.clear()

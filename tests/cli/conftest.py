@@ -3,9 +3,9 @@ import os
 import pytest
 
 from tests.cli.program import Program
-from tests.support.doom.nursery import Nursery
+from tests.support.cli_stage import Stage
+from tests.support.crash_suite.warm_programs import Nursery
 from tests.support.projects import Project
-from tests.support.stage import Stage
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import msgspec
 from holdfast.core.events import TYPES, Event
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.session import SessionEnd, SessionStart
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.cli.runs import log_of
 

@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from holdfast.leaf.crashing import FILE, WHAT
-from tests.support.doom.nursery import Nursery
+from holdfast.leaf.failpoints import FILE, WHAT
+from tests.support.crash_suite.warm_programs import Nursery
+from tests.support.wait import PATIENCE
 
 UNPRIVILEGED = str(Path(__file__).with_name("unprivileged.py"))
-
-_LIMIT = 250.0  # seconds; most take less than one, a run with several agents some more
 
 
 class Outcome(NamedTuple):
@@ -76,7 +75,7 @@ class Program:
         **how: Any,
     ) -> subprocess.Popen[bytes]:
         """Start it, its output in pipes. `unprivileged` obeys file modes, also when root runs the tests."""
-        command = [sys.executable, *([UNPRIVILEGED] if unprivileged else []), "-m", "holdfast", *arguments]
+        command = [sys.executable, "-P", *([UNPRIVILEGED] if unprivileged else []), "-m", "holdfast", *arguments]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(command, **{**pipes, "cwd": self.cwd, "env": self.environment(env), **how})
 
@@ -96,7 +95,7 @@ def doom(folder: str, what: str) -> dict[str, str]:
 def finished(process: subprocess.Popen[bytes], code: int = 0) -> Outcome:
     """Wait for the end of a started program."""
     try:
-        out, err = process.communicate(timeout=_LIMIT)
+        out, err = process.communicate(timeout=PATIENCE)
     except BaseException:
         process.kill()
         raise

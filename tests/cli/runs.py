@@ -10,8 +10,8 @@ from holdfast.core.events import Event
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskStarted
-from holdfast.store.files import FileStore
-from holdfast.store.layout import LOG, run_folder
+from holdfast.store.files.layout import LOG, run_folder
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 TEN = "2026-02-14T10:00:00.000Z"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.matrix import Row, keep, proven
+from holdfast.engine.agents.matrix import Row, keep, proven
 from tests.cli.program import Program
 
 REMEMBERS: list[dict[str, Any]] = [{"when": "Which word", "steps": [{"echo_memory": True}]}]
@@ -52,9 +52,17 @@ def test_a_probe_finds_out_what_is_true_and_the_ladder_is_told(
 ) -> None:
     play(holdfast, {"agent": {"name": "player", "version": "7", **can}})
     outcome = probe(holdfast, agent)
-    assert outcome.out == f"{told}\n"
+    assert outcome.out == f"{told}, tells no cost\n"
     assert "player 7 answered in" in outcome.err
     assert proven(holdfast.home) == {agent: showed}
+
+
+@pytest.mark.parametrize("cost", [None, 0.0, 0.25])
+def test_a_probe_finds_out_whether_an_agent_tells_its_cost(holdfast: Program, agent: str, cost: float | None) -> None:
+    told = {"usage": {"used": 10, "size": 100, **({"cost": cost} if cost is not None else {})}}
+    play(holdfast, {"agent": {"load": "absent", "resume": "absent"}, "otherwise": [told, {"say": "OK"}]})
+    row = probe(holdfast, agent, "--json").object
+    assert (row["turn"], row["cost"]) == (True, cost is not None)
 
 
 def test_an_agent_that_never_saves_is_seen_to_forget(holdfast: Program, agent: str) -> None:
@@ -173,5 +181,5 @@ def test_a_matrix_that_cannot_be_read_is_as_none(holdfast: Program) -> None:
 
 def test_a_list_loads_nothing_that_speaks_the_protocol() -> None:
     """The protocol's library takes half a second."""
-    script = "import sys; from holdfast.app.cli.agents import run; run(['ls']); sys.exit('acp' in sys.modules)"
+    script = "import sys; from holdfast.app.cli.setup.agents import run; run(['ls']); sys.exit('acp' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from tests.cli.foreign import SEED_LOG, SEED_RESUMED, checkpoint, event, put, started
 from tests.cli.owner import owner_of
 from tests.cli.program import Program
+from tests.cli.runs import DONE, make_run
 
 PLAN = {
     "tasks": [{"id": "1", "summary": "Design schema"}, {"id": "2", "summary": "Build API"}, {"id": "3"}],
@@ -83,6 +86,41 @@ def test_of_several_interrupted_sessions_the_newest_comes_first(holdfast: Progra
     assert found["checkpoint"] is None, "it is another session's"
 
 
+def test_every_interrupted_session_is_named_in_the_report(holdfast: Program) -> None:
+    path = put(holdfast.cwd, "events.jsonl", log=started() + checkpoint(1) + started(sid="s2") + started(sid="s3"))
+    out = holdfast("analyze", path).out
+    assert all(sid in out for sid in ("s1", "s2", "s3"))
+
+
+PLANNED = event("plan.created", 1, {"tasks": [{"id": "1"}, {"id": "2"}]})
+ALL_DONE = event("task.completed", 3, {"taskId": "1"}) + event("task.skipped", 4, {"taskId": "2"})
+
+
+@pytest.mark.parametrize(
+    ("middle", "end", "case"),
+    [
+        (checkpoint(2), b"", "auto"),
+        (b"", b"", "auto"),
+        (checkpoint(2), event("session.end", 5), "complete"),
+    ],
+    ids=["with a checkpoint", "without one", "ended"],
+)
+def test_the_next_step_is_complete_when_every_task_is_done(
+    holdfast: Program, middle: bytes, end: bytes, case: str
+) -> None:
+    found = analysed(holdfast, started(), PLANNED, middle, ALL_DONE, end)
+    assert (found["decision"]["case"], found["decision"]["next_step"]) == (case, "complete")
+    assert holdfast("analyze", found["log"]).out
+
+
+def test_the_next_command_for_a_run_of_ours_is_named(holdfast: Program) -> None:
+    make_run(holdfast.home, "auth-abc234")
+    make_run(holdfast.home, "pay-abc234", DONE)
+    for run_id, command in (("auth-abc234", "resume"), ("pay-abc234", "merge")):
+        assert holdfast("analyze", run_id, "--json").object["next_command"] == f"holdfast {command} {run_id}"
+        assert f"holdfast {command} {run_id}" in holdfast("analyze", run_id).out
+
+
 def test_sessions_that_are_mixed_in_the_file_are_told_apart(holdfast: Program) -> None:
     found = analysed(
         holdfast,
@@ -111,10 +149,11 @@ def test_an_unresolved_error_and_a_failed_task_after_the_checkpoint_need_a_decis
     assert found["tasks"]["2"].items() >= {"status": "FAILED", "error": "QA failed 3 rounds", "attempts": 3}.items()
     decision = found["decision"]
     assert (decision["case"], decision["next_step"], decision["affected"]) == ("issues", "wave-2-start", ["2"])
-    assert [(option["key"], option["label"]) for option in decision["options"]] == [
-        ("A", "Fix the problem, restart Task #2 from scratch"),
-        ("B", "Continue past it — skip Task #2, proceed to next wave"),
-        ("C", "Provide custom instructions"),
+    assert [(option["key"], option["choice"]) for option in decision["options"]] == [
+        ("A", "restart"),
+        ("B", "skip"),
+        ("C", "custom"),
+        ("D", "retry"),
     ]
     assert decision["options"][1]["warning"] == "Task #3 would be left without its input"
 

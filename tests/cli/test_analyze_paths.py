@@ -49,6 +49,22 @@ def test_a_stray_log_in_a_project_does_not_hide_its_claude_progress(holdfast: Pr
     assert features(holdfast, ".") == ["auth"]
 
 
+def test_feature_folders_without_a_log_are_named(holdfast: Program) -> None:
+    progress = os.path.join(holdfast.cwd, ".claude", "progress")
+    put_features(progress, "auth")
+    os.makedirs(os.path.join(progress, "pay"))
+    found = holdfast("analyze", ".", "--json").objects
+    assert [(one["feature"], one["log"]) for one in found] == [
+        ("auth", "./.claude/progress/auth/events.jsonl"),
+        ("pay", None),
+    ]
+    assert found[1]["folder"] == "./.claude/progress/pay"
+    assert "./.claude/progress/pay holds no events.jsonl" in holdfast("analyze", ".").out
+    os.unlink(os.path.join(progress, "auth", "events.jsonl"))
+    complaint = holdfast("analyze", ".", code=2).complaint
+    assert "./.claude/progress/auth, ./.claude/progress/pay" in complaint
+
+
 def test_several_reports_are_set_apart(holdfast: Program) -> None:
     put_features(os.path.join(holdfast.cwd, ".claude", "progress"), "auth", "pay")
     out = holdfast("analyze", ".").out

@@ -60,9 +60,10 @@ Active agents at interruption:
   - service-eng (Task #2, branch: work/auth-system/api-service)
 
 Options:
-  A. Fix the problem, restart Task #2 from scratch
+  A. Restart Task #2 from scratch: new branch, new agent; its work so far is saved
   B. Continue past it — skip Task #2, proceed to next wave
   C. Provide custom instructions
+  D. Retry Task #2: keep its work and conversation
 """
     )
 

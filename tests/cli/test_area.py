@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.app.cli.area import area, elapsed
-from holdfast.app.cli.screen import columns_of
+from holdfast.app.text.live_area import area, elapsed
+from holdfast.app.text.screen import columns_of
 from holdfast.core.events import Event
 from holdfast.core.events.budget import BudgetSet
 from holdfast.core.events.session import RunCreated, SessionStart

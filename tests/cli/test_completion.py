@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.app.cli.completing import Value, described
 from holdfast.app.cli.main import COMMANDS
+from holdfast.app.cli.setup.command_list import Value, described
 from tests.cli.program import Program
 from tests.cli.runs import DONE, make_run
 

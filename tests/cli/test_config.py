@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.core.settings import Settings
-from holdfast.core.settings_pages import example, schema
+from holdfast.core.config.settings import Settings
+from holdfast.core.config.settings_docs import example, schema
 from scripts import configuration
 from tests.cli.program import Program
 from tests.support.projects import Project
@@ -223,4 +223,4 @@ def test_an_agent_of_the_user_is_listed_and_can_be_probed(holdfast: Program, use
     assert "My own" in line
     assert "installed" in line
     state = {"HOLDFAST_PLAYBOOK_STATE": os.path.join(holdfast.cwd, "memory")}
-    assert holdfast("agents", "probe", "mine", env=state).out == "resume not offered, load not offered\n"
+    assert holdfast("agents", "probe", "mine", env=state).out == "resume not offered, load not offered, tells no cost\n"

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from holdfast.leaf.marks import RUN_MARK, marked
+from holdfast.leaf.process.env_markers import RUN_MARK, marked
 from tests.cli.program import Program
 
 
@@ -40,7 +40,12 @@ def test_json_is_one_object(holdfast: Program) -> None:
 
 @pytest.mark.torture
 def test_the_pipeline_is_played_to_its_end_over_a_failed_review(holdfast: Program) -> None:
+    """It stops once for an approval, shows what for, and answers itself where there is no terminal."""
     out = holdfast("demo", "pipeline", cold=True).out
+    (run_id,) = os.listdir(os.path.join(holdfast.home, "runs"))
+    types = [one["type"] for one in holdfast("logs", run_id, "--type", "approval.*", "--json").objects]
+    assert types == ["approval.requested", "approval.answered"]
+    assert out.index("completing asks for your approval") < out.index("## What was done") < out.index("The proof")
     assert re.search(r"kill -9 \d+: the agent, in the middle of its turn", out)
     assert re.search(r"kill -9 \d+: the runner, in the moment in which a review failed", out)
     assert out.index("the phase is over (failed)") < out.index("fixing") < out.index("the phase is over (passed)")

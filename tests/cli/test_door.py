@@ -14,6 +14,7 @@ from holdfast.app.cli import main
 from tests.cli.foreign import SEED_LOG, put
 from tests.cli.program import UNPRIVILEGED, Outcome, Program, assert_no_noise
 from tests.cli.runs import DONE, make_run
+from tests.support.wait import PATIENCE
 
 COMMANDS = tuple(main.COMMANDS)
 
@@ -179,7 +180,9 @@ def in_shell(holdfast: Program, redirection: str, *arguments: str, **env: str) -
     script = f'exec "$@" {redirection}'
     command = ["sh", "-c", script, "sh", sys.executable, "-m", "holdfast", *arguments]
     environment = holdfast.environment(env)
-    done = subprocess.run(command, env=environment, cwd=holdfast.cwd, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(
+        command, env=environment, cwd=holdfast.cwd, capture_output=True, check=False, timeout=PATIENCE
+    )
     outcome = Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
     assert_no_noise(outcome)
     return outcome

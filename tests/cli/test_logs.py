@@ -1,5 +1,6 @@
 """`logs`: a run's events, oldest first."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -25,12 +26,12 @@ def log(holdfast: Program) -> Path:
 
 def test_events_are_told_one_a_line(holdfast: Program, log: Path) -> None:
     assert holdfast("logs", RUN).lines == [
-        "2026-02-14 10:00:00  session.start              command=run",
+        f"2026-02-14 10:00:00  session.start              command=run, host={socket.gethostname()}",
         f"2026-02-14 10:00:00  run.created                run_id={RUN}, goal=Add OAuth login, workflow=solo",
-        "2026-02-14 10:00:00  task.started               taskId=1",
-        "2026-02-14 10:00:00  task.completed             taskId=1",
-        "2026-02-14 10:00:00  task.started               taskId=2",
-        "2026-02-14 10:00:00  task.completed             taskId=2",
+        "2026-02-14 10:00:00  task.started               worker of 1 taskId=1",
+        "2026-02-14 10:00:00  task.completed             worker of 1 taskId=1",
+        "2026-02-14 10:00:00  task.started               worker of 2 taskId=2",
+        "2026-02-14 10:00:00  task.completed             worker of 2 taskId=2",
         "2026-02-14 10:00:00  message.recorded           conversation=c, speaker=agent, text=Grüße, more=false",
         "2026-02-14 10:00:00  session.end                reason=all_done",
     ]

@@ -53,6 +53,7 @@ def test_json_tells_all_that_the_catalog_knows(holdfast: Program) -> None:
         "tasks": 2,
         "tokens": 12,
         "dollars": 0.5,
+        "unpriced": 0,
         "needs": 0,
         "want": None,
         "need": None,

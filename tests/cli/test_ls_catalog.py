@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.listing import list_runs
+from holdfast.engine.queries.runs import list_runs
 from tests.cli.program import Program, finished
 from tests.cli.runs import DONE, log_of, make_run, resume_run, said
 

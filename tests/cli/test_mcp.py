@@ -17,14 +17,15 @@ from mcp.types import TextContent
 
 from holdfast.core.events.conversation import ConversationOpened
 from holdfast.core.events.phase import WorkflowChosen
-from holdfast.core.signals import ROLES, schema_of
+from holdfast.core.messages.signals import ROLES, schema_of
 from holdfast.store.base import Message
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from tests.cli.program import Program
 from tests.cli.runs import make_run
-from tests.support.doom.nursery import Nursery
-from tests.support.doom.program import STAND_IN
+from tests.support.crash_suite.program import STAND_IN
+from tests.support.crash_suite.warm_programs import Nursery
 from tests.support.signals import RIGHT
+from tests.support.wait import PATIENCE
 
 RUN = "auth-system-k3x9p2"
 
@@ -52,6 +53,11 @@ async def call(session: ClientSession, tool: str, arguments: object) -> tuple[bo
     return answer.isError, block.text
 
 
+async def taken(home: str) -> list[Message]:
+    """The reports that were taken, without those that were refused."""
+    return [message for message in await stored(home) if message.kind.startswith("signal.")]
+
+
 async def stored(home: str) -> list[Message]:
     found = [entry async for entry in FileStore(home).inbox(RUN).read(0)]
     assert all(message is not None for _, message, _ in found)
@@ -77,7 +83,7 @@ async def test_a_role_has_its_tools_and_what_they_report_is_in_the_inbox(home: s
 
 
 @pytest.mark.usefixtures("run")
-async def test_what_is_wrong_is_said_in_words_and_nothing_is_stored(home: str) -> None:
+async def test_refused_report_is_answered_in_words_and_stored_as_refused(home: str) -> None:
     async with client(home, "planner") as session:
         for arguments, what in (
             ({}, "missing required field `tasks`"),
@@ -93,9 +99,26 @@ async def test_what_is_wrong_is_said_in_words_and_nothing_is_stored(home: str) -
         failed, text = await call(session, "submit_verdict", {"accept": True})
         assert failed
         assert "a planner has no tool 'submit_verdict'" in text
-        assert await stored(home) == []
+        assert await taken(home) == []
         assert await call(session, "submit_plan", RIGHT["submit_plan"]) == (False, "received")
-    assert len(await stored(home)) == 1
+    assert len(await taken(home)) == 1
+    refused = [msgspec.json.decode(message.body) for message in await stored(home) if message.kind == "refused_report"]
+    assert [body["tool"] for body in refused] == [*["submit_plan"] * 6, "submit_verdict"]
+    assert json.loads(refused[2]["raw"]) == {"tasks": "all"}
+    assert "got `str`" in refused[2]["error"]
+    assert {body["conversation"] for body in refused} == {"c-1"}
+
+
+@pytest.mark.usefixtures("run")
+async def test_refused_report_is_stored_whatever_is_in_it(home: str) -> None:
+    """Cut when it is long; text that is no text is escaped."""
+    async with client(home, "worker") as session:
+        assert (await call(session, "submit_case", {"summary": "ü" * 100_000}))[0]
+    (message,) = await stored(home)
+    raw = msgspec.json.decode(message.body)["raw"]
+    assert raw.startswith('{"summary": "üüü')
+    assert raw.endswith("more characters]")
+    assert len(raw) < 9_000
 
 
 async def test_data_that_do_not_fit_the_schema_of_the_phase_are_not_taken(home: str) -> None:
@@ -108,9 +131,9 @@ async def test_data_that_do_not_fit_the_schema_of_the_phase_are_not_taken(home: 
         failed, text = await call(session, "submit_document", {"title": "Days", "text": "note: x\ndays: many\n"})
         assert failed
         assert "- line 2, days: 'many' is not of type 'integer'" in text
-        assert await stored(home) == []
+        assert await taken(home) == []
         assert await call(session, "submit_document", {"title": "Days", "text": "days: 3\n"}) == (False, "received")
-    assert len(await stored(home)) == 1
+    assert [message.kind for message in await stored(home)] == ["refused_report", "signal.submit_document"]
 
 
 def _frames(*calls: tuple[str, object]) -> bytes:
@@ -148,7 +171,7 @@ async def test_what_was_answered_survives_a_sigkill_right_after(holdfast: Progra
 @pytest.mark.usefixtures("run")
 async def test_it_ends_cleanly_when_its_agent_hangs_up(holdfast: Program) -> None:
     with holdfast.start("mcp", "--run", RUN, stdin=subprocess.PIPE) as server:
-        out, err = server.communicate(_frames(), timeout=30)
+        out, err = server.communicate(_frames(), timeout=PATIENCE)
     assert server.returncode == 0
     assert err == b""
     assert json.loads(out)["result"]["serverInfo"]["name"] == "holdfast"
@@ -165,7 +188,7 @@ async def test_bytes_that_are_no_call_do_not_end_it(holdfast: Program, home: str
         while json.loads(server.stdout.readline()).get("id") != 1:
             pass
         server.stdin.close()
-        assert server.wait(30) == 0
+        assert server.wait(PATIENCE) == 0
     assert len(await stored(home)) == 1
 
 
@@ -182,15 +205,17 @@ def test_no_run_at_all_is_wrong_usage(holdfast: Program) -> None:
     ("point", "reports"),
     [pytest.param("mcp.call.before", 0, marks=pytest.mark.torture), ("inbox.append.torn", 0), ("mcp.call.after", 1)],
 )
+@pytest.mark.parametrize("refused", [False, True])
 async def test_killed_in_mid_call_the_agent_is_told_an_error_and_the_report_is_stored_at_most_once(
-    home: str, point: str, reports: int
+    home: str, point: str, reports: int, *, refused: bool
 ) -> None:
     passes = os.path.join(home, "passes")
     with open(passes, "xb"):
         doom = {"HOLDFAST_CRASH": f"{point}:1", "HOLDFAST_CRASH_FILE": passes}
+    words = {"text": "half of it is done"} if not refused else {"words": "half of it is done"}
     async with client(home, "worker", doom) as session:
         with pytest.raises(McpError):
-            await session.call_tool("report_progress", {"text": "half of it is done"})
+            await session.call_tool("report_progress", words)
     assert len(await stored(home)) == reports
     async with client(home, "worker", doom) as session:  # who asks again is heard
         assert await call(session, "report_progress", {"text": "all of it is done"}) == (False, "received")

@@ -1,4 +1,4 @@
-"""`holdfast merge`: a run's work into a branch of the user's, whose checkout is not touched."""
+"""`holdfast merge`: a run's work into a branch of the user's that is not checked out."""
 
 import os
 
@@ -46,18 +46,6 @@ def test_a_branch_that_went_on_gets_a_merge_commit(holdfast: Program, project: P
     assert project.show("release:r.txt") == "r"
     assert len(project.git("log", "-1", "--format=%P", "release").split()) == 2
     assert project.git("log", "-1", "--format=%(trailers:key=Holdfast-Run,valueonly)", "release") == run_id
-
-
-def test_a_branch_that_is_checked_out_is_its_users_to_merge_into(
-    holdfast: Program, project: Project, run_id: str
-) -> None:
-    before = project.footprint()
-    said = holdfast("merge", run_id, code=5).complaint
-    command = said.partition("merge there: ")[2]
-    assert command == f"git -C {project.path} merge holdfast/{run_id}/main"
-    assert project.footprint() == before
-    project.git(*command.split()[1:])
-    assert "already merged into main" in holdfast("merge", run_id).out
 
 
 def test_a_run_begun_from_another_branch_goes_back_there(holdfast: Program, project: Project) -> None:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from holdfast.app.cli.pen import Gone, Pen
+from holdfast.app.cli.live.async_writer import Gone, Pen
 
 F_SETPIPE_SZ = 1031
 SMALL = 4096

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.workspace import opened
+from holdfast.engine.workspace.workspace import opened
 from tests.cli.owner import owner_of
 from tests.cli.program import Program, doom, finished
 from tests.cli.runs import log_of, make_run
@@ -59,7 +59,16 @@ def test_of_a_run_that_never_did_anything_no_trace_is_left(holdfast: Program, pr
     assert_gone(holdfast, project, run_id)
     assert project.footprint() == before
     assert not os.path.exists(os.path.join(project.git_dir, "worktrees"))
-    assert f"no run {run_id!r}" in holdfast("reset", run_id, "-y", code=4).complaint
+
+
+def test_reset_of_a_run_that_is_gone_is_no_error_for_scripts(holdfast: Program, project: Project) -> None:
+    run_id = new_run(holdfast.home, project)
+    holdfast("reset", run_id, "-y")
+    before = project.footprint()
+    again = holdfast("reset", run_id, "-y", "--json").object
+    assert (again["id"], again["reset"], again["salvaged"]) == (run_id, False, [])
+    assert project.footprint() == before
+    assert f"no run {run_id!r}" in holdfast("reset", run_id, code=4).complaint
 
 
 def test_of_a_run_that_is_merged_no_trace_is_left(holdfast: Program, project: Project) -> None:

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.stage import EVALUATE, HANG, SUBMIT, Stage, branch, killed, told, worker
+from tests.support.cli_stage import EVALUATE, HANG, REJECT, SUBMIT, Stage, branch, killed, told, worker
 
 Step = Mapping[str, Any]
 
 AGAIN = {"when": "Task `T-1` is not done", "steps": [{"write": {"path": "two.txt", "text": "2\n"}}, SUBMIT]}
 BLOCKED = {"mcp": {"tool": "report_blocker", "arguments": {"reason": "there is no key"}}}
+REJECTED = {"mcp": {"tool": "submit_verdict", "arguments": REJECT}}
 BEGIN = worker({"write": {"path": "one.txt", "text": "1\n"}}, task="T-1")
 
 
@@ -32,6 +33,29 @@ def test_its_partial_work_is_a_placeholder_commit(stage: Stage, failed: str) -> 
     assert (stage.project.footprint(), len(stage.events(failed))) == before
 
 
+@pytest.mark.parametrize(
+    ("turns", "options", "attempts"),
+    [
+        ([BEGIN], ("--set", "caps.iterations=1"), 1),
+        ([BEGIN], ("--set", "caps.iterations=3"), 3),
+        ([worker(BLOCKED)], (), 1),
+        (
+            [{"when": "You are the evaluator", "steps": [REJECTED]}, worker(SUBMIT)],
+            ("--set", "caps.evaluator_calls=1"),
+            1,
+        ),
+    ],
+    ids=["one iteration", "three iterations", "blocked", "rejected"],
+)
+def test_attempts_are_the_iterations_that_were_worked_on(
+    stage: Stage, turns: list[Step], options: tuple[str, ...], attempts: int
+) -> None:
+    run = stage.run("--workflow", "loop", stage.tasks("T-1"), *options, "--agent", stage.book(*turns), code=1)
+    assert [failed["attempts"] for failed in stage.data(run, "task.failed")] == [attempts]
+    issues = stage.holdfast("analyze", run, "--json").object["issues"]
+    assert [issue["attempts"] for issue in issues if issue["type"] == "task.failed"] == [attempts]
+
+
 @pytest.mark.torture
 def test_the_next_attempt_is_judged_by_all_that_was_done(stage: Stage, failed: str) -> None:
     assert stage.resume(failed, "--on-issue", "fix")["ended"] == "all_done"
@@ -40,7 +64,7 @@ def test_the_next_attempt_is_judged_by_all_that_was_done(stage: Stage, failed: s
     assert "+++ b/two.txt" in prompt
     assert stage.subjects(failed) == ["make T-1", "Merge task T-1"]
     (resumed,) = stage.data(failed, "run.resumed")
-    assert (resumed["last_stop"], resumed["retried"], resumed["decision"]) == ("no_case", ["T-1"], "fix")
+    assert (resumed["last_stop"], resumed["retried"], resumed["decision"]) == ("no_case", ["T-1"], "retry")
     assert len(resumed["unwound"]) == 1
     assert stage.project.git("for-each-ref", "refs/holdfast/salvage") == ""
 

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from holdfast.store.layout import run_folder
-from tests.support.stage import CASE, EVALUATE, Stage, worker
+from holdfast.store.files.layout import run_folder
+from tests.support.cli_stage import CASE, EVALUATE, Stage, worker
 
 MODELS = {"models": {"current": "small", "available": ["small", "large"]}}
 LEARNT = {"mcp": {"tool": "submit_case", "arguments": {**CASE, "learnings": ["tests live in t/"]}}}

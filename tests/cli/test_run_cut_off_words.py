@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cli_stage import ACCEPT, EVALUATE, SUBMIT, Stage, worker
 from tests.support.pipelines import calls, file_of, plan
-from tests.support.stage import ACCEPT, EVALUATE, SUBMIT, Stage, worker
 
 WORDS = "mind the kelp"
 WRITES = {"write": {"path": "kelp.txt", "text": "minded\n"}}

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK
+from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
 from tests.cli.terminal import conversation
-from tests.support.stage import BLOCKED, HANG, HELLO, Stage, alive, killed, outcome, told, worker
-from tests.support.waiting import until
+from tests.support.cli_stage import BLOCKED, HANG, HELLO, Stage, alive, killed, outcome, told, worker
+from tests.support.wait import until
 
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
 

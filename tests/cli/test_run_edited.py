@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cli_stage import BLOCKED, EVALUATE, SUBMIT, Stage, branch, worker
 from tests.support.projects import write
-from tests.support.stage import BLOCKED, EVALUATE, SUBMIT, Stage, branch, worker
 
 MAKE = {"run": "t=$(git rev-parse --abbrev-ref HEAD | sed 's,.*/,,'); date +%N > $t.txt"}
 
@@ -97,3 +97,35 @@ def test_what_is_skipped_is_skipped_though_it_was_written_anew_meanwhile(stage: 
     assert stage.states(run) == {"T-1": "SKIPPED"}
     assert stage.data(run, "run.resumed")[-1]["skipped"] == ["T-1"]
     stage.holdfast("resume", run, code=4)
+
+
+def test_a_worker_whose_task_was_changed_is_told_that_it_changed_and_what_it_was(stage: Stage) -> None:
+    """In the same conversation, once, and not the evaluator, which sees it for the first time."""
+    again = {"when": "The task was changed after you were told it", "steps": [MAKE, SUBMIT]}
+    agent = stage.book(EVALUATE, again, worker(MAKE, SUBMIT), {"when": "is open again", "steps": [SUBMIT]})
+    run = stage.run("--workflow", "loop", stage.tasks({"id": "T-1", "description": "be brief"}), "--agent", agent)
+    stage.tasks({"id": "T-1", "description": "be polite"})
+    assert stage.resume(run)["ended"] == "all_done"
+    first, second = stage.prompts(run, "worker")
+    assert "The task was changed" not in first
+    assert "Before, it was:\n\n```text\nmake T-1\n\nbe brief\n\n- works\n```" in second
+    assert second.count("be polite") == 1
+    assert not any("The task was changed" in prompt for prompt in stage.prompts(run, "evaluator"))
+    assert [bool(d["notices"]) for d in stage.data(run, "turn.started")] == [False, False, True, False]
+    stage.holdfast("send", run, "and be quick")
+    assert stage.resume(run)["ended"] == "all_done"
+    assert "The task was changed" not in stage.prompts(run, "worker")[-1]
+
+
+def test_a_worker_that_is_killed_over_a_changed_task_is_told_of_the_change_again(stage: Stage) -> None:
+    agent = stage.book(EVALUATE, {"when": "The task was changed", "steps": [MAKE, SUBMIT]}, worker(MAKE, SUBMIT))
+    run = stage.run("--workflow", "loop", stage.tasks({"id": "T-1", "description": "be brief"}), "--agent", agent)
+    stage.tasks({"id": "T-1", "description": "be polite"})
+    passes = Path(stage.folder, "passes")
+    passes.touch()
+    doom = {"HOLDFAST_CRASH": "prompt.before:1", "HOLDFAST_CRASH_FILE": str(passes)}
+    stage.holdfast("resume", run, code=-signal.SIGKILL, cold=True, env=doom)
+    assert stage.resume(run)["ended"] == "all_done"
+    _, killed, after = stage.prompts(run, "worker")
+    assert killed.count("The task was changed") == after.count("The task was changed") == 1
+    assert after.startswith("Your last turn was interrupted")

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.support.cli_stage import SUBMIT, Stage
 from tests.support.pipelines import calls, file_of, told
-from tests.support.stage import SUBMIT, Stage
 
 GATED = """\
 name: gated

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.leaf.proc import fields_of
+from holdfast.leaf.process.proc import fields_of
+from tests.support.cli_stage import Stage, outcome, told, worker
 from tests.support.pids import children_of
-from tests.support.stage import Stage, outcome, told, worker
 
 WAITED = 10  # seconds
 BOUND = 0.3  # seconds of CPU
@@ -34,7 +34,7 @@ class Done(NamedTuple):
 
 @pytest.mark.torture
 def test_a_runner_whose_agent_is_at_work_uses_no_cpu_and_starts_no_process(stage: Stage) -> None:
-    hang = {"hang": {"how": "turn", "seconds": 200}}
+    hang = {"hang": {"how": "turn", "seconds": 3600}}
     agent = stage.book(worker({"write": {"path": "one.txt", "text": "1\n"}}, hang))
     with stage.start("run", "take your time", "--agent", agent) as process:
         told(process, "tool.returned")

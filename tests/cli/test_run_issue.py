@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cli_stage import HELLO, Stage, branch
 from tests.support.pipelines import file_of
 from tests.support.programs import Gh
-from tests.support.stage import HELLO, Stage, branch
 
 GITHUB = "git@github.com:me/my.git"
 FLOW = """\

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.stage import Stage
-from tests.support.stage_kills import assert_whole, survived
+from tests.support.cli_kills import assert_whole, survived
+from tests.support.cli_stage import Stage
 
 
 @pytest.mark.torture

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tests.support.cli_stage import Stage
 from tests.support.projects import write
-from tests.support.stage import Stage
 
 ROWS = [
     {"id": "T-2", "title": "the first", "acceptance_criteria": ["works"]},

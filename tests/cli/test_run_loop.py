@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cli_stage import ACCEPT, EVALUATE, HANG, REJECT, SUBMIT, Stage, killed, told, worker
 from tests.support.repositories import put_program
-from tests.support.stage import ACCEPT, EVALUATE, HANG, REJECT, SUBMIT, Stage, killed, told, worker
 
 CHECK = 'validators.commands={"check": {"command": ["sh", "-c", "cat note.txt; ! grep -q bad note.txt"]}}'
 
@@ -57,7 +57,7 @@ def test_a_worker_that_submits_nothing_is_asked_for_it_and_then_fails(stage: Sta
     run = stage.run("--workflow", "loop", stage.tasks("T-1"), "--agent", agent, "--set", "caps.iterations=2", code=1)
     _, nudge = stage.prompts(run)
     assert nudge.startswith("Your turn ended without a report")
-    assert [(d["error"], d["attempts"]) for d in stage.data(run, "task.failed")] == [("no_case", 3)]
+    assert [(d["error"], d["attempts"]) for d in stage.data(run, "task.failed")] == [("no_case", 2)]
     assert stage.states(run) == {"T-1": "FAILED"}
 
 

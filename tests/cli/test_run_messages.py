@@ -11,9 +11,9 @@ from msgspec import Raw
 
 from holdfast.core.events.session import SessionStart
 from holdfast.store.base import Message
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
-from tests.support.stage import BLOCKED, EVALUATE, HANG, SUBMIT, Stage, killed, told, worker
+from tests.support.cli_stage import BLOCKED, EVALUATE, HANG, SUBMIT, Stage, killed, told, worker
 
 WORDS = "mind the kelp"
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests.support.stage import Stage, killed, outcome, told, worker
+from tests.support.cli_stage import Stage, killed, outcome, told, worker
 
 ASK = {
     "permission": {

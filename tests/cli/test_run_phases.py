@@ -7,11 +7,11 @@ import pytest
 from holdfast.core.events.conversation import ConversationOpened
 from holdfast.core.events.phase import PhaseStarted
 from holdfast.core.events.session import SessionStart
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
+from tests.support.cli_stage import SUBMIT, Stage, alive, killed, worker
+from tests.support.cli_stage import told as heard
 from tests.support.pipelines import NEVER, REVIEWER, STRICT, TEAM, calls, file_of, plan, small, told
-from tests.support.stage import SUBMIT, Stage, alive, killed, worker
-from tests.support.stage import told as heard
 
 GIVEN = ("--set", "approvals=given")
 AGAIN = {"interrupted": "again"}

@@ -6,13 +6,20 @@ from typing import Any
 
 import pytest
 
+from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, killed, told, worker
 from tests.support.pipelines import PLANNER, WRITE, file_of
-from tests.support.stage import EVALUATE, SUBMIT, Stage, killed, told, worker
 
 FULL = {"error": {"code": -32000, "message": "usage limit reached", "data": {"kind": "quota", "resetsAt": None}}}
 LINE = "the agent refused session/prompt: usage limit reached"
 REFUSING = {"when": ".", "steps": [FULL]}
 GOOD = worker({"write": {"path": "a.txt", "text": "a\n"}}, SUBMIT)
+KILL_SERVER = """
+for pid in $(grep -hE '^(Pid|PPid):' /proc/[0-9]*/status 2>/dev/null | awk -v agent=$PPID '
+    $1 == "Pid:" {pid = $2} $1 == "PPid:" && $2 == agent {print pid}'); do
+    [ $pid != $$ ] && kill -9 $pid && echo killed
+done
+true
+"""
 PLANNED = """\
 name: planned
 about: a plan and its tasks
@@ -46,7 +53,13 @@ def test_a_worker_that_answers_with_errors_parks_its_task_and_uses_up_none_of_it
     pauses = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
     assert pauses[0] >= 0.5
     assert pauses[1] >= 1.0
-    assert [d["message"].startswith(f"A: {LINE}") for d in stage.data(run, "warning.logged")] == [True] * 3
+    errors = stage.events(run, "error.encountered")
+    assert [(e["agent"], e["data"]["attempts"], e["data"]["resolved"]) for e in errors] == [
+        ("worker of A", 1, False),
+        ("worker of A", 2, False),
+        ("worker of A", 3, False),
+    ]
+    assert all(e["data"]["error"].startswith(f"A: {LINE}") for e in errors)
 
     stage.book(GOOD, EVALUATE)
     assert stage.resume(run)["ended"] == "all_done"
@@ -74,6 +87,12 @@ def test_an_evaluator_that_answers_with_errors_has_given_no_verdict(stage: Stage
     assert ends(stage, run).count("refused") == 2
     assert [(d["accept"], d["synthetic"]) for d in stage.data(run, "verdict.given")] == [(True, False)]
     assert len(stage.data(run, "conversation.opened")) == 2  # it is the same evaluator that is asked again
+    errors = stage.events(run, "error.encountered")
+    assert [(e["agent"], e["data"]["resolved"]) for e in errors] == [
+        ("evaluator of A", False),
+        ("evaluator of A", False),
+        ("evaluator of A", True),
+    ]
 
 
 def test_an_agent_of_a_phase_that_answers_with_errors_is_not_given_up(stage: Stage) -> None:
@@ -98,7 +117,7 @@ def test_a_kill_between_two_tries_costs_nothing_nor_does_an_error_lose_what_was_
     in_green = {"when": "in green", "steps": [{"write": {"path": "a.txt", "text": "green\n"}}]}
     stage.book(*refusing("in green", 2), in_green, worker({"write": {"path": "a.txt", "text": "a\n"}}))
     assert stage.resume(run)["ended"] == "all_done"
-    assert ends(stage, run) == ["refused", "end_turn", "refused", "refused", "end_turn"]
+    assert ends(stage, run) == ["refused", "refused", "refused", "end_turn"]
     assert stage.data(run, "iteration.ended") == []
     assert stage.file(run, "a.txt") == "green"
 
@@ -107,4 +126,21 @@ def test_a_case_that_came_before_the_error_counts(stage: Stage) -> None:
     agent = stage.book(worker({"write": {"path": "a.txt", "text": "a\n"}}, SUBMIT, FULL), EVALUATE)
     run = stage.run("--workflow", "loop", stage.tasks("A"), "--agent", agent)
     assert ends(stage, run) == ["refused", "end_turn"]
-    assert stage.data(run, "warning.logged") == []
+    assert stage.data(run, "error.encountered") == []
+
+
+def test_three_killed_mcp_servers_do_not_end_the_session(stage: Stage) -> None:
+    """Nor do they cost the task an iteration."""
+    progress = {"mcp": {"tool": "report_progress", "arguments": {"text": "round {{n}}"}}}
+    killing = [{"mcp_tools": {}}, {"run": KILL_SERVER}, {"say": "{{result}}"}, progress]
+    write = {"write": {"path": "a.txt", "text": "a\n"}}
+    agent = stage.book(EVALUATE, {"when": ".", "steps": [write, {"repeat": {"times": 3, "steps": killing}}, SUBMIT]})
+    ended = stage.ended("run", "--workflow", "loop", stage.tasks("A"), "--agent", agent, cold=True)
+    run = str(ended["run"])
+    assert ended["ended"] == "all_done"
+    said = [d["text"].strip() for d in stage.data(run, "message.recorded") if d["speaker"] == "agent"]
+    assert said == ["killed"] * 3
+    assert [d["text"] for d in stage.data(run, "progress.reported")] == ["round 1", "round 2", "round 3"]
+    assert {d["iteration"] for d in stage.data(run, "case.submitted")} == {1}
+    assert stage.data(run, "error.encountered") == stage.data(run, "iteration.ended") == []
+    assert stage.file(run, "a.txt") == "a"

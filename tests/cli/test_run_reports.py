@@ -2,8 +2,8 @@
 
 import asyncio
 
-from holdfast.engine.reporting import Reporter, report
-from tests.support.stage import HANG, Stage, killed, told, worker
+from holdfast.engine.inbox.report import Reporter, report
+from tests.support.cli_stage import HANG, Stage, killed, told, worker
 
 ONE = {"write": {"path": "one.txt", "text": "1\n"}}
 

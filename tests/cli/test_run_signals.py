@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.support.stage import HANG, HELLO, Stage, alive, outcome, told, worker
+from tests.support.cli_stage import HANG, HELLO, Stage, alive, outcome, told, worker
 
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
 
@@ -26,6 +26,21 @@ def test_the_first_signal_stops_cleanly_and_the_run_can_go_on(stage: Stage, numb
     assert stage.file(run, "one.txt") == "1"
 
 
+@pytest.mark.parametrize(
+    ("number", "last_stop"),
+    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "interrupted"), (signal.SIGKILL, "killed")],
+)
+def test_resume_records_why_the_last_session_stopped(stage: Stage, number: signal.Signals, last_stop: str) -> None:
+    with stage.start("run", "take your time", "--agent", stage.book(worker(WROTE, HANG))) as process:
+        told(process, "tool.returned")
+        stage.hangs()
+        process.send_signal(number)
+        outcome(process, code=-number if number == signal.SIGKILL else 130)
+    run = stage.only_run()
+    stage.resume(run)
+    assert [resumed["last_stop"] for resumed in stage.data(run, "run.resumed")] == [last_stop]
+
+
 def test_people_are_told_how_to_go_on(stage: Stage) -> None:
     agent = stage.book(worker(WROTE, HANG))
     with stage.holdfast.start("run", "take your time", "--agent", agent) as process:
@@ -36,9 +51,8 @@ def test_people_are_told_how_to_go_on(stage: Stage) -> None:
         assert f"nothing is lost: holdfast resume {stage.only_run()}" in outcome(process, code=130).err
 
 
-@pytest.mark.torture
 def test_the_second_signal_does_not_wait_for_a_deaf_agent(stage: Stage) -> None:
-    agent = stage.book(worker(WROTE, {"hang": {"how": "stubborn", "seconds": 100, "once": True}}))
+    agent = stage.book(worker(WROTE, {"hang": {"how": "stubborn", "seconds": 3600, "once": True}}))
     with stage.holdfast.start("run", "take your time", "--agent", agent) as process:
         assert process.stderr is not None
         while b"one.txt" not in process.stderr.readline():
@@ -49,7 +63,10 @@ def test_the_second_signal_does_not_wait_for_a_deaf_agent(stage: Stage) -> None:
         process.send_signal(signal.SIGINT)
         outcome(process, code=130)
     assert alive(stage) == []
-    assert stage.resume(stage.only_run())["ended"] == "all_done"
+    run = stage.only_run()
+    assert [end["reason"] for end in stage.data(run, "session.end")] == ["planned", "interrupted"]
+    assert stage.resume(run)["ended"] == "all_done"
+    assert [resumed["last_stop"] for resumed in stage.data(run, "run.resumed")] == ["interrupted"]
 
 
 def test_a_terminal_that_goes_does_not_end_the_run(stage: Stage) -> None:

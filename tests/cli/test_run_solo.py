@@ -1,6 +1,6 @@
 """One agent at one task: the work is on a branch of its own, and the user's checkout is left alone."""
 
-from tests.support.stage import HELLO, Stage, branch
+from tests.support.cli_stage import HELLO, Stage, branch
 
 
 def test_a_goal_becomes_a_diff_on_a_branch_of_its_own(stage: Stage) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.program import doom
-from tests.support.doom.nursery import KILLED
-from tests.support.stage import HELLO, Stage, alive
-from tests.support.waiting import until
+from tests.support.cli_stage import HELLO, Stage, alive
+from tests.support.crash_suite.warm_programs import KILLED
+from tests.support.wait import until
 
 SIDES = pytest.mark.parametrize("side", ["before", "after"])
 DENIED = 5

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from holdfast.agents.runtimes.tmux import lacking
-from holdfast.leaf.crashing import FILE, WHAT
-from holdfast.leaf.process import identify
-from tests.support.stage import EVALUATE, SUBMIT, Stage, alive, killed, outcome, told, worker
+from holdfast.leaf.failpoints import FILE, WHAT
+from holdfast.leaf.process.identity import identify
+from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, alive, killed, outcome, told, worker
+from tests.support.wait import PATIENCE
 
 IN_TMUX = ("--set", "runtime.kind=tmux")
 
@@ -21,7 +22,7 @@ needs_tmux = pytest.mark.skipif(lacking() is not None, reason=lacking() or "")
 def patient(stage: Stage) -> str:
     """An agent that works, tells so, and goes on when it is let."""
     go = os.path.join(stage.folder, "go")
-    steps = ({"write": {"path": "one.txt", "text": "1\n"}}, {"wait_for": {"path": go, "timeout": 100}}, SUBMIT)
+    steps = ({"write": {"path": "one.txt", "text": "1\n"}}, {"wait_for": {"path": go, "timeout": PATIENCE}}, SUBMIT)
     progress = {"mcp": {"tool": "report_progress", "arguments": {"text": "begun"}}}
     return stage.book(worker(steps[0], progress, *steps[1:]), EVALUATE, sessions={"interrupted": "continue"})
 
@@ -101,7 +102,7 @@ def test_killed_while_it_notes_where_its_tmux_is(stage: Stage, side: str) -> Non
     let_go(stage)
     doom = {WHAT: f"tmux.place.{side}:1", FILE: str(passes)}
     with stage.start("run", "say one", "--agent", patient(stage), *IN_TMUX, env=doom) as process:
-        process.communicate(timeout=100)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL
     run = stage.only_run()
     with stage.start("resume", run) as process:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.leaf.crashing import FILE, WHAT
-from tests.support.stage import Stage, worker
+from holdfast.leaf.failpoints import FILE, WHAT
+from tests.support.cli_stage import Stage, worker
 
 NOTHING = worker({"say": "There is nothing to do."})
 

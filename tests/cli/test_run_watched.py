@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.stage import HANG, Stage, alive, heard, told, worker
-from tests.support.waiting import until
+from tests.support.cli_stage import HANG, Stage, alive, heard, told, worker
+from tests.support.wait import until
 
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
 QUICK = ("--set", "resume.back_off=0")
@@ -30,7 +30,7 @@ def watching(stage: Stage) -> Iterator[subprocess.Popen[bytes]]:
 
 def cut_off(stage: Stage, *options: str, **how: Any) -> str:
     """A run whose detached runner was killed while its agent hung."""
-    hang = {"hang": {"how": "turn", "seconds": 100, **how}}
+    hang = {"hang": {"how": "turn", "seconds": 3600, **how}}
     agent = stage.book(worker(WROTE, hang, {"say": "done"}), sessions={"interrupted": "again"})
     begun = stage.holdfast("run", "go on", "--agent", agent, "--detach", *QUICK, *options, "--json").object
     with stage.start("logs", "-f", begun["run"]) as log:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.stage import ACCEPT, EVALUATE, REJECT, SUBMIT, Stage, branch, worker
+from tests.support.cli_stage import ACCEPT, EVALUATE, REJECT, SUBMIT, Stage, branch, worker
 
 MAKE = {"run": "t=$(git rev-parse --abbrev-ref HEAD | sed 's,.*/,,'); echo $t > $t.txt"}
 

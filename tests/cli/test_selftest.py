@@ -1,5 +1,6 @@
 """`selftest`: a verdict about this disk, and nothing left behind."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 from tests.cli.program import Program, finished
 from tests.cli.terminal import shown
 from tests.support.memory import in_memory
+from tests.support.wait import until
 
 CHECKS = [
     *("file system", "room", "fdatasync", "kill -9", "rename", "append"),
@@ -29,6 +31,33 @@ def test_every_check_is_one_object_and_nothing_is_left_behind(holdfast: Program)
     assert {one["at"] for one in found} == {holdfast.home}
     assert all(one["measured"] for one in found)
     assert not os.path.exists(holdfast.home)
+
+
+@pytest.mark.parametrize("span", ["1s", "0s"])
+def test_doubt_about_the_resume_is_no_success(holdfast: Program, span: str) -> None:
+    """However slow this machine is, or how quick: in a second nobody shows that killed runs come back."""
+    found = {one["check"]: one for one in holdfast("selftest", "--time", span, "--json", code=1, cold=True).objects}
+    assert [*found] == CHECKS
+    assert found["resume"]["verdict"] == "doubt"
+    assert found["resume"]["advice"].endswith("holdfast selftest --time 1m")
+    assert not os.path.exists(holdfast.home)
+    told = holdfast("selftest", "--time", span, code=1, cold=True).lines[-1]
+    assert told.startswith("Not proven here: resume.")
+    assert "It holds" not in told
+
+
+def test_deadline_in_a_later_run_is_doubt_too(holdfast: Program) -> None:
+    """The first run came back; the second one may hang in its recovery."""
+    with holdfast.start("selftest", "--time", "30m", "--json") as process:
+        asyncio.run(until(lambda: any(Path(holdfast.home).glob("selftest-*/play-2"))))
+        process.send_signal(signal.SIGALRM)  # as the kernel does at the deadline
+        found = {one["check"]: one for one in finished(process, code=1).objects}
+    assert found["resume"]["verdict"] == "doubt"
+    assert found["resume"]["advice"].endswith("holdfast selftest --time 1h")
+
+
+def test_a_span_that_is_none(holdfast: Program) -> None:
+    assert "is no span of time" in holdfast("selftest", "--time", "soon", code=2).complaint
 
 
 @pytest.mark.torture

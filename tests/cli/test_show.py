@@ -12,7 +12,7 @@ from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted
 from holdfast.core.events.work import VerdictGiven
-from holdfast.engine.mail import Words, send
+from holdfast.engine.inbox.send import Words, send
 from tests.cli.foreign import SEED_LOG, put
 from tests.cli.owner import owner_of
 from tests.cli.program import Program
@@ -23,9 +23,10 @@ RUN = "auth-abc234"
 
 FAILED = f"""\
 It needs a decision (holdfast analyze {RUN} tells why):
-  A. Fix the problem, restart Task #1 from scratch
+  A. Restart Task #1 from scratch: new branch, new agent; its work so far is saved
   B. Continue past it — skip Task #1, proceed to next wave
-  C. Provide custom instructions"""
+  C. Provide custom instructions
+  D. Retry Task #1: keep its work and conversation"""
 
 
 def test_a_run_is_told_on_one_page(holdfast: Program) -> None:
@@ -50,7 +51,7 @@ tasks
   2         FAILED       no key
 
 needs you
-  2: failed: no key  →  holdfast resume {RUN} --on-issue fix   (or skip)
+  2: failed: no key  →  holdfast resume {RUN} --on-issue retry   (or restart, skip)
 
 the last sitting
   done         1

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import Raw
 
-from holdfast.app.cli.telling import SILENT, TOLD, is_bad, subject, told, tone
+from holdfast.app.text.events import SILENT, TOLD, is_bad, subject, told, tone
 from holdfast.core.events import TYPES, Event
 from holdfast.core.events.conversation import AgentPlanned, MessageRecorded, ToolCalled, TurnEnded
 from holdfast.core.events.issue import WarningLogged

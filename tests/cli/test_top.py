@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskFailed, TaskStarted
-from holdfast.store.files import FileStore
-from holdfast.store.layout import run_folder
+from holdfast.store.files.layout import run_folder
+from holdfast.store.files.store import FileStore
 from tests.cli.boards import board
 from tests.cli.owner import owner_of
 from tests.cli.program import Program
@@ -142,7 +142,7 @@ async def test_what_goes_wrong_is_one_line(home: str) -> None:
         await screen.press("end")
         await screen.until("3 of 3 tasks")
         for keys, words in (
-            (("r",), "this run was cut off before its plan was made; `holdfast reset docs-abc234` takes it away"),
+            (("r",), "killed before its plan was recorded"),
             (("a",), "nothing of docs-abc234 waits for an answer"),
             (("x",), "docs-abc234 is not at work"),
             (("s", "enter"), "there is nothing to say; nothing was sent"),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.cli.boards import Screen, board
-from tests.support.stage import BLOCKED, HELLO, Stage, killed, outcome, told, worker
+from tests.support.cli_stage import BLOCKED, HELLO, Stage, killed, outcome, told, worker
 
 ASK = {
     "permission": {
@@ -18,7 +18,7 @@ ASK = {
         "rejected": [{"write": {"path": "answer.txt", "text": "rejected\n"}}],
     }
 }
-HANG = {"hang": {"how": "turn", "seconds": 200}}
+HANG = {"hang": {"how": "turn", "seconds": 3600}}
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +106,7 @@ async def test_a_killed_run_is_seen_to_be_and_goes_on_to_its_end(stage: Stage) -
             await screen.until("1 needs you", "interrupted")
             await screen.press("r")
             await screen.until("is at work (pid ")
-            await screen.until("resumed after")
+            await screen.until("last stop")
             await screen.press("x", "y")
             await screen.until(f"{run} has stopped")
     assert [d["command"] for d in stage.data(run, "session.start")] == ["plan", "run", "resume"]

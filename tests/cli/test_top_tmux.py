@@ -13,9 +13,9 @@ from tests.cli.program import Program
 from tests.cli.runs import make_run
 from tests.cli.scenes import FIRST_WAVE, SECOND_WAVE
 from tests.cli.terminal import CTRL_C, conversation
-from tests.support.stage import Stage, outcome, told, worker
+from tests.support.cli_stage import Stage, outcome, told, worker
 
-HANG = {"hang": {"how": "turn", "seconds": 200}}
+HANG = {"hang": {"how": "turn", "seconds": 3600}}
 ENTERS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"
 
 

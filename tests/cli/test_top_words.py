@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.app.cli.dashboard.attention import Call, call_of, matching, ordered
-from holdfast.app.cli.dashboard.details import log_rows
-from holdfast.app.cli.dashboard.listing import age, columns_for, heading, headline, run_row
-from holdfast.app.cli.dashboard.words import KEYS, keys_row
-from holdfast.app.cli.screen import columns_of
-from holdfast.app.cli.spans import Span, fitted, text_of
-from holdfast.app.cli.told_lines import ToldLine
-from holdfast.engine.listing import ListedRun
-from holdfast.store.catalog import Summary
+from holdfast.app.text.log_lines import ToldLine
+from holdfast.app.text.screen import columns_of
+from holdfast.app.text.spans import Span, fitted, text_of
+from holdfast.app.tui.attention import Call, call_of, matching, ordered
+from holdfast.app.tui.details import log_rows
+from holdfast.app.tui.help_text import KEYS, keys_row
+from holdfast.app.tui.run_list import age, columns_for, heading, headline, run_row
+from holdfast.engine.queries.runs import ListedRun
+from holdfast.store.files.catalog import Summary
 
 NOW = "2026-02-14T10:00:00.000Z"
 
@@ -32,6 +32,7 @@ def listed(status: str = "done", want: str | None = None, run_id: str = "auth-ab
         "tasks": 5,
         "tokens": 100,
         "dollars": 1.5,
+        "unpriced": 0,
         "needs": 1 if want else 0,
         "want": want,
         "need": f"a {want}" if want else None,
@@ -124,6 +125,16 @@ def test_all_runs_in_one_row() -> None:
     runs = [listed("running"), listed("failed", "failure"), listed("done")]
     assert text_of(headline(runs, 3)) == " holdfast 3 runs · 1 needs you · 1 at work · $4.50"
     assert text_of(headline(runs[2:], 0)) == " holdfast 1 run, 0 shown · $1.50"
+
+
+def test_a_cost_that_nobody_knows_is_said_to_be_unknown() -> None:
+    runs = [listed(dollars=None, unpriced=2), listed(dollars=None), listed(unpriced=1), listed(dollars=0.0)]
+    columns = columns_for(runs, NOW, 120)
+    rows = [text_of(run_row(run, NOW, columns)) for run in runs]
+    costs = [row.partition("now")[2].partition("waves")[0].strip() for row in rows]
+    assert costs == ["unknown", "-", "$1.50 + unknown", "$0.00"]
+    assert text_of(headline(runs, 4)) == " holdfast 4 runs · $1.50 + unknown"
+    assert text_of(headline(runs[:1], 1)) == " holdfast 1 run · unknown"
 
 
 def test_the_keys_are_named_where_there_is_room() -> None:

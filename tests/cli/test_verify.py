@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import chain
+from holdfast.core.log import chain
 from tests.cli.foreign import SEED_LOG, event, put, started
 from tests.cli.owner import owner_of
 from tests.cli.program import Program
@@ -47,7 +47,7 @@ def change(path: Path, make: Callable[[Lines], Lines]) -> None:
 def test_a_run_that_is_whole_is_said_to_be(holdfast: Program, log: Path) -> None:
     link = chain.carried(log.read_bytes().splitlines()[-1])
     outcome = holdfast("verify", RUN)
-    assert outcome.out == f"whole  {RUN}  8 lines, 8 events, 1 session  chain {link}\n"
+    assert outcome.lines[0] == f"whole  {RUN}  8 lines, 8 events, 1 session  chain {link}"
     assert outcome.err == ""
 
 

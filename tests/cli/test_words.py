@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests.cli.program import Program
-from tests.support.stage import HELLO, Stage
+from tests.support.cli_stage import HELLO, Stage
 
 HALF = b"hello \xff"
 

@@ -28,6 +28,46 @@ def test_a_file_is_checked_and_what_is_wrong_is_told_with_its_line(holdfast: Pro
     )
 
 
+def test_check_reports_every_mistake_at_once(holdfast: Program, tmp_path: Path) -> None:
+    """Of the file, of the templates and of the roles in the config, each with its file and line."""
+    file, prompts = tmp_path / "mine.yaml", Path(holdfast.cwd, ".holdfast", "prompts")
+    config = Path(holdfast.environment()["XDG_CONFIG_HOME"]) / "holdfast" / "config.toml"
+    config.parent.mkdir(parents=True)
+    wrong = SMALL.replace("role: planner", "role: plannner").replace("[reviewer]", "[revewer, 'reviewer:logic']")
+    file.write_text(wrong.replace("on_fail: fixing", "on_fail: fixin"))
+    config.write_text('parallel = 2\n[roles.evaluater]\nagent = "codex"\n')
+    outcome = holdfast("workflow", "check", str(file), "--json", code=2)
+    assert [(one["file"], one["line"], one["path"]) for one in outcome.objects] == [
+        (str(file), 7, "phases[0].role"),
+        (str(file), 12, "phases[2].roles[0]"),
+        (str(file), 13, "phases[2].on_fail"),
+        (str(file), 17, "phases[3].detour"),
+        (str(config), 2, "roles.evaluater"),
+    ]
+    assert ["did you mean" in one["what"] for one in outcome.objects] == [True, True, True, False, True]
+    assert len(outcome.err.splitlines()) == len(outcome.objects)
+
+    file.write_text(SMALL.replace("[reviewer]", "['reviewer:logic']"))
+    prompts.mkdir(parents=True)
+    (prompts / "planner.md").write_text("{{gaol}}\n{{plam}}\n")
+    config.write_text('[roles."reviewer:logik"]\nagent = "codex"\n')
+    outcome = holdfast("workflow", "check", str(file), "--json", code=2)
+    assert [(one["file"], one["line"]) for one in outcome.objects] == [
+        (f"{prompts}/planner.md", 1),
+        (f"{prompts}/planner.md", 2),
+        (str(config), 2),
+    ]
+    assert outcome.objects[-1]["what"] == "no phase has this role; did you mean reviewer:logic?"
+
+
+def test_misspelled_role_in_the_config_or_a_flag_is_refused(holdfast: Program) -> None:
+    wrong = holdfast("plan", "x", "--set", "roles.workr.agent=codex", code=2).complaint
+    assert "there is no role 'workr'; did you mean worker?" in wrong
+    Path(holdfast.cwd, "mine.toml").write_text('[roles."reviwer:logic"]\nagent = "codex"\n')
+    complaint = holdfast("config", env={"HOLDFAST_CONFIG": "mine.toml"}, code=2).complaint
+    assert complaint.endswith("there is no role 'reviwer'; did you mean reviewer?")
+
+
 def test_prompts_of_ones_own_are_named_and_a_wrong_place_in_one_is_told_with_its_line(holdfast: Program) -> None:
     folder = Path(holdfast.cwd, ".holdfast", "prompts")
     folder.mkdir(parents=True)

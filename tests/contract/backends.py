@@ -4,11 +4,11 @@ import os
 from typing import Protocol
 
 from holdfast.store.base import Store
-from holdfast.store.files import FileStore
-from holdfast.store.layout import LOCK, run_folder
+from holdfast.store.files.layout import LOCK, run_folder
+from holdfast.store.files.store import FileStore
 from holdfast.store.memory import MemoryStore
-from tests.support import sitting as sittings
-from tests.support.sitting import Sitting
+from tests.support import opened_run as sittings
+from tests.support.opened_run import Sitting
 
 
 class Backend(Protocol):

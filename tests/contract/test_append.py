@@ -6,17 +6,19 @@ from collections.abc import Awaitable
 import msgspec
 import pytest
 
-from holdfast.core import chain
-from holdfast.core.codec import CODEC
 from holdfast.core.events import Draft
 from holdfast.core.events.conversation import ToolReturned
+from holdfast.core.events.effect import EffectHappened
+from holdfast.core.events.task import TaskCompleted
+from holdfast.core.log import chain
+from holdfast.core.log.codec import CODEC
 from holdfast.leaf.errors import BadInput, PositionMismatch, StorageFailed
 from holdfast.store.base import Batch, Store
 from holdfast.store.run import open_run
 from tests.contract.conftest import RUN
 from tests.support.events import START, by_producer, events_in, labels_in, numbered, unencodable
 from tests.support.logs import assert_whole, boundaries, folded, heads, whole
-from tests.support.waiting import ticks
+from tests.support.wait import ticks
 
 
 async def test_append_returns_the_lines_that_it_wrote(store: Store) -> None:
@@ -181,6 +183,20 @@ async def test_raw_data_with_half_a_character_is_not_mistaken_for_a_torn_line(st
         assert run.state.malformed == []
         assert run.state == folded(before)
     assert await whole(store, RUN) == before
+
+
+@pytest.mark.parametrize(("name", "written"), [("caf\udce9", r"caf\xe9"), ("half \ud83d", r"half \ud83d")])
+async def test_name_that_is_no_text_is_written_with_an_escape(store: Store, name: str, written: str) -> None:
+    async with open_run(store, RUN) as run:
+        await run.begin(START)
+        happened = EffectHappened(effect="e", settled_by="run", result={"files": [name]})
+        batch = await run.append(TaskCompleted(task_id="T-1", files_changed=[name]), happened)
+        assert run.state == folded(await whole(store, RUN))
+    assert [msgspec.to_builtins(event) for event in events_in(batch.data)] == [
+        msgspec.to_builtins(TaskCompleted(task_id="T-1", files_changed=[written])),
+        msgspec.to_builtins(EffectHappened(effect="e", settled_by="run", result={"files": [written]})),
+    ]
+    assert_whole(await whole(store, RUN))
 
 
 async def test_every_kind_of_text_comes_back_as_it_was(store: Store) -> None:

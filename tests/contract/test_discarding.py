@@ -6,16 +6,16 @@ import pytest
 
 from holdfast.leaf.errors import NoSuchRun, Owned
 from holdfast.store.base import Message, Store
-from holdfast.store.files import FileStore
-from holdfast.store.layout import run_folder, runs_folder, trash_folder
+from holdfast.store.files.layout import run_folder, runs_folder, trash_folder
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.contract.backends import Backend
 from tests.contract.conftest import RUN
 from tests.support.children import discard_and_die
 from tests.support.events import START, numbered
 from tests.support.logs import whole
+from tests.support.opened_run import Sitting
 from tests.support.processes import KILLED, child
-from tests.support.sitting import Sitting
 
 
 async def test_a_discarded_run_is_gone_for_everyone(backend: Backend, store: Store) -> None:

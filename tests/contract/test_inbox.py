@@ -13,7 +13,8 @@ from tests.contract.backends import Backend
 from tests.contract.conftest import RUN
 from tests.support.events import START, events_in, numbered
 from tests.support.logs import assert_whole, closed, folded, whole
-from tests.support.sitting import Sitting
+from tests.support.opened_run import Sitting
+from tests.support.wait import PATIENCE
 
 
 def message(name: str) -> Message:
@@ -142,7 +143,7 @@ async def test_following_waits_for_what_comes(backend: Backend, store: Store) ->
         await closed(following)
         return names
 
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         followers = [group.create_task(follow()) for _ in range(5)]
         for name in ("m1", "m2", "m1", "m3", "m4"):
             await put_all(backend.store(), name)
@@ -230,3 +231,22 @@ async def test_a_cancelled_take_in_consumes_all_or_nothing(store: Store, after: 
     data = await whole(store, RUN)
     assert_whole(data)
     assert consumed_in(data) == ["m1", "m2"]
+
+
+async def test_only_the_first_message_of_an_id_is_put(backend: Backend, store: Store) -> None:
+    other = Message(id="m1", kind="say", sender="another", body=msgspec.Raw(b'{"text":"no"}'))
+    assert await store.inbox(RUN).put_first(message("m1")) is None
+    first = await backend.store().inbox(RUN).put_first(other)
+    assert first is not None
+    assert content(first) == content(message("m1"))
+    assert [content(one.message) for one in await received(store) if one.message] == [content(message("m1"))]
+    assert len(await received(store)) == 1
+
+
+async def test_of_many_that_put_one_id_at_once_one_succeeds(backend: Backend, store: Store) -> None:
+    bodies = [Message(id="m", kind="say", sender=str(n), body=msgspec.Raw(b"{}")) for n in range(20)]
+    firsts = await asyncio.gather(*(backend.store().inbox(RUN).put_first(one) for one in bodies))
+    assert [first is None for first in firsts].count(True) == 1
+    (only,) = await received(store)
+    assert only.message is not None
+    assert {first.sender for first in firsts if first is not None} == {only.message.sender}

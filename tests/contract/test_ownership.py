@@ -6,14 +6,14 @@ import os
 import pytest
 
 from holdfast.leaf.errors import Fenced, Owned
-from holdfast.leaf.process import myself
+from holdfast.leaf.process.identity import myself
 from holdfast.store.base import Head, Snapshot, Store
 from holdfast.store.run import open_run
 from tests.contract.backends import Backend
 from tests.contract.conftest import RUN
 from tests.support.events import START, labels_in, numbered
 from tests.support.logs import assert_whole, folded, whole
-from tests.support.sitting import Sitting
+from tests.support.opened_run import Sitting
 
 
 async def test_a_second_taker_is_told_who_owns_the_run(backend: Backend, store: Store) -> None:

@@ -10,6 +10,7 @@ from tests.contract.backends import Backend
 from tests.contract.conftest import RUN
 from tests.support.events import START, labels_in, numbered
 from tests.support.logs import boundaries, closed, collect, collect_back, first_lines, whole
+from tests.support.wait import PATIENCE
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ async def test_many_followers_see_every_line_once(backend: Backend, store: Store
     """From the beginning or from a cursor, in this process' store or in another's."""
     async with open_run(store, RUN) as run:
         start = await run.begin(START)
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
             followers = [
                 group.create_task(first_lines(backend.store().log(RUN), 40, after))
                 for after in (0, start.end)
@@ -69,7 +70,7 @@ async def test_many_followers_see_every_line_once(backend: Backend, store: Store
 
 
 async def test_a_follower_sees_the_sessions_that_come_after_it(backend: Backend, store: Store) -> None:
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         follower = group.create_task(first_lines(store.log(RUN), 9))
         for session in range(3):
             async with open_run(backend.store(), RUN) as run:
@@ -83,7 +84,7 @@ async def test_a_follower_can_leave_at_any_time(store: Store) -> None:
         await run.begin(START)
         waiting = [asyncio.create_task(first_lines(store.log(RUN), 1000)) for _ in range(3)]
         await asyncio.sleep(0)
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
             staying = group.create_task(first_lines(store.log(RUN), 3))
             await asyncio.sleep(0)
             for task in waiting:

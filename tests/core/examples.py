@@ -4,7 +4,7 @@ from msgspec import Raw
 
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
-from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
+from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged, WorkspaceReconciled
 from holdfast.core.events.budget import BudgetSet, UsageRecorded
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.conversation import (
@@ -15,6 +15,7 @@ from holdfast.core.events.conversation import (
     ConversationOpened,
     ConversationStateChanged,
     ConversationTokenStored,
+    FileDiff,
     MessageRecorded,
     ModeChanged,
     PermissionAnswered,
@@ -22,10 +23,12 @@ from holdfast.core.events.conversation import (
     RungFailed,
     ToolBlocked,
     ToolCalled,
+    ToolDetailed,
     ToolReturned,
     TurnEnded,
     TurnInterrupted,
     TurnStarted,
+    TurnWasEmpty,
 )
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejected, InboxReread
@@ -50,10 +53,12 @@ from holdfast.core.events.phase import (
 )
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
 from holdfast.core.events.session import (
+    ResumeChosen,
     RunArchived,
     RunCreated,
     RunMoved,
     RunResumed,
+    SeedsCommitted,
     SessionEnd,
     SessionStart,
     SettingsChosen,
@@ -68,15 +73,20 @@ from holdfast.core.events.task import (
 )
 from holdfast.core.events.work import (
     CaseSubmitted,
+    CommitChanged,
+    CommitRefused,
     HookRan,
     IterationEnded,
     LearningsProposed,
     MemoryLoaded,
     MergeConflicted,
     ProgressReported,
+    ReportRefused,
     TaskCommitted,
     TaskReopened,
+    TaskRestarted,
     ValidationFinished,
+    ValidationStarted,
     ValidatorFinished,
     VerdictGiven,
 )
@@ -92,6 +102,7 @@ _ALL: tuple[Event, ...] = (
         base="main",
         branch="holdfast/auth/main",
     ),
+    SeedsCommitted(commit="c0ffee", branch="holdfast/auth/main"),
     RunResumed(
         summary="task 2 goes on in its turn",
         last_stop="interrupted",
@@ -103,7 +114,10 @@ _ALL: tuple[Event, ...] = (
         settled=["merge 2: happened"],
         reconciled=["work goes on on holdfast/auth/2"],
         instructions="use the old schema",
+        restarted=["5"],
+        salvaged=["refs/holdfast/salvage/auth-abc234/5/c0ffee"],
     ),
+    ResumeChosen(choice="restart", tasks=["5"], instructions="use the old schema"),
     SettingsChosen(settings={"agent": "claude", "caps": {"iterations": 8}}),
     RunMoved(repo="/srv/elsewhere"),
     RunArchived(salvaged=["refs/holdfast/salvage/auth-abc234/2/0f0f0f0f0f0f0f0f"]),
@@ -125,6 +139,15 @@ _ALL: tuple[Event, ...] = (
     TaskFailed(task_id=2, error="QA failed 3 rounds", attempts=3),
     TaskSkipped(task_id="2", reason="chosen by the user"),
     CaseSubmitted(task_id="1", iteration=1, case=Raw(b'{"summary":"done"}')),
+    ReportRefused(
+        conversation="c1",
+        tool="submit_case",
+        attempt=2,
+        error="criteria is empty",
+        raw='{"summary": "done", "criteria": []}',
+        task_id="1",
+        iteration=1,
+    ),
     ValidatorFinished(
         task_id="1",
         name="pytest",
@@ -134,8 +157,10 @@ _ALL: tuple[Event, ...] = (
         output="1 failed",
         problem="timed out",
         flaky=True,
+        runtime="sandbox",
     ),
-    ValidationFinished(task_id="1", passed=False, failed=["pytest"]),
+    ValidationStarted(task_id="1", tree="7ree", head="c0ffee", merging="beef"),
+    ValidationFinished(task_id="1", passed=False, failed=["pytest"], tree="7ree"),
     VerdictGiven(
         task_id="1",
         iteration=2,
@@ -148,12 +173,26 @@ _ALL: tuple[Event, ...] = (
     ),
     IterationEnded(task_id="1", iteration=3, reason="no_case"),
     TaskCommitted(task_id="1", commit="c0ffee"),
+    CommitChanged(task_id="1", commit="c0ffee", tree="7ree", reason="hook", files=["src/db/schema.ts"]),
+    CommitRefused(task_id="1", tree="7ree", output="line 3 is too long"),
     MergeConflicted(task_id="1", files=["src/db/schema.ts"]),
     TaskReopened(task_id="1", reason="its description changed"),
-    LearningsProposed(task_id="1", learnings=["migrations live in db/"]),
+    TaskRestarted(task_id="1", reason="chosen", salvaged=["refs/holdfast/salvage/auth-abc234/1/c0ffee"]),
+    LearningsProposed(task_id="1", learnings=["migrations live in db/"], reason="the case names none"),
     MemoryLoaded(task_id="1", role="worker", channels=Raw(b'[{"name":"AGENTS.md"}]')),
     ProgressReported(task_id="1", text="half way"),
-    HookRan(hook="task_done", command="notify-send done", exit_code=1, problem="it is not there"),
+    HookRan(
+        hook="task_done",
+        command="notify-send done",
+        exit_code=1,
+        problem="it is not there",
+        outcome="block",
+        reason="no network here",
+        tool="curl example.com",
+        task="1",
+        conversation="c1",
+        runtime="sandbox",
+    ),
     WaveStarted(wave=1),
     WaveCompleted(wave=1),
     AgentSpawned(name="service-eng", role="coder", task="2", branch="work/auth/api", pid=4712),
@@ -162,6 +201,9 @@ _ALL: tuple[Event, ...] = (
     BranchCreated(name="work/auth/api", base="holdfast/auth/main", task="2"),
     BranchMerged(name="work/auth/api", target="holdfast/auth/main", conflicts=False),
     BranchDeleted(name="work/auth/api"),
+    WorkspaceReconciled(
+        subject="tasks/T-1", action="recreate worktree", message="The worktree tasks/T-1 was deleted.", task="T-1"
+    ),
     ConversationOpened(conversation="c1", agent="claude", role="coder", task="2", about="planning"),
     ConversationStateChanged(conversation="c1", state="running", reason="prompted"),
     ConversationTokenStored(conversation="c1", token="tok-1"),
@@ -174,6 +216,8 @@ _ALL: tuple[Event, ...] = (
         boot_id="b0b0",
         program="claude-code",
         version="2.1",
+        runtime="container",
+        container="0f0f0f0f0f0f",
     ),
     ConversationDetached(conversation="c1", reason="it was killed by SIGKILL"),
     RungFailed(conversation="c1", rung="session/resume", reason="method not found"),
@@ -189,17 +233,44 @@ _ALL: tuple[Event, ...] = (
         paths=["a.py"],
         options=Raw(b'[{"id":"y","name":"Allow","kind":"allow_once"}]'),
         fingerprint="f1",
+        command="sed -i s/a/b/ a.py",
+        diffs=[FileDiff(path="a.py", old="a\n", new="b\n")],
+        input=Raw(b'{"command":"sed -i s/a/b/ a.py"}'),
+        note="Allow it?",
     ),
-    PermissionAnswered(request="p1", option="y", by="user"),
-    ToolBlocked(conversation="c1", tool="rm -rf /", reason="a hook refused"),
+    PermissionAnswered(request="p1", option="y", by="user", message="answer-p1", reason="not on a Friday"),
+    ToolBlocked(
+        conversation="c1",
+        tool="rm -rf /",
+        reason="a hook refused",
+        command="rm -rf /",
+        input=Raw(b'{"command":"rm -rf /"}'),
+    ),
     TurnStarted(conversation="c1", turn="t1", messages=["m1"]),
-    TurnEnded(conversation="c1", turn="t1", stop_reason="end_turn"),
+    TurnEnded(conversation="c1", turn="t1", stop_reason="end_turn", message_id="m-7"),
+    TurnWasEmpty(conversation="c1", turn="t1", streak=2, stop_reason="end_turn", input_tokens=900, output_tokens=1),
     TurnInterrupted(conversation="c1", turn="t2", reason="the runner died", rebooted=True),
-    MessageRecorded(conversation="c1", speaker="agent", text='a "quoted"\nline, ünïcode 🪸', turn="t1", more=True),
+    MessageRecorded(
+        conversation="c1",
+        speaker="agent",
+        text='a "quoted"\nline, ünïcode 🪸',
+        turn="t1",
+        more=True,
+        message_id="m-7",
+    ),
     ToolCalled(
         conversation="c1",
         call="k1",
         tool="edit",
+        turn="t1",
+        input=Raw(b'{"path":"a.py","n":1}'),
+        kind="edit",
+        locations=Raw(b'[{"path":"a.py"}]'),
+    ),
+    ToolDetailed(
+        conversation="c1",
+        call="k1",
+        tool="edit a.py",
         turn="t1",
         input=Raw(b'{"path":"a.py","n":1}'),
         kind="edit",
@@ -219,7 +290,7 @@ _ALL: tuple[Event, ...] = (
     Checkpoint(
         label="wave-1-complete", branch="holdfast/auth/main", commit="c0ffee", plan_step="wave-2-start", resumable=False
     ),
-    ErrorEncountered(error="TypeError", file="src/api/service.ts", line=42, attempts=1, resolved=True),
+    ErrorEncountered(error="TypeError", file="src/api/service.ts", line=42, attempts=1, resolved=True, retried=True),
     BlockerReported(description="no key for the service", task_id="2", phase="planning", resolved=True),
     WarningLogged(message="slow tests"),
     WorkflowChosen(workflow={"name": "pipeline", "about": "all of it"}, wanted=["product_management"]),
@@ -237,8 +308,15 @@ _ALL: tuple[Event, ...] = (
         summary="a case is missing",
         findings=Raw(b'[{"severity":"major","concern":"a case is missing"}]'),
     ),
-    ApprovalRequested(phase="completing", round=1, summary="Summary"),
-    ApprovalAnswered(phase="completing", round=1, approved=True, by="ann"),
+    ApprovalRequested(phase="completing", round=1, summary="Summary", documents=["artifacts/completing/summary.md"]),
+    ApprovalAnswered(
+        phase="completing",
+        round=1,
+        approved=True,
+        by="ann",
+        message="answer-approval-completing-1-1",
+        reason="too soon",
+    ),
     ChangeRequested(change="m1", text="use the other library", by="ann"),
     WorkPublished(
         phase="completing", round=1, remote="origin", commit="c0ffee", url="https://example.org/pull/1", problem="none"

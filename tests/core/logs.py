@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.core.analysis import Analysis, analyze, lineage, session_to_resume
-from holdfast.core.codec import encode
+from holdfast.core.decide.analysis import Analysis, analyze, lineage, session_to_resume
 from holdfast.core.events import Envelope, Event
-from holdfast.core.fold import Fold, Superseded
+from holdfast.core.fold.fold import Fold, Superseded
+from holdfast.core.log.codec import encode
 from holdfast.core.state import RunState
 
 TS = "2026-02-14T10:00:00.000Z"

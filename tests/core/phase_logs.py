@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec import Raw
 
-from holdfast.core.addressing import USER_MESSAGE
-from holdfast.core.deciding import AT_REST, Action, Facts
+from holdfast.core.decide.actions import AT_REST, Action, Facts
+from holdfast.core.decide.phases import decide
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationOpened, TurnEnded, TurnInterrupted, TurnStarted
 from holdfast.core.events.inbox import InboxConsumed
@@ -22,10 +22,10 @@ from holdfast.core.events.phase import (
 )
 from holdfast.core.events.session import RunCreated, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskSkipped, TaskStarted, WaveCompleted, WaveStarted
-from holdfast.core.phases import decide
+from holdfast.core.messages.addressing import USER_MESSAGE
 from holdfast.core.state import RunState
-from holdfast.core.tasks import TaskList, TaskSpec
-from holdfast.core.workflow import Bounds, Shape, Workflow, lay_out
+from holdfast.core.work.tasks import TaskList, TaskSpec
+from holdfast.core.work.workflow import Bounds, Shape, Workflow, lay_out
 from holdfast.workflows.builtin import find_workflow
 from tests.core.logs import fold_all, sitting
 

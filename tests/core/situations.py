@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.core.addressing import USER_MESSAGE
-from holdfast.core.deciding import Action
+from holdfast.core.decide.actions import Action, ActionKey
+from holdfast.core.messages.addressing import USER_MESSAGE
 from holdfast.core.state import OpenMessage, Plan, RunState, Stage, Task, TaskStatus, Wave
-from holdfast.core.workflow import Workflow
+from holdfast.core.work.workflow import Workflow
 
 SOLO = Workflow(name="solo", about="a worker")
 CASE = Workflow(name="case", about="a worker that must argue", case=True)
@@ -34,6 +34,10 @@ def situation(tasks: Mapping[str, Task], *waves: str, needs: Mapping[str, str] |
         blocked_by={name: needed.split() for name, needed in (needs or {}).items()},
     )
     return RunState(**{"plan": plan, "tasks": dict(tasks), **more})
+
+
+def of_task(name: str) -> ActionKey:
+    return ActionKey("task", name)
 
 
 def words(**addressees: str | None) -> dict[str, OpenMessage]:

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from holdfast.core.events import TYPES, Event
+from holdfast.core.events.conversation import FileDiff
 from holdfast.core.events.plan import Dependency, PlannedTask, PlannedWave
 from tests.core.logs import entry
 
@@ -21,8 +22,8 @@ _numbers = st.integers(-1, 3)
 _BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "command": st.sampled_from(["implement", "resume", "run"]),
     "reason": st.sampled_from(["completed", "stopped", "wall_clock"]),
-    "tasks": st.lists(st.builds(PlannedTask, id=_ids, summary=st.none() | _text), max_size=3),
     "waves": st.lists(st.builds(PlannedWave, wave=_numbers, task_ids=st.lists(_ids, max_size=2)), max_size=2),
+    "diffs": st.lists(st.builds(FileDiff, path=_text, old=st.none() | _text, new=_text), max_size=2),
     "dependencies": st.lists(st.builds(Dependency, task_id=_ids, blocked_by=_ids), max_size=2),
     "task_id": _ids,
     "task": _ids,
@@ -38,6 +39,7 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     float | None: st.sampled_from([None, 0.1]),
     bool: st.booleans(),
     bool | None: st.sampled_from([None, True, False]),
+    list[PlannedTask]: st.lists(st.builds(PlannedTask, id=_ids, summary=st.none() | _text), max_size=3),
     list[str]: st.lists(_text, max_size=2),
     list[str] | None: st.none() | st.lists(_text, max_size=2),
     dict[str, Any]: st.sampled_from([{}, {"a": [1, {"b": None}], "n": 2**70}]),
@@ -50,7 +52,8 @@ def _events_of(kind: type[Event]) -> st.SearchStrategy[Event]:
 
 
 def _values_of(field: msgspec.structs.FieldInfo) -> st.SearchStrategy[Any]:
-    return _BY_NAME[field.name] if field.name in _BY_NAME else _BY_TYPE[field.type]
+    named = field.name in _BY_NAME and field.type != list[str]  # `tasks` are tasks, or their names
+    return _BY_NAME[field.name] if named else _BY_TYPE[field.type]
 
 
 def events(*types: str) -> st.SearchStrategy[Event]:

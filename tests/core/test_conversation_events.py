@@ -1,7 +1,7 @@
 """What each event of a conversation does to the state."""
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
@@ -14,13 +14,19 @@ from holdfast.core.events.conversation import (
     PermissionAnswered,
     PermissionRequested,
     ToolCalled,
+    ToolDetailed,
     ToolReturned,
     TurnEnded,
     TurnInterrupted,
     TurnStarted,
+    TurnWasEmpty,
 )
+from holdfast.core.events.inbox import InboxConsumed, InboxHandled
+from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import RunResumed
-from holdfast.core.state import Conversation, Permission, Turn
+from holdfast.core.events.task import TaskCompleted
+from holdfast.core.events.work import ReportRefused
+from holdfast.core.state import DENIAL, Conversation, OpenMessage, Permission, Turn
 from tests.core.logs import TS, Row, fold_once, row, sitting
 
 OPENED = ConversationOpened(conversation="c", agent="claude", role="coder", task=2)
@@ -29,6 +35,13 @@ ASKED = PermissionRequested(
     conversation="c", request="p", title="Edit", kind="edit", paths=["a"], options=Raw(b"[]"), fingerprint="f"
 )
 ANSWERED = PermissionAnswered(request="p", option="y", by="user")
+REPORT = InboxConsumed(cursor=9, message="m", kind="signal.submit_done", sender="c")
+REFUSED = ReportRefused(conversation="c", tool="submit_done", attempt=1, error="no summary")
+ENDED = TurnEnded(conversation="c", turn="t1", stop_reason="end_turn")
+EMPTY = TurnWasEmpty(conversation="c", turn="t1", streak=1)
+WORKER = ConversationOpened(conversation="c", role="worker", task="2")
+DENIED = PermissionAnswered(request="p", option="n", by="user", message="answer-p", reason="not now")
+WHY = '{"text":"Your request was denied: Edit: a\\nThe reason: not now"}'
 CALL = ToolCalled(conversation="c", call="k1", tool="edit", turn="t1")
 
 TABLE = (
@@ -56,14 +69,14 @@ TABLE = (
         UsageRecorded(conversation="c", dollars=0.5),
         ConversationTokenStored(conversation="c", token="one"),
         UsageRecorded(conversation="c", dollars=0.25),
-        conversations={"c": Conversation(token="one", dollars=0.75, cost=0.75)},
+        conversations={"c": Conversation(token="one", dollars=0.75, cost=0.75, priced=True)},
     ),
     row(
         "another session has spent nothing yet",
         ConversationTokenStored(conversation="c", token="one"),
         UsageRecorded(conversation="c", dollars=0.5, input_tokens=5, output_tokens=2),
         ConversationTokenStored(conversation="c", token="two"),
-        conversations={"c": Conversation(token="two", tokens=7, cost=0.5)},
+        conversations={"c": Conversation(token="two", tokens=7, cost=0.5, priced=True)},
     ),
     row("a turn started", TURN, conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS))}),
     row(
@@ -71,6 +84,49 @@ TABLE = (
         TURN,
         TurnEnded(conversation="c", turn="t1"),
         conversations={"c": Conversation(turns=1, briefed=True)},
+    ),
+    row(
+        "a turn ended with a message that has an id",
+        TURN,
+        TurnEnded(conversation="c", turn="t1", message_id="m-1"),
+        TURN,
+        TurnEnded(conversation="c", turn="t1"),
+        conversations={"c": Conversation(turns=2, briefed=True, last_message="m-1")},
+    ),
+    row(
+        "empty turns in a row",
+        *(TURN, ENDED, EMPTY, TURN, ENDED, structs.replace(EMPTY, streak=2)),
+        conversations={"c": Conversation(turns=2, briefed=True, last="end_turn", empty=2)},
+    ),
+    row(
+        "an empty turn, and one that was not",
+        *(TURN, ENDED, EMPTY, TURN, ENDED),
+        conversations={"c": Conversation(turns=2, briefed=True, last="end_turn")},
+    ),
+    row(
+        "an empty turn, and a resume",
+        *(TURN, ENDED, EMPTY, RunResumed(summary="on")),
+        conversations={"c": Conversation(turns=1, briefed=True, last="end_turn")},
+    ),
+    row(
+        "a call whose input came later",
+        *(TURN, CALL, ToolDetailed(conversation="c", call="k1", tool="edit a.py")),
+        conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS, calls={"k1": "edit a.py"}))},
+    ),
+    row(
+        "a report",
+        *(OPENED, REPORT),
+        conversations={"c": Conversation("claude", "coder", "2", reports=1)},
+    ),
+    row(
+        "reports that were refused, and one that was taken",
+        *(OPENED, REFUSED, structs.replace(REFUSED, attempt=2), REPORT, InboxHandled(message=REPORT.message)),
+        conversations={"c": Conversation("claude", "coder", "2", reports=1)},
+    ),
+    row(
+        "reports that were refused",
+        *(OPENED, REFUSED, structs.replace(REFUSED, attempt=2)),
+        conversations={"c": Conversation("claude", "coder", "2", refused=2)},
     ),
     row(
         "a turn interrupted, with its calls",
@@ -140,6 +196,35 @@ TABLE = (
         permissions={"p": Permission("c", "Edit", "edit", ["a"], "[]", "f", "t1")},
     ),
     row("an answer closes the question", TURN, ASKED, ANSWERED, permissions={}),
+    row(
+        "why a worker was denied is a message to its task",
+        PlanCreated(tasks=[PlannedTask(id="2")]),
+        WORKER,
+        ASKED,
+        DENIED,
+        messages={"denial-p": OpenMessage(DENIAL, "user", WHY, "2")},
+    ),
+    row(
+        "until the task is over",
+        PlanCreated(tasks=[PlannedTask(id="2")]),
+        WORKER,
+        ASKED,
+        DENIED,
+        TaskCompleted(task_id="2"),
+        messages={},
+    ),
+    row(
+        "why another agent was denied is a message to it alone",
+        OPENED,
+        ASKED,
+        DENIED,
+        messages={"denial-p": OpenMessage(DENIAL, "user", WHY, None, "c")},
+    ),
+    row(
+        "until its conversation is over",
+        *(OPENED, ASKED, DENIED, ConversationStateChanged(conversation="c", state="completed")),
+        messages={},
+    ),
     row(
         "an answer is kept while its turn goes on",
         TURN,

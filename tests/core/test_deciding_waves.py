@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.core.addressing import messages_for
-from holdfast.core.deciding import AT_REST, Facts, decide
+from holdfast.core.decide.actions import AT_REST, ActionKey, Facts
+from holdfast.core.decide.tasks import decide
+from holdfast.core.messages.addressing import messages_for
 from holdfast.core.state import Conversation, OpenMessage, RunState, Stage, Task, Turn, Wave
-from holdfast.core.workflow import Bounds
-from tests.core.situations import COMPLETE, LOOP, PENDING, SKIPPED, SOLO, begun, failed, situation, told, words
+from holdfast.core.work.workflow import Bounds
+from tests.core.situations import COMPLETE, LOOP, PENDING, SKIPPED, SOLO, begun, failed, of_task, situation, told, words
 
 ASKING = Bounds(ask_when_cut_off=True)
 
@@ -21,7 +22,9 @@ class Row(NamedTuple):
 
 
 def at(busy: str = "", stuck: str = "") -> Facts:
-    return Facts(frozenset(busy.split()), frozenset(stuck.split()))
+    """Tasks, by name, that are in progress or failed too often."""
+    in_progress, failed_too_often = (frozenset(map(of_task, names.split())) for names in (busy, stuck))
+    return Facts(in_progress, failed_too_often)
 
 
 def closed(state: RunState, *waves: int) -> RunState:
@@ -100,10 +103,10 @@ WAVES: dict[str, Row] = {
         situation({"a": COMPLETE, "b": PENDING}, "a", "b"), "close wave 1"
     ),
     "a wave is closed once": Row(
-        situation({"a": COMPLETE, "b": PENDING}, "a", "b"), "", Facts(busy=frozenset({"wave 1"}))
+        situation({"a": COMPLETE, "b": PENDING}, "a", "b"), "", Facts(busy=frozenset({ActionKey("wave", "1")}))
     ),
     "one that cannot be closed holds up nobody": Row(
-        situation({"a": COMPLETE, "b": PENDING}, "a", "b"), "start b", Facts(stuck=frozenset({"wave 1"}))
+        situation({"a": COMPLETE, "b": PENDING}, "a", "b"), "start b", Facts(stuck=frozenset({ActionKey("wave", "1")}))
     ),
     "what was skipped is settled": Row(diamond(SKIPPED), "start b; start c"),
     "a wave of what was skipped is closed": Row(situation({"a": SKIPPED}), "close wave 1"),
@@ -272,7 +275,7 @@ OUTCOMES: dict[str, Row] = {
     "an empty plan": Row(RunState(plan=situation({}).plan), "close wave 1"),
     "all done": Row(closed(situation({"a": COMPLETE, "b": SKIPPED}), 1), "stop (all_done)"),
     "all done, but its wave cannot be closed": Row(
-        situation({"a": COMPLETE}), "stop (parked)", Facts(stuck=frozenset({"wave 1"}))
+        situation({"a": COMPLETE}), "stop (parked)", Facts(stuck=frozenset({ActionKey("wave", "1")}))
     ),
     **{
         f"failed by {cap}": Row(situation({"a": failed("blocked"), "b": failed(cap)}), f"stop ({cap})")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.analysis import (
+from holdfast.core.decide.analysis import (
     Detection,
     analyze,
 )

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.analysis import analyze
-from holdfast.core.codec import Line, parse_lines
+from holdfast.core.decide.analysis import analyze
+from holdfast.core.log.codec import Line, parse_lines
 from holdfast.core.state import RunState
 from tests.core.logs import fold_all, fold_once, stored
 from tests.core.strategies import examples, lines, sittings

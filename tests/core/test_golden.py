@@ -1,10 +1,10 @@
 import msgspec
 import pytest
 
-from holdfast.core import chain
-from holdfast.core.codec import CODEC, Line, data_of, parse
 from holdfast.core.events import TYPES
-from holdfast.core.verification import Verifier
+from holdfast.core.log import chain
+from holdfast.core.log.codec import CODEC, Line, data_of, parse
+from holdfast.core.log.verification import Verifier
 from tests.core.examples import EXAMPLES
 from tests.golden import make
 

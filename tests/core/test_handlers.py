@@ -1,11 +1,11 @@
 """What each event does to the state: one table, a row or more for every handler."""
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from holdfast.core.events import TYPES
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
-from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
+from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged, WorkspaceReconciled
 from holdfast.core.events.budget import BudgetSet, UsageRecorded
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.conversation import (
@@ -16,7 +16,6 @@ from holdfast.core.events.conversation import (
     PermissionAnswered,
     PermissionRequested,
     RungFailed,
-    ToolBlocked,
     ToolCalled,
     TurnStarted,
 )
@@ -26,10 +25,12 @@ from holdfast.core.events.issue import BlockerReported, ErrorEncountered, Warnin
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
 from holdfast.core.events.session import (
+    ResumeChosen,
     RunArchived,
     RunCreated,
     RunMoved,
     RunResumed,
+    SeedsCommitted,
     SessionEnd,
     SessionStart,
     SettingsChosen,
@@ -43,7 +44,7 @@ from holdfast.core.events.task import (
     WaveStarted,
 )
 from holdfast.core.events.work import HookRan, MemoryLoaded, ProgressReported
-from holdfast.core.handlers import HANDLERS
+from holdfast.core.fold.handlers import HANDLERS
 from holdfast.core.state import (
     Agent,
     Branch,
@@ -54,6 +55,7 @@ from holdfast.core.state import (
     EffectStatus,
     Issue,
     OpenMessage,
+    PendingChoice,
     Plan,
     RunInfo,
     RunState,
@@ -81,6 +83,7 @@ ANSWERED = PermissionAnswered(request="p", option="y", by="user")
 CALL = ToolCalled(conversation="c", call="k1", tool="edit", turn="t1")
 INTENDED = EffectIntended(effect="e", kind="commit", task=2, arguments={"branch": "b"})
 ERROR = ErrorEncountered(file="a.py", line=4, error="TypeError", attempts=1)
+RETRIED = structs.replace(ERROR, retried=True)
 BLOCKER = BlockerReported(description="no key", task_id=2)
 
 TABLE = (
@@ -100,6 +103,11 @@ TABLE = (
         RunCreated(run_id="r1", goal="g"),
         RunArchived(),
         run=RunInfo("r1", "g", "solo", created=TS, archived=True),
+    ),
+    row(
+        "a branch that begins with its seeds is at their commit",
+        SeedsCommitted(commit="c1", branch="holdfast/r1/main"),
+        branches={"holdfast/r1/main": Branch(BranchStatus.IN_PROGRESS, tip="c1")},
     ),
     row("a session names the feature", SessionStart(feature="auth"), feature="auth"),
     # the plan
@@ -248,11 +256,20 @@ TABLE = (
             Issue(
                 "error.encountered",
                 0,
-                detail={"error": "TypeError", "file": "a.py", "line": 4, "attempts": 1, "resolved": False},
+                detail={
+                    "error": "TypeError",
+                    "file": "a.py",
+                    "line": 4,
+                    "attempts": 1,
+                    "resolved": False,
+                    "retried": False,
+                },
                 sid="s1",
             )
         ],
     ),
+    row("an error that is retried without asking", RETRIED, issues=[]),
+    row("a retried error that was resolved", RETRIED, structs.replace(RETRIED, resolved=True), warnings=[]),
     row("a resolved error", ErrorEncountered(error="TypeError", resolved=True), issues=[]),
     row(
         "an error resolved later",
@@ -290,6 +307,12 @@ TABLE = (
     row("a checkpoint leaves the warnings before it behind", WarningLogged(), Checkpoint(label="l"), warnings=[]),
     # the rest
     row("what a resume was told", RunResumed(summary="on", instructions="use SQLite"), instructions=["use SQLite"]),
+    row(
+        "a choice waits until a resume has acted on it",
+        ResumeChosen(choice="restart", tasks=["2"], instructions="use the old schema"),
+        choice=PendingChoice("restart", ["2"], "use the old schema"),
+    ),
+    row("a resume has acted on the choice", ResumeChosen(choice="skip"), RunResumed(summary="on"), choice=None),
     row("a decision leaves what stood in the way behind", ERROR, RunResumed(summary="on", decision="fix"), issues=[]),
     row(
         "settings replace settings",
@@ -345,6 +368,11 @@ TABLE = (
         InboxRejected(cursor=9, reason="no"),
         inbox_last=None,
     ),
+    row(
+        "a branch that was lost before anybody worked on it",
+        WorkspaceReconciled(subject="b", action="recreate branch", message="lost", task="T-1"),
+        tasks={},
+    ),
     row("a repair", LogRepaired(position=0, bytes=3, kept_as="torn-1", reason="cut"), repairs=["torn-1"]),
     row("talk leaves nothing", MessageRecorded(conversation="c", speaker="agent", text="hi"), conversations={}),
 )
@@ -362,7 +390,7 @@ def test_the_table_has_a_row_for_every_event_type_that_is_handled() -> None:
 
 
 def test_only_talk_and_remarks_have_no_handler() -> None:
-    talk = (MessageRecorded, AgentPlanned, AgentMisbehaved, RungFailed, ToolBlocked)
+    talk = (MessageRecorded, AgentPlanned, AgentMisbehaved, RungFailed)
     remarks = (MemoryLoaded, ProgressReported, HookRan)
     assert TYPES.keys() - HANDLERS.keys() == {kind.type for kind in (*talk, *remarks)}
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.codec import Line, parse
-from holdfast.core.decision import Case
+from holdfast.core.decide.resume import Case
+from holdfast.core.log.codec import Line, parse
 from holdfast.core.state import TaskStatus
 from tests.core.logs import analysis_of, fold_all, foreign
 

@@ -3,15 +3,15 @@
 import pytest
 from msgspec import Raw
 
-from holdfast.core.deciding import Facts
+from holdfast.core.decide.actions import ActionKey, Facts
+from holdfast.core.decide.phases import wishes_for
 from holdfast.core.events import Event
 from holdfast.core.events.phase import (
     ApprovalAnswered,
     ApprovalRequested,
     ReviewGiven,
 )
-from holdfast.core.phases import wishes_for
-from holdfast.core.workflow import Kind, PhaseSpec, Workflow
+from holdfast.core.work.workflow import Kind, PhaseSpec, Workflow
 from tests.core.phase_logs import (
     CHANGE,
     HEARD,
@@ -51,8 +51,8 @@ def test_a_change_that_a_phase_heard_is_told_to_the_one_that_plans_too() -> None
     assert [wishes_for(state, PIPELINE, one) for one in PIPELINE.phases[1:2]] == [([], [])]
 
 
-@pytest.mark.parametrize("busy", ["phase implementing", "research r"])
-def test_a_change_waits_until_nothing_is_under_way(busy: str) -> None:
+@pytest.mark.parametrize("busy", [ActionKey("phase", "implementing"), ActionKey("research", "r")])
+def test_a_change_waits_until_nothing_is_under_way(busy: ActionKey) -> None:
     """Another phase that is just being entered would be the newest after it, and what is planned be heard by nobody."""
     log = (*PLANNED, CHANGE)
     assert next_of(*log, facts=Facts(busy=frozenset({busy}))) == ""

@@ -21,7 +21,6 @@ from holdfast.core.events.phase import (
     WorkflowChosen,
     WorkPublished,
 )
-from holdfast.core.fingerprint import fingerprint
 from holdfast.core.state import (
     RESEARCH,
     Approval,
@@ -32,6 +31,7 @@ from holdfast.core.state import (
     Research,
     Review,
 )
+from holdfast.core.text.fingerprint import fingerprint
 from tests.core.logs import Row, fold_once, row, sitting
 
 BEGUN = PhaseStarted(phase="p", round=1)
@@ -84,15 +84,15 @@ PHASES: list[Row] = [
         PhaseReopened(phase="p"),
         phases=of(status=PhaseStatus.COMPLETE, outcome="failed", tries=0),
     ),
-    row("approval is asked", BEGUN, ASKED, phases=of(approval=Approval.ASKED)),
+    row("approval is asked", BEGUN, ASKED, phases=of(approval=Approval.ASKED, asked=1)),
     row(
         "and given",
         BEGUN,
         ASKED,
         ApprovalAnswered(phase="p", round=1, approved=True),
-        phases=of(approval=Approval.GIVEN),
+        phases=of(approval=Approval.GIVEN, asked=1),
     ),
-    row("or not", BEGUN, ASKED, ApprovalAnswered(phase="p", round=1, approved=False), phases=of()),
+    row("or not", BEGUN, ASKED, ApprovalAnswered(phase="p", round=1, approved=False), phases=of(asked=1)),
     row("the work was published", BEGUN, WorkPublished(phase="p", round=1), phases=of(published=True)),
     row("a change is wanted", CHANGE, changes={"m": "otherwise"}),
     row("until a phase that had it is over", CHANGE, PhaseStarted(phase="p", round=1, changes=["m"]), DONE, changes={}),

@@ -2,12 +2,12 @@
 
 import pytest
 
+from holdfast.core.decide.phases import decide
 from holdfast.core.events import Event
 from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import ArtifactStored, PhaseFailed, PhaseReopened, ReviewGiven
 from holdfast.core.events.session import SessionStart
-from holdfast.core.phases import decide
-from holdfast.core.workflow import Kind, PhaseSpec, Workflow
+from holdfast.core.work.workflow import Kind, PhaseSpec, Workflow
 from tests.core.logs import fold_all, sitting
 from tests.core.phase_logs import (
     BEGUN,
@@ -92,6 +92,38 @@ GATES: dict[str, tuple[tuple[Event, ...], str]] = {
     "at the limit it goes where that leads": (
         failing("building", 1, 2),
         "enter ending (building failed, and its limit is reached)",
+    ),
+    "what that leads to does not make it pass": (
+        (*failing("building", 1, 2), *through("ending")),
+        "give up building (checks_cap)",
+    ),
+    "so the run is not done": (
+        (*failing("building", 1, 2), *through("ending"), PhaseFailed(phase="building", round=2, reason="checks_cap")),
+        "stop (checks_cap)",
+    ),
+    "tried again, it is mended first": (
+        (
+            *failing("building", 1, 2),
+            *through("ending"),
+            PhaseFailed(phase="building", round=2, reason="checks_cap"),
+            PhaseReopened(phase="building"),
+        ),
+        "enter mending (building failed)",
+    ),
+    "until it passes": (
+        (
+            *failing("building", 1, 2),
+            *through("ending"),
+            PhaseFailed(phase="building", round=2, reason="checks_cap"),
+            PhaseReopened(phase="building"),
+            *through("mending"),
+            started("building", 3),
+            *completed("building", "done", 3),
+            *through("looking"),
+            started("ending", 2),
+            *completed("ending", "done", 2),
+        ),
+        "stop (all_done)",
     ),
     "what passed in between is counted anew": (
         (*failing("building", 1), *through("building"), *failing("building", 3)),

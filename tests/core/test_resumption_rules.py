@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from holdfast.core.decide.phases import decide
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationOpened
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.events.phase import PhaseFailed, PhaseReopened, ResearchRequested, WorkflowChosen
 from holdfast.core.events.session import RunResumed, SessionStart
 from holdfast.core.events.task import TaskStarted
-from holdfast.core.phases import decide
-from holdfast.core.workflow import Shape, Workflow
+from holdfast.core.work.workflow import Shape, Workflow
 from tests.core.logs import fold_all, sitting
 from tests.core.phase_logs import (
     BEGUN,

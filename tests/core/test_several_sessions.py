@@ -1,11 +1,11 @@
 """Several sessions in one log: which of them was interrupted, and which one a resume takes up."""
 
-from holdfast.core.analysis import (
+from holdfast.core.decide.analysis import (
     interrupted_sessions,
     lineage,
     session_to_resume,
 )
-from holdfast.core.decision import Case
+from holdfast.core.decide.resume import Case
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import ErrorEncountered
 from holdfast.core.events.plan import PlanCreated, PlannedTask

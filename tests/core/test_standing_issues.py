@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.decision import Case
+from holdfast.core.decide.resume import Case
 from holdfast.core.events import Event
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered

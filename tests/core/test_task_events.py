@@ -1,4 +1,7 @@
-"""What the events within a task do to it: one table, a row or more for every handler."""
+"""What the events within a task do to it.
+
+One table with a row or more for every handler, one fact a row. It is past 500 lines because it is read as one piece.
+"""
 
 from typing import Any
 
@@ -7,24 +10,36 @@ from msgspec import Raw
 
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchMerged
-from holdfast.core.events.conversation import ConversationOpened, TurnEnded, TurnStarted
-from holdfast.core.events.inbox import InboxConsumed
+from holdfast.core.events.conversation import (
+    ConversationOpened,
+    PermissionAnswered,
+    PermissionRequested,
+    ToolBlocked,
+    TurnEnded,
+    TurnInterrupted,
+    TurnStarted,
+)
+from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.plan import PlanCreated, PlannedTask, PlannedWave
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted, WaveCompleted
 from holdfast.core.events.work import (
     CaseSubmitted,
+    CommitChanged,
+    CommitRefused,
     IterationEnded,
     LearningsProposed,
     MergeConflicted,
     TaskCommitted,
     TaskReopened,
+    TaskRestarted,
     ValidationFinished,
+    ValidationStarted,
     ValidatorFinished,
     VerdictGiven,
 )
 from holdfast.core.state import Check, OpenMessage, Plan, Stage, Task, TaskStatus, Verdict, Wave
-from tests.core.logs import Row, fold_once, row, sitting
+from tests.core.logs import TS, Row, fold_once, row, sitting
 
 STARTED = TaskStarted(task_id="1")
 WORKER = ConversationOpened(conversation="w", agent="claude", role="worker", task="1")
@@ -35,7 +50,16 @@ VALID = ValidationFinished(task_id="1", passed=True)
 ACCEPTED = VerdictGiven(task_id="1", iteration=1, accept=True)
 REJECTED = VerdictGiven(task_id="1", iteration=1, accept=False, category="weak_test", concern="c", next_step="n")
 COMMITTED = TaskCommitted(task_id="1", commit="abc")
+CAPTURED = ValidationStarted(task_id="1", tree="t1", head="h1")
+HOOKED = CommitChanged(task_id="1", commit="c2", tree="t2", reason="hook", files=["a.py"])
 CONFLICT = MergeConflicted(task_id="1", files=["a.py"])
+
+
+def asked(answer: str | None, conversation: str = "w") -> tuple[Event, ...]:
+    """A permission request, answered by this option."""
+    options = Raw(b'[{"id":"yes","name":"y","kind":"allow_once"},{"id":"no","name":"n","kind":"reject_once"}]')
+    request = PermissionRequested(conversation=conversation, request="r", title="t", options=options)
+    return (request, PermissionAnswered(request="r", option=answer))
 
 
 def planned(*keys: str | None) -> PlanCreated:
@@ -53,6 +77,26 @@ def at(stage: Stage, **more: Any) -> dict[str, Task]:
 
 TABLE = (
     row("a worker is its task's", STARTED, WORKER, tasks=at(Stage.WORK, worker="w")),
+    row(
+        "what its worker was refused is counted",
+        *(STARTED, WORKER, ToolBlocked(conversation="w", tool="edit"), *asked("no")),
+        tasks=at(Stage.WORK, worker="w", refused=2),
+    ),
+    row(
+        "not what it was allowed, nor what nobody answered",
+        *(STARTED, WORKER, *asked("yes"), *asked(None)),
+        tasks=at(Stage.WORK, worker="w"),
+    ),
+    row(
+        "nor what its evaluator was refused",
+        *(STARTED, EVALUATOR, ToolBlocked(conversation="e", tool="edit"), *asked("no", "e")),
+        tasks=at(Stage.WORK, evaluator="e"),
+    ),
+    row(
+        "opened again, it begins to count anew",
+        *(STARTED, WORKER, *asked("no"), TaskReopened(task_id="1")),
+        tasks={"1": Task(worker="w")},
+    ),
     row("so is an evaluator", STARTED, EVALUATOR, tasks=at(Stage.WORK, evaluator="e")),
     row(
         "somebody else is not",
@@ -102,7 +146,7 @@ TABLE = (
         CASE,
         VALID,
         ACCEPTED,
-        tasks=at(Stage.COMMIT, case='{"summary":"done"}', evaluations=1, verdicts=[Verdict(1, accept=True)]),
+        tasks=at(Stage.COMMIT, case='{"summary":"done"}', evaluations=1, verdicts=[Verdict(1, accept=True, ts=TS)]),
     ),
     row(
         "rejected work goes back to the worker",
@@ -114,7 +158,7 @@ TABLE = (
             Stage.WORK,
             iteration=2,
             evaluations=1,
-            verdicts=[Verdict(1, accept=False, category="weak_test", concern="c", next_step="n")],
+            verdicts=[Verdict(1, accept=False, category="weak_test", concern="c", next_step="n", ts=TS)],
         ),
     ),
     row(
@@ -139,6 +183,68 @@ TABLE = (
         CASE,
         ValidationFinished(task_id="1", passed=False),
         tasks=at(Stage.WORK, iteration=3),
+    ),
+    row(
+        "what is captured is checked, judged and committed; earlier checks are past",
+        STARTED,
+        CASE,
+        ValidatorFinished(task_id="1", name="pytest", passed=False),
+        CAPTURED,
+        ValidationFinished(task_id="1", passed=True, tree="t1"),
+        tasks=at(Stage.EVALUATE, case='{"summary":"done"}', tree="t1", head="h1"),
+    ),
+    row(
+        "a hook that changes the commit has the checks run again, and the verdict stands",
+        STARTED,
+        CAPTURED,
+        HOOKED,
+        tasks=at(Stage.VALIDATE, tree="t2", head="c2", unchecked="c2", recheck="hook"),
+    ),
+    row(
+        "what a hook made, once it is checked, is committed",
+        STARTED,
+        CAPTURED,
+        HOOKED,
+        VALID,
+        tasks=at(Stage.COMMIT, tree="t2", head="c2", unchecked="c2", recheck="hook"),
+    ),
+    row(
+        "what a hook made, if it does not pass, goes back to the worker",
+        STARTED,
+        CAPTURED,
+        HOOKED,
+        ValidationFinished(task_id="1", passed=False),
+        tasks=at(Stage.WORK, iteration=2, tree="t2", head="c2", unchecked="c2"),
+    ),
+    row(
+        "what somebody else committed is judged too",
+        STARTED,
+        COMMITTED,
+        CommitChanged(task_id="1", commit="c2", tree="t2", reason="moved"),
+        VALID,
+        tasks=at(Stage.EVALUATE, tree="t2", head="c2", commit="abc", unchecked="c2", recheck="moved"),
+    ),
+    row(
+        "a hook that refuses is a check that failed",
+        STARTED,
+        CAPTURED,
+        CommitRefused(task_id="1", tree="t1", output="no"),
+        tasks=at(
+            Stage.WORK,
+            iteration=2,
+            tree="t1",
+            head="h1",
+            hook_refused="t1",
+            checks=[Check("commit hook", passed=False, output="no")],
+        ),
+    ),
+    row(
+        "with its commit, what came before it is past",
+        STARTED,
+        CAPTURED,
+        HOOKED,
+        COMMITTED,
+        tasks=at(Stage.MERGE, tree="t2", head="c2", commit="abc"),
     ),
     row("a commit is to be merged", STARTED, COMMITTED, tasks=at(Stage.MERGE, commit="abc")),
     row("nothing to commit is nothing to merge", STARTED, TaskCommitted(task_id="1"), tasks=at(Stage.COMPLETE)),
@@ -190,9 +296,31 @@ TABLE = (
                 reason="tried again",
                 worker="w",
                 since=1,
-                verdicts=[Verdict(1, accept=False, category="weak_test", concern="c", next_step="n")],
+                verdicts=[Verdict(1, accept=False, category="weak_test", concern="c", next_step="n", ts=TS)],
             )
         },
+    ),
+    row(
+        "a task that restarts has no worker and no checks, but what was said of it",
+        *(STARTED, WORKER, *TURN, CASE, VALID, REJECTED, TaskFailed(task_id="1", error="iter_cap")),
+        TaskRestarted(task_id="1", reason="chosen"),
+        tasks={
+            "1": Task(
+                reason="chosen",
+                verdicts=[Verdict(1, accept=False, category="weak_test", concern="c", next_step="n", ts=TS)],
+            )
+        },
+    ),
+    row(
+        "what a worker may not have heard is for the one that restarts its task",
+        STARTED,
+        WORKER,
+        InboxConsumed(message="m", cursor=1, kind="user", sender=None, body=Raw(b'{"text":"mind the kelp"}')),
+        TurnStarted(conversation="w", turn="t", messages=["m"]),
+        InboxHandled(message="m"),
+        TurnInterrupted(conversation="w", turn="t"),
+        TaskRestarted(task_id="1"),
+        messages={"m": OpenMessage("user", None, '{"text":"mind the kelp"}')},
     ),
     row("a failure that is tried again is no issue", TaskFailed(task_id=1), TaskReopened(task_id="1"), issues=[]),
     row(

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.analysis import Analysis, interrupted_sessions, lineage, session_to_resume
-from holdfast.core.decision import Case
+from holdfast.core.decide.analysis import Analysis, interrupted_sessions, lineage, session_to_resume
+from holdfast.core.decide.resume import Case
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentSpawned
 from holdfast.core.events.checkpoint import Checkpoint

@@ -4,12 +4,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.support.doom.modelled import modelled_nursery
-from tests.support.doom.nursery import Nursery
-from tests.support.doom.scenarios import SCENARIOS
-from tests.support.doom.suite import Theatre, Theatres
-from tests.support.git_crash import Play, Prepared
-from tests.support.git_stage import Stage
+from tests.support.crash_suite.builtin_runs import modelled_nursery
+from tests.support.crash_suite.scenarios import SCENARIOS
+from tests.support.crash_suite.suite import Theatre, Theatres
+from tests.support.crash_suite.warm_programs import Nursery
+from tests.support.effect_crash import Play, Prepared
+from tests.support.effect_stage import Stage
 from tests.support.memory import in_memory
 
 

@@ -15,30 +15,25 @@ import pytest
 
 from holdfast.core.events.conversation import ConversationAttached
 from holdfast.core.events.session import SessionStart
-from holdfast.leaf.marks import RUN_MARK, marked
-from holdfast.leaf.process import end, identify
-from tests.support import deeds
-from tests.support.at_work import at_work, pages
-from tests.support.doom.checks import Done
-from tests.support.doom.nursery import KILLED, Born, Ended, Nursery
-from tests.support.doom.place import Place
-from tests.support.doom.program import CLOCK, FILE_SIZE, OBEDIENT
-from tests.support.doom.scenarios import SOLO
-from tests.support.doom.small_disk import must_be_one_line
-from tests.support.doom.suite import Theatre, Theatres
-from tests.support.doom.trial import play
+from holdfast.leaf.process.env_markers import RUN_MARK, marked
+from holdfast.leaf.process.identity import end, identify
+from tests.support import user_actions as deeds
+from tests.support.crash_suite.judge import Done
+from tests.support.crash_suite.program import CLOCK, FILE_SIZE, OBEDIENT
+from tests.support.crash_suite.scenarios import SOLO
+from tests.support.crash_suite.small_disk import must_be_one_line
+from tests.support.crash_suite.suite import Theatre, Theatres
+from tests.support.crash_suite.trial import play
+from tests.support.crash_suite.trial_place import Place
+from tests.support.crash_suite.warm_programs import KILLED, Born, Ended, Nursery
 from tests.support.events import events_in
-from tests.support.git_fate import GIT
+from tests.support.faulty_git import GIT
 from tests.support.pids import with_pid
-from tests.support.waiting import until
+from tests.support.runs_at_work import at_work, pages
+from tests.support.variants import first
+from tests.support.wait import PATIENCE, until
 
 OWNED, NOTHING_TO_DO = 5, 4
-PATIENCE = 120.0  # seconds for a whole sitting, on a busy machine
-
-
-def first(*values: object) -> list[object]:
-    """The first of them in every suite, the others in the long one."""
-    return [values[0], *(pytest.param(one, marks=pytest.mark.torture) for one in values[1:])]
 
 
 async def killed(theatre: Theatre, doom: str = "prompt.after:1") -> Place:
@@ -232,7 +227,7 @@ async def at_once_for(theatre: Theatre, count: int) -> None:
 
 
 async def test_of_two_resumes_at_once_one_goes_on(theatres: Theatres) -> None:
-    await at_once_for(theatres("solo"), 3)
+    await at_once_for(theatres("solo"), 2)
 
 
 @pytest.mark.torture
@@ -255,10 +250,7 @@ def empty(place: Place, oid: str) -> None:
     os.truncate(path, 0)
 
 
-@pytest.mark.parametrize(
-    "doom",
-    [pytest.param(None, marks=pytest.mark.torture), "lost.mend.before:1", "lost.mend.set-back:1", "lost.mend.after:1"],
-)
+@pytest.mark.parametrize("doom", first("lost.mend.set-back:1", None, "lost.mend.before:1", "lost.mend.after:1"))
 async def test_commits_of_an_agent_that_a_power_cut_left_empty_are_made_again(
     warm: Nursery, tmp_path: os.PathLike[str], doom: str | None
 ) -> None:
@@ -281,7 +273,7 @@ async def test_commits_of_an_agent_that_a_power_cut_left_empty_are_made_again(
     await theatre.must_end_alike(place, "emptied")
 
 
-@pytest.mark.parametrize("doom", [None, "lost.mend.before:1", "lost.mend.after:1"])
+@pytest.mark.parametrize("doom", first("lost.mend.before:1", None, "lost.mend.after:1"))
 async def test_what_the_user_staged_and_a_power_cut_left_empty_is_written_again(
     theatres: Theatres, doom: str | None
 ) -> None:
@@ -298,7 +290,7 @@ async def test_what_the_user_staged_and_a_power_cut_left_empty_is_written_again(
     assert "garbage: 0\n" in place.git("count-objects", "-v")
 
 
-@pytest.mark.parametrize("ends", ["kill -9 $$", "exit 128"])
+@pytest.mark.parametrize("ends", first("kill -9 $$", "exit 128"))
 async def test_what_git_could_not_write_again_the_next_run_does(theatres: Theatres, ends: str) -> None:
     """It was killed, or the disk was full."""
     place = await killed(theatres("solo"), "prompt.after:1:everyone")
@@ -356,7 +348,7 @@ async def meddled(theatre: Theatre, meddle: Callable[[Place], None], doom: str) 
     place.remove()
 
 
-@pytest.mark.parametrize("meddle", [delete_and_prune, deeds.rebase_the_run])
+@pytest.mark.parametrize("meddle", first(delete_and_prune, deeds.rebase_the_run))
 async def test_what_the_user_does_with_git_between_a_kill_and_the_resume(
     theatres: Theatres, meddle: Callable[[Place], None]
 ) -> None:

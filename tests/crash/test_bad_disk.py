@@ -10,13 +10,14 @@ from functools import partial
 
 import pytest
 
-from tests.support.doom.apart import held_apart
-from tests.support.doom.holding import hold, shared_out, some
-from tests.support.doom.report import Dooms, Shard, Way
-from tests.support.doom.scenarios import SCENARIOS
-from tests.support.doom.small_disk import must_be_one_line
-from tests.support.doom.suite import Theatre, Theatres, Undisturbed
-from tests.support.doom.trial import FAULTS, Trial
+from tests.support.crash_suite.private_mounts import held_apart
+from tests.support.crash_suite.resumable_trials import hold, shared_out, some
+from tests.support.crash_suite.scenarios import SCENARIOS
+from tests.support.crash_suite.small_disk import must_be_one_line
+from tests.support.crash_suite.suite import Theatre, Theatres, Undisturbed
+from tests.support.crash_suite.trial import FAULTS, Trial
+from tests.support.crash_suite.trial_log import Dooms, Shard, Way
+from tests.support.variants import first
 
 # Of ours, and what an agent has us write: what it keeps itself is the agent's; and a call writes nothing.
 NO_WRITES = ("playbook.", "builtin.", "mcp.")
@@ -35,6 +36,7 @@ def test_a_run_that_fills_its_disk_goes_on_when_there_is_room(tmp_path: os.PathL
     on_a_small_disk(os.fspath(tmp_path), "solo", 49)
 
 
+@pytest.mark.torture
 def test_a_disk_that_is_full_in_the_middle_of_a_merge_leaves_nothing_half_merged(tmp_path: os.PathLike[str]) -> None:
     on_a_small_disk(os.fspath(tmp_path), "loop", 77)
 
@@ -45,7 +47,7 @@ async def failing(theatre: Theatre, doom: str) -> Trial:
     return trial
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", first(*FAULTS))
 async def test_a_write_that_fails_ends_the_sitting_in_one_line(theatres: Theatres, fault: str) -> None:
     theatre = theatres("solo")
     undisturbed, dice = await theatre.undisturbed(), random.Random(fault)
@@ -64,14 +66,14 @@ async def test_a_disk_on_which_agents_cannot_report_costs_them_no_attempt(theatr
     await failing(theatres("loop"), "inbox.append.before:3:enospc")
 
 
-@pytest.mark.parametrize("fault", [FAULTS[0], *(pytest.param(one, marks=pytest.mark.torture) for one in FAULTS[1:])])
+@pytest.mark.parametrize("fault", first(*FAULTS))
+@pytest.mark.parametrize("side", first("named", "before", "after"))
 async def test_a_file_that_an_agent_has_us_write_is_written_though_the_disk_refused_it(
-    theatres: Theatres, fault: str
+    theatres: Theatres, side: str, fault: str
 ) -> None:
     """The agent is told. What it then does is its own: here it gives up its turn, and is asked again."""
-    for side in ("before", "named", "after"):
-        trial = await failing(theatres("solo"), f"file.replace.{side}:1:{fault}")
-        assert trial.struck == 1
+    trial = await failing(theatres("solo"), f"file.replace.{side}:1:{fault}")
+    assert trial.struck == 1
 
 
 async def test_a_task_that_is_given_up_is_given_up_once_though_the_disk_refused_to_keep_what_it_did(

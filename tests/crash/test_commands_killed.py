@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast.core.events.effect import EffectHappened, EffectIntended
-from tests.support.deeds import put, worktree
-from tests.support.doom.checks import Done
-from tests.support.doom.nursery import KILLED, Ended, Nursery
-from tests.support.doom.place import Place, make_template
-from tests.support.doom.scenarios import SOLO
-from tests.support.doom.suite import numbered
-from tests.support.doom.trial import RECORD, must_be_civil
+from tests.support.crash_suite.judge import Done
+from tests.support.crash_suite.scenarios import SOLO
+from tests.support.crash_suite.suite import numbered
+from tests.support.crash_suite.trial import RECORD, must_be_civil
+from tests.support.crash_suite.trial_place import Place, make_template
+from tests.support.crash_suite.warm_programs import KILLED, Ended, Nursery
 from tests.support.memory import in_memory
+from tests.support.user_actions import put, worktree
 
 COMMANDS = {
     "merge": ("--into", "release"),

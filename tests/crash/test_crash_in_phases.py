@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.core.events.conversation import ConversationOpened, TurnStarted
 from holdfast.core.events.session import SessionStart
-from tests.support.doom.suite import Theatres, Undisturbed
+from tests.support.crash_suite.suite import Theatres, Undisturbed
 from tests.support.events import events_in
 
 WAYS = {

@@ -11,18 +11,18 @@ import pytest
 
 from holdfast.core.events.session import SessionStart
 from holdfast.leaf.errors import HoldfastError, StorageFailed
-from holdfast.store import inbox as inboxes
 from holdfast.store.base import Message
-from holdfast.store.files import FileStore
+from holdfast.store.files import inbox as inboxes
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
+from tests.support.crash_suite.small_disk import must_be_one_line
+from tests.support.crash_suite.suite import Theatres
 from tests.support.disks import FailingDisk, short_writes
-from tests.support.doom.small_disk import must_be_one_line
-from tests.support.doom.suite import Theatres
 from tests.support.events import START, Label, labels_in, numbered
 from tests.support.logs import assert_whole, folded, is_prefix, whole
-from tests.support.places import RUN, inbox_file, torn_pieces
-from tests.support.sitting import Sitting, kill
-from tests.support.waiting import open_descriptors, until
+from tests.support.opened_run import Sitting, kill
+from tests.support.run_files import RUN, inbox_file, torn_pieces
+from tests.support.wait import open_descriptors, until
 
 RESUME = SessionStart(command="resume")
 

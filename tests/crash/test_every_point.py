@@ -10,9 +10,9 @@ from pkgutil import walk_packages
 import pytest
 
 import holdfast
-from holdfast.leaf.crashing import POINTS
+from holdfast.leaf.failpoints import POINTS
 from tests.crash.test_crash_anywhere import singles
-from tests.support.doom.suite import Theatre, Theatres
+from tests.support.crash_suite.suite import Theatre, Theatres
 
 TESTS = Path(__file__).parents[1]
 
@@ -41,10 +41,19 @@ ELSEWHERE = {
     "agents/test_tmux_notes.py": both_sides("tmux.note"),
     "cli/test_preferences.py": both_sides("preference.decide", "preference.mark"),
     "cli/test_reset.py": both_sides("run.discard"),
+    "cli/test_resume_choice.py": both_sides("resume.choice"),
+    "cli/test_run_branches.py": both_sides("effect.branch.take_over", "effect.worktree.link")
+    | {"branch.take-over.moved", "worktree.link.entered", "worktree.link.set-aside"},
+    "cli/test_run_placeholders.py": frozenset({"commit.unwind.kept"}),
+    "cli/test_run_trees.py": frozenset({"commit.compared"}),
     "cli/test_run_hooks.py": both_sides("hook.run"),
-    "cli/test_run_planned.py": both_sides("seed.copy"),
+    "cli/test_merge_at_once.py": {"merge.into.merged"},
+    "cli/test_merge_checked_out.py": {"checkout.forward.staged"},
+    "cli/test_plan_seeds.py": both_sides("effect.seeds.commit"),
+    "cli/test_run_redacted.py": both_sides("inbox.blank"),
     "cli/test_run_starting.py": both_sides("container.note", "runner.detach", "terminal.create"),
     "cli/test_run_tmux.py": both_sides("tmux.place"),
+    "runtimes/test_forgery.py": both_sides("report.move"),
 }
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store.base import Message
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.disks import LossyDisk
 from tests.support.events import START, labels_in, numbered
 from tests.support.logs import whole
-from tests.support.places import RUN, log_file
+from tests.support.opened_run import Sitting, kill
 from tests.support.real_power_cut import NOT_POSSIBLE
-from tests.support.sitting import Sitting, kill
+from tests.support.run_files import RUN, log_file
 from tests.support.thin_pool import SCENES
 
 SHORT = ("a_step_of_a_session", "a_message_after_a_refused_one")

@@ -6,13 +6,15 @@ import sys
 
 import pytest
 
+from tests.support.wait import PATIENCE
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 MOUNTED = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=256k small "$0" && exec "$@"']
 
 
 def filled(*command: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def test_a_full_file_system(tmp_path: os.PathLike[str]) -> None:

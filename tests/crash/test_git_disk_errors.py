@@ -12,12 +12,12 @@ import traceback
 
 import pytest
 
-from tests.support.doom.small_disk import must_be_alone, must_be_one_line
-from tests.support.doom.suite import Theatre, Theatres
-from tests.support.doom.trial import play as play_on
-from tests.support.git_crash import Play, Prepared
-from tests.support.git_fate import CALLS, Fate, Spot
-from tests.support.git_scenes import KINDS
+from tests.support.crash_suite.small_disk import must_be_alone, must_be_one_line
+from tests.support.crash_suite.suite import Theatre, Theatres
+from tests.support.crash_suite.trial import play as play_on
+from tests.support.effect_crash import Play, Prepared
+from tests.support.effect_scenes import KINDS
+from tests.support.faulty_git import CALLS, Fate, Spot
 
 pytestmark = pytest.mark.skipif(
     shutil.which("strace") is None, reason="NOT TESTED: a disk that fails inside git (strace is not here)"
@@ -90,13 +90,13 @@ async def test_what_a_merge_deletes_is_gone_though_git_could_not_delete_it(prepa
 
 async def test_a_merge_that_git_only_noted_is_not_taken_for_one(prepared: Prepared) -> None:
     """Without an index it merges nothing, and notes that it is merging: the next commit would take their work back."""
-    told = await disturbed_over(await prepared("merge.conflicts"), 6, "rename", "index")
+    told = await disturbed_over(await prepared("merge.conflicts"), 3, "rename", "index")
     assert any("Unable to write index" in each for each in told)
 
 
 async def test_conflicts_of_which_git_could_not_note_the_merge_are_taken_back(prepared: Prepared) -> None:
     """Resolved and committed, they would be no merge."""
-    (told,) = await disturbed_over(await prepared("merge.conflicts"), 6, "openat", "MERGE_HEAD")
+    (told,) = await disturbed_over(await prepared("merge.conflicts"), 3, "openat", "MERGE_HEAD")
     assert "MERGE_HEAD' for writing" in told
 
 
@@ -106,7 +106,7 @@ async def test_what_was_staged_in_a_deleted_worktree_is_not_given_up_for_a_bad_d
 ) -> None:
     told = await disturbed_over(await prepared(kind), 2, "openat", "index.lock")
     assert told
-    assert all("write-tree" in each for each in told), told
+    assert all("write-tree" in each for each in told)
 
 
 # --- whole runs --------------------------------------------------------------------------------------

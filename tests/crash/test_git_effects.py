@@ -3,9 +3,9 @@
 import pytest
 
 from holdfast.git.effects import EFFECTS
-from tests.support.git_crash import Prepared
-from tests.support.git_orchestrator import EFFECT, INTENT
-from tests.support.git_scenes import KINDS, SCENES
+from tests.support.effect_child import EFFECT, INTENT
+from tests.support.effect_crash import Prepared
+from tests.support.effect_scenes import KINDS, SCENES
 
 MOST = 60  # commands of an effect
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from holdfast.engine.effects import fence
-from holdfast.leaf.marks import RUN_MARK, marked
-from holdfast.leaf.process import end, identify
-from tests.support.hopping import hopping
-from tests.support.waiting import until
+from holdfast.engine.workspace.effects import fence
+from holdfast.leaf.process.env_markers import RUN_MARK, marked
+from holdfast.leaf.process.identity import end, identify
+from tests.support.hopping_process import hopping
+from tests.support.wait import PATIENCE, until
 
 RUN, OTHER = f"fenced-{os.getpid()}", f"other-{os.getpid()}"
 
@@ -72,10 +72,10 @@ async def test_it_looks_again_for_what_the_dying_started() -> None:
 
 def test_it_spares_itself_and_those_who_called_it() -> None:
     """An agent of the run may itself call Holdfast, through a shell."""
-    code = f"import os; from holdfast.engine.effects import fence; fence({RUN!r}); print(os.getppid())"
+    code = f"import os; from holdfast.engine.workspace.effects import fence; fence({RUN!r}); print(os.getppid())"
     shell = ["sh", "-c", '"$1" -c "$2"; echo alive', "sh", sys.executable, code]
     done = subprocess.run(
-        shell, env={**os.environ, RUN_MARK: RUN}, capture_output=True, text=True, check=False, timeout=60
+        shell, env={**os.environ, RUN_MARK: RUN}, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.stdout.split()[-1] == "alive", done.stderr
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.git_crash import Play, Prepared, kill
-from tests.support.git_scenes import KINDS, some
+from tests.support.effect_crash import Play, Prepared, kill
+from tests.support.effect_scenes import KINDS, some
 
 COMMITTING = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit")
 POINTS: dict[str, tuple[str, ...]] = {
@@ -11,6 +11,13 @@ POINTS: dict[str, tuple[str, ...]] = {
     "worktree.remove": ("clean",),
     "branch.delete": (),
     "branch.restore": (),
+    "branch.take_over": (),
+    "worktree.link": (),
+    "tree.capture": ("clean",),
+    "unclean conflicts": ("smudge",),
+    "tree commit": COMMITTING,
+    "unwind beneath": (),
+    "unlinked.removed": ("clean",),
     "refs.drop": (),
     "commit": ("clean", *COMMITTING),
     "merge commit": COMMITTING,
@@ -20,6 +27,7 @@ POINTS: dict[str, tuple[str, ...]] = {
     "commit.unwind": (),
     "merge": ("smudge", "pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-merge"),
     "merge.conflicts": ("smudge",),
+    "seeds.commit": (),
     "snapshot.take": ("clean",),
     "snapshot.restore": ("clean", "smudge"),
     "merge.into": (),

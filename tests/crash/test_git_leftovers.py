@@ -8,16 +8,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from holdfast.core.workspace import place_of
-from holdfast.engine.workspace import NewRun, create_run, opened
+from holdfast.core.work.names import place_of
+from holdfast.engine.workspace.workspace import NewRun, create_run, opened
 from holdfast.leaf.errors import Denied
-from holdfast.store.layout import run_folder
-from tests.support.git_crash import Play, Prepared
-from tests.support.git_fate import GIT
-from tests.support.git_fingerprint import assert_sound, users_own
-from tests.support.git_orchestrator import INTENT
-from tests.support.git_scenes import edit
-from tests.support.git_stage import Stage
+from holdfast.store.files.layout import run_folder
+from tests.support.effect_child import INTENT
+from tests.support.effect_crash import Play, Prepared
+from tests.support.effect_scenes import edit
+from tests.support.effect_stage import Stage
+from tests.support.faulty_git import GIT
+from tests.support.repository_fingerprint import assert_sound, users_own
 
 
 async def interrupted(prepared: Prepared, kind: str) -> Play:

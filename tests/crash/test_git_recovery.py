@@ -6,17 +6,17 @@ import pytest
 
 from holdfast.core.events.effect import EffectIntended, EffectUnknown
 from holdfast.core.state import EffectStatus
-from holdfast.engine.workspace import opened
+from holdfast.engine.workspace.workspace import opened
 from holdfast.git.effects import Happened
 from holdfast.leaf.errors import HoldfastError
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
-from tests.support import git_orchestrator
+from tests.support import effect_child as git_orchestrator
+from tests.support.effect_child import EFFECT, INTENT
+from tests.support.effect_crash import Play, Prepared, kill
+from tests.support.effect_scenes import scene_of
+from tests.support.effect_stage import Stage
 from tests.support.events import events_in
-from tests.support.git_crash import Play, Prepared, kill
-from tests.support.git_orchestrator import EFFECT, INTENT
-from tests.support.git_scenes import scene_of
-from tests.support.git_stage import Stage
 from tests.support.logs import whole
 from tests.support.processes import child
 

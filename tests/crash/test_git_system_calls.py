@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from tests.support.git_crash import Prepared
-from tests.support.git_scenes import KINDS
+from tests.support.effect_crash import Prepared
+from tests.support.effect_scenes import KINDS
 
 CALLS = ("write", "rename", "unlink", "mkdir", "rmdir", "link", "exit_group")
 MOST = 400

@@ -8,12 +8,13 @@ import pytest
 
 from holdfast.core.events.inbox import InboxConsumed, InboxReread
 from holdfast.store.base import Message
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import OwnedRun, open_run
 from tests.support.events import START, events_in
 from tests.support.logs import assert_whole, closed, folded, whole
-from tests.support.places import RUN, content, inbox_file, put_content
-from tests.support.sitting import Sitting, kill
+from tests.support.opened_run import Sitting, kill
+from tests.support.run_files import RUN, content, inbox_file, put_content
+from tests.support.wait import PATIENCE
 
 BEFORE = ["m1", "m2", "m3"]
 
@@ -86,7 +87,7 @@ async def test_it_is_noticed_while_the_owner_is_there(home: str) -> None:
 async def test_whoever_waits_for_what_comes_is_woken(home: str, way: str) -> None:
     """Also by what stands before the place that was read so far, and by what comes into a file that is new there."""
     store = await read_before(home)
-    async with open_run(store, RUN) as run, asyncio.timeout(20):
+    async with open_run(store, RUN) as run, asyncio.timeout(PATIENCE):
         await run.begin(START)
         waiting = store.inbox(RUN).changes()
         await anext(waiting)

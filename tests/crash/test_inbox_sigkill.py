@@ -6,13 +6,13 @@ from contextlib import ExitStack
 import pytest
 
 from holdfast.core.events.inbox import InboxConsumed
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.children import put_for_ever, take_in_for_ever
 from tests.support.events import START, events_in
 from tests.support.logs import assert_whole, folded, whole
-from tests.support.places import RUN, content, inbox_file, torn_pieces
 from tests.support.processes import child
+from tests.support.run_files import RUN, content, inbox_file, torn_pieces
 
 
 def kill_senders(home: str, names: list[str], dice: random.Random) -> list[str]:

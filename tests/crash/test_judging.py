@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.effects import TETHER
-from holdfast.leaf.marks import RUN_MARK
-from holdfast.leaf.tether import tethered
-from tests.support.doom.checks import Work, but_for, different
-from tests.support.doom.holding import hold
-from tests.support.doom.nursery import Ended
-from tests.support.doom.place import Place
-from tests.support.doom.small_disk import must_not_have_lost_attempts
-from tests.support.doom.suite import NotReached, Theatre, Theatres
-from tests.support.doom.trial import Trial, play
-from tests.support.load.held import Held, must_be_bounded
+from holdfast.engine.workspace.effects import TETHER
+from holdfast.leaf.process.env_markers import RUN_MARK
+from holdfast.leaf.process.fd_marker import tethered
+from tests.support.crash_suite.judge import Work, but_for, different
+from tests.support.crash_suite.resumable_trials import hold
+from tests.support.crash_suite.small_disk import must_not_have_lost_attempts
+from tests.support.crash_suite.suite import NotReached, Theatre, Theatres
+from tests.support.crash_suite.trial import Trial, play
+from tests.support.crash_suite.trial_place import Place
+from tests.support.crash_suite.warm_programs import Ended
+from tests.support.load.resources import Held, must_be_bounded
 
 
 async def ended(theatre: Theatre) -> Place:

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.codec import Line
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskCompleted
-from holdfast.engine.following import Follower
-from holdfast.leaf.marks import RUN_MARK, mark_of
-from tests.support.doom.nursery import Nursery
-from tests.support.doom.place import Place, make_template
-from tests.support.doom.report import LOAD, Finished, Lived, lives, shards
-from tests.support.doom.scenarios import Scenario
-from tests.support.doom.strays import strays_in
-from tests.support.doom.suite import Theatres
-from tests.support.load.crowd import Crowd, Load
-from tests.support.load.held import Held, must_be_bounded
+from holdfast.core.log.codec import Line
+from holdfast.engine.queries.follow import Follower
+from holdfast.leaf.process.env_markers import RUN_MARK, mark_of
+from tests.support.crash_suite.leftover_processes import strays_in
+from tests.support.crash_suite.scenarios import Scenario
+from tests.support.crash_suite.suite import Theatres
+from tests.support.crash_suite.trial_log import LOAD, Finished, Lived, lives, shards
+from tests.support.crash_suite.trial_place import Place, make_template
+from tests.support.crash_suite.warm_programs import Nursery
+from tests.support.load.many_runs import Crowd, Load
+from tests.support.load.resources import Held, must_be_bounded
 
 PACE = 0.15  # seconds between two kills, with all runs together: more than two cores can bring back gets nowhere
 

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support import deeds
-from tests.support.at_work import Obeying, at_work, must_be_alike, pages, users
-from tests.support.deeds import Deed
-from tests.support.doom.nursery import KILLED, Ended, Nursery
-from tests.support.doom.place import Place
-from tests.support.doom.scenarios import Scenario
-from tests.support.doom.small_disk import must_be_alone, must_be_one_line
-from tests.support.doom.suite import Theatre
+from tests.support import user_actions as deeds
+from tests.support.crash_suite.scenarios import Scenario
+from tests.support.crash_suite.small_disk import must_be_alone, must_be_one_line
+from tests.support.crash_suite.suite import Theatre
+from tests.support.crash_suite.trial_place import Place
+from tests.support.crash_suite.warm_programs import KILLED, Ended, Nursery
+from tests.support.runs_at_work import Obeying, at_work, must_be_alike, pages, users
+from tests.support.user_actions import Deed
 
 FAILED, BAD_INPUT, OWNED = 1, 2, 5
 WRITING, REPORTING, JUDGING = pages(writing=True), pages(reporting=True), pages(judging=True)
@@ -55,7 +55,7 @@ def salvaged(place: Place) -> str:
 
 
 def go_on(place: Place, run_id: str) -> Ended:
-    return place.call("resume", run_id, "--on-issue", "fix", "--quiet")
+    return place.call("resume", run_id, "--on-issue", "retry", "--quiet")
 
 
 # --- in their own checkout, and with the repository as a whole ----------------------------------------

@@ -12,13 +12,13 @@ import pytest
 
 from holdfast.core.state import TaskStatus
 from tests.crash.test_meddling_at_work import placed
-from tests.support import deeds
-from tests.support.at_work import must_be_alike, pages
-from tests.support.doom.checks import Done
-from tests.support.doom.nursery import KILLED, Nursery
-from tests.support.doom.place import Place
-from tests.support.doom.small_disk import must_be_one_line
-from tests.support.doom.suite import Theatre
+from tests.support import user_actions as deeds
+from tests.support.crash_suite.judge import Done
+from tests.support.crash_suite.small_disk import must_be_one_line
+from tests.support.crash_suite.suite import Theatre
+from tests.support.crash_suite.trial_place import Place
+from tests.support.crash_suite.warm_programs import KILLED, Nursery
+from tests.support.runs_at_work import must_be_alike, pages
 
 DECISION_NEEDED = 6
 BEFORE_WORK, BEFORE_MERGE = "agent.spawn.before:3", "effect.merge.before:2"  # of page B

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.crash.test_meddling_at_work import JUDGING, go_on, placed, salvaged
-from tests.support import deeds
-from tests.support.at_work import at_work, must_be_alike, pages
-from tests.support.deeds import Deed
-from tests.support.doom.nursery import KILLED, Nursery
-from tests.support.doom.place import Place
-from tests.support.doom.scenarios import CASE, WAVES, Scenario
-from tests.support.doom.suite import Theatre
+from tests.support import user_actions as deeds
+from tests.support.crash_suite.scenarios import CASE, WAVES, Scenario
+from tests.support.crash_suite.suite import Theatre
+from tests.support.crash_suite.trial_place import Place
+from tests.support.crash_suite.warm_programs import KILLED, Nursery
+from tests.support.runs_at_work import at_work, must_be_alike, pages
+from tests.support.user_actions import Deed
 
 BEFORE_MERGE = "effect.merge.before:2"
 LINES = ["begin", "A", "B"]

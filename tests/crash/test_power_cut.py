@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from holdfast.core.events.session import SessionStart
 from holdfast.leaf.errors import HoldfastError, StorageFailed
 from holdfast.store.base import Batch, Message
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.disks import PAGE, Fate, LossyDisk
 from tests.support.events import START, Label, labels_in, numbered
-from tests.support.fate import NOTHING_LEFT, Drawn, Fixed
 from tests.support.logs import assert_whole, folded, is_prefix, whole
 from tests.support.memory import in_memory
-from tests.support.places import RUN, content, log_file
-from tests.support.sitting import Sitting, kill
+from tests.support.opened_run import Sitting, kill
+from tests.support.power_cut_outcome import NOTHING_LEFT, Drawn, Fixed
+from tests.support.run_files import RUN, content, log_file
 
 RESUME = SessionStart(command="resume")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.doom.apart import held_apart
-from tests.support.doom.report import Shard, Way
+from tests.support.crash_suite.private_mounts import held_apart
+from tests.support.crash_suite.trial_log import Shard, Way
 
 SHARDS = 4
 

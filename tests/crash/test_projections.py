@@ -7,12 +7,12 @@ import pytest
 
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.state import TaskStatus
-from tests.support.doom.checks import Done
-from tests.support.doom.nursery import KILLED
-from tests.support.doom.place import Place
-from tests.support.doom.projections import must_have_projections_as_rendered
-from tests.support.doom.suite import Theatre, Theatres, Undisturbed
-from tests.support.doom.trial import play
+from tests.support.crash_suite.judge import Done
+from tests.support.crash_suite.projections import must_have_projections_as_rendered
+from tests.support.crash_suite.suite import Theatre, Theatres, Undisturbed
+from tests.support.crash_suite.trial import play
+from tests.support.crash_suite.trial_place import Place
+from tests.support.crash_suite.warm_programs import KILLED
 
 _NOTHING_TO_DO = 4
 

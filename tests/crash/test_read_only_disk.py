@@ -2,7 +2,7 @@
 
 import os
 
-from tests.support.doom.apart import held_apart
+from tests.support.crash_suite.private_mounts import held_apart
 
 
 def test_a_home_that_is_read_only_before_a_resume_or_becomes_so_under_a_run(tmp_path: os.PathLike[str]) -> None:

@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.children import append_for_ever
 from tests.support.events import by_producer, labels_in
 from tests.support.logs import assert_whole, folded, whole
-from tests.support.places import RUN
 from tests.support.processes import child
+from tests.support.run_files import RUN
 
 MOST_AT_ONCE = 3  # events of one append: so many may be in the log of which no one was told yet
 

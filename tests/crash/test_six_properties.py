@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from holdfast.core import chain
-from holdfast.core.analysis import analyze
-from holdfast.core.deciding import Action
-from holdfast.core.decision import Decision
+from holdfast.core.config.settings import Settings
+from holdfast.core.decide.actions import Action
+from holdfast.core.decide.analysis import analyze
+from holdfast.core.decide.resume import Decision
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchMerged
 from holdfast.core.events.checkpoint import Checkpoint
@@ -33,23 +33,23 @@ from holdfast.core.events.work import (
     ValidationFinished,
     VerdictGiven,
 )
-from holdfast.core.settings import Settings
-from holdfast.core.tasks import TaskList, TaskSpec
-from holdfast.core.workflow import Bounds, Shape, lay_out
-from holdfast.engine.service import verify_run
-from holdfast.engine.terms import terms_of
-from holdfast.store.files import FileStore
-from holdfast.store.folding import fold_log
+from holdfast.core.log import chain
+from holdfast.core.work.tasks import TaskList, TaskSpec
+from holdfast.core.work.workflow import Bounds, Shape, lay_out
+from holdfast.engine.config.run_config import terms_of
+from holdfast.engine.queries.verify import verify_run
+from holdfast.store.files.store import FileStore
+from holdfast.store.fold import fold_log
 from holdfast.store.run import open_run
-from holdfast.store.stamping import CONTINUES
-from tests.support.doom.nursery import KILLED, Ended
-from tests.support.doom.place import Place
-from tests.support.doom.suite import Theatre, Theatres
-from tests.support.doom.trial import play
-from tests.support.doom_properties import PARALLEL, decisions, ends_of_lines, folded
+from holdfast.store.sequencer import CONTINUES
+from tests.support.crash_suite.suite import Theatre, Theatres
+from tests.support.crash_suite.trial import play
+from tests.support.crash_suite.trial_place import Place
+from tests.support.crash_suite.warm_programs import KILLED, Ended
 from tests.support.events import events_in
+from tests.support.log_properties import PARALLEL, decisions, ends_of_lines, folded
 from tests.support.logs import heads, whole
-from tests.support.places import RUN, content, log_file, put_content
+from tests.support.run_files import RUN, content, log_file, put_content
 from tests.support.simulation import LUCK, Simulation, World
 
 SIDES = ("before", "torn", "after")
@@ -237,7 +237,7 @@ def log_of_many_at_once() -> bytes:
 
 
 def told_elsewhere(log: bytes, workflow: str, seed: str) -> list[str]:
-    command = [sys.executable, "-m", "tests.support.doom_properties", workflow]
+    command = [sys.executable, "-m", "tests.support.log_properties", workflow]
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     done = subprocess.run(command, input=log, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()

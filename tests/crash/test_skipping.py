@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from tests.support.doom.nursery import KILLED, Nursery
-from tests.support.doom.scenarios import AGAIN, BEGIN
-from tests.support.doom.suite import Theatre
-from tests.support.doom.trial import play
+from tests.support.crash_suite.scenarios import AGAIN, BEGIN
+from tests.support.crash_suite.suite import Theatre
+from tests.support.crash_suite.trial import play
+from tests.support.crash_suite.warm_programs import KILLED, Nursery
 
 GIVEN_UP = AGAIN._replace(name="given-up", files=BEGIN, on_issue="skip")
 

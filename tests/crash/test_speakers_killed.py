@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from holdfast.core.events.phase import ApprovalAnswered
-from tests.support.doom.checks import Done
-from tests.support.doom.nursery import KILLED, Nursery
-from tests.support.doom.scenarios import BEGIN, CASE, Scenario
-from tests.support.doom.suite import Theatre, Theatres, numbered
-from tests.support.doom.trial import RECORD, play
+from tests.support.crash_suite.judge import Done
+from tests.support.crash_suite.scenarios import BEGIN, CASE, Scenario
+from tests.support.crash_suite.suite import Theatre, Theatres, numbered
+from tests.support.crash_suite.trial import RECORD, play
+from tests.support.crash_suite.warm_programs import KILLED, Nursery
 from tests.support.memory import in_memory
 from tests.support.repositories import put
 

@@ -6,19 +6,19 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.core import chain
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.session import SessionStart
+from holdfast.core.log import chain
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store.base import Batch
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
-from holdfast.store.stamping import CONTINUES
+from holdfast.store.sequencer import CONTINUES
 from tests.support.disks import FailingDisk
 from tests.support.events import START, events_in, labels_in, numbered
 from tests.support.logs import assert_whole, boundaries, closed, folded, whole
-from tests.support.places import RUN, content, log_file, put_content, remove, snapshot_file, torn_pieces
-from tests.support.sitting import Sitting, kill
+from tests.support.opened_run import Sitting, kill
+from tests.support.run_files import RUN, content, log_file, put_content, remove, snapshot_file, torn_pieces
 
 RESUME = SessionStart(command="resume")
 

@@ -3,8 +3,8 @@
 import os
 
 from holdfast.core.events.session import SessionStart
-from holdfast.store.disk import Disk
-from holdfast.store.files import FileStore
+from holdfast.store.files.disk import Disk
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 

@@ -2,8 +2,8 @@ import os
 
 import pytest
 
+from tests.support.conversations import Place
 from tests.support.projects import Project
-from tests.support.talks import Place
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast.agents.driver import Deadlines
-from holdfast.core.conversation import AfterInterruption
+from holdfast.agents.acp.driver import Deadlines
+from holdfast.core.conversation.states import AfterInterruption
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationTokenStored,
@@ -20,11 +20,11 @@ from holdfast.core.events.conversation import (
     TurnEnded,
     TurnStarted,
 )
-from holdfast.engine.conversations import Conversations
-from tests.support.players import KNOW, TOLD, book, kill_idle
+from holdfast.engine.agents.conversations import Conversations
+from tests.support.conversations import AGENT, DEADLINES, Place, ready_until_killed, say_until_killed
 from tests.support.processes import child
-from tests.support.talks import AGENT, DEADLINES, Place, ready_until_killed, say_until_killed
-from tests.support.waiting import until
+from tests.support.scripted_agents import KNOW, TOLD, book, kill_idle
+from tests.support.wait import until
 
 
 class Way(NamedTuple):
@@ -102,14 +102,15 @@ class Case(NamedTuple):
         """Short where something hangs, and there alone."""
         hangs = "hangs" in (self.resume, self.load) or self.death == "agent hangs in session/new"
         return DEADLINES._replace(
-            start=3 if self.death == "agent hangs in initialize" else DEADLINES.start,
-            session=1 if hangs else DEADLINES.session,
-            silence=1 if self.death == "agent hangs at work" else DEADLINES.silence,
+            start=10 if self.death == "agent hangs in initialize" else DEADLINES.start,
+            session=3 if hangs else DEADLINES.session,
+            silence=5 if self.death == "agent hangs at work" else DEADLINES.silence,
         )
 
     @property
     def proven(self) -> dict[str, bool]:
-        return {"resume": False} if self.resume == "lies" else {}  # by nothing else could it be known
+        """Of an agent that lists no sessions, only a probe can have shown that it remembers."""
+        return {} if self.lists or self.resume == "lies" else {"resume": True}
 
 
 class Expected(NamedTuple):
@@ -125,10 +126,13 @@ def natively(case: Case) -> Expected:
     for rung, name in (("session/resume", case.resume), ("session/load", case.load)):
         if name == "works":
             return Expected(rung, failed, lost=False)
-        failure = WAYS[name].failure
-        if failure is not None and not (rung == "session/resume" and name == "lies"):
-            failed.append((rung, failure))
-            lost = lost or WAYS[name].rejects
+        way = WAYS[name]
+        if rung == "session/resume" and name == "lies":  # it is not asked at all
+            unlisted = Way(None, "does not know the session", rejects=True)
+            way = unlisted if case.lists else Way(None, "no probe proved it")
+        if way.failure is not None:
+            failed.append((rung, way.failure))
+            lost = lost or way.rejects
     return Expected("history injection", failed, lost)
 
 
@@ -191,7 +195,7 @@ async def goes_on(talks: Conversations, name: str, place: Place, case: Case) -> 
     assert talks.state(name).state == "waiting_for_input"
     if death.said != "mute":  # which has brought it back already
         assert talks.need(name)[0]
-    turn = await talks.go_on(name, place.cwd, AfterInterruption.CONTINUE)
+    turn = await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
     if death.said is None or death.said == "mute":
         assert turn is None
     else:

@@ -9,16 +9,16 @@ import pytest
 
 from holdfast.core.events.effect import EffectIntended
 from holdfast.core.state import BranchStatus
-from holdfast.engine.comparing import changes_of
-from holdfast.engine.reconciling import reconciled
-from holdfast.engine.retiring import archive, reset
-from holdfast.engine.workspace import NewRun, Workspace, create_run, opened
+from holdfast.engine.commands.archive import archive, reset
+from holdfast.engine.queries.diff import changes_of
+from holdfast.engine.workspace.reconcile import reconciled
+from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, opened
 from holdfast.git.commit import HookRefused, Unresolved
 from holdfast.git.effects import Happened
 from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import Denied
-from tests.support.places import content, put_content
-from tests.support.waiting import until
+from tests.support.run_files import content, put_content
+from tests.support.wait import until
 
 ODD_TASK = "fix the login"  # cannot be a folder's name as it is
 
@@ -89,7 +89,7 @@ async def test_whoever_only_looks_survives_the_opening_of_a_run(home: str, repo:
     run_id = await create_run(home, NewRun("go", repo))
     script = (
         "import asyncio, sys\n"
-        "from holdfast.engine.comparing import changes_of\n"
+        "from holdfast.engine.queries.diff import changes_of\n"
         "print('looking', flush=True)\n"
         "while True: asyncio.run(changes_of(sys.argv[1], sys.argv[2]))\n"
     )
@@ -130,7 +130,7 @@ async def test_a_detached_head_and_a_pushed_copy_do_not_count_as_the_users(home:
     assert git(repo, "show", f"{saved}:new.txt") == "new"
 
 
-async def test_a_merge_puts_nothing_aside(home: str, repo: str) -> None:
+async def test_a_merge_puts_nothing_aside_but_in_salvage(home: str, repo: str) -> None:
     git(repo, "config", "merge.autoStash", "true")
     run_id = await create_run(home, NewRun("go", repo))
     async with opened(home, run_id, "run") as w:
@@ -140,7 +140,9 @@ async def test_a_merge_puts_nothing_aside(home: str, repo: str) -> None:
             await w.commit(task, task)
         put(w.worktree("T-2").path, "T-2.txt", "not committed yet\n")
         await w.merge(["T-1", "T-2"])
-        assert content(os.path.join(w.worktree("T-2").path, "T-2.txt")) == b"not committed yet\n"
+        assert git(repo, "stash", "list") == ""
+        (saved,) = git(repo, "for-each-ref", "--format=%(refname)", "refs/holdfast/salvage").splitlines()
+        assert git(repo, "show", f"{saved}:T-2.txt") == "not committed yet"
 
 
 @pytest.mark.parametrize(("first", "second"), [(b"\0one", b"\0two"), ("1\n", "2\n")], ids=["no text", "text"])
@@ -280,6 +282,6 @@ async def test_an_opening_does_not_touch_what_came_after_an_effect_that_happened
 
 async def _merge_again(w: Workspace) -> list[Happened]:
     """The same merge, left open as a crash would, and settled."""
-    arguments = {"task": "T-1", "base": w._base(None), "commit": await w.tip("T-1")}
+    arguments = {"task": "T-1", "base": w.base(None), "commit": await w.tip("T-1")}
     await w.hands.run.append(EffectIntended(effect="e" * 16, kind="merge", task="T-1", arguments=arguments))
     return [settled.probe.happened for settled in await w.hands.settle()]

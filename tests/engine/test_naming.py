@@ -24,6 +24,8 @@ def put_runs(home: str, *run_ids: str) -> None:
         ("auth-system", "auth-system-xyz789"),
         ("p", "pay-abc234"),
         ("пла", "платёж-abc234"),
+        ("Auth", "auth-abc234"),
+        ("Auth System!", "auth-system-xyz789"),
     ],
 )
 def test_id_then_slug_then_beginning(home: str, name: str, found: str) -> None:
@@ -38,12 +40,21 @@ def test_a_slug_that_two_runs_have_is_ambiguous_also_when_a_third_begins_with_it
 
 
 @pytest.mark.parametrize(
-    "name", ["", "x", "AUTH", "uth", "abc234", "auth-abc2345", "../runs/auth-abc234", "auth-abc234\0"]
+    "name", ["", "x", "AUT", "uth", "abc234", "auth-abc2345", "../runs/auth-abc234", "auth-abc234\0", "日本", "!"]
 )
 def test_a_part_that_is_no_beginning_finds_nothing(home: str, name: str) -> None:
     put_runs(home, "auth-abc234")
     with pytest.raises(NoSuchRun):
         find_run(home, name)
+
+
+def test_name_without_letters_finds_no_run(home: str) -> None:
+    """The slug of such a name is `run`, and so is that of every other such name."""
+    put_runs(home, "run-abc234")
+    assert find_run(home, "run") == "run-abc234"
+    for name in ("日本", "!!", ""):
+        with pytest.raises(NoSuchRun):
+            find_run(home, name)
 
 
 def test_a_folder_without_a_log_is_no_run(home: str) -> None:

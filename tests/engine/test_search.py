@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.engine.listing import search_messages
+from holdfast.engine.queries.runs import search_messages
 from tests.cli.runs import make_run, said
 
 RUN = "auth-abc234"

@@ -5,14 +5,14 @@ import subprocess
 
 import pytest
 
-from holdfast.engine.doctor import diagnose
-from holdfast.engine.publishing import push_run
-from holdfast.engine.workspace import NewRun, create_run, opened
+from holdfast.engine.commands.doctor import diagnose
+from holdfast.engine.commands.publish import push_run
+from holdfast.engine.workspace.workspace import NewRun, create_run, opened
 from holdfast.git.commit import HookRefused
 from holdfast.git.process import GitFailed
-from holdfast.git.worktree import NotOurWorktree
+from holdfast.git.worktrees.worktree import NotOurWorktree
 from holdfast.leaf.errors import Denied
-from tests.support.places import content, put_content
+from tests.support.run_files import content, put_content
 
 
 @pytest.fixture

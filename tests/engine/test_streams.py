@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.frames import ENOUGH
+from holdfast.agents.acp.recorder import ENOUGH
 from holdfast.core.events.conversation import MessageRecorded
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from tests.agents.company import resident
+from tests.support.conversations import AGENT, Place, say_until_killed
 from tests.support.processes import child
-from tests.support.talks import AGENT, Place, say_until_killed
 
 WORD = 8  # characters of one update
 MEGABYTE = 1024 * 1024

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from holdfast.core.conversation import Phase
-from holdfast.core.deciding import heard_out
+from holdfast.core.conversation.states import Phase
+from holdfast.core.decide.tasks import heard_out
 from holdfast.leaf.errors import Denied
-from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK
-from tests.support.frozen import frozen
-from tests.support.players import TOLD, book
-from tests.support.talks import AGENT, Place
+from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
+from tests.support.conversations import AGENT, Place
+from tests.support.frozen_process import frozen
+from tests.support.scripted_agents import TOLD, book
 
 pytestmark = pytest.mark.torture
 

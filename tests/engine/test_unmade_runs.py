@@ -2,10 +2,10 @@
 
 import os
 
-from holdfast.engine.doctor import diagnose
-from holdfast.store.files import FileStore
-from holdfast.store.layout import run_folder, runs_folder
-from tests.support.places import RUN, inbox_file, put_content
+from holdfast.engine.commands.doctor import diagnose
+from holdfast.store.files.layout import run_folder, runs_folder
+from holdfast.store.files.store import FileStore
+from tests.support.run_files import RUN, inbox_file, put_content
 
 
 async def test_what_is_left_of_a_run_can_be_taken_away(home: str) -> None:

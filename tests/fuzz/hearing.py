@@ -6,33 +6,34 @@ It may do what an agent may do in a run where everything is allowed, on a ground
 import asyncio
 import gc
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from acp import PROTOCOL_VERSION
 from acp.client.connection import ClientSideConnection
 
-from holdfast.agents.client import Asked, ClientSide
-from holdfast.agents.frames import Scribe
+from holdfast.agents.acp.client import Asked, ClientSide
+from holdfast.agents.acp.recorder import Scribe
+from holdfast.agents.acp.transport import Transport
 from holdfast.agents.launch import Launch
-from holdfast.agents.terminals import Terminals
-from holdfast.agents.transport import Transport
-from holdfast.core.codec import encode
+from holdfast.agents.process.terminals import Terminals
+from holdfast.core.conversation.permission import Consent, Policy
+from holdfast.core.conversation.tool_call import ToolCall
 from holdfast.core.events import Event
 from holdfast.core.events.base import Envelope
 from holdfast.core.events.conversation import AgentMisbehaved, ConversationOpened
 from holdfast.core.events.session import SessionStart
-from holdfast.core.fold import Fold
-from holdfast.core.permission import Consent, Policy
+from holdfast.core.fold.fold import Fold
+from holdfast.core.log.codec import encode
 from holdfast.core.state import RunState
-from holdfast.engine.permissions import Counsel, Desk
+from holdfast.engine.agents.permissions import Counsel, Desk
 from tests.fuzz.ground import COMMAND, Ground, must_be_answers
 from tests.fuzz.writing import must_be_writable
 from tests.support.memory import in_memory
+from tests.support.wait import PATIENCE
 
 _LIMIT = 1024 * 1024
-_HANGS = 30.0  # seconds
 _TALK = "talk"
 _AFTER = (
     b'{"jsonrpc":"2.0","id":"after","method":"fs/read_text_file","params":{"sessionId":"s","path":"folder/kept"}}\n'
@@ -97,10 +98,10 @@ class _Careful:
     async def permit(self, asked: Asked) -> str | None:
         return await self._counsel.permit(asked)
 
-    async def veto(self, tool: str, kind: str, paths: Sequence[str]) -> str | None:
-        if kind == "execute" and tool != COMMAND:
+    async def veto(self, call: ToolCall) -> str | None:
+        if call.kind == "execute" and call.title != COMMAND:
             return "not on this machine"
-        return await self._counsel.veto(tool, kind, paths)
+        return await self._counsel.veto(call)
 
 
 async def hear(data: bytes) -> set[str]:
@@ -133,11 +134,13 @@ async def _heard(said: bytes, ground: Ground, run: Any) -> bytes:
     transport = Transport(tree, tell, scribe.odd)
     launch = Launch(command=("true",), cwd=ground.work, environment={}, mark=_TALK, stderr=None)
     terminals = Terminals(launch)
-    client: Any = ClientSide(ground.work, _Careful(desk.for_agent(_TALK, ground.work)), terminals, scribe.begun)
+    client: Any = ClientSide(
+        ground.work, _Careful(desk.for_agent(_TALK, ground.work)), terminals, scribe.begun, scribe.told
+    )
     connection = ClientSideConnection(client, transport)
     asked = asyncio.ensure_future(connection.initialize(PROTOCOL_VERSION))
     try:
-        async with asyncio.timeout(_HANGS):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.wait({asked})
             while not pipe.stdout.at_eof() or transport.owing:
                 await asyncio.sleep(0.001)

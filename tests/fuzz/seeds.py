@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.frames import request, update
-from tests.support.doom.scenarios import SCENARIOS
+from tests.support.crash_suite.scenarios import SCENARIOS
 
 _ROOT = Path(__file__).parents[2]
 _FLOWS = _ROOT / "src" / "holdfast" / "workflows"
@@ -66,6 +66,9 @@ MESSAGES = [
     _message("user", b'{"text":"hello","task":"A"}'),
     _message("research", b'{"text":"hello"}'),
     _message("change", b'{"text":"something else"}'),
+    _message(
+        "refused_report", b'{"role":"worker","tool":"submit_case","error":"no","raw":"{}","conversation":"c-worker-A"}'
+    ),
     _message("stop", b'{"epoch":1,"reason":"enough"}'),
     _message("answer", b'{"request":"p1","allow":true,"option":"yes"}'),
     _message("answer", b'{"request":"p1","allow":false}'),
@@ -92,7 +95,7 @@ MESSAGES = [
     ),
     _signal("architect", "", "submit_document", b'{"title":"t","text":"x"}'),
     _signal("researcher", "", "submit_research", b'{"topic":"t","answer":"a"}'),
-    _signal("planner", "", "request_research", b'{"topic":"t","question":"q"}'),
+    _signal("planner", "", "request_research", b'{"topic":"t","question":"another question"}'),
     _signal("planner", "", "report_progress", b'{"text":"half"}'),
     _signal("worker", "-A", "report_blocker", b'{"reason":"r","needed":"n"}'),
     _signal(

@@ -15,23 +15,23 @@ from unicodedata import category
 import msgspec
 import pytest
 
-from holdfast.agents.playbook.reading import read_playbook
-from holdfast.app.cli.report import report
-from holdfast.app.cli.telling import subject, told, tone
-from holdfast.app.cli.workflow_drawing import drawn
-from holdfast.core.analysis import analyze
-from holdfast.core.codec import CODEC, Line, Unfit, parse
+from holdfast.agents.playbook.reader import read_playbook
+from holdfast.app.text.events import subject, told, tone
+from holdfast.app.text.resume_report import report
+from holdfast.app.text.workflow_drawing import drawn
+from holdfast.core.decide.analysis import analyze
+from holdfast.core.decide.phases import decide
 from holdfast.core.events import Event
-from holdfast.core.fold import Fold
-from holdfast.core.needs import needs_of
-from holdfast.core.phases import decide
-from holdfast.core.signals import read_signal, tools_of
-from holdfast.core.verification import Verifier
-from holdfast.core.workflow import Bounds, Shape, lay_out
-from holdfast.engine import config
-from holdfast.engine.planning import workflow_of
+from holdfast.core.fold.fold import Fold
+from holdfast.core.log.codec import CODEC, Line, Unfit, parse
+from holdfast.core.log.verification import Verifier
+from holdfast.core.messages.signals import read_signal, tools_of
+from holdfast.core.summary.needs import needs_of
+from holdfast.core.work.workflow import Bounds, Shape, lay_out
+from holdfast.engine.config import config
+from holdfast.engine.config.of_run import workflow_of
 from holdfast.leaf.errors import HoldfastError
-from holdfast.workflows.reading import read_workflow
+from holdfast.workflows.reader import read_workflow
 from holdfast.workflows.tasklists import read_tasks
 from tests.fuzz.hearing import hear
 from tests.fuzz.receiving import receive

@@ -4,15 +4,15 @@ import os
 import random
 import secrets
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from holdfast.agents.client import Asked
-from holdfast.agents.driver import AgentDied, AgentRefused, AgentSilent, Deadlines
+from holdfast.agents.acp.client import Asked
+from holdfast.agents.acp.driver import AgentDied, AgentRefused, AgentSilent, Deadlines
 from holdfast.agents.launch import Launch
+from holdfast.core.conversation.tool_call import ToolCall
 from tests.agents.company import Company, Person, text
 from tests.fuzz.babbler import INSTEAD, WHEN
 from tests.fuzz.frames import request
@@ -22,8 +22,8 @@ from tests.fuzz.mutation import mutated
 from tests.fuzz.nonsense import LINES
 from tests.fuzz.seeds import FRAMES
 from tests.fuzz.writing import must_be_writable
+from tests.support.cli_stage import Stage
 from tests.support.memory import in_memory
-from tests.support.stage import Stage
 
 BABBLER = Path(__file__).with_name("babbler.py")
 PATIENT = Deadlines(start=10, session=10, silence=10, cancel=5)
@@ -42,8 +42,8 @@ class Careful(Person):
     async def permit(self, asked: Asked) -> str | None:
         return asked.options[0][0] if asked.options else None
 
-    async def veto(self, tool: str, kind: str, paths: Sequence[str]) -> str | None:
-        return "not on this machine" if kind == "execute" and tool != COMMAND else None
+    async def veto(self, call: ToolCall) -> str | None:
+        return "not on this machine" if call.kind == "execute" and call.title != COMMAND else None
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.hook_calls import called
+from holdfast.engine.hooks.process import called
 from holdfast.git.remote import find_pull_request, read_issue
 from holdfast.git.repository import Repository, find_repository
 from holdfast.leaf.errors import HoldfastError

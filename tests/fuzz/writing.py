@@ -1,8 +1,8 @@
 """What a reader takes can be written to a log, and is the same when it is read again."""
 
-from holdfast.core.codec import CODEC, Line, encode, parse
 from holdfast.core.events import Event
 from holdfast.core.events.base import Envelope
+from holdfast.core.log.codec import CODEC, Line, encode, parse
 
 
 def must_be_writable(event: Event) -> None:

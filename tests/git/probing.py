@@ -1,6 +1,6 @@
 """An effect by itself, at the place where a run would do it."""
 
-from holdfast.engine.workspace import Workspace
+from holdfast.engine.workspace.workspace import Workspace
 from holdfast.git.effects import GitEffect, Happened, Site
 
 

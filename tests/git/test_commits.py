@@ -4,14 +4,19 @@ import os
 
 import pytest
 
-from holdfast.core.workspace import half_written
+from holdfast.core.work.names import half_written
 from holdfast.git.commit import HookRefused, Unresolved, unresolved
 from holdfast.git.process import GitFailed
+from holdfast.leaf.errors import DecisionNeeded, Denied
 from tests.support.repositories import UserRepository, git, put, put_program, state_of, text, working_on
 
 
 def effect_of(place: str, commit: str) -> str:
-    return git(place, "log", "-1", "--format=%(trailers:key=Holdfast-Effect,valueonly)", commit).strip()
+    return trailer(place, commit, "Holdfast-Effect")
+
+
+def trailer(place: str, commit: str, name: str) -> str:
+    return git(place, "log", "-1", f"--format=%(trailers:key={name},valueonly)", commit).strip()
 
 
 def log(place: str, *names: str) -> list[str]:
@@ -26,7 +31,8 @@ async def test_the_trailers_say_whose_it_is(repo: UserRepository, home: str) -> 
         assert commit is not None
         assert git(repo.path, "log", "-1", "--format=%B", commit).strip() == (
             "Do it\n\n# not a comment\n\nReviewed-by: nobody\n\n"
-            f"Holdfast-Run: {w.run_id}\nHoldfast-Task: T 1 ödd\nHoldfast-Effect: {effect_of(repo.path, commit)}"
+            f"Holdfast-Run: {w.run_id}\nHoldfast-Task: T 1 ödd\nHoldfast-Effect: {effect_of(repo.path, commit)}\n"
+            f"Holdfast-Chain: {trailer(repo.path, commit, 'Holdfast-Chain')}"
         )
         assert git(repo.path, "log", "-1", "--format=%an <%ae> %cn", commit) == "Ada <ada@example.org> Ada"
 
@@ -265,12 +271,74 @@ async def test_failing_twice_leaves_one_placeholder(repo: UserRepository, home: 
         assert await w.keep_failed("T-1", "third") is None
 
 
+async def test_a_placeholder_is_never_merged(repo: UserRepository, home: str) -> None:
+    """Whatever is on top of it."""
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {"a.txt": "partial\n"})
+        await w.keep_failed("T-1", "reason")
+        put(task.path, {"b.txt": "by hand\n"})
+        git(task.path, "add", "--all")
+        git(task.path, "commit", "--quiet", "--message=By hand")
+        before = git(repo.path, "rev-parse", w.worktree().branch)
+        with pytest.raises(Denied, match="placeholder"):
+            await w.merge(["T-1"])
+        assert git(repo.path, "rev-parse", w.worktree().branch) == before
+
+
+async def test_commits_on_top_of_a_placeholder_stay_as_they_are(repo: UserRepository, home: str) -> None:
+    """The placeholder goes from beneath them, its content stays, and the next commit does not swallow them."""
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        base = git(task.path, "rev-parse", "HEAD")
+        put(task.path, {"a.txt": "partial\n"})
+        failed = await w.keep_failed("T-1", "reason")
+        for number in (1, 2):
+            put(task.path, {"b.txt": f"by hand {number}\n"})
+            git(task.path, "add", "--all")
+            person = ("--author=Eve <eve@example.com>", "--date=2026-01-02T03:04:05Z")
+            git(task.path, "commit", "--quiet", *person, f"--message=By hand {number}\n\nWith more words.")
+        form = "--format=%an %ae %aI %B"
+        were = git(repo.path, "log", form, f"{failed}..{task.branch}")
+        assert await w.unwind_failed("T-1") == failed
+        assert git(repo.path, "log", form, f"{base}..{task.branch}") == were
+        assert git(task.path, "diff", "--name-only", "HEAD") == "a.txt"
+        assert text(task.path, "a.txt") == "partial\n"
+        put(task.path, {"c.txt": "done\n"})
+        commit = await w.commit("T-1", "Done")
+        assert log(repo.path, task.branch) == ["Done", "By hand 2", "By hand 1", "Begin"]
+        assert git(repo.path, "diff", "--name-only", base, str(commit)).split() == ["a.txt", "b.txt", "c.txt"]
+
+
+@pytest.mark.parametrize("merged", [False, True])
+async def test_commits_that_need_the_placeholder_are_for_a_person_to_decide(
+    repo: UserRepository, home: str, merged: bool
+) -> None:
+    async with working_on(repo, home) as w:
+        task = await w.open("T-1")
+        put(task.path, {"a.txt": "partial\n"})
+        failed = await w.keep_failed("T-1", "reason")
+        put(task.path, {"a.txt": "partial, by hand\n"})
+        git(task.path, "commit", "--quiet", "--all", "--message=By hand")
+        if merged:
+            side = git(task.path, "commit-tree", f"-p{failed}", "-m", "Side", f"{failed}^{{tree}}")
+            git(task.path, "merge", "--quiet", "--no-edit", side)
+        tip = git(repo.path, "rev-parse", task.branch)
+        with pytest.raises(DecisionNeeded) as needed:
+            await w.unwind_failed("T-1")
+        assert git(repo.path, "rev-parse", task.branch) == tip
+        git(task.path, "reset", "--quiet", "--soft", f"{failed}^")
+        assert f"git -C {task.path} reset --soft {failed}^" in str(needed.value)
+        git(task.path, "commit", "--quiet", f"--reuse-message={tip}")
+        assert await w.unwind_failed("T-1") is None
+        assert text(task.path, "a.txt") == "partial, by hand\n"
+
+
 async def test_the_placeholder_of_another_task_is_not_taken_back(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
         one = await w.open("T-1")
         put(one.path, {"a.txt": "one\n"})
         failed = await w.keep_failed("T-1", "reason")
-        await w.merge(["T-1"])
         two = await w.open("T-2")
         git(two.path, "reset", "--quiet", "--hard", str(failed))
         assert await w.unwind_failed("T-2") is None

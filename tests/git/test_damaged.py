@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from holdfast.core.state import BranchStatus
-from holdfast.engine.workspace import NewRun, create_run, opened
-from holdfast.git.lost import newest_whole
+from holdfast.engine.workspace.workspace import NewRun, create_run, opened
+from holdfast.git.missing_objects import newest_whole
 from tests.support.repositories import UserRepository, git, put, working_on
 
 TASK = "T-1"

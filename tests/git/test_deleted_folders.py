@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from holdfast.core.events.effect import EffectIntended
-from holdfast.engine.retiring import archive
-from holdfast.engine.workspace import opened
+from holdfast.engine.commands.archive import archive
+from holdfast.engine.workspace.workspace import opened
 from holdfast.git.effects import Happened
 from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import Denied

@@ -24,7 +24,7 @@ from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import Denied, TimedOut
 from tests.git.probing import probe, site
 from tests.support.repositories import UserRepository, git, half_deleted, put, text, working_on
-from tests.support.waiting import until
+from tests.support.wait import PATIENCE, until
 
 
 async def test_every_effect_is_known_by_its_kind() -> None:
@@ -180,7 +180,7 @@ async def test_our_refs_are_dropped_and_no_others(repo: UserRepository, home: st
         assert await probe(w, effect) is Happened.NO
         await effect.perform(site(w))
         assert await probe(w, effect) is Happened.YES
-        assert git(repo.path, "for-each-ref", "refs/holdfast") == ""
+        assert git(repo.path, "for-each-ref", "refs/holdfast/snapshot") == ""
         assert repo.tip(task.branch) == repo.tip()
 
 
@@ -241,7 +241,7 @@ async def test_locks_are_not_taken_from_a_git_at_work(repo: UserRepository, home
                 await w.remove("T-1")
             with open(gate, "w", encoding="ascii"):
                 pass
-            assert commit.wait(20) == 0
+            assert commit.wait(PATIENCE) == 0
         put(os.path.dirname(lock), {"index.lock": ""})
         assert await w.remove("T-1") is None
 

@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast.engine.workspace import Workspace
+from holdfast.engine.workspace.workspace import Workspace
 from holdfast.git.effects import MergeInto
 from holdfast.git.merge import Conflicts
-from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import Denied
 from tests.support.repositories import UserRepository, git, put, put_program, working_on
 
@@ -65,13 +64,9 @@ async def test_a_conflict_moves_nothing(repo: UserRepository, done: Workspace) -
     assert repo.tip("other") == theirs
 
 
-async def test_what_is_checked_out_is_the_users_to_merge(repo: UserRepository, done: Workspace) -> None:
-    with pytest.raises(Denied) as caught:
+async def test_changed_file_of_a_checkout_is_not_overwritten(repo: UserRepository, done: Workspace) -> None:
+    with pytest.raises(Denied, match=r"main is checked out in .*, and a\.txt there would be overwritten"):
         await into(done, "main")
-    assert str(caught.value) == (
-        f"main is checked out in {repo.path}, which is yours; "
-        f"merge there: git -C {repo.path} merge {done.place().branch}"
-    )
 
 
 async def test_a_branch_that_is_being_rebased_is_left_to_the_user(repo: UserRepository, done: Workspace) -> None:
@@ -84,19 +79,39 @@ async def test_a_branch_that_is_being_rebased_is_left_to_the_user(repo: UserRepo
         await into(done, "other")
 
 
-async def test_a_branch_that_moved_meanwhile_stays_where_it_moved(
+async def test_a_branch_that_moved_meanwhile_is_merged_where_it_is_then(
     repo: UserRepository, done: Workspace, folder: str
 ) -> None:
-    """The user's own merge driver runs while we merge, and moves the branch."""
-    commit_on(repo, "other", "a.txt", "theirs\n2\n3\n")
-    moved = repo.tip("main")
-    driver = put_program(os.path.join(folder, "driver"), f"git update-ref refs/heads/other {moved}; exit 0")
+    """The user's own merge driver runs while we merge, and moves the branch: once, or each time."""
+    first = commit_on(repo, "other", "a.txt", "theirs\n2\n3\n")
+    commit_on(repo, "other", "theirs.txt", "theirs\n")
+    tip = repo.tip("other")
+    moves = f"git update-ref refs/heads/other {first} {tip} || exit 0; exit 0"
+    driver = put_program(os.path.join(folder, "driver"), moves)
     repo.config("merge.odd.driver", driver)
     put(os.path.join(repo.git_dir, "info"), {"attributes": "a.txt merge=odd\n"})
     repo.remember()
-    with pytest.raises(GitFailed, match=r"is at .* but expected"):
+    merged = await into(done, "other")
+    assert repo.tip("other") == merged
+    assert git(repo.path, "rev-parse", f"{merged}^1").strip() == first
+    repo.remember()
+
+
+async def test_a_branch_that_never_stands_still_is_left_alone(
+    repo: UserRepository, done: Workspace, folder: str
+) -> None:
+    first = commit_on(repo, "other", "a.txt", "theirs\n2\n3\n")
+    second = commit_on(repo, "other", "theirs.txt", "theirs\n")
+    swap = (
+        f'if [ "$(git rev-parse refs/heads/other)" = {first} ]; then to={second}; else to={first}; fi; '
+        "git update-ref refs/heads/other $to; exit 0"
+    )
+    repo.config("merge.odd.driver", put_program(os.path.join(folder, "driver"), swap))
+    put(os.path.join(repo.git_dir, "info"), {"attributes": "a.txt merge=odd\n"})
+    repo.remember()
+    with pytest.raises(Denied, match=rf"other was moved .*holdfast merge {done.run_id} --into other"):
         await into(done, "other")
-    assert repo.tip("other") == moved
+    assert repo.tip("other") in (first, second)
     repo.remember()
 
 

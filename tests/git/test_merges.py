@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.engine.workspace import Workspace
+from holdfast.core.events.work import TaskCommitted
+from holdfast.engine.workspace.workspace import Merge, Workspace
 from holdfast.git.commit import HookRefused
 from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import Denied
@@ -141,7 +142,7 @@ async def test_a_resolution_that_is_in_no_commit_is_waited_for(repo: UserReposit
         task = w.worktree("T-2").path
         put(task, {"a.txt": "both\n"})
         git(task, "add", "--all")
-        assert await w.merge(["T-2"]) == [("T-2", None, ())]
+        assert await w.merge(["T-2"]) == [Merge("T-2", None)]
         await w.commit("T-2", "Both")
         assert (await w.merge(["T-2"]))[0].commit is not None
 
@@ -156,6 +157,7 @@ async def test_a_resolution_that_git_remembers_is_a_conflict_to_look_at(repo: Us
         put(task, {"a.txt": "both\n"})
         await w.commit("T-2", "Both")
         git(task, "reset", "--quiet", "--hard", "HEAD^1")
+        await w.hands.run.append(TaskCommitted(task_id="T-2", commit=await w.tip("T-2")))
         assert (await w.merge(["T-2"]))[0].conflicts == ("a.txt",)
         assert text(task, "a.txt") == "both\n"
         assert await w.commit("T-2", "Both") is not None
@@ -210,12 +212,13 @@ async def test_changes_in_the_runs_worktree_are_not_merged_over(repo: UserReposi
         assert text(run, "stray.txt") == "stray\n"
 
 
-async def test_a_tasks_own_changes_are_not_merged_over(repo: UserRepository, home: str) -> None:
+async def test_what_is_not_in_a_tasks_commit_is_saved_before_conflicts_come(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
         await commit_two(w, write(a_txt="one\n"), write(a_txt="two\n"))
         await w.merge(["T-1"])
         task = w.worktree("T-2").path
         put(task, {"a.txt": "in no commit\n"})
-        with pytest.raises(GitFailed, match="Your local changes to the following files would be overwritten by merge"):
-            await w.merge(["T-2"])
-        assert text(task, "a.txt") == "in no commit\n"
+        assert (await w.merge(["T-2"]))[0].conflicts == ("a.txt",)
+        assert "in no commit" not in text(task, "a.txt")
+        (saved,) = git(repo.path, "for-each-ref", "--format=%(refname)", "refs/holdfast/salvage").splitlines()
+        assert git(repo.path, "show", f"{saved}:a.txt") == "in no commit"

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast.engine.doctor import diagnose
-from holdfast.git.entries import drop_entries, entries_of
+from holdfast.engine.commands.doctor import diagnose
 from holdfast.git.locks import remove_stale
 from holdfast.git.repository import Repository
-from holdfast.git.worktree import Worktree, clear_half_made, is_made
-from tests.support.waiting import until
+from holdfast.git.worktree_admin import drop_entries, entries_of
+from holdfast.git.worktrees.worktree import Worktree, clear_half_made, is_made
+from tests.support.wait import until
 
 _NOBODY = 65534
 _RUN = "demo-abc234"

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from holdfast.engine.workspace import Workspace
+from holdfast.engine.workspace.workspace import Workspace
 from holdfast.git.effects import Happened, Probe, Push, Site
 from holdfast.git.process import GitFailed
 from holdfast.git.remote import choose_remote, compare_link, default_branch

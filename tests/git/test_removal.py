@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.git.effects import REMOVED, TRASH, Happened, MakeWorktree, RemoveWorktree, worktrees
 from holdfast.git.process import GitKilled
-from holdfast.git.worktree import Worktree
+from holdfast.git.worktrees.worktree import Worktree
 from holdfast.leaf.errors import Denied
 from tests.git.probing import probe, site
 from tests.support.repositories import UserRepository, git, half_deleted, put, text, working_on

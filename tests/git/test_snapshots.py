@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.core.workspace import SNAPSHOTS, half_written
+from holdfast.core.work.names import SNAPSHOTS, half_written
 from holdfast.git.snapshot import capture, diff, save, take_snapshot
 from holdfast.leaf.errors import Denied
 from tests.support.repositories import UserRepository, files_of, git, put, state_of, text, working_on

@@ -8,11 +8,12 @@ import sys
 
 import pytest
 
-from holdfast.engine.workspace import NewRun, Workspace, create_run, opened
+from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, opened
 from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import BadInput, Denied
 from tests.git.conftest import NewRepository
 from tests.support.repositories import UserRepository, files_of, git, put, put_program, text, working_on
+from tests.support.wait import PATIENCE
 
 
 async def live(w: Workspace, task: str = "T-1") -> None:
@@ -430,7 +431,7 @@ def test_several_processes_at_once_on_one_repository(repo: UserRepository, home:
     command = [sys.executable, "-c", PROGRAM, repo.path, home]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
     for process in processes:
-        _, said = process.communicate(timeout=100)
+        _, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, said.decode()
     assert git(repo.path, "worktree", "list", "--porcelain").count("worktree ") == 1
 

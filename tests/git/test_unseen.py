@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import pytest
 
 from holdfast.core.state import BranchStatus
-from holdfast.engine.doctor import diagnose
-from holdfast.engine.retiring import reset
-from holdfast.engine.service import view_run
-from holdfast.engine.workspace import NewRun, Workspace, create_run, opened
+from holdfast.engine.commands.archive import reset
+from holdfast.engine.commands.doctor import diagnose
+from holdfast.engine.queries.logs import view_run
+from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, opened
 from holdfast.git.commit import HookRefused
 from holdfast.git.effects import DeleteBranch, MakeWorktree
 from holdfast.git.merge import forget_concluded_merge
@@ -24,7 +24,7 @@ from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import Denied, StorageFailed
 from tests.git.conftest import NewRepository
 from tests.git.probing import site
-from tests.support.git_fate import GIT
+from tests.support.faulty_git import GIT
 from tests.support.repositories import UserRepository, git, put, put_program, text, working_on
 
 TASK = "T-1"

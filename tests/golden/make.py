@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core import chain
-from holdfast.core.codec import Line, data_of, encode, parse
 from holdfast.core.events import TYPES, Envelope, Event
+from holdfast.core.log import chain
+from holdfast.core.log.codec import Line, data_of, encode, parse
 from tests.core.examples import EXAMPLES
 
 EVENTS_V1 = Path(__file__).parent / "events-v1.jsonl"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.leaf.marks import marked
-from holdfast.leaf.process import identify
-from holdfast.leaf.tether import holding, tethered
+from holdfast.leaf.process.env_markers import marked
+from holdfast.leaf.process.fd_marker import holding, tethered
+from holdfast.leaf.process.identity import identify
 from tests.support.pids import with_pid
 
 MARK = "HOLDFAST_TEST_MARK"

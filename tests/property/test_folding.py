@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.events import TYPES, Draft, Event
-from holdfast.core.fold import Fold
+from holdfast.core.fold.fold import Fold
 from holdfast.core.state import RunState
 from holdfast.store.base import Desk, Head, Snapshot
-from holdfast.store.folding import Standing, fold_log
+from holdfast.store.fold import Standing, fold_log
 from holdfast.store.memory import MemoryStore
-from holdfast.store.stamping import Stamp
+from holdfast.store.sequencer import Stamp
 from tests.support.logs import boundaries, folded
-from tests.support.places import RUN
+from tests.support.run_files import RUN
 
 words = st.sampled_from(["a", "b", "1", "2", ""])  # few, so that events speak of the same things
 json_values = st.recursive(

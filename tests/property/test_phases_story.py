@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.events.plan import PlanCreated
 from holdfast.core.state import Approval, PhaseStatus
-from holdfast.core.workflow import Bounds
+from holdfast.core.work.workflow import Bounds
 from holdfast.workflows.builtin import find_workflow
 from tests.core.strategies import examples
 from tests.property.test_deciding_story import NAMES, OUTCOMES, bounds, plans, some_of
@@ -39,7 +39,7 @@ wishes = st.lists(st.sampled_from([None, "planning", *NAMES]), max_size=3)
 def test_a_pipeline_ends_whatever_comes_of_its_steps_and_publishes_nothing_unreviewed(world: World) -> None:
     simulation = PhaseSimulation(world)
     reason = simulation.run()
-    assert reason in OUTCOMES
+    assert reason in {*OUTCOMES, "review_cap"}
     state = simulation.state
     if reason == "all_done":
         assert simulation.planned == simulation.changes
@@ -78,4 +78,4 @@ def test_a_review_that_fails_is_fixed_and_read_again_until_it_passes_or_comes_to
         assert reviewing.outcome == "passed"
         assert len(fixes) == reviewing.round - 1
     else:
-        assert (reason, reviewing.reason, reviewing.tries) == ("failed", "review_cap", 3)
+        assert (reason, reviewing.reason, reviewing.tries) == ("review_cap", "review_cap", 3)

@@ -7,11 +7,11 @@ import msgspec
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from holdfast.core.positions import spelled
-from holdfast.core.settings import Settings
-from holdfast.core.settings_pages import tables, written
-from holdfast.core.shapes import Misshapen, shaped
-from holdfast.core.trust import split
+from holdfast.core.config.settings import Settings
+from holdfast.core.config.settings_docs import tables, written
+from holdfast.core.config.toml_lines import spelled
+from holdfast.core.config.trust import split
+from holdfast.core.config.validation import Misshapen, shaped
 
 WORDS = sorted({word for table in tables() for key in table.keys for word in (*table.name.split("."), key.name)})
 KEYS = st.sampled_from(WORDS) | st.text(max_size=3)

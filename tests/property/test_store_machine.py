@@ -27,13 +27,13 @@ from holdfast.core.events.inbox import InboxConsumed
 from holdfast.core.events.session import SessionStart
 from holdfast.leaf.errors import HoldfastError, StorageFailed
 from holdfast.store.base import Batch, Message
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from tests.support.disks import PAGE, LossyDisk
 from tests.support.events import Label, events_in, labels_in, numbered
-from tests.support.fate import Drawn
 from tests.support.logs import assert_whole, collect, folded, is_prefix, whole
-from tests.support.places import RUN, content, inbox_file, log_file, put_content, remove, snapshot_file
-from tests.support.sitting import Sitting, kill
+from tests.support.opened_run import Sitting, kill
+from tests.support.power_cut_outcome import Drawn
+from tests.support.run_files import RUN, content, inbox_file, log_file, put_content, remove, snapshot_file
 
 BEGIN = SessionStart(command="resume")
 

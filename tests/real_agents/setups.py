@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.agents.registry import BUILT_IN, Entry
-from holdfast.core.conversation import Rung
+from holdfast.core.conversation.states import Rung
 from tests.support.model_server.script import ToolUse
 
 KEY = "sk-scripted"

@@ -7,13 +7,13 @@ import subprocess
 import time
 from typing import NamedTuple
 
-from holdfast.agents.driver import Deadlines
-from holdfast.core.permission import Consent, Policy
+from holdfast.agents.acp.driver import Deadlines
+from holdfast.core.conversation.permission import Consent, Policy
 from tests.real_agents.setups import SETUPS, Setup
+from tests.support.conversations import Place, Report
 from tests.support.model_server.script import Answer, Rule, Script
 from tests.support.model_server.seen import Seen
 from tests.support.model_server.server import ModelServer
-from tests.support.talks import Place, Report
 
 WILLING = Consent(Policy.ALLOW_ALL)
 PATIENT = Deadlines(start=60, session=60, silence=100)

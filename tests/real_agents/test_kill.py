@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from holdfast.core.conversation import AfterInterruption
+from holdfast.core.conversation.states import AfterInterruption
 from tests.real_agents.stage import (
     DREAM,
     PATIENCE,
@@ -25,7 +25,7 @@ from tests.real_agents.stage import (
 )
 from tests.support.model_server.seen import Seen
 from tests.support.processes import child
-from tests.support.waiting import until
+from tests.support.wait import until
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(480)]
 
@@ -70,7 +70,7 @@ async def test_killed_while_the_model_answers_it_comes_back_and_goes_on(stage: S
         assert (await turn).reason == "interrupted"
         assert place.processes() == []
         await stage.grow_old()
-        went_on = await talks.go_on(name, place.cwd, AfterInterruption.CONTINUE)
+        went_on = await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
         assert went_on is not None
         assert went_on.reason == "end_turn"
         await talks.say(name, WHICH, place.cwd)
@@ -92,7 +92,7 @@ async def test_killed_with_its_orchestrator_while_a_command_runs_nothing_of_it_w
         assert place.processes() == []
         assert not stage.is_anybody_at_the_gate()
         await stage.grow_old()
-        went_on = await talks.go_on(name, place.cwd, AfterInterruption.CONTINUE)
+        went_on = await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
         assert went_on is not None
         assert went_on.reason == "end_turn"
     assert not os.path.exists(stage.file("late.txt"))

@@ -11,7 +11,7 @@ import sys
 import msgspec
 import pytest
 
-from holdfast.engine.matrix import Row, proven
+from holdfast.engine.agents.matrix import Row, proven
 from tests.real_agents.stage import WORDS, Stage
 from tests.support.model_server.script import Answer, Rule, Script
 

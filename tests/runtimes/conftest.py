@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.agents.driver import Deadlines
+from holdfast.agents.acp.driver import Deadlines
 from holdfast.agents.launch import LOCAL, Launch, Runtime
 from holdfast.agents.runtimes import sandbox
 from holdfast.leaf.errors import BadInput
 from tests.agents.company import Company
+from tests.runtimes.hostile import Attack
+from tests.support.conversations import Place
 from tests.support.podman import IMAGE, Podman, engine, missing
-from tests.support.talks import Place
 
 _REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OURS = (_REPOSITORY, sys.prefix, sys.base_prefix)  # wherever they are: in /tmp they would be hidden
@@ -61,3 +62,8 @@ async def company(tmp_path: os.PathLike[str], runtime: Runtime) -> Company:
 @pytest.fixture
 async def place(tmp_path: os.PathLike[str], runtime: Runtime) -> Place:
     return (await Place.make(os.fspath(tmp_path)))._replace(runtime=runtime)
+
+
+@pytest.fixture
+def attack(tmp_path: os.PathLike[str], runtime: Runtime) -> Attack:
+    return Attack.make(os.fspath(tmp_path), runtime)

@@ -11,17 +11,17 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from holdfast.agents.driver import AgentDied, Deadlines
+from holdfast.agents.acp.driver import AgentDied, Deadlines
 from holdfast.agents.launch import Launch, Runtime
+from holdfast.agents.process.tree import grown
 from holdfast.agents.runtimes.container import ORDER
 from holdfast.agents.runtimes.engine import Engine, Order
-from holdfast.agents.tree import grown
 from holdfast.engine.containers import end_containers, remember
 from holdfast.leaf.errors import BadInput, Denied
-from holdfast.leaf.marks import RUN_MARK
+from holdfast.leaf.process.env_markers import RUN_MARK
 from tests.agents.company import Company, text
 from tests.support.podman import IMAGE, Podman
-from tests.support.waiting import until
+from tests.support.wait import until
 
 containers = pytest.mark.containers
 
@@ -51,7 +51,7 @@ def made_of(podman: Podman) -> Order:
 
 def go_between(order: Order) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, ORDER: msgspec.json.encode(order).decode()}
-    command = [sys.executable, "-m", "holdfast.agents.runtimes.go_between"]
+    command = [sys.executable, "-m", "holdfast.agents.runtimes.container_proxy"]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 

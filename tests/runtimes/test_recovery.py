@@ -13,18 +13,18 @@ import pytest
 
 from holdfast.agents.launch import Runtime
 from holdfast.core.events.session import SessionStart
+from holdfast.engine.agents.conversations import Conversations
+from holdfast.engine.agents.permissions import Desk
 from holdfast.engine.containers import end_containers
-from holdfast.engine.conversations import Conversations
-from holdfast.engine.effects import fence
-from holdfast.engine.permissions import Desk
-from holdfast.store.files import FileStore
-from holdfast.store.layout import run_folder
+from holdfast.engine.workspace.effects import fence
+from holdfast.store.files.layout import run_folder
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
+from tests.support.conversations import AGENT, ASK, Place, say_until_killed
 from tests.support.pids import children_of
 from tests.support.podman import Podman
 from tests.support.processes import child
-from tests.support.talks import AGENT, ASK, Place, say_until_killed
-from tests.support.waiting import until
+from tests.support.wait import until
 
 TOLD = "the word is kelp"
 KNOW = "What do you know?"
@@ -145,9 +145,9 @@ async def test_a_confined_agent_can_report(place: Place) -> None:
         async with Conversations(run, ground, Desk(run, ASK)) as talks:
             name = await talks.open(AGENT, role="worker")
             turn = await talks.say(name, "report", place.cwd)
-    assert turn.reason == "end_turn", json.dumps(await place.said())
-    received = [one.message async for one in FileStore(place.home).inbox(place.run_id).read()]
-    assert [message.kind for message in received if message is not None] == ["signal.report_blocker"]
+            assert turn.reason == "end_turn", json.dumps(await place.said())
+            received = await run.take_in()
+    assert [(message.kind, message.sender) for message in received] == [("signal.report_blocker", name)]
 
 
 @pytest.mark.containers
@@ -156,7 +156,7 @@ def test_nobody_is_started_beside_an_agent_whose_container_could_not_be_ended(
     podman: Podman, contained: Runtime, tmp_path: Path
 ) -> None:
     """Its engine was away when it was to end it; and of its processes nothing is to be seen, as on another machine."""
-    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-m", "tests.support.apart"]
+    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-m", "tests.support.unseen_container"]
     command += [os.fspath(tmp_path), podman.socket, *contained.readable]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as talking:
         assert talking.stdin is not None

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from holdfast.agents.launch import Launch, Runtime
-from holdfast.agents.tree import grown
+from holdfast.agents.process.tree import grown
 from holdfast.leaf.errors import BadInput
 from tests.support.projects import Project
 
@@ -70,6 +70,7 @@ async def test_it_commits_to_its_own_branch_when_it_may(runtime: Runtime, worktr
         'echo /tmp > "$(git rev-parse --git-dir)/commondir"',
         'mv "$(git rev-parse --git-dir)/commondir" /tmp',
         'echo evil > "$(git rev-parse --git-dir)/config.worktree"',
+        'd="$(git rev-parse --git-common-dir)/objects/info" && mkdir -p "$d" && echo /tmp > "$d/alternates"',
         "rm .git",
         "mv .git aside",
         "echo 'gitdir: /tmp/evil' > .git",
@@ -83,6 +84,7 @@ async def test_it_never_gets_at_what_our_git_obeys(
     runtime: Runtime, worktree: str, project: Project, way_out: str, commits: bool
 ) -> None:
     project.git("config", "extensions.worktreeConfig", "true")
+    os.rmdir(os.path.join(project.git_dir, "objects", "info"))  # where it is not there, nobody can make it
     before = project.footprint()
     pointer = os.path.join(worktree, ".git")
     with open(pointer, encoding="utf-8") as file:
@@ -98,3 +100,18 @@ async def test_it_never_gets_at_what_our_git_obeys(
 async def test_only_a_worktree_of_a_run_can_be_committed_to(runtime: Runtime, project: Project) -> None:
     with pytest.raises(BadInput, match="commits = false"):
         await run(structs.replace(runtime, commits=True), project.path, "true")
+
+
+async def test_modules_that_an_agent_wrote_are_not_imported_outside(
+    runtime: Runtime, worktree: str, tmp_path: os.PathLike[str]
+) -> None:
+    """What makes the confinement of the next agent starts in the same worktree."""
+    told = os.path.join(tmp_path, "imported")
+    script = "mkdir holdfast; for m in holdfast/__init__ json msgspec; do printf '%s' \"$1\" > $m.py; done"
+    module = f"open({told!r}, 'a').write(__file__)"
+    launch = Launch(("/bin/sh", "-c", script, "sh", module), worktree, {}, "test/first", runtime=runtime)
+    async with grown(launch) as tree:
+        await tree.death()
+    assert os.path.exists(os.path.join(worktree, "json.py"))
+    assert await run(runtime, worktree, "echo fine") == ("fine\n", 0)
+    assert not os.path.exists(told)

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from holdfast.agents.launch import Launch, Runtime
-from holdfast.agents.tree import grown
+from holdfast.agents.process.tree import grown
 from holdfast.leaf.errors import BadInput
 from tests.runtimes.test_repository import run
 

@@ -10,20 +10,20 @@ import sys
 import pytest
 
 from holdfast.leaf.errors import BadInput, NoSuchRun, RunExists, StorageFailed
-from holdfast.store.files import FileStore
-from holdfast.store.layout import run_folder, runs_folder
-from holdfast.store.making import take_away, unmade
+from holdfast.store.files.create import take_away, unmade
+from holdfast.store.files.layout import run_folder, runs_folder
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.events import START
 from tests.support.faults import run_with_faults
 from tests.support.logs import whole
-from tests.support.places import RUN, inbox_file, lock_file, log_file, put_content
+from tests.support.run_files import RUN, inbox_file, lock_file, log_file, put_content
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 CREATE = f"""
 import asyncio, sys
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 asyncio.run(FileStore(sys.argv[1]).create({RUN!r}))
 """
 
@@ -109,7 +109,7 @@ async def test_a_run_whose_making_was_cut_off_can_be_made_again(home: str, stage
 REFUSED = """
 import asyncio, os, sys
 from holdfast.leaf.errors import StorageFailed
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 os.makedirs(os.path.join(sys.argv[1], "runs"))
 try:
     asyncio.run(FileStore(sys.argv[1]).create(sys.argv[2]))

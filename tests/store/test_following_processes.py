@@ -2,13 +2,13 @@
 
 from contextlib import ExitStack
 
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.children import follow_for_ever
 from tests.support.events import START, numbered
-from tests.support.places import RUN
+from tests.support.opened_run import Sitting, kill
 from tests.support.processes import child
-from tests.support.sitting import Sitting, kill
+from tests.support.run_files import RUN
 
 
 async def test_another_process_sees_each_line_when_it_is_written(home: str) -> None:

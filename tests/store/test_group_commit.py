@@ -7,16 +7,16 @@ import pytest
 
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store.base import Batch
-from holdfast.store.disk import Disk
-from holdfast.store.files import FileStore
-from holdfast.store.journal import FileJournal
+from holdfast.store.files.disk import Disk
+from holdfast.store.files.journal import FileJournal
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import OwnedRun, open_run
 from tests.support.disks import CountingDisk
 from tests.support.events import START, by_producer, labels_in, numbered
 from tests.support.logs import assert_whole, whole
-from tests.support.places import RUN, content, log_file
-from tests.support.sitting import Sitting
-from tests.support.waiting import ticks
+from tests.support.opened_run import Sitting
+from tests.support.run_files import RUN, content, log_file
+from tests.support.wait import ticks
 
 
 async def produce(run: OwnedRun, name: str, count: int) -> None:

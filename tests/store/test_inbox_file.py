@@ -11,12 +11,12 @@ import pytest
 from holdfast.core.events.inbox import InboxRejected
 from holdfast.leaf.errors import NoSuchRun
 from holdfast.store.base import Message
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import OwnedRun, open_run
 from tests.support.events import START, events_in
 from tests.support.logs import heads, whole
-from tests.support.places import RUN, content, inbox_file, torn_pieces
-from tests.support.waiting import ticks
+from tests.support.run_files import RUN, content, inbox_file, torn_pieces
+from tests.support.wait import PATIENCE, ticks
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ async def test_a_cancelled_writer_is_no_hindrance(home: str, store: FileStore) -
             await ticks(after)
             writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await put(store, f"m{after}")
     assert len(heads(content(inbox_file(home)))) == 8
 

@@ -4,8 +4,8 @@ import pytest
 
 from holdfast.core.events.session import SessionStart
 from holdfast.leaf.errors import BadInput
-from holdfast.store.files import FileStore
-from holdfast.store.folding import fold_log
+from holdfast.store.files.store import FileStore
+from holdfast.store.fold import fold_log
 from holdfast.store.run import open_run
 
 _NEWER = b'{"v":2,"ts":null,"sid":"s9","seq":0,"type":"task.failed","data":{"task":{"id":"1"}}}\n'

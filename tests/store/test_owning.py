@@ -13,16 +13,16 @@ import msgspec
 import pytest
 
 from holdfast.leaf.errors import Fenced, Owned
-from holdfast.leaf.process import ProcessIdentity, identify, myself
-from holdfast.store.files import FileStore
+from holdfast.leaf.process.identity import ProcessIdentity, identify, myself
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.children import look_for_ever, own_once, own_until_killed
 from tests.support.events import START, labels_in, numbered
 from tests.support.logs import whole
-from tests.support.places import RUN, content, lock_file, log_file, put_content, snapshot_file
+from tests.support.opened_run import Sitting
 from tests.support.processes import child
-from tests.support.sitting import Sitting
-from tests.support.waiting import open_descriptors, until
+from tests.support.run_files import RUN, content, lock_file, log_file, put_content, snapshot_file
+from tests.support.wait import open_descriptors, until
 
 
 @pytest.fixture

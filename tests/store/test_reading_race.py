@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from holdfast.store.reading import FileLog
+from holdfast.store.files.reading import FileLog
 
 
 async def test_a_torn_end_that_is_replaced_during_a_look_is_not_mixed_with_what_comes(tmp_path: Path) -> None:

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from holdfast.core.fold import FOLD_VERSION, Fold
+from holdfast.core.fold.fold import FOLD_VERSION, Fold
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store import snapshot
 from holdfast.store.base import SNAPSHOT_EVERY, Desk, Head, Snapshot
-from holdfast.store.files import FileStore
-from holdfast.store.folding import Standing, fold_log
+from holdfast.store.files.store import FileStore
+from holdfast.store.fold import Standing, fold_log
 from holdfast.store.run import OwnedRun, open_run
 from tests.support.disks import FailingDisk
 from tests.support.events import START, numbered
 from tests.support.logs import folded, whole
-from tests.support.places import RUN, content, log_file, put_content, remove, snapshot_file
-from tests.support.sitting import Sitting, kill
+from tests.support.opened_run import Sitting, kill
+from tests.support.run_files import RUN, content, log_file, put_content, remove, snapshot_file
 
 
 async def made(home: str, events: int = 3, run_id: str = RUN) -> FileStore:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.leaf.errors import Fenced
-from holdfast.store.files import FileStore
-from holdfast.store.ground import SETTLED, Ground
+from holdfast.store.files.store import FileStore
+from holdfast.store.files.write_guard import SETTLED, Ground
 from holdfast.store.run import open_run
 from tests.support.events import START, numbered
 from tests.support.logs import assert_covered, chain_breaks, whole
-from tests.support.places import RUN, content, lock_file, log_file, put_content
-from tests.support.waiting import until
+from tests.support.run_files import RUN, content, lock_file, log_file, put_content
+from tests.support.wait import until
 
 
 def appends(path: str) -> None:
@@ -110,20 +110,25 @@ async def test_an_owner_whose_lock_was_touched_stops_after_a_quiet_while(
             await run.append(numbered("a", 2))
 
 
-async def test_while_nothing_in_the_folder_changes_one_look_at_it_is_enough(home: str) -> None:
+async def test_unchanged_folder_is_checked_once(home: str) -> None:
+    """As soon as it has not changed for so long that a later change would show in its time. The clock is the test's."""
     await FileStore(home).create(RUN)
     looks = []
+
+    def folder_changed() -> int:
+        return os.stat(os.path.dirname(log_file(home))).st_ctime_ns
 
     def still_owned() -> bool:
         looks.append("at the lock")
         return True
 
     fd = os.open(log_file(home), os.O_WRONLY | os.O_APPEND)
-    ground = Ground(log_file(home), fd, still_owned)
+    now = folder_changed() + SETTLED
+    ground = Ground(log_file(home), fd, still_owned, lambda: now)
     ground.check(0)
     ground.check(0)
     assert len(looks) == 2, "the folder is too young: what changes it now may not show"
-    await settled(home)
+    now += 1
     for _ in range(3):
         ground.check(0)
     assert len(looks) == 3

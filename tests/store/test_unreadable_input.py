@@ -11,7 +11,7 @@ from holdfast.core.events.effect import EffectIntended
 from holdfast.core.events.session import SessionStart
 from holdfast.leaf.errors import BadInput
 from holdfast.store.base import Message
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 START = SessionStart(command="run")

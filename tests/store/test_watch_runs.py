@@ -3,9 +3,10 @@
 import asyncio
 import os
 
-from holdfast.store.files import FileStore
-from holdfast.store.layout import runs_folder
-from holdfast.store.watch import Watcher
+from holdfast.store.files.layout import runs_folder
+from holdfast.store.files.store import FileStore
+from holdfast.store.files.watch import Watcher
+from tests.support.wait import PATIENCE
 
 
 async def test_a_run_is_heard_of_though_its_folder_was_there_before(tmp_path: os.PathLike[str]) -> None:
@@ -14,4 +15,4 @@ async def test_a_run_is_heard_of_though_its_folder_was_there_before(tmp_path: os
     os.makedirs(os.path.join(runs_folder(home), "auth-abc234"))
     async with Watcher().changes(runs_folder(home)) as changed:
         await FileStore(home).create("auth-abc234")
-        await asyncio.wait_for(changed.wait(), 10)
+        await asyncio.wait_for(changed.wait(), PATIENCE)

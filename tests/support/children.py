@@ -12,10 +12,10 @@ import msgspec
 from holdfast.core.events.session import SessionStart
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import Message
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import OwnedRun, open_run
 from tests.support.events import numbered
-from tests.support.places import RUN
+from tests.support.run_files import RUN
 
 Report = Callable[[str], None]
 

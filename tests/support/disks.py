@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from holdfast.store.disk import REAL, Disk
-from holdfast.store.layout import INBOX, LOG
+from holdfast.store.files.disk import REAL, Disk
+from holdfast.store.files.layout import INBOX, LOG
 
 PAGE = 4096
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from holdfast.core.codec import CODEC, Line, parse
 from holdfast.core.events import Event
 from holdfast.core.events.effect import EffectIntended
 from holdfast.core.events.session import SessionStart
 from holdfast.core.events.task import TaskCompleted
+from holdfast.core.log.codec import CODEC, Line, parse
 
 Label = tuple[str, int]
 

@@ -15,11 +15,11 @@ import msgspec
 from holdfast.core.events.session import SessionStart
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store.base import Message
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.events import START, Label, labels_in, numbered
 from tests.support.logs import assert_whole, folded, is_prefix, whole
-from tests.support.places import RUN, content, log_file
+from tests.support.run_files import RUN, content, log_file
 
 FRESH = "fresh-aaaaaa"
 LATE = "late-aaaaaa"

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator, Iterable
 
-from holdfast.core import chain
-from holdfast.core.codec import Line, parse
-from holdfast.core.fold import Fold
+from holdfast.core.fold.fold import Fold
+from holdfast.core.log import chain
+from holdfast.core.log.codec import Line, parse
 from holdfast.core.state import RunState
 from holdfast.store.base import Batch, Log, Position, Store
 

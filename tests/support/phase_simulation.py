@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from msgspec import Raw, structs
 
-from holdfast.core.addressing import messages_for
-from holdfast.core.deciding import Action, Do, How
+from holdfast.core.decide.actions import Action, Do, How
+from holdfast.core.decide.fix_tasks import with_fix
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationOpened, TurnEnded, TurnInterrupted, TurnStarted
 from holdfast.core.events.inbox import InboxHandled
@@ -25,9 +25,9 @@ from holdfast.core.events.phase import (
     WorkflowChosen,
     WorkPublished,
 )
-from holdfast.core.fixing import with_fix
+from holdfast.core.messages.addressing import messages_for
 from holdfast.core.state import Approval, PhaseProgress, PhaseStatus
-from holdfast.core.workflow import Kind, PhaseSpec
+from holdfast.core.work.workflow import Kind, PhaseSpec
 from tests.support.simulation import Simulation
 
 _TALKING = (Do.TELL, Do.REVIEW, Do.RESEARCH)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support.stage import EVALUATE, SUBMIT, Stage, worker
+from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, worker
 
 Turn = dict[str, Any]
 

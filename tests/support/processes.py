@@ -8,12 +8,12 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
+from tests.support.wait import PATIENCE
+
 _FORKING = multiprocessing.get_context("forkserver")
 _FORKING.set_forkserver_preload(
-    ["tests.support.children", "tests.support.git_orchestrator", "tests.support.story_steps", "tests.support.talks"]
+    ["tests.support.children", "tests.support.effect_child", "tests.support.story_steps", "tests.support.conversations"]
 )
-
-_PATIENCE = 30.0
 
 
 class Child:
@@ -34,7 +34,7 @@ class Child:
 
     def hear(self) -> str | None:
         """The next report; None when the child is dead and has no more."""
-        assert self._reports.poll(_PATIENCE), "the child neither reports nor dies"
+        assert self._reports.poll(PATIENCE), "the child neither reports nor dies"
         try:
             return self._reports.recv_bytes().decode()
         except EOFError:
@@ -59,11 +59,11 @@ class Child:
     def kill(self) -> None:
         """SIGKILL, and wait until the kernel has closed all that it held."""
         self._process.kill()
-        self._process.join(_PATIENCE)
+        self._process.join(PATIENCE)
         assert self._process.exitcode is not None
 
     def wait(self) -> int:
-        self._process.join(_PATIENCE)
+        self._process.join(PATIENCE)
         assert self._process.exitcode is not None, "the child does not end"
         return self._process.exitcode
 

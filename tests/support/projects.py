@@ -1,24 +1,29 @@
 """A user's repository with a remote, and runs at work on it: real git, as small as it can be."""
 
 import asyncio
+import atexit
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 from holdfast.core.events import Event
+from holdfast.core.events.plan import PlanCreated
 from holdfast.core.events.session import SessionStart
-from holdfast.core.workspace import place_of
-from holdfast.engine.workspace import NewRun, Workspace, create_run, opened
-from holdfast.store.files import FileStore
-from holdfast.store.layout import run_folder
+from holdfast.core.work.names import CHAINS, place_of
+from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, opened
+from holdfast.store.files.layout import run_folder
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
+from tests.support.memory import in_memory
 
 _NOBODY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 
 
 class Footprint(NamedTuple):
-    """All that somebody could notice of a repository."""
+    """All that somebody could notice of a repository, but for the anchors of logs, to which each session adds one."""
 
     refs: str
     worktrees: str
@@ -41,6 +46,17 @@ class Project:
 
     @classmethod
     def make(cls, folder: str) -> "Project":
+        """A copy of one that is made once in a process: it takes one git instead of ten, and those that they start."""
+        project, template = cls(folder), _template()
+        shutil.copytree(template.path, project.path, symlinks=True)
+        shutil.copytree(template.remote, project.remote, symlinks=True)
+        config = os.path.join(project.git_dir, "config")
+        write(project.git_dir, {"config": os.fsdecode(_content(config)).replace(template.remote, project.remote)})
+        project.git("update-index", "--refresh")  # it knows files by their inodes
+        return project
+
+    @classmethod
+    def make_with_git(cls, folder: str) -> "Project":
         project = cls(folder)
         os.makedirs(project.path)
         project.git("init", "--quiet", "--bare", "--initial-branch=main", project.remote)
@@ -59,7 +75,13 @@ class Project:
     def git(self, *arguments: str, at: str | None = None, check: bool = True) -> str:
         place = at or self.path
         answer = subprocess.run(
-            ["git", *arguments], cwd=place, env={**os.environ, **_NOBODY}, capture_output=True, text=True, check=False
+            ["git", *arguments],
+            cwd=place,
+            env={**os.environ, **_NOBODY},
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            check=False,
         )
         assert not check or answer.returncode == 0, answer
         return answer.stdout.strip()
@@ -91,14 +113,28 @@ class Project:
 
     def footprint(self) -> Footprint:
         status = self.git("status", "--porcelain=v2", "--branch")
+        refs = [line for line in self.git("for-each-ref").splitlines() if CHAINS not in line]
         return Footprint(
-            self.git("for-each-ref"),
+            "\n".join(refs),
             self.git("worktree", "list", "--porcelain"),
             status,
             _content(os.path.join(self.git_dir, "config")),
             _content(os.path.join(self.git_dir, "index")),
             tuple(sorted(name for name in os.listdir(self.path) if name != ".git")),
         )
+
+
+@cache
+def _template() -> Project:
+    """Without the samples of hooks, which git does not run."""
+    folder = in_memory()
+    atexit.register(folder.cleanup)
+    project = Project.make_with_git(os.path.realpath(folder.name))
+    for repository in (project.git_dir, project.remote):
+        hooks = os.path.join(repository, "hooks")
+        for name in os.listdir(hooks):
+            os.remove(os.path.join(hooks, name))
+    return project
 
 
 def write(folder: str, files: Mapping[str, str]) -> None:
@@ -118,7 +154,7 @@ def _content(path: str) -> bytes:
 
 
 def new_run(home: str, project: Project, goal: str = "Add OAuth login", base: str | None = None) -> str:
-    return asyncio.run(create_run(home, NewRun(goal, project.path, base=base)))
+    return asyncio.run(create_run(home, NewRun(goal, project.path, base=base), PlanCreated()))
 
 
 def do_task(home: str, run_id: str, task: str = "T-1", files: Mapping[str, str] | None = None) -> None:

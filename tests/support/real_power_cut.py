@@ -14,13 +14,13 @@ import struct
 import subprocess
 import sys
 
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.children import append_for_ever, put_for_ever
 from tests.support.events import START, Label, by_producer, labels_in
 from tests.support.logs import assert_whole, folded, whole
-from tests.support.places import RUN
 from tests.support.processes import Child, child
+from tests.support.run_files import RUN
 
 NOT_POSSIBLE = 77
 

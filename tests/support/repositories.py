@@ -6,8 +6,9 @@ import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from holdfast.engine.workspace import NewRun, Workspace, create_run, opened
+from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, opened
 from holdfast.git.effects import REMOVED, TRASH
+from tests.support.wait import PATIENCE
 
 _OURS = (
     "objects",
@@ -17,7 +18,6 @@ _OURS = (
     "logs/refs/heads/holdfast",
     "logs/refs/holdfast",
 )
-_GIT_LIMIT = 60
 
 
 def git(place: str, *arguments: str, more: Mapping[str, str] | None = None) -> str:
@@ -32,7 +32,7 @@ def git_bytes(place: str, *arguments: str, more: Mapping[str, str] | None = None
         env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", **(more or {})},
         capture_output=True,
         check=False,
-        timeout=_GIT_LIMIT,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, f"git {' '.join(arguments)}: {os.fsdecode(done.stderr)}"
     return done.stdout

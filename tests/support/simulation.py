@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from holdfast.core.addressing import USER_MESSAGE, messages_for
-from holdfast.core.conversation import CUT_OFF
-from holdfast.core.deciding import Action, Do, Facts, How
+from holdfast.core.conversation.states import CUT_OFF
+from holdfast.core.decide.actions import Action, ActionKey, Do, Facts, How
+from holdfast.core.decide.phases import decide
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchMerged
 from holdfast.core.events.budget import UsageRecorded
@@ -31,10 +31,10 @@ from holdfast.core.events.work import (
     ValidationFinished,
     VerdictGiven,
 )
-from holdfast.core.fold import Fold
-from holdfast.core.phases import decide
+from holdfast.core.fold.fold import Fold
+from holdfast.core.messages.addressing import USER_MESSAGE, messages_for
 from holdfast.core.state import Conversation, RunState, Stage, Task, TaskStatus
-from holdfast.core.workflow import Bounds, Workflow
+from holdfast.core.work.workflow import Bounds, Workflow
 from tests.core.logs import entry, fold_all
 
 SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
@@ -52,12 +52,12 @@ LUCK: dict[str, tuple[str, ...]] = {
 
 
 _WRITTEN: dict[Do, Callable[[Action], Event]] = {
-    Do.START: lambda action: TaskStarted(task_id=action.key),
-    Do.TAKE_AS_DONE: lambda action: CaseSubmitted(task_id=action.key, iteration=1),
-    Do.END_ITERATION: lambda action: IterationEnded(task_id=action.key, iteration=1, reason=action.reason or ""),
-    Do.JUDGE: lambda action: VerdictGiven(task_id=action.key, iteration=1, accept=False, synthetic=True),
-    Do.FAIL: lambda action: TaskFailed(task_id=action.key, error=action.reason),
-    Do.REOPEN: lambda action: TaskReopened(task_id=action.key, reason=action.reason),
+    Do.START: lambda action: TaskStarted(task_id=action.key.name),
+    Do.TAKE_AS_DONE: lambda action: CaseSubmitted(task_id=action.key.name, iteration=1),
+    Do.END_ITERATION: lambda action: IterationEnded(task_id=action.key.name, iteration=1, reason=action.reason or ""),
+    Do.JUDGE: lambda action: VerdictGiven(task_id=action.key.name, iteration=1, accept=False, synthetic=True),
+    Do.FAIL: lambda action: TaskFailed(task_id=action.key.name, error=action.reason),
+    Do.REOPEN: lambda action: TaskReopened(task_id=action.key.name, reason=action.reason),
     Do.CLOSE_WAVE: lambda action: WaveCompleted(wave=action.wave or 0),
 }
 
@@ -82,8 +82,8 @@ class Simulation:
         self._dice = Random(world.seed)
         self._fold = Fold()
         self._sitting = self._seq = 0
-        self._busy: dict[str, Action] = {}
-        self._stuck: set[str] = set()
+        self._busy: dict[ActionKey, Action] = {}
+        self._stuck: set[ActionKey] = set()
         self._numbers: Counter[str] = Counter()
         self._said: set[str] = set()
         self._plans = list(world.plans)
@@ -135,12 +135,12 @@ class Simulation:
         assert action.key not in self._stuck, "it cannot be done"
         assert self.state.plan is not None
         if action.do is Do.START:
-            needed = self.state.plan.blocked_by.get(action.key, [])
+            needed = self.state.plan.blocked_by.get(action.key.name, [])
             assert all(self._task(name).status in SETTLED for name in needed), "what it waits for is not settled"
         if action.do in (Do.COMMIT, Do.MERGE):
-            assert self._task(action.key).commit not in self.merged, "it was merged before"
+            assert self._task(action.key.name).commit not in self.merged, "it was merged before"
         if action.do is Do.MERGE:
-            self._hold_to_order(action.key)
+            self._hold_to_order(action.key.name)
         self._busy[action.key] = action
 
     def _hold_to_places(self) -> None:
@@ -160,13 +160,16 @@ class Simulation:
 
     def _cannot_move(self, name: str, task: Task) -> bool:
         assert self.state.plan is not None
-        if task.status is TaskStatus.PENDING and name not in self._stuck:
+        if task.status is TaskStatus.PENDING and not self._is_stuck(name):
             needed = self.state.plan.blocked_by.get(name, [])
             return any(self._task(other).status not in SETTLED for other in needed)
         spoken_to = {Stage.WORK: task.worker, Stage.EVALUATE: task.evaluator}.get(task.stage)
         talk = self.state.conversations.get(spoken_to or "") or Conversation()
         asked = self.world.bounds.ask_when_cut_off and (talk.turn is not None or talk.last in CUT_OFF)
-        return name in self._stuck or asked or talk.cuts >= self.world.bounds.agent_deaths
+        return self._is_stuck(name) or asked or talk.cuts >= self.world.bounds.agent_deaths
+
+    def _is_stuck(self, task: str) -> bool:
+        return ActionKey("task", task) in self._stuck
 
     # What happens
 
@@ -176,7 +179,7 @@ class Simulation:
         elif self._messages and self._dice.random() < 0.1:
             self._message(self._messages.pop())
         else:
-            self._advance(self._busy[self._dice.choice(sorted(self._busy))])
+            self._advance(self._busy[self._dice.choice(sorted(self._busy, key=repr))])
 
     def _advance(self, action: Action) -> None:
         if action.do in (Do.WORK, Do.EVALUATE):
@@ -193,19 +196,19 @@ class Simulation:
     def _outcome(self, action: Action) -> list[Event]:
         match action.do:
             case Do.COMMIT:
-                return self._commit(action.key)
+                return self._commit(action.key.name)
             case Do.MERGE:
-                return self._merge(action.key)
+                return self._merge(action.key.name)
             case Do.VALIDATE:
-                return [ValidationFinished(task_id=action.key, passed=self._luck("validation") == "passed")]
+                return [ValidationFinished(task_id=action.key.name, passed=self._luck("validation") == "passed")]
             case Do.COMPLETE:
-                return [TaskCompleted(task_id=action.key, key=self._task(action.key).key)]
+                return [TaskCompleted(task_id=action.key.name, key=self._task(action.key.name).key)]
             case _:
                 return [_WRITTEN[action.do](action)]
 
     def _talk(self, action: Action) -> bool:
         """One step of a turn: it begins, something is reported, it ends. True when it has."""
-        name, role = action.key, "worker" if action.do is Do.WORK else "evaluator"
+        name, role = action.key.name, "worker" if action.do is Do.WORK else "evaluator"
         talk = self._talk_of(name, role)
         if talk is None:
             talk = self._numbered(role)

@@ -4,8 +4,8 @@ import os
 import random
 from collections.abc import Awaitable, Callable, Container
 
-from holdfast.core.workspace import place_of
-from holdfast.engine.workspace import NewRun, create_run
+from holdfast.core.work.names import place_of
+from holdfast.engine.workspace.workspace import NewRun, create_run
 from holdfast.leaf.errors import HoldfastError
 from tests.support.story_crash import Crash, act_and_crash, any_crash
 from tests.support.story_people import Agent, User

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from holdfast.leaf.marks import RUN_MARK, marked
-from holdfast.leaf.process import end
+from holdfast.leaf.process.env_markers import RUN_MARK, marked
+from holdfast.leaf.process.identity import end
 from tests.support.processes import Child, child
 from tests.support.story_steps import OWNER, Scene, Step, act
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 
-from holdfast.core.workspace import place_of
+from holdfast.core.work.names import place_of
 from tests.support.story_world import World
 
 _PATHS = ("a.txt", "b.txt", "d/c.txt", "n.txt", "d", "new/deep/x y.txt", "-dash", "*", ":(top)", "ü\n.txt", "x.ignored")

@@ -6,11 +6,11 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from holdfast.engine.doctor import diagnose
-from holdfast.engine.publishing import merge_run, push_run
-from holdfast.engine.reconciling import reconciled
-from holdfast.engine.retiring import archive, reset
-from holdfast.engine.workspace import Workspace, opened
+from holdfast.engine.commands.archive import archive, reset
+from holdfast.engine.commands.doctor import diagnose
+from holdfast.engine.commands.publish import merge_run, push_run
+from holdfast.engine.workspace.reconcile import reconciled
+from holdfast.engine.workspace.workspace import Workspace, opened
 from holdfast.leaf.errors import HoldfastError
 
 OWNER = "STORY_OWNER"  # the process that a hook, or a false git, is to kill

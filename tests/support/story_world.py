@@ -13,9 +13,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.core.state import EffectStatus
-from holdfast.core.workspace import BRANCHES
-from holdfast.engine.service import verify_run, view_run
-from holdfast.store.layout import run_folder
+from holdfast.core.work.names import BRANCHES
+from holdfast.engine.queries.logs import view_run
+from holdfast.engine.queries.verify import verify_run
+from holdfast.store.files.layout import run_folder
 from tests.support.repositories import half_deleted
 from tests.support.story_steps import Scene
 

@@ -17,16 +17,16 @@ import msgspec
 
 from holdfast.agents.builtin.session_file import SessionFile, new_session_id
 from holdfast.core.events.session import SessionStart
-from holdfast.engine.mail import Words, send
-from holdfast.engine.reporting import Reporter, report
-from holdfast.engine.workspace import NewRun, create_run
+from holdfast.engine.inbox.report import Reporter, report
+from holdfast.engine.inbox.send import Words, send
+from holdfast.engine.workspace.workspace import NewRun, create_run
 from holdfast.leaf.errors import StorageFailed
-from holdfast.store.files import FileStore
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.events import START, labels_in, numbered
 from tests.support.logs import whole
-from tests.support.places import RUN, log_file
 from tests.support.real_power_cut import NOT_POSSIBLE, Machine, NotPossible
+from tests.support.run_files import RUN, log_file
 
 _RESUME = SessionStart(command="resume")
 _NOTHING_LATER = ("-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard")  # nor in the background

@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 
 from holdfast.agents.launch import Runtime
 from holdfast.agents.registry import Entry, find_agent
+from holdfast.core.conversation.permission import Consent
+from holdfast.core.conversation.terminal_ui import Tui
 from holdfast.core.events.conversation import ConversationDetached
 from holdfast.core.events.session import SessionStart
-from holdfast.core.permission import Consent
-from holdfast.core.tui import Tui
-from holdfast.engine.conversations import Conversations, Turn
-from holdfast.engine.effects import fence
-from holdfast.engine.permissions import Desk
-from holdfast.engine.reporting import Reporter, report
-from holdfast.leaf.process import ProcessIdentity, identify
-from holdfast.store.files import FileStore
-from holdfast.store.layout import run_folder
+from holdfast.engine.agents.conversations import Conversations, Turn
+from holdfast.engine.agents.permissions import Desk
+from holdfast.engine.inbox.report import Reporter, report
+from holdfast.engine.workspace.effects import fence
+from holdfast.leaf.process.identity import ProcessIdentity, identify
+from holdfast.store.files.layout import run_folder
+from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
-from tests.support.talks import AGENT, ASK, DEADLINES, Place, Report, Sitting
-from tests.support.waiting import until
+from tests.support.conversations import AGENT, ASK, DEADLINES, Place, Report, Sitting
+from tests.support.wait import until
 
 DONE = {"summary": "made it"}
 

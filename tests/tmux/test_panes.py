@@ -6,12 +6,12 @@ import signal
 
 import pytest
 
-from holdfast.core.conversation import Rung
-from holdfast.engine.conversations import AgentUnavailable
-from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK, mark_of
+from holdfast.core.conversation.states import Rung
+from holdfast.engine.agents.conversations import AgentUnavailable
+from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK, mark_of
+from tests.support.conversations import AGENT
 from tests.support.processes import child
-from tests.support.talks import AGENT
-from tests.support.waiting import until
+from tests.support.wait import until
 from tests.tmux.rooms import Room, say_until_killed, words_of
 
 LOST = "its tmux pane was lost"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.conversation.permission import Consent, Rule, Verdict
+from holdfast.core.conversation.terminal_ui import Question, Tui
 from holdfast.core.events.conversation import PermissionAnswered
-from holdfast.core.permission import Consent, Rule, Verdict
-from holdfast.core.tui import Question, Tui
-from tests.support.talks import AGENT, ASK
-from tests.support.waiting import until
+from tests.support.conversations import AGENT, ASK
+from tests.support.wait import until
 from tests.tmux.rooms import Room
 
 _ASKS = """\

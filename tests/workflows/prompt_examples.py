@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from holdfast.core.signals import Criterion, SubmitCase
+from holdfast.core.messages.signals import Criterion, SubmitCase
 from holdfast.core.state import Check, Verdict
-from holdfast.core.tasks import TaskSpec
-from holdfast.workflows.prompts import (
+from holdfast.core.work.tasks import TaskSpec
+from holdfast.workflows.task_prompts import (
     Brief,
     Channel,
     begin_work,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.workflow import PhaseSpec
+from holdfast.core.work.workflow import PhaseSpec
 from holdfast.workflows.artifacts import misfits
 
 SCHEMA = {

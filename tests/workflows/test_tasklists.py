@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.tasks import TaskList, TaskSpec, input_keys
+from holdfast.core.work.tasks import TaskList, TaskSpec, input_keys
 from holdfast.leaf.errors import BadInput, PlanRejected
 from holdfast.workflows.tasklists import read_tasks
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from holdfast.core.settings import Validator, Validators
+from holdfast.core.config.settings import Validator, Validators
 from holdfast.workflows.validators import Command, Facts, chosen, detect, programs_of_interest
 
 _ALL = programs_of_interest()

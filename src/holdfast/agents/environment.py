@@ -1,16 +1,14 @@
-"""The variables of our environment that an agent may have: those that do not look like a secret."""
+"""The variables of our environment that an agent may have: those that do not hold a secret."""
 
 import os
 from collections.abc import Mapping
 
-from holdfast.leaf.environment import MISLEADING
-
-_SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL")
-_SECRET_ENDS = ("AUTH", "_PASS", "_PWD")  # in the middle of a name they mean something else: SSH_AUTH_SOCK
+from holdfast.core.redaction.secret_names import is_secret
+from holdfast.leaf.process.environment import MISLEADING
 
 
 def plain_environment() -> dict[str, str]:
-    """Ours, without what looks like a secret: of those an agent gets what its entry in the registry names.
+    """Ours, without secrets: of those an agent gets what its entry in the registry names.
 
     Nor does it get what would lead its git to another repository than the one it stands in.
     """
@@ -18,8 +16,9 @@ def plain_environment() -> dict[str, str]:
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not _is_secret(name.upper())}
+    return {name: value for name, value in environment.items() if not is_secret(name, value)}
 
 
-def _is_secret(name: str) -> bool:
-    return name.endswith(_SECRET_ENDS) or any(word in name for word in _SECRETS)
+def secrets_in(environment: Mapping[str, str]) -> list[str]:
+    """The names of the variables that hold a secret, sorted."""
+    return sorted(name for name, value in environment.items() if value and is_secret(name, value))

@@ -5,8 +5,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from holdfast.core.tui import Tui
-from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK
+from holdfast.core.conversation.terminal_ui import Tui
+from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,10 +20,21 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     image: str | None = None  # of a container
     socket: str | None = None  # of the container engine: unix:///run/docker.sock; else what DOCKER_HOST says
 
+    @property
+    def is_confined(self) -> bool:
+        """Whether what runs in it cannot reach all that its user can. An agent in tmux can."""
+        return self.kind in ("sandbox", "container")
+
 
 LOCAL = Runtime()
 PANE_LOST = 75  # the exit code of what stands for an agent in tmux, when that is gone
 ANY_ROLE = ""  # for which a runtime or a model is chosen, when for no role by its name
+
+
+def choose_runtime(chosen: Mapping[str, Runtime], role: str | None, of_agent: Runtime) -> Runtime:
+    """What a role's agent runs in: the role's own runtime, else the agent's, else the one for any role."""
+    usual = of_agent if of_agent != LOCAL else chosen.get(ANY_ROLE, LOCAL)
+    return chosen.get(role or ANY_ROLE, usual)
 
 
 class Berth(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +65,8 @@ class Launch(NamedTuple):
     worktree: str | None = None  # when `cwd` is a folder in it
     reads: bool = True  # whether files are to be read through us
     berth: Berth | None = None  # in tmux
+    writes: tuple[str, ...] = ()  # folders that it may write to for once, when it is confined
+    reports: str | None = None  # the file that it reports to, when it is confined; its terminals do not have it
 
     @property
     def marks(self) -> dict[str, str]:

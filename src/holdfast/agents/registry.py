@@ -2,15 +2,16 @@
 
 import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from holdfast.agents import tuis
+from holdfast.agents import terminal_uis as tuis
+from holdfast.agents.environment import secrets_in
 from holdfast.agents.launch import LOCAL, Runtime
-from holdfast.core.tui import Tui
+from holdfast.core.conversation.terminal_ui import Tui
 from holdfast.leaf.errors import BadInput
+from holdfast.leaf.process.own_program import own_program
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,6 +26,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     runtime: Runtime = LOCAL
     reads: bool = True  # whether it can read files through us; one that takes a missing file for an error writes none
     tui: Tui | None = None  # its own terminal UI, when it has one that we know
+    reports_cost: bool | None = None  # whether it says what a turn cost; None when that was not seen
+    tools_wait: float = 30.0  # seconds within which it asks for the tools that it is handed; a busy machine gets longer
     by_the_minute: bool = False  # its sessions are named by the minute: in that of its birth, one cannot be loaded
 
     def __post_init__(self) -> None:
@@ -41,65 +44,134 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.runtime.kind == "container" or shutil.which(self.program) is not None
 
 
-def _own(*arguments: str) -> tuple[str, ...]:
-    """A program of ours, by the interpreter that runs us."""
-    return (sys.executable, "-m", "holdfast", *arguments)
+# Agents that call their model through a cloud take the credentials of that cloud.
+_BEDROCK = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
+_VERTEX = ("GOOGLE_APPLICATION_CREDENTIALS",)
+_AZURE = ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY")
+# Agents that call any provider take the key of each, under the name that the provider documents.
+_PROVIDERS = (
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_GENERATIVE_AI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "GROQ_API_KEY",
+    "MISTRAL_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "XAI_API_KEY",
+    *_AZURE,
+    *_BEDROCK,
+    *_VERTEX,
+)
 
 
 BUILT_IN: dict[str, Entry] = {
     "claude": Entry(
         command=("claude-agent-acp",),
         title="Claude Code",
+        reports_cost=True,
         install="npm install -g @agentclientprotocol/claude-agent-acp @anthropic-ai/claude-code",
-        secrets=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        secrets=(
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "ANTHROPIC_FOUNDRY_API_KEY",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+            "CLAUDE_CODE_CLIENT_KEY",
+            "CLAUDE_CODE_CLIENT_KEY_PASSPHRASE",
+            *_BEDROCK,
+            *_VERTEX,
+        ),
         tui=tuis.CLAUDE,
     ),
     "codex": Entry(
         command=("codex-acp",),
         title="Codex",
+        reports_cost=False,
         install="npm install -g @agentclientprotocol/codex-acp @openai/codex",
-        secrets=("OPENAI_API_KEY", "CODEX_API_KEY"),
+        secrets=("OPENAI_API_KEY", "CODEX_API_KEY", *_AZURE, *_BEDROCK),
         tui=tuis.CODEX,
     ),
     "gemini": Entry(
         command=("gemini", "--acp"),
         title="Gemini",
+        reports_cost=False,
         install="npm install -g @google/gemini-cli",
-        secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY", *_VERTEX),
         reads=False,
         by_the_minute=True,
         tui=tuis.GEMINI,
     ),
     "opencode": Entry(
-        command=("opencode", "acp"), title="OpenCode", install="npm install -g opencode-ai", tui=tuis.OPENCODE
+        command=("opencode", "acp"),
+        title="OpenCode",
+        install="npm install -g opencode-ai",
+        secrets=("OPENCODE_API_KEY", *_PROVIDERS),
+        tui=tuis.OPENCODE,
     ),
     "copilot": Entry(
         command=("copilot", "--acp", "--no-auto-update", "--disable-builtin-mcps"),
         title="Copilot",
         install="npm install -g @github/copilot",
-        secrets=("GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN"),
+        secrets=(
+            "GH_TOKEN",
+            "GITHUB_TOKEN",
+            "COPILOT_GITHUB_TOKEN",
+            "COPILOT_PROVIDER_API_KEY",
+            "COPILOT_PROVIDER_BEARER_TOKEN",
+        ),
         tui=tuis.COPILOT,
     ),
     "qwen": Entry(
         command=("qwen", "--acp"),
         title="Qwen Code",
+        reports_cost=False,
         install="npm install -g @qwen-code/qwen-code",
-        secrets=("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
+        secrets=(
+            "OPENAI_API_KEY",
+            "DASHSCOPE_API_KEY",
+            "BAILIAN_CODING_PLAN_API_KEY",
+            "ANTHROPIC_API_KEY",
+            "GEMINI_API_KEY",
+            "GOOGLE_API_KEY",
+            *_VERTEX,
+        ),
         tui=tuis.QWEN,
     ),
-    "kimi": Entry(command=("kimi", "acp"), title="Kimi", install="npm install -g @moonshot-ai/kimi-code"),
+    "kimi": Entry(
+        command=("kimi", "acp"),
+        title="Kimi",
+        install="npm install -g @moonshot-ai/kimi-code",
+        secrets=("KIMI_API_KEY", "KIMI_MODEL_API_KEY", "MOONSHOT_API_KEY"),
+    ),
     "auggie": Entry(
         command=("auggie", "--acp"),
         title="Auggie",
+        reports_cost=False,
         install="npm install -g @augmentcode/auggie",
-        secrets=("AUGMENT_SESSION_AUTH",),
+        secrets=("AUGMENT_SESSION_AUTH", "AUGMENT_API_TOKEN"),
     ),
-    "cline": Entry(command=("cline", "--acp"), title="Cline", install="npm install -g cline"),
-    "pi": Entry(command=("pi-acp",), title="Pi", install="npm install -g pi-acp @earendil-works/pi-coding-agent"),
-    "hermes": Entry(command=("hermes-acp",), title="Hermes", install="pip install 'hermes-agent[acp]'"),
-    "goose": Entry(command=("goose", "acp"), title="Goose", install="see the Goose documentation"),
+    "cline": Entry(
+        command=("cline", "--acp"),
+        title="Cline",
+        install="npm install -g cline",
+        secrets=("CLINE_API_KEY", *_PROVIDERS),
+    ),
+    "pi": Entry(
+        command=("pi-acp",),
+        title="Pi",
+        install="npm install -g pi-acp @earendil-works/pi-coding-agent",
+        secrets=_PROVIDERS,
+    ),
+    "hermes": Entry(
+        command=("hermes-acp",),
+        title="Hermes",
+        install="pip install 'hermes-agent[acp]'",
+        secrets=_PROVIDERS,
+    ),
+    "goose": Entry(command=("goose", "acp"), title="Goose", install="see the Goose documentation", secrets=_PROVIDERS),
     "builtin": Entry(
-        command=_own("agent", "builtin"),
+        command=own_program("agent", "builtin"),
         title="Holdfast's own, for any model endpoint",
         install="pip install 'holdfast[builtin]'",
         secrets=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -128,7 +200,7 @@ def _with(entry: Entry, words: list[str]) -> Entry:
 
 
 def _playbook(path: str, name: str) -> Entry:
-    command = _own("agent", "playbook", path)
+    command = own_program("agent", "playbook", path)
     return Entry(
         command=command,
         title=f"the playbook {name}",
@@ -146,6 +218,12 @@ def environment_for(entry: Entry, environment: Mapping[str, str] | None = None) 
     """What an agent gets beside what any program does: its own settings, and the secrets that it names."""
     ours = os.environ if environment is None else environment
     return {**{name: ours[name] for name in entry.secrets if name in ours}, **entry.environment}
+
+
+def withheld_from(entry: Entry, environment: Mapping[str, str] | None = None) -> list[str]:
+    """The names of the secrets in our environment that an agent does not get."""
+    ours = os.environ if environment is None else environment
+    return [name for name in secrets_in(ours) if name not in entry.secrets and name not in entry.environment]
 
 
 def missing(entry: Entry) -> str:

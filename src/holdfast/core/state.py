@@ -9,7 +9,11 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.events.conversation import FileDiff
+
 RESEARCH = "research"  # the kind of a message that answers an agent's question
+DENIAL = "denial"  # the kind of a message that tells an agent why a request of it was denied
+KILLED = "killed"  # why a session stopped that recorded no end
 KEPT = 1_000  # how many notes, issues or warnings are held: the first notes, the newest issues and warnings
 
 
@@ -49,6 +53,11 @@ class Session(msgspec.Struct):
     def resumed(self) -> bool:
         """True when this sitting went on with what the one before it left."""
         return self.command == "resume"
+
+    @property
+    def stop(self) -> str:
+        """Why it stopped: the reason it recorded; `killed` when it died before it could record one."""
+        return (self.end_reason or "ended") if self.ended else KILLED
 
 
 class RunInfo(msgspec.Struct):
@@ -91,6 +100,14 @@ class Verdict(msgspec.Struct):
     evidence: str | None = None
     next_step: str | None = None
     synthetic: bool = False
+    ts: str | None = None  # when it was given
+
+
+class Loss(msgspec.Struct):
+    """Some of a task's work that was lost outside Holdfast, and what was done about it, in words for its worker."""
+
+    subject: str
+    text: str
 
 
 class Task(msgspec.Struct):
@@ -112,14 +129,24 @@ class Task(msgspec.Struct):
     evaluations: int = 0
     conflicts: list[str] = []
     conflicted: int = 0  # how often its merge met conflicts
+    refused: int = 0  # tool calls of its worker that were refused, since the task was opened
     since: int = 0  # turns of its worker before this iteration
     worker: str | None = None
     evaluator: str | None = None
     case: str | None = None  # as JSON
     checks: list[Check] = []
     verdicts: list[Verdict] = []
+    tree: str | None = None  # that was checked: it is judged and committed
+    head: str | None = None  # the commit that HEAD was at when it was captured
+    merging: str | None = None  # and one that was being merged
+    unchecked: str | None = None  # a commit on its branch that is of another tree
+    recheck: str | None = None  # why the checks run on that commit, instead of on what is in the worktree
+    hook_refused: str | None = None  # the tree that a commit hook refused last
     commit: str | None = None
     outcome: str | None = None  # in the worker's words
+    learned: bool = False  # its worker proposed learnings since it was started
+    before: str | None = None  # the task as its worker was told it, until it is told that this changed
+    losses: dict[str, Loss] = {}  # that its worker was not told of yet, by the key of the notice
 
 
 class Wave(msgspec.Struct):
@@ -161,6 +188,8 @@ class Document(msgspec.Struct):
     title: str
     text: str
     earlier: list[str] = []  # fingerprints of what it took the place of
+    asked: str | None = None  # its text when approval was last asked for
+    before: str | None = None  # and when it was asked for before that
 
 
 class PhaseProgress(msgspec.Struct):
@@ -176,6 +205,7 @@ class PhaseProgress(msgspec.Struct):
     reviews: dict[str, Review] = {}  # by role
     found: dict[str, Review] = {}  # what did not pass in the round before, when that one failed
     approval: Approval | None = None
+    asked: int = 0  # times that approval was asked for, in all rounds
     published: bool = False
     changes: list[str] = []
     heard: list[str] = []  # of the changes that are for planning, those that it was told beforehand
@@ -191,6 +221,7 @@ class Research(msgspec.Struct):
     question: str
     talk: str | None = None
     answered: bool = False
+    answer: str | None = None
 
 
 class Agent(msgspec.Struct):
@@ -209,6 +240,7 @@ class OpenMessage(msgspec.Struct):
     sender: str | None = None
     body: str = "null"  # as JSON
     task: str | None = None  # whom it is for, when it says so
+    conversation: str | None = None  # the only one that it is for
 
 
 class Turn(msgspec.Struct):
@@ -228,6 +260,10 @@ class Conversation(msgspec.Struct):
     turns: int = 0
     told: int = 0  # turns that took messages along
     unheard: dict[str, OpenMessage] = {}  # told in turns that did not come to their end
+    empty: int = 0  # turns in a row in which it said and did nothing, since the run was resumed
+    reports: int = 0  # that came from it, also those that could not be read
+    refused: int = 0  # reports in a row that could not be read
+    notices: list[str] = []  # of its task, told in such turns
     briefed: bool = False  # it ended a turn, or reported what it was asked for: it knows what it is there for
     interrupted_turns: int = 0  # and cancelled or refused ones: those that did not come to their end
     turn: Turn | None = None
@@ -236,13 +272,20 @@ class Conversation(msgspec.Struct):
     start_time: int | None = None
     boot_id: str | None = None
     mode: str | None = None
+    last_message: str | None = None  # the agent's own id of the last message of a turn that ended
     last: str | None = None  # how its last turn went: the agent's reason to stop, or `interrupted`
     cuts: int = 0  # such turns in a row, since the run was resumed
     granted: dict[str, str] = {}  # answers by fingerprint that may not have reached the agent that asked
     dollars: float = 0.0  # what the session of its token has spent, as far as it told
     tokens: int = 0  # in all its sessions
     cost: float = 0.0  # the same
+    priced: bool = False  # its agent told a cost, be it zero
     blank: bool = False  # its token is of a new session that is to be told the history, and has not yet heard it
+
+    @property
+    def unpriced(self) -> bool:
+        """A turn of it is over, and its agent never told a cost: what it spent is unknown."""
+        return not self.priced and self.turns > (self.turn is not None)
 
 
 class Permission(msgspec.Struct):
@@ -255,6 +298,27 @@ class Permission(msgspec.Struct):
     options: str = "[]"  # as JSON
     fingerprint: str | None = None
     turn: str | None = None
+    command: str | None = None
+    diffs: list[FileDiff] = []
+    input: str = "null"  # as JSON
+    note: str | None = None
+
+
+class GivenAnswer(msgspec.Struct, frozen=True):
+    """What a person answered to a permission request, or to a phase that asks for approval.
+
+    `at` is when it was given, or applied. `changes` are what is to be changed before a phase is approved.
+    """
+
+    request: str
+    text: str
+    allow: bool
+    by: str | None = None
+    at: str | None = None
+    option: str | None = None
+    reason: str | None = None
+    changes: str | None = None
+    sid: str | None = None  # the session that applied it
 
 
 class Effect(msgspec.Struct):
@@ -295,13 +359,25 @@ class Branch(msgspec.Struct):
     target: str | None = None
     base: str | None = None
     tip: str | None = None  # of the run's own: the newest commit that the run put on it
+    theirs: str | None = None  # of a task's: a person's commit, which was on top of a failed attempt
+    agents: list[str] = []  # of a task's: branches that its agent made, and whose commits it took over
     unsaved: str | None = None  # how its worktree was last seen, until that was committed, or saved with its removal
 
 
+class PendingChoice(msgspec.Struct):
+    """How a resume is to go on past what went wrong, for these tasks: recorded, and not acted on to the end yet."""
+
+    choice: str
+    tasks: list[str] = []
+    instructions: str | None = None
+
+
 class Budget(msgspec.Struct):
+    """`dollars` is what agents told, None when none told any. What others spent is unknown: see `core.spending`."""
+
     input_tokens: int = 0
     output_tokens: int = 0
-    dollars: float = 0.0
+    dollars: float | None = None
     cap_tokens: int | None = None
     cap_dollars: float | None = None
 
@@ -336,6 +412,7 @@ class RunState(msgspec.Struct):
     inbox_consumed: int = 0
     messages: dict[str, OpenMessage] = {}
     permissions: dict[str, Permission] = {}
+    answered: dict[str, GivenAnswer] = {}  # by the message that gave it: the newest that were applied
     settings: dict[str, Any] = {}
     learnings: list[str] = []  # what agents propose that later work should know
     workflow: dict[str, Any] | None = None  # as it was chosen
@@ -345,6 +422,7 @@ class RunState(msgspec.Struct):
     changes: dict[str, str] = {}  # what people want to be otherwise, and no plan was made with yet
     research: dict[str, Research] = {}
     preferences: dict[str, list[str]] = {}  # by role: what agents propose for later runs
+    choice: PendingChoice | None = None
     instructions: list[str] = []  # a person's own words on how to go on, from every resume
     repairs: list[str] = []
     malformed: list[Note] = []
@@ -352,6 +430,16 @@ class RunState(msgspec.Struct):
     unknown_types: dict[str, int] = {}
     newer: int = 0  # events of a version that this program does not know
     notes_dropped: int = 0
+
+    @property
+    def has_plan(self) -> bool:
+        """What is to be done is recorded, to its end: the first checkpoint is written after it, in the same append."""
+        return (self.plan is not None or self.workflow is not None) and bool(self.checkpoints)
+
+    @property
+    def is_unmade(self) -> bool:
+        """A run of ours that was killed before its plan was recorded. It cannot continue."""
+        return self.run is not None and self.run.repo is not None and not self.has_plan
 
     def newest_sitting(self) -> Session | None:
         """The newest session that worked on the run itself; None when none did."""

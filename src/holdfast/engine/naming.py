@@ -1,9 +1,10 @@
-"""Finding a run by the name a person typed: its id, its slug, or the beginning of its id."""
+"""Finding a run by the name a person typed: its id, its slug or the name it was given, or the beginning of its id."""
 
 import os
 
 from holdfast.leaf.errors import BadInput, NoSuchRun
-from holdfast.store.layout import LOG, run_folder, runs_folder
+from holdfast.leaf.ids import slug_of
+from holdfast.store.files.layout import LOG, run_folder, runs_folder
 
 _SUFFIX = 7  # "-" and the six characters that make a slug an id
 
@@ -14,12 +15,22 @@ def find_run(home: str, name: str) -> str:
         return name
     slugs = [run_id for run_id in ids if run_id[:-_SUFFIX] == name]
     starts = [run_id for run_id in ids if name and run_id.startswith(name)]
-    for matches in (slugs, starts):
+    for matches in (slugs, _named_as(ids, name), starts):
         if len(matches) == 1:
             return matches[0]
         if matches:
             raise BadInput(f"{name!r} could be any of {_listed(matches)}; type more of the one you mean")
     raise NoSuchRun(f"there is no run {name!r} under {home}; `holdfast ls` lists them")
+
+
+def _named_as(ids: list[str], name: str) -> list[str]:
+    """Runs whose slug was made from this name: `--name FailB` is found as `FailB`.
+
+    A path or a name without a single letter or digit names none: its slug would be that of any other such name.
+    """
+    if os.sep in name or not any(char.isascii() and char.isalnum() for char in name):
+        return []
+    return [run_id for run_id in ids if run_id[:-_SUFFIX] == slug_of(name)]
 
 
 def _listed(run_ids: list[str], most: int = 8) -> str:

@@ -2,10 +2,10 @@
 
 import os
 
-from holdfast.store.layout import LOCK, LOG, default_home, run_folder, runs_folder
-from holdfast.store.lock import is_held
+from holdfast.store.files.layout import LOCK, LOG, default_home, run_folder, runs_folder
+from holdfast.store.files.lock import is_held
 
-__all__ = ["default_home", "is_owned", "log_of", "run_of"]
+__all__ = ["LOG", "default_home", "is_owned", "log_of", "run_of"]
 
 
 def log_of(home: str, run_id: str) -> str:

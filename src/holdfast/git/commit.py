@@ -1,24 +1,28 @@
-"""Commits of a run: one a task, with trailers that say whose they are, and the placeholder of a failed one.
+"""Commits of a run: one a task, of the tree that was checked, with trailers that say whose they are.
 
 A commit can be found again by its effect's id, whatever happened to the process that made it.
 """
 
 import os
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from holdfast.core.log.anchors import CHAIN, RUN, Anchor
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
 from holdfast.git.snapshot import excluded
-from holdfast.git.worktree import Status, Worktree, status_of
+from holdfast.git.worktrees.head import attach, head_of
+from holdfast.git.worktrees.in_progress import merge_head
+from holdfast.git.worktrees.worktree import Status, Worktree, status_of
 from holdfast.leaf.errors import Denied, HoldfastError
 
-RUN, TASK, EFFECT = "Holdfast-Run", "Holdfast-Task", "Holdfast-Effect"
-FAILED = "FAILED"
+TASK, EFFECT = "Holdfast-Task", "Holdfast-Effect"
 
 _HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit")
 _HOOK_KILLED = re.compile(rf"^error: .*\b({'|'.join(_HOOKS)}) died of signal (1|2|9|15)$", re.MULTILINE)
 _BOTH_HAVE_IT = frozenset({"UU", "AA"})  # conflicts in which git writes both sides into the file
+ANY = "[0-9a-f]*"  # an effect's id, as a pattern
 _REFUSED = 1  # git's exit code after a hook said no; its own errors give another
 _LAST = ("log", "--max-count=1", "--no-show-signature")
 _FALLBACK_IDENTITY = ("-c", "user.name=Holdfast", "-c", "user.email=holdfast@localhost")
@@ -59,42 +63,110 @@ class Signature(NamedTuple):
     run: str
     effect: str
     task: str | None = None
+    anchor: Anchor | None = None
 
     def trailers(self) -> str:
-        named = {RUN: self.run, TASK: self.task, EFFECT: self.effect}
-        return "\n".join(f"{name}: {one_line(value)}" for name, value in named.items() if value is not None)
+        named = {RUN: self.run, TASK: self.task, EFFECT: self.effect, CHAIN: self.anchor}
+        return "\n".join(f"{name}: {one_line(str(value))}" for name, value in named.items() if value is not None)
 
 
 class Ground(NamedTuple):
-    """What a task's commits stand on: the commit that its branch began at, and the ref for commits taken back."""
+    """What a task's commits stand on: the commit that its branch began at, and the ref for commits taken back.
+
+    `theirs` is a commit of a person that stays as it is; `unchecked` one of ours whose tree was not the checked one,
+    and which the next takes the place of; `agents` are branches that the task's agent made.
+    """
 
     base: str
     taken_back: str
+    theirs: str | None = None
+    unchecked: str | None = None
+    agents: tuple[str, ...] = ()
+
+
+class Captured(NamedTuple):
+    """The tree that was checked; and the commit that HEAD was at, and that was being merged, when it was captured."""
+
+    tree: str
+    head: str | None = None
+    merging: str | None = None
 
 
 async def commit_all(
-    worktree: Worktree, ground: Ground, message: str, signature: Signature, *, checked: bool = True
+    worktree: Worktree, ground: Ground, message: str, signature: Signature, *, hooks: bool = True
 ) -> str | None:
     """Commit everything since `base` that is not ignored, as one commit; None when there is nothing. Returns it.
 
-    What an agent committed by itself becomes part of it, unless it merged something. `checked` runs the user's
-    hooks, as their own commit would. The placeholder of a failed task does not: what a hook would refuse is just
-    what must be kept.
+    What an agent committed by itself becomes part of it, unless it merged something. `hooks` runs the user's, as
+    their own commit would. The placeholder of a failed task runs none: what a hook would refuse is just what must be
+    kept.
     """
     own = await worktree.must_be_on_branch()
-    status = await status_of(worktree)
-    if status.head is None:
-        raise Denied(f"the branch {worktree.branch} is gone; `holdfast doctor --fix` makes it again")
+    status = await _status_on_branch(worktree)
     done = await find_commit(worktree, ground.base, signature.effect) if status.head != ground.base else None
     if done is not None:
         return done
-    merging = _is_merging(own)
-    await _stage_everything(worktree, status, merging=merging)
-    squashed = not merging and status.head != ground.base and await _go_back_to(worktree, ground, status.head)
+    merging = merge_head(own) is not None
+    await _must_be_resolved(worktree, status, merging=merging)
+    await _stage_everything(worktree, status)
+    squashed = not merging and await _go_back_to(worktree, ground, status.head)
     if not squashed and not merging and not any(change.staged for change in (await status_of(worktree)).changes):
         return None
+    return await _committed(worktree, message, signature, status.head if squashed else None, hooks=hooks)
+
+
+async def commit_captured(
+    worktree: Worktree, ground: Ground, message: str, signature: Signature, captured: Captured
+) -> str | None:
+    """The same with exactly the tree that was checked, whatever came into the worktree or on its branch since.
+
+    The user's hooks may change what is committed: whoever calls compares.
+    """
+    if not (await head_of(worktree)).is_on_own:
+        await attach(worktree)  # whoever moved HEAD since did not move what was checked
+    own = await worktree.must_be_on_branch()
+    status = await _status_on_branch(worktree)
+    done = await find_commit(worktree, ground.base, signature.effect) if status.head != ground.base else None
+    if done is not None:
+        return done
+    if ground.unchecked is not None and await _is_of(worktree, ground.unchecked, captured.tree):
+        return await _as_captured(worktree, ground, own, status.head, captured._replace(head=ground.unchecked))
+    head = await _as_captured(worktree, ground, own, status.head, captured)
+    merging = captured.merging is not None and merge_head(own) is not None
+    await _must_be_resolved(worktree, status, merging=merging, tree=captured.tree)
+    await stage_tree(worktree, captured.tree)
+    squashed = not merging and await _go_back_to(worktree, ground, head)
+    if not squashed and not merging and captured.tree == await tree_of(worktree.git, "HEAD"):
+        return None
+    return await _committed(worktree, message, signature, head if squashed else None)
+
+
+async def _status_on_branch(worktree: Worktree) -> Status:
+    status = await status_of(worktree)
+    if status.head is None:
+        raise Denied(f"the branch {worktree.branch} is gone; `holdfast doctor --fix` makes it again")
+    return status
+
+
+async def _as_captured(worktree: Worktree, ground: Ground, own: str, head: str | None, captured: Captured) -> str:
+    """Set the branch back to where it was: a merge that came since would make of the tree one that undoes it."""
+    assert head is not None
+    if merge_head(own) not in (None, captured.merging):
+        await worktree.git.do("merge", "--quit")
+    if captured.head in (None, head) or await worktree.repository.commit_of(str(captured.head)) is None:
+        return head
+    if not await worktree.repository.is_ancestor(head, str(captured.head)):
+        await worktree.repository.keep(f"{ground.taken_back}-since", head)
+    await worktree.git.do("reset", "--quiet", "--soft", str(captured.head))
+    return str(captured.head)
+
+
+async def _committed(
+    worktree: Worktree, message: str, signature: Signature, squashed: str | None, *, hooks: bool = True
+) -> str:
+    """Commit what is staged. When that fails, the branch goes back to what was `squashed`."""
     text = f"{_plain(message).strip()}\n\n{signature.trailers()}"
-    options = ["--quiet", "--allow-empty", "--cleanup=whitespace", "--file=-", *([] if checked else ["--no-verify"])]
+    options = ["--quiet", "--allow-empty", "--cleanup=whitespace", "--file=-", *([] if hooks else ["--no-verify"])]
     try:
         await worktree.git.do(
             *await identity(worktree.repository, worktree.git), "commit", *options, given=text.encode()
@@ -102,19 +174,33 @@ async def commit_all(
     except GitKilled:
         raise
     except GitFailed as error:
-        if squashed:
-            await worktree.git.do("reset", "--quiet", "--soft", status.head)
-        if checked and await is_a_hooks_doing(worktree, error):
+        if squashed is not None:
+            await worktree.git.do("reset", "--quiet", "--soft", squashed)
+        if hooks and await is_a_hooks_doing(worktree, error):
             raise HookRefused(error.said) from None
         raise
     return (await worktree.git.ask("rev-parse", "HEAD")).text
 
 
-async def _stage_everything(worktree: Worktree, status: Status, *, merging: bool) -> None:
-    """All that is work, and not ignored. Refuses while a conflict is not resolved: staging it would call it so."""
-    left = await _unresolved(worktree, status, merging=merging)
-    if left:
-        raise Unresolved(left)
+async def tree_of(git: Git, name: str) -> str:
+    return (await git.ask("rev-parse", "--verify", f"{name}^{{tree}}")).text
+
+
+async def _is_of(worktree: Worktree, commit: str | None, tree: str) -> bool:
+    """A commit that is there, of this tree."""
+    if commit is None or await worktree.repository.commit_of(commit) is None:
+        return False
+    return await tree_of(worktree.git, commit) == tree
+
+
+async def stage_tree(worktree: Worktree, tree: str) -> None:
+    """Stage exactly this. The files stay as they are."""
+    await worktree.git.do("read-tree", "--reset", tree)
+    await worktree.git.try_to("update-index", "--refresh", "-q")  # its code tells of files that differ
+
+
+async def _stage_everything(worktree: Worktree, status: Status) -> None:
+    """All that is work, and not ignored."""
     adding = ("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--sparse", "--", ":/")
     await worktree.git.do(*adding, *excluded(status))
 
@@ -128,32 +214,32 @@ async def _said_to_be_resolved(worktree: Worktree) -> list[str]:
 async def unresolved(worktree: Worktree) -> list[str]:
     """The files over which a commit would refuse now: their conflicts are still there."""
     own = worktree.must_be_ours()
-    return await _unresolved(worktree, await status_of(worktree), merging=_is_merging(own))
+    return await _unresolved(worktree, await status_of(worktree), merging=merge_head(own) is not None)
 
 
-def _is_merging(own: str) -> bool:
-    return os.path.exists(os.path.join(own, "MERGE_HEAD"))
+async def _must_be_resolved(worktree: Worktree, status: Status, *, merging: bool, tree: str | None = None) -> None:
+    """Refuses while a conflict is not: staging it would call it resolved."""
+    left = await _unresolved(worktree, status, merging=merging, tree=tree)
+    if left:
+        raise Unresolved(left)
 
 
-async def _unresolved(worktree: Worktree, status: Status, *, merging: bool) -> list[str]:
+async def _unresolved(worktree: Worktree, status: Status, *, merging: bool, tree: str | None = None) -> list[str]:
     """No file may hold markers that it did not hold before. Where git writes none, somebody must have staged it."""
     staged = await _said_to_be_resolved(worktree) if merging else []
     kinds = {change.path: change.status for change in status.changes}
-    left = [path for path in status.unmerged if kinds[path] not in _BOTH_HAVE_IT or _is_no_text(worktree, path)]
+    left = [path for path in status.unmerged if kinds[path] not in _BOTH_HAVE_IT]
     for path in [*status.unmerged, *staged]:
-        if path not in left and await _has_new_markers(worktree, path):
+        content = await _content(worktree, path, tree)
+        is_no_text = path in status.unmerged and b"\0" in (content or b"\0")[:8000]  # as git tells it
+        if path not in left and (is_no_text or await _has_new_markers(worktree, path, content)):
             left.append(path)
     return left
 
 
-def _is_no_text(worktree: Worktree, path: str) -> bool:
-    """As git tells: a null byte near the beginning; or it is no file at all."""
-    return b"\0" in (_content(worktree, path) or b"\0")[:8000]
-
-
-async def _has_new_markers(worktree: Worktree, path: str) -> bool:
+async def _has_new_markers(worktree: Worktree, path: str, content: bytes | None) -> bool:
     """Both ends of a conflict: a line of `=======` alone is a heading in many a text."""
-    if not _has_markers(_content(worktree, path) or b""):
+    if not _has_markers(content or b""):
         return False
     before = await worktree.git.run("cat-file", "blob", f"HEAD:{path}")
     return not _has_markers(before.out)
@@ -164,7 +250,10 @@ def _has_markers(content: bytes) -> bool:
     return all(any(line.startswith(end) for line in lines) for end in (b"<<<<<<<", b">>>>>>>"))
 
 
-def _content(worktree: Worktree, path: str) -> bytes | None:
+async def _content(worktree: Worktree, path: str, tree: str | None) -> bytes | None:
+    if tree is not None:
+        answer = await worktree.git.run("cat-file", "blob", f"{tree}:{path}")
+        return answer.out if answer.code == 0 else None
     try:
         with open(os.path.join(worktree.path, path), "rb") as file:
             return file.read()
@@ -172,16 +261,18 @@ def _content(worktree: Worktree, path: str) -> bytes | None:
         return None
 
 
-async def _go_back_to(worktree: Worktree, ground: Ground, head: str) -> bool:
+async def _go_back_to(worktree: Worktree, ground: Ground, head: str | None) -> bool:
     """Take back the commits since the last of ours, their content staying staged, so that one commit holds it all.
 
     Not when one of them is a merge (it says more than its content), or `base` is not behind them any more.
     """
     repository = worktree.repository
-    if not await repository.is_ancestor(ground.base, head):
+    if head is None or head == ground.base or not await repository.is_ancestor(ground.base, head):
         return False
-    base = await find_commit(worktree, ground.base, "[0-9a-f]*") or ground.base
-    base = await repository.newest_shared(base, head) or base
+    base = await _last_of_ours(worktree, ground) or ground.base
+    base = await repository.newest_shared(base, head, ground.agents) or base
+    if ground.theirs is not None and await _is_between(repository, base, ground.theirs, head):
+        base = ground.theirs
     if base == head:
         return False
     if (await repository.git.ask("rev-list", "--merges", "--max-count=1", f"{base}..{head}")).text:
@@ -191,47 +282,38 @@ async def _go_back_to(worktree: Worktree, ground: Ground, head: str) -> bool:
     return True
 
 
-async def find_commit(worktree: Worktree, base: str, effect: str) -> str | None:
+async def commit_tree(repository: Repository, tree: str, parents: Sequence[str], text: str) -> str:
+    """A commit that no branch has yet, made without a worktree: by the user, and signed where theirs are. No hooks."""
+    known = await identity(repository, repository.git)
+    signing = (await repository.git.run("config", "--type=bool", "commit.gpgSign")).text == "true"
+    named = [f"-p{parent}" for parent in parents]
+    return (
+        await repository.git.do(*known, "commit-tree", *(["-S"] if signing else []), *named, f"-m{text}", tree)
+    ).text
+
+
+async def _last_of_ours(worktree: Worktree, ground: Ground) -> str | None:
+    """The newest that carries an effect's id. One that was not of the checked tree is passed over."""
+    found = await find_commit(worktree, ground.base, ANY)
+    if found is None or found != ground.unchecked:
+        return found
+    return await find_commit(worktree, ground.base, ANY, at=f"{found}^")
+
+
+async def _is_between(repository: Repository, older: str, commit: str, newer: str) -> bool:
+    if await repository.commit_of(commit) is None:
+        return False
+    return await repository.is_ancestor(older, commit) and await repository.is_ancestor(commit, newer)
+
+
+async def find_commit(worktree: Worktree, base: str, effect: str, *, at: str | None = None) -> str | None:
     """The newest commit on the worktree's branch, after `base`, that carries this effect's id (or such a pattern)."""
     pattern = f"^{EFFECT}: {effect}$"
+    begin = at or f"refs/heads/{worktree.branch}"
     answer = await worktree.repository.git.ask(
-        *_LAST, "--format=%H", "--basic-regexp", f"--grep={pattern}", f"refs/heads/{worktree.branch}", f"^{base}", "--"
+        *_LAST, "--format=%H", "--basic-regexp", f"--grep={pattern}", begin, f"^{base}", "--"
     )
     return answer.text or None
-
-
-async def keep_failed(worktree: Worktree, ground: Ground, reason: str, signature: Signature) -> str | None:
-    """The partial work of a failed task, as a placeholder commit."""
-    subject = f"{FAILED} ({one_line(reason)}): task {one_line(str(signature.task))}"
-    return await commit_all(worktree, ground, subject, signature, checked=False)
-
-
-async def placeholder_of(worktree: Worktree, base: str, task: str) -> str | None:
-    """The placeholder that the branch ends with, if it does: the last commit, of this task, that says FAILED."""
-    answer = await worktree.repository.git.ask(
-        *_LAST,
-        f"--format=%H%x00%s%x00%(trailers:key={TASK},valueonly,separator=%x2C)",
-        f"refs/heads/{worktree.branch}",
-        f"^{base}",
-        "--",
-    )
-    if not answer.text:
-        return None
-    oid, subject, named = answer.text.split("\0")
-    return oid if subject.startswith(f"{FAILED} (") and named == one_line(task) else None
-
-
-async def unwind_failed(worktree: Worktree, ground: Ground, task: str) -> str | None:
-    """Take the placeholder back, its content staying in the worktree, so that the next attempt builds on it.
-
-    Returns the placeholder; None when the branch does not end with one, because it was taken back already.
-    """
-    await worktree.must_be_on_branch()
-    placeholder = await placeholder_of(worktree, ground.base, task)
-    if placeholder is not None:
-        await worktree.repository.keep(ground.taken_back, placeholder)
-        await worktree.git.do("reset", "--quiet", "--soft", f"{placeholder}^")
-    return placeholder
 
 
 async def identity(repository: Repository, git: Git) -> tuple[str, ...]:
@@ -252,5 +334,5 @@ async def is_a_hooks_doing(worktree: Worktree, error: GitFailed) -> bool:
     """Not when it was killed: that says nothing about the work."""
     if isinstance(error, GitKilled) or error.code != _REFUSED or _HOOK_KILLED.search(error.said):
         return False
-    folder = (await worktree.git.ask("rev-parse", "--path-format=absolute", "--git-path", "hooks")).text
+    folder = await worktree.git.hooks_folder()
     return any(os.access(os.path.join(folder, hook), os.X_OK) for hook in _HOOKS)

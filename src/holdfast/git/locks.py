@@ -9,10 +9,10 @@ import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 
-from holdfast.git.entries import folders_of
+from holdfast.git.worktree_admin import folders_of
 from holdfast.leaf.errors import Denied
-from holdfast.leaf.process import at_work_in, is_hidden
-from holdfast.leaf.tether import has_open
+from holdfast.leaf.process.fd_marker import has_open
+from holdfast.leaf.process.identity import at_work_in, is_hidden
 
 INDEX_COPY = "holdfast-index-"  # the folder of an index copy, in the worktree's git directory
 

@@ -1,25 +1,31 @@
 """Merging: tried first without touching any tree, so never half done in one.
 
 A task's branch into the run's is made in the run's worktree, by `git merge`, with the user's hooks. The run's branch
-into one of the user's is made without any worktree: their checkout is theirs.
+into one of the user's is made without any worktree; one that they have checked out is then moved forward to it.
 """
 
 import os
 
-from holdfast.git.commit import HookRefused, Signature, identity, is_a_hooks_doing, one_line
-from holdfast.git.entries import pointed_at
+from holdfast.git.commit import HookRefused, Signature, commit_tree, identity, is_a_hooks_doing, one_line
+from holdfast.git.exclusive import exclusive
 from holdfast.git.process import GitFailed, GitKilled, LeftHalfDone
-from holdfast.git.repository import OBJECT, Repository
+from holdfast.git.repository import Repository
 from holdfast.git.snapshot import save
-from holdfast.git.worktree import Worktree, status_of
-from holdfast.leaf.directories import is_there
+from holdfast.git.worktrees.checkout import checkout_of, forward_checkout
+from holdfast.git.worktrees.in_progress import merge_head
+from holdfast.git.worktrees.worktree import Worktree, status_of
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError
+from holdfast.leaf.failpoints import Point
+from holdfast.leaf.files.directories import is_there
 
 _PLAINLY = ("-c", "merge.autoStash=false", "-c", "rerere.autoUpdate=false")  # nothing is put aside, nothing guessed
 _CONFLICTS, _NO_SUCH_OPTION = 1, 129
 _NOTES = ("MERGE_HEAD", "MERGE_MODE", "MERGE_MSG")
 _OTHERS_NOTES = ("CHERRY_PICK_HEAD", "REVERT_HEAD")
 _LEFT = "warning: unable to unlink "
+_CRASH_MERGED = Point("merge.into.merged")
+
+MAX_ATTEMPTS = 5  # to merge into a branch that others move meanwhile
 
 
 class Conflicts(HoldfastError):
@@ -106,14 +112,15 @@ async def merged_tree(repository: Repository, ours_name: str, ours: str, theirs_
     raise GitFailed("merge-tree", answer.code, answer.said)
 
 
-async def bring_conflicts(task: Worktree, run_branch: str, commit: str) -> tuple[str, ...]:
+async def bring_conflicts(task: Worktree, run_branch: str, commit: str, signature: Signature) -> tuple[str, ...]:
     """Merge the run's branch into a task's worktree and leave the conflicts there, to be resolved in it.
 
     Returns the paths; none when it merged cleanly, and then it is committed.
     """
     await task.must_be_on_branch()
     theirs = run_branch if await task.repository.commit_of(f"refs/heads/{run_branch}") == commit else commit
-    merge = ("merge", "--no-ff", "--no-edit", "--quiet", f"--message=Merge {run_branch}", theirs)
+    text = f"Merge {run_branch}\n\n{signature.trailers()}"
+    merge = ("merge", "--no-ff", "--no-edit", "--quiet", f"--message={text}", theirs)
     try:
         answer = await task.git.do(*_PLAINLY, *await identity(task.repository, task.git), *merge)
     except GitKilled:
@@ -146,34 +153,37 @@ async def forget_concluded_merge(worktree: Worktree) -> None:
     await forget_merge(worktree)
 
 
-def merge_head(own: str) -> str | None:
-    """What is being merged in the worktree of this git directory; None when nothing is, or its note was cut short.
-
-    Read here: of a note that it cannot read git says that there is none.
-    """
-    note = (pointed_at(os.path.join(own, "MERGE_HEAD"), relative=True) or "").partition("\n")[0]
-    return note if OBJECT.fullmatch(note) else None
-
-
 async def forget_merge(worktree: Worktree) -> None:
     """Take away git's notes of the merge that it is in; what stands in the files and in the index stays."""
     await worktree.git.do("merge", "--quit")
 
 
 async def merge_into(repository: Repository, target: str, branch: str, commit: str, signature: Signature) -> str:
-    """Merge into a branch of the user's that is not checked out anywhere. Returns the commit that it is then at.
+    """Merge into a branch of the user's. Returns the commit that it is then at.
 
-    Forward, where that is all it takes. The branch moves only if nobody else moved it meanwhile.
+    Forward, where that is all it takes. Two that merge at once take turns. The branch moves only if nobody else moved
+    it meanwhile; if somebody did, it is merged anew with where it is then.
     """
-    ours = await _tip(repository, target)
+    again = f"nothing was merged; try again: holdfast merge {signature.run} --into {target}"
+    async with exclusive(repository.common_dir, again):
+        for _ in range(MAX_ATTEMPTS):
+            ours = await _tip(repository, target)
+            try:
+                return await _merge_onto(repository, target, ours, branch, commit, signature)
+            except GitKilled:
+                raise
+            except HoldfastError:
+                if await _tip(repository, target) == ours:
+                    raise
+    raise Denied(f"{target} was moved by another git {MAX_ATTEMPTS} times while {branch} was merged into it; {again}")
+
+
+async def _merge_onto(
+    repository: Repository, target: str, ours: str, branch: str, commit: str, signature: Signature
+) -> str:
+    """Where the branch is checked out, the files go with it, and nothing of the user's is overwritten."""
     if await repository.is_ancestor(commit, ours):
         return ours
-    for worktree in await repository.worktrees():
-        if worktree.branch == target:
-            raise Denied(
-                f"{target} is checked out in {worktree.path}, which is yours; merge there: "
-                f"git -C {worktree.path} merge {branch}"
-            )
     if repository.is_being_rebased(target):
         raise Denied(f"{target} is being rebased, by you; finish that first")
     if await repository.is_ancestor(ours, commit):
@@ -181,12 +191,13 @@ async def merge_into(repository: Repository, target: str, branch: str, commit: s
     else:
         tree = await merged_tree(repository, target, ours, branch, commit)
         text = f"Merge {branch} into {target}\n\n{signature.trailers()}"
-        known = await identity(repository, repository.git)
-        signing = (await repository.git.run("config", "--type=bool", "commit.gpgSign")).text == "true"
-        sign = ["-S"] if signing else []
-        commands = ("commit-tree", *sign, f"-p{ours}", f"-p{commit}", f"-m{text}", tree)
-        merged = (await repository.git.do(*known, *commands)).text
-    await repository.set_ref(f"refs/heads/{target}", merged, ours)
+        merged = await commit_tree(repository, tree, [ours, commit], text)
+    _CRASH_MERGED()
+    path = await checkout_of(repository, target)
+    if path is not None:
+        await forward_checkout(repository, path, target, ours, merged)
+    else:
+        await repository.set_ref(f"refs/heads/{target}", merged, ours)
     return merged
 
 

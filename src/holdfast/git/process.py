@@ -1,9 +1,10 @@
 """The git program: no shell, a time limit, and its own words when it fails.
 
 Output goes to memory files, not pipes: a hook that leaves something running in the background holds a pipe open,
-and whoever reads it would wait for that. The user's config, hooks and signing are as they are for the user. What
-is taken away is what would make git look elsewhere or read our words in another way (`GIT_DIR` and its like,
-inherited when Holdfast itself is called from a hook), or ask a question that nobody answers.
+and whoever reads it would wait for that. The user's config, hooks and signing are as they are for the user; where a
+confined agent works, what git would run is started in its runtime (`Confinement`). What is taken away is what would
+make git look elsewhere or read our words in another way (`GIT_DIR` and its like, inherited when Holdfast itself is
+called from a hook), ask a question that nobody answers, or run a program that lies in the worktree.
 """
 
 import asyncio
@@ -16,16 +17,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from holdfast.leaf.death import death_of
-from holdfast.leaf.environment import MISLEADING
+from holdfast.git.confinement import COMMANDS, Confinement, WritableGit
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
-from holdfast.leaf.proc import pids
-from holdfast.leaf.tether import tethered
+from holdfast.leaf.process.death import death_of
+from holdfast.leaf.process.environment import MISLEADING, absolute_path
+from holdfast.leaf.process.fd_marker import tethered
+from holdfast.leaf.process.proc import pids
 
 QUICK = 60.0  # seconds: looking, and small changes
+CONFINED = 600.0  # seconds, at the least: a filter is started in the agent's runtime for each file, maybe a container
 LONG = 1800.0  # seconds: what may run the user's hooks, check out a large tree, or use the network
 
 _DURABLE = ("-c", "core.fsync=committed", "-c", "core.fsyncMethod=fsync")
+_UNWATCHED = ("-c", "core.fsmonitor=false")  # else git runs what a config names, also that of a nested repository
 _ALONE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")  # nothing in the background, to be cut off with us
 _OTHERS_WORKTREES = re.compile(
     r"failed to read .*worktrees/[^/]*/commondir|could not create directory of .*worktrees/.*: No such file"
@@ -104,14 +108,21 @@ class Git:
         mark: Mapping[str, str] | None = None,
         tether: str | None = None,
         inside: bool = False,
+        confinement: Confinement | None = None,
     ) -> None:
-        """`inside` keeps it from looking for a repository in the folders above."""
+        """`inside` keeps it from looking for a repository in the folders above.
+
+        `confinement` is for a worktree that a confined agent can write to.
+        """
         self.place = place
+        self.confinement = confinement
+        self.writable: WritableGit | None = None
         self.tether = tether
         self.environment = {
             **{name: value for name, value in os.environ.items() if name not in MISLEADING},
             **_STEADY,
             **(mark or {}),
+            "PATH": absolute_path(os.environ.get("PATH", os.defpath)),
         }
         if inside:
             self.environment["GIT_CEILING_DIRECTORIES"] = os.path.dirname(os.path.realpath(place))
@@ -137,7 +148,39 @@ class Git:
     ) -> Answer:
         """A look, whatever it answers. Raises `GitFailed` only when git was killed before it did."""
         environment = {**self.environment, **(more or {})}
-        at = Spot(self.place, environment, self.tether)
+        if self.writable is not None:
+            self.writable.must_be_plain()
+        if self.confinement is not None:
+            self.confinement.prepare()
+            limit = max(limit, CONFINED)
+            environment |= self.confinement.variables(await self.hooks_folder())
+            arguments = (*self.confinement.settings(arguments, await self._configured()), *arguments)
+        return await self._run((*_UNWATCHED, *arguments), Spot(self.place, environment, self.tether), limit, given)
+
+    async def run_inside(self, *command: str, more: Mapping[str, str] | None = None) -> Answer:
+        """Run another program at this place: where the agent runs, if that is confined."""
+        environment = {**self.environment, **(more or {})}
+        if self.confinement is not None:
+            command, environment = (*self.confinement.prefix, *command), {**environment, **self.confinement.environment}
+        return await run_program(*command, at=Spot(self.place, environment, self.tether))
+
+    async def hooks_folder(self) -> str:
+        """Where the user's hooks are."""
+        at = Spot(self.place, self.environment, self.tether)
+        chosen = await self._run((*_UNWATCHED, "config", "--type=path", "core.hooksPath"), at, QUICK, b"")
+        if chosen.text:
+            return os.path.join(self.confinement.worktree if self.confinement is not None else self.place, chosen.text)
+        looking = (*_UNWATCHED, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
+        return _must_succeed(looking, await self._run(looking, at, QUICK, b"")).text
+
+    async def _configured(self) -> list[tuple[str, str]]:
+        """The programs that the config names, by their names."""
+        looking = (*_UNWATCHED, "config", "--null", "--get-regexp", COMMANDS)
+        answer = await self._run(looking, Spot(self.place, self.environment, self.tether), QUICK, b"")
+        pairs = (field.partition("\n") for field in answer.fields())
+        return [(name, command) for name, _, command in pairs]
+
+    async def _run(self, arguments: tuple[str, ...], at: "Spot", limit: float, given: bytes) -> Answer:
         patience = _PATIENCE
         while True:
             answer = await run_program("git", *arguments, at=at, limit=limit, given=given)

@@ -3,12 +3,13 @@
 import glob
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from holdfast.core.workspace import BRANCHES
-from holdfast.git.entries import can_be_read
+from holdfast.core.work.names import BRANCHES
+from holdfast.git.confinement import Confinement
 from holdfast.git.process import Git, GitFailed
+from holdfast.git.worktree_admin import can_be_read
 from holdfast.leaf.errors import BadInput
 
 OBJECT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")  # its name, in full
@@ -42,6 +43,7 @@ class Repository:
         self.knows_the_user: set[bool] = (
             set()
         )  # git has said who they are: in worktrees (True), in the repository itself
+        self.confine: Callable[[str], Confinement | None] = lambda _: None  # by the path of a worktree
         self.git = Git(common_dir, mark={**self.mark, "GIT_DIR": common_dir}, tether=tether)
 
     async def base(self, path: str, name: str | None = None) -> tuple[str, str]:
@@ -97,16 +99,20 @@ class Repository:
         """How many commits no branch, tag or remote of the user's has."""
         return int((await self.git.ask("rev-list", "--count", *commits, *self._not_elsewhere())).text)
 
-    async def newest_shared(self, base: str, head: str) -> str | None:
-        """The newest commit after `base`, on the way to `head`, that others have too; None when there is none."""
+    async def newest_shared(self, base: str, head: str, but: Sequence[str] = ()) -> str | None:
+        """The newest commit after `base`, on the way to `head`, that others have too; None when there is none.
+
+        The branches in `but` do not count.
+        """
         way = (await self.git.ask("rev-list", "--first-parent", f"{base}..{head}")).lines
         mains = await self.refs(f"refs/heads/{BRANCHES}*/main")
-        own = set((await self.git.ask("rev-list", f"{base}..{head}", *self._not_elsewhere(), *mains, "--")).lines)
+        own = set((await self.git.ask("rev-list", f"{base}..{head}", *self._not_elsewhere(but), *mains, "--")).lines)
         return next((commit for commit in way if commit not in own), None)
 
-    def _not_elsewhere(self) -> list[str]:
+    def _not_elsewhere(self, but: Sequence[str] = ()) -> list[str]:
         """What the user's own branches, tags and remotes have. Not HEAD: detached, it holds nothing for long."""
-        ours = (f"--exclude={BRANCHES}*", "--branches", "--tags", f"--exclude=*/{BRANCHES}*", "--remotes")
+        others = [f"--exclude={name}" for name in but]
+        ours = (f"--exclude={BRANCHES}*", *others, "--branches", "--tags", f"--exclude=*/{BRANCHES}*", "--remotes")
         return ["--not", *ours]
 
     async def merge_base(self, one: str, other: str) -> str | None:

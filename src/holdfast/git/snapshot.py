@@ -13,21 +13,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from holdfast.git.entries import can_be_read, commondir_of, entries_of, pointed_at
 from holdfast.git.locks import INDEX_COPY
-from holdfast.git.lost import lost_of_index
+from holdfast.git.missing_objects import lost_of_index
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import OBJECT, Repository, commit_of
-from holdfast.git.worktree import Status, Worktree, status_of
+from holdfast.git.worktree_admin import can_be_read, commondir_of, entries_of, pointed_at
+from holdfast.git.worktrees.worktree import Status, Worktree, status_of
 from holdfast.leaf.errors import Denied
 
-_IDENTITY = {
+PLUMBING = {
     "GIT_AUTHOR_NAME": "Holdfast",
     "GIT_AUTHOR_EMAIL": "snapshot@holdfast.localhost",
     "GIT_COMMITTER_NAME": "Holdfast",
     "GIT_COMMITTER_EMAIL": "snapshot@holdfast.localhost",  # of no other commit: it tells a snapshot from a merge
 }
 _ON_BRANCH = "ref: refs/"
+_GITLINK = "160000"  # the mode of an entry that is another repository's commit
 _NOW = "As it is now"
 _ADDING = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
 
@@ -35,7 +36,8 @@ _ADDING = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
 class Snapshot(NamedTuple):
     """`left_out` are repositories inside the worktree, of which no more than the commit they are at is saved.
 
-    `unseen` are folders that git could not look into, of which nothing is.
+    `nested` are those of them that are no submodules: not even that commit is. `unseen` are folders that git could
+    not look into, of which nothing is.
     """
 
     oid: str
@@ -43,11 +45,12 @@ class Snapshot(NamedTuple):
     clean: bool
     left_out: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    nested: tuple[str, ...] = ()
 
 
-async def take_snapshot(worktree: Worktree, ref: str, message: str) -> Snapshot:
-    """Save the worktree's state under a ref, which is made or moved."""
-    snapshot = await capture(worktree, message)
+async def take_snapshot(worktree: Worktree, ref: str, message: str, within: str | None = None) -> Snapshot:
+    """Save the worktree's state under a ref, which is made or moved; of the files of the tree `within` alone."""
+    snapshot = await capture(worktree, message) if within is None else await _capture_of(worktree, message, within)
     await worktree.repository.set_ref(ref, snapshot.oid)
     return snapshot
 
@@ -59,10 +62,29 @@ async def capture(worktree: Worktree, message: str) -> Snapshot:
     if status.clean and status.head is not None:
         return Snapshot(status.head, status.head, clean=True, unseen=status.unseen)
     with _copy_of_index(git_dir) as index:
-        using = {"GIT_INDEX_FILE": index, **_IDENTITY}
+        using = {"GIT_INDEX_FILE": index, **PLUMBING}
         staged = await _staged(worktree.git, status, using)
         oid = await _committed(worktree.git, status, staged, message, using)
-    return Snapshot(oid, status.head, clean=False, left_out=tuple(status.foreign), unseen=status.unseen)
+    return Snapshot(
+        oid,
+        status.head,
+        clean=False,
+        left_out=tuple(status.foreign),
+        unseen=status.unseen,
+        nested=tuple(_nested(status)),
+    )
+
+
+async def _capture_of(worktree: Worktree, message: str, tree: str) -> Snapshot:
+    """How the files of a tree are now: changed or deleted since. Others are not looked at."""
+    with _copy_of_index(worktree.must_be_ours()) as index:
+        using = {"GIT_INDEX_FILE": index, **PLUMBING}
+        await worktree.git.do("read-tree", "--reset", tree, more=using)
+        await worktree.git.do(*_ADDING, "add", "--update", "--sparse", "--", ":/", more=using)
+        head = (await worktree.git.ask("rev-parse", "HEAD")).text
+        now = (await worktree.git.do("write-tree", more=using)).text
+        oid = (await worktree.git.do("commit-tree", f"-p{head}", "-m", message, now, more=using)).text
+    return Snapshot(oid, head, clean=False)
 
 
 async def _committed(git: Git, status: Status, staged: str | None, message: str, using: dict[str, str]) -> str:
@@ -77,8 +99,11 @@ def excluded(status: Status) -> list[str]:
 
     These are no submodules: git would make them such, or fail at them.
     """
-    nested = [change.path for change in status.changes if change.status == "??" and change.foreign]
-    return [f":(exclude,top,literal){path}" for path in (*status.half_written, *nested)]
+    return [f":(exclude,top,literal){path}" for path in (*status.half_written, *_nested(status))]
+
+
+def _nested(status: Status) -> list[str]:
+    return [change.path for change in status.changes if change.status == "??" and change.foreign]
 
 
 async def _staged(git: Git, status: Status, using: dict[str, str]) -> str | None:
@@ -109,7 +134,7 @@ async def _parents_of_snapshot(git: Git, oid: str) -> list[str]:
     """The commit it was taken at, and what was staged; none when it is another kind of commit."""
     answer = await git.ask("show", "--no-patch", "--no-show-signature", "--format=%ce %P", oid)
     email, *parents = answer.text.split(" ")
-    return parents if email == _IDENTITY["GIT_COMMITTER_EMAIL"] else []
+    return parents if email == PLUMBING["GIT_COMMITTER_EMAIL"] else []
 
 
 def _index_of(parents: list[str]) -> str:
@@ -139,7 +164,7 @@ async def flattened(repository: Repository, oid: str) -> str:
         return oid
     form = ("show", "--no-patch", "--no-show-signature", "--format=%cI%n%T%n%B", oid)
     when, tree, *text = (await repository.git.ask(*form)).lines
-    using = {**_IDENTITY, "GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
+    using = {**PLUMBING, "GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
     return (await repository.git.do("commit-tree", f"-p{parents[0]}", f"-m{chr(10).join(text)}", tree, more=using)).text
 
 
@@ -249,7 +274,7 @@ async def _staged_in(git: Git, head: str) -> str:
     if staged.code or staged.text == (await git.ask("rev-parse", f"{head}^{{tree}}")).text:
         return head
     message = "What was staged in a worktree whose folder was deleted"
-    return (await git.do("commit-tree", f"-p{head}", "-m", message, staged.text, more=_IDENTITY)).text
+    return (await git.do("commit-tree", f"-p{head}", "-m", message, staged.text, more=PLUMBING)).text
 
 
 async def _is_all_there(git: Git) -> bool:
@@ -260,6 +285,21 @@ async def _is_all_there(git: Git) -> bool:
         raise
     except GitFailed:
         return False
+
+
+async def unregistered(repository: Repository, base: str, tree: str) -> list[str]:
+    """Repositories that were added as they stand since `base`: the tree has no more than the name of their commit.
+
+    Not those that `.gitmodules` names: these are submodules.
+    """
+    answer = await repository.git.ask("diff-tree", "-r", "-z", "--no-renames", "--raw", base, tree)
+    fields = answer.fields()
+    links = [path for about, path in zip(fields[::2], fields[1::2], strict=False) if about.split(" ")[1] == _GITLINK]
+    if not links:
+        return []
+    config = ("config", "--blob", f"{tree}:.gitmodules", "--null", "--get-regexp", r"^submodule\..*\.path$")
+    registered = {field.partition("\n")[2].rstrip("/") for field in (await repository.git.run(*config)).fields()}
+    return [path for path in links if path not in registered]
 
 
 async def diff(repository: Repository, old: str, new: str, *options: str) -> bytes:

@@ -3,6 +3,7 @@
 HoldfastError                 1  the work failed
 ├── StorageFailed             1  a disk refused a write: nothing of it was acknowledged
 ├── BadInput                  2  wrong usage, or input that cannot be used
+│   ├── BadFile               2  a file with mistakes, each with its line (leaf.mistakes)
 │   ├── PlanRejected          2  a plan with a cycle, an unknown id, a duplicate
 │   └── RunExists             2  a run with that id is there already
 ├── TimedOut                  3  a deadline passed
@@ -11,6 +12,7 @@ HoldfastError                 1  the work failed
 ├── Denied                    5  not allowed
 │   ├── Owned                 5  a live process owns the run
 │   ├── Fenced                5  this process owned the run and no longer does
+│   ├── AlreadyAnswered       5  the first answer to a request stands
 │   └── PositionMismatch      5  the log is not where the writer thought it was
 └── DecisionNeeded            6  a person has to choose
 
@@ -23,6 +25,11 @@ INTERRUPTED = 130
 
 class HoldfastError(Exception):
     exit_code = 1
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What a person is told, each on a line of its own."""
+        return (str(self),)
 
 
 class StorageFailed(HoldfastError):
@@ -67,6 +74,10 @@ class Owned(Denied):
 
 
 class Fenced(Denied):
+    pass
+
+
+class AlreadyAnswered(Denied):
     pass
 
 

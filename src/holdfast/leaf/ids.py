@@ -6,6 +6,7 @@ import unicodedata
 
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # no 0/o, 1/i/l: people read these aloud
 _SLUG_LENGTH = 40
+_RUN_ID = re.compile(rf"[a-z0-9][a-z0-9-]*-[{_ALPHABET}]{{6}}")
 
 
 def slug_of(text: str) -> str:
@@ -18,6 +19,11 @@ def slug_of(text: str) -> str:
 def new_run_id(slug: str) -> str:
     """The slug and six characters: readable in a branch name, unique, and short to type by prefix."""
     return f"{slug_of(slug)}-{''.join(secrets.choice(_ALPHABET) for _ in range(6))}"
+
+
+def is_run_id(text: str) -> bool:
+    """True of a name as `new_run_id` makes them."""
+    return _RUN_ID.fullmatch(text) is not None
 
 
 def new_sid() -> str:

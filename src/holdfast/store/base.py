@@ -11,16 +11,18 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from holdfast.core.chain import GENESIS
 from holdfast.core.events import Draft, Event
 from holdfast.core.events.base import NOTHING
 from holdfast.core.events.log import LogRepaired
+from holdfast.core.log.chain import GENESIS
+from holdfast.core.redaction.redaction import SHAPES, Redactor
 from holdfast.core.state import RunState
 from holdfast.leaf.clock import Clock
 
 Position = int
 
 START: Position = 0
+MESSAGE_TYPE = "inbox.message"
 SNAPSHOT_EVERY = 1024 * 1024  # bytes of log: what the next opening has to read at the most
 
 
@@ -123,6 +125,13 @@ class Inbox(Protocol):
         """Durable before this returns. Any process may call it."""
         ...
 
+    async def put_first(self, message: Message) -> Message | None:
+        """As `put`, unless a message with its id is there: then that one is returned, and nothing is put.
+
+        Of several processes that put the same id at once, one succeeds.
+        """
+        ...
+
     async def must_take(self) -> None:
         """`StorageFailed` when it would not take a message now."""
         ...
@@ -138,7 +147,19 @@ class Inbox(Protocol):
         """
         ...
 
+    async def blank(self, redactor: Redactor, after: Position) -> None:
+        """Make the user's own secrets in what came after a position unreadable. Positions stay as they are."""
+        ...
+
     def follow(self, after: Position = START) -> AsyncIterator[Received]: ...
+
+    async def report_file(self, conversation: str) -> str:
+        """A file, new and empty, to which a confined agent of this conversation writes its reports. For the owner."""
+        ...
+
+    async def collect_reports(self) -> None:
+        """Put in what is in those files, each report once, as one of the conversation whose file it is."""
+        ...
 
     def changes(self) -> AsyncIterator[None]:
         """At once, and whenever there may be something new in it, be it that it is not the one that was read so far."""
@@ -148,7 +169,8 @@ class Inbox(Protocol):
 class Desk(NamedTuple):
     """What a session's pen needs to know: whose events it writes, where the log ends, who wants to see each line.
 
-    `milestone` is awaited each time that so many bytes were written that a snapshot is due.
+    `milestone` is awaited each time that so many bytes were written that a snapshot is due. `agent_of` names the agent
+    an event is about, for its envelope. `redactor` removes secrets from each event before it is written.
     """
 
     sid: str
@@ -157,6 +179,8 @@ class Desk(NamedTuple):
     clock: Clock
     written: Callable[[bytes], None]
     milestone: Callable[[], Awaitable[None]]
+    agent_of: Callable[[Event], str | None] = lambda _: None
+    redactor: Redactor = SHAPES
 
 
 class Lease(Protocol):

@@ -4,14 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from holdfast.core.events import Draft, Event
 from holdfast.core.events.log import LogRepaired
+from holdfast.core.redaction.redaction import Redactor
 from holdfast.leaf.clock import Clock, now
-from holdfast.leaf.errors import Fenced, NoSuchRun, Owned, RunExists, StorageFailed
-from holdfast.leaf.process import myself
+from holdfast.leaf.errors import BadInput, Fenced, NoSuchRun, Owned, RunExists, StorageFailed
+from holdfast.leaf.process.identity import myself
 from holdfast.store import snapshot
 from holdfast.store.base import SNAPSHOT_EVERY, START, Batch, Desk, Head, Holder, Message, Position, Received, Snapshot
-from holdfast.store.stamping import RESERVE, Stamp, check_raw, check_readable, mismatch
+from holdfast.store.sequencer import RESERVE, Stamp, check_raw, check_readable, mismatch
 
 
 class _Run:
@@ -166,6 +169,17 @@ class MemoryInbox:
         self._run.messages.append(message)
         self._run.wake()
 
+    async def put_first(self, message: Message) -> Message | None:
+        first = next((one for one in self._run.messages if one.id == message.id), None)
+        if first is None:
+            await self.put(message)
+        return first
+
+    async def blank(self, redactor: Redactor, after: Position) -> None:
+        for place, message in enumerate(self._run.messages):
+            if place >= after:
+                self._run.messages[place] = msgspec.structs.replace(message, body=redactor.raw(message.body))
+
     async def must_take(self) -> None:
         """It always does."""
 
@@ -189,6 +203,12 @@ class MemoryInbox:
                 after = received.cursor
                 yield received
             await changed.wait()
+
+    async def report_file(self, conversation: str) -> str:
+        raise BadInput(f"the agent of {conversation} cannot be confined: its run is in memory, and has no files")
+
+    async def collect_reports(self) -> None:
+        """There are none."""
 
     async def changes(self) -> AsyncIterator[None]:
         while True:

@@ -1,24 +1,28 @@
 """A run in the hands of its owner: own → repair → fold, and then every append moves log and state together."""
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 import msgspec
 
-from holdfast.core.codec import UNREADABLE, Line, parse
+from holdfast.core.decide.attribution import Attribution
 from holdfast.core.events import Event
 from holdfast.core.events.inbox import InboxConsumed, InboxRejected, InboxReread
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.session import SessionStart
+from holdfast.core.log.codec import UNREADABLE, Line, parse
+from holdfast.core.redaction.redaction import SHAPES, Redactor
 from holdfast.core.state import RunState
 from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.ids import new_sid
 from holdfast.store.base import START, Batch, Desk, Head, Inbox, Journal, Lease, Log, Message, Position, Store
-from holdfast.store.folding import Folded, Standing, fold_log
+from holdfast.store.fold import Folded, Standing, fold_log
 
 LONG_TAIL = 10_000  # lines: having read so many, the next opening should not have to
 _REREAD = (
@@ -52,6 +56,7 @@ class OwnedRun:
         standing: Standing,
         unspoken: Sequence[LogRepaired],
     ) -> None:
+        self.redactor = SHAPES  # what is removed from each event
         self.append = journal.append  # nothing in between: producers call this more often than all the rest
         self._lease = lease
         self._journal = journal
@@ -76,12 +81,24 @@ class OwnedRun:
         return self._journal.head
 
     async def begin(self, start: SessionStart, *also: Event) -> Batch:
-        """Open the session in the log: its start, then what was repaired, then whatever else opens it."""
-        return await self.append(start, *self._unspoken, *also)
+        """Open the session in the log: its start, then what was repaired, then whatever else opens it.
+
+        The start is filled in with what the run's log knows.
+        """
+        info = self.state.run
+        known = msgspec.structs.replace(
+            start,
+            feature=start.feature or self.state.feature,
+            branch=start.branch or (info.branch if info is not None else None),
+            mode=start.mode or (info.workflow if info is not None else None),
+            host=start.host or socket.gethostname(),
+        )
+        return await self.append(known, *self._unspoken, *also)
 
     async def has_mail(self) -> bool:
-        """Whether something came in that was not taken in yet. Changes nothing."""
+        """Whether something came in that was not taken in yet. Takes nothing in."""
         async with self._taking_in:
+            await self._inbox.collect_reports()
             unread = await self._unread()
             async for _, message, _ in self._inbox.read(unread.start):
                 if message is None or message.id not in unread.taken:
@@ -97,7 +114,13 @@ class OwnedRun:
         async with self._taking_in:  # two at once would read from the same cursor
             return await self._take_in()
 
+    async def report_file(self, conversation: str) -> str:
+        """Where a confined agent of this conversation reports: a file, empty and its own."""
+        async with self._taking_in:
+            return await self._inbox.report_file(conversation)
+
     async def _take_in(self) -> list[Message]:
+        await self._inbox.collect_reports()
         messages: list[Message] = []
         events: list[Event] = []
         unread = await self._unread()
@@ -118,6 +141,8 @@ class OwnedRun:
                     body=message.body,
                 )
             )
+        if any(self.redactor.raw(message.body) is not message.body for message in messages):
+            await self._inbox.blank(self.redactor, unread.start)
         if events:
             await self.append(*events)
         if self._taken is not None:
@@ -169,10 +194,14 @@ async def open_run(
         async def milestone() -> None:
             await run.save_snapshot()
 
-        desk = Desk(sid or new_sid(), feature or fold.state.feature, head, clock, standing.note, milestone)
+        agent_of = Attribution(fold.state).agent_of
+        redactor = Redactor.of(os.environ)
+        sid, feature = sid or new_sid(), feature or fold.state.feature
+        desk = Desk(sid, feature, head, clock, standing.note, milestone, agent_of, redactor)
         unspoken = [repair for repair in repaired if repair.kept_as not in fold.state.repairs]
         log, inbox = store.log(run_id), store.inbox(run_id)
         run = OwnedRun(lease, await lease.journal(desk), log, inbox, standing, unspoken)
+        run.redactor = redactor
         if lines_read > LONG_TAIL:
             await run.save_snapshot()
         try:

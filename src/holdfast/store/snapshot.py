@@ -8,9 +8,9 @@ import hashlib
 
 import msgspec
 
-from holdfast.core import chain
-from holdfast.core.codec import UNREADABLE
-from holdfast.core.fold import FOLD_VERSION
+from holdfast.core.fold.fold import FOLD_VERSION
+from holdfast.core.log import chain
+from holdfast.core.log.codec import UNREADABLE
 from holdfast.core.state import RunState
 from holdfast.store.base import Head, Log, Snapshot
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.workflow import PhaseSpec
+from holdfast.core.work.workflow import PhaseSpec
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.yaml_reading import Document, Path, read_data, spelled
+from holdfast.leaf.files.yaml import Document, Path, read_data, spelled
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

@@ -2,9 +2,9 @@
 
 import os
 
-from holdfast.core.workflow import Workflow
+from holdfast.core.work.workflow import Workflow
 from holdfast.leaf.errors import BadInput
-from holdfast.workflows.reading import read_workflow
+from holdfast.workflows.reader import read_workflow
 
 BUILT_IN = ("solo", "loop", "waves", "pipeline")
 

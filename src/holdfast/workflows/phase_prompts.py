@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.core.history import cut
 from holdfast.core.state import Document, Review
-from holdfast.core.workflow import DOCUMENT, DONE, PLAN
-from holdfast.workflows.prompts import CONTEXT, QUOTED, Channel, each, from_memory, shown_diff
+from holdfast.core.text.cut import cut
+from holdfast.core.work.workflow import DOCUMENT, DONE, PLAN
+from holdfast.workflows.prompt_templates import Template, filled
 from holdfast.workflows.quoting import fenced, inline
-from holdfast.workflows.templating import Template, filled
+from holdfast.workflows.task_prompts import CONTEXT, QUOTED, Channel, each, from_memory, shown_diff
 
 _TEXT = 60_000  # characters of one document
 _FINDINGS = 100

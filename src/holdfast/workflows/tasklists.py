@@ -9,12 +9,13 @@ import re
 import stat
 from typing import Any, NoReturn
 
-from holdfast.core.plan import by_number, graph
-from holdfast.core.tasks import TaskList, TaskSpec
+from holdfast.core.work.plan import by_number, graph
+from holdfast.core.work.tasks import TaskList, TaskSpec
 from holdfast.leaf.errors import BadInput, PlanRejected
-from holdfast.leaf.yaml_reading import Document, Path, read_yaml
+from holdfast.leaf.files.supplied import read_supplied
+from holdfast.leaf.files.yaml import Document, Path, read_yaml
 from holdfast.workflows.markdown import front_matter, read_page
-from holdfast.workflows.task_words import Words, listed, task_of
+from holdfast.workflows.task_fields import Words, listed, task_of
 
 _MOST_BYTES = 8 * 1024 * 1024  # of one file
 _MOST_PAGES = 5_000
@@ -194,8 +195,7 @@ def _text(file: str) -> str:
     try:
         if not stat.S_ISREG(os.stat(file).st_mode):
             raise BadInput(f"{file}: not a plain file; a task list is one, or a folder of them")
-        with open(file, "rb") as source:
-            data = source.read(_MOST_BYTES + 1)
+        data = read_supplied(file, _MOST_BYTES + 1)
     except OSError as error:
         _unreadable(file, error)
     except ValueError:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from holdfast.core.settings import Validators
+from holdfast.core.config.settings import Validators
 
 READ = ("pyproject.toml", "setup.cfg", "tox.ini", "mypy.ini", ".mypy.ini", "package.json", "Makefile", "makefile")
 

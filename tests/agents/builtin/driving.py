@@ -18,12 +18,12 @@ from acp import connect_to_agent, text_block
 from acp.client.connection import ClientSideConnection
 from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
+from tests.support.wait import PATIENCE
 from tests.support.zygote import ROOM
 
-_PATIENCE = 30.0
 _MODULES = (
-    "tests.support.doom.builtin",
-    "holdfast.agents.builtin.serving",
+    "tests.support.crash_suite.builtin_agent",
+    "holdfast.agents.builtin.serve",
     "pydantic_ai.direct",
     "pydantic_ai.models.openai",
     "pydantic_ai.models.anthropic",
@@ -41,17 +41,17 @@ VARIABLES = {
 
 class Zygote:
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
 
     def spawn(self, arguments: list[str], folder: str, environment: dict[str, str], descriptors: list[int]) -> int:
         asked = {
-            "module": "tests.support.doom.builtin",
+            "module": "tests.support.crash_suite.builtin_agent",
             "arguments": arguments,
             "folder": folder,
             "environment": environment,
         }
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.connect(self._path)
+            connection.connect(self.path)
             handed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
             connection.sendmsg([marshal.dumps(asked)], handed)
             return int(connection.recv(100))
@@ -112,7 +112,7 @@ class Watcher:
         return "".join(update.content.text for update in self.of("agent_thought_chunk"))
 
     async def until(self, ready: Any) -> None:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             while not ready(self):
                 self.news.clear()
                 await self.news.wait()
@@ -141,7 +141,7 @@ class Driven:
         return await self._within(self.connection.prompt(session_id=session, prompt=[text_block(text)]))
 
     async def _within(self, call: Any) -> Any:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             return await call
 
     def kill(self) -> None:
@@ -154,7 +154,7 @@ class Driven:
             signal.pidfd_send_signal(handle, signal.SIGKILL)
             import select  # noqa: PLC0415
 
-            assert select.select([handle], [], [], _PATIENCE)[0]
+            assert select.select([handle], [], [], PATIENCE)[0]
         except ProcessLookupError:
             pass
         finally:
@@ -212,14 +212,14 @@ class Bench:
                 yield driven
             finally:
                 with suppress(Exception):
-                    async with asyncio.timeout(_PATIENCE):
+                    async with asyncio.timeout(PATIENCE):
                         await connection.close()
                 driven.kill()
 
 
 def _fresh(arguments: list[str], folder: str, environment: dict[str, str], descriptors: list[int]) -> int:
     """A new Python, with nothing imported: as a user starts it."""
-    program = "import sys; from holdfast.app.cli.agent_builtin import run; sys.exit(run(sys.argv[1:]))"
+    program = "import sys; from holdfast.app.cli.programs.agent_builtin import run; sys.exit(run(sys.argv[1:]))"
     stdin, stdout, stderr = descriptors
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((stdin, stdout, stderr))]
     command = [sys.executable, "-c", program, *arguments]

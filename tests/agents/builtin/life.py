@@ -16,7 +16,7 @@ from typing import Any
 from acp.schema import McpServerStdio
 
 from holdfast.agents.builtin.conversation import IN_FLIGHT, NOT_STARTED
-from holdfast.leaf.crashing import FILE, WHAT
+from holdfast.leaf.failpoints import FILE, WHAT
 from tests.agents.builtin.driving import Bench, Driven
 from tests.support.model_server.script import Answer, Rule, Script, ToolUse
 from tests.support.model_server.seen import Seen

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from acp.schema import McpServerStdio
 
-from holdfast.leaf.process import identify
+from holdfast.leaf.process.identity import identify
 from tests.agents.builtin.driving import Bench, Driven
 from tests.support.model_server.script import Answer, ToolUse, in_turn
 from tests.support.model_server.server import ModelServer
-from tests.support.waiting import until
+from tests.support.wait import PATIENCE, until
 
 DEAF = "echo $$ > server; trap '' TERM HUP; while :; do sleep 1000; done"  # and never says a word
 
@@ -54,10 +54,10 @@ async def test_while_a_command_runs(bench: Bench, model: ModelServer, command: s
 
 
 def test_whatever_holds_it_up() -> None:
-    waiting = "from holdfast.agents.builtin.serving import leave_after_the_client; leave_after_the_client(0, 0)"
+    waiting = "from holdfast.agents.builtin.serve import leave_after_the_client; leave_after_the_client(0, 0)"
     with subprocess.Popen([sys.executable, "-c", waiting], stdin=subprocess.PIPE) as held_up:
         with pytest.raises(subprocess.TimeoutExpired):
             held_up.wait(0.2)
         assert held_up.stdin is not None
         held_up.stdin.close()
-        assert held_up.wait(30) == 0
+        assert held_up.wait(PATIENCE) == 0

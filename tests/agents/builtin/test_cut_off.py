@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from acp import RequestError
 
-from holdfast.leaf.crashing import FILE, RECORD, WHAT
+from holdfast.leaf.failpoints import FILE, RECORD, WHAT
 from tests.agents.builtin.driving import VARIABLES, Bench, Driven
 from tests.agents.builtin.life import Life, each
 from tests.support.model_server.script import Answer, ToolUse, in_turn

@@ -7,7 +7,7 @@ import pytest
 from tests.agents.builtin.driving import VARIABLES, Bench, Driven
 from tests.support.model_server.script import Answer, Rule, Script, ToolUse
 from tests.support.model_server.server import ModelServer
-from tests.support.waiting import until
+from tests.support.wait import until
 
 _TOUCH = ToolUse("bash", {"command": "echo ran >> ran.txt"}, id="call-touch")
 _STUCK = ToolUse("bash", {"command": "echo began >> ran.txt; exec cat pipe"}, id="call-stuck")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agents.builtin import mcp_tools
-from holdfast.agents.builtin.confinement import Refused
+from holdfast.agents.builtin.file_access import Refused
 from holdfast.agents.builtin.mcp_tools import McpTools, Server
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.agents.builtin.driving import KEY, VARIABLES, Bench
 from tests.support.model_server.script import Answer, Script, ToolUse, in_turn
 from tests.support.model_server.server import ModelServer
-from tests.support.waiting import until
+from tests.support.wait import until
 
 _WRITE = ToolUse("write", {"path": "f.txt", "content": "new\n"})
 
@@ -123,6 +123,21 @@ async def test_tools_of_an_mcp_server_are_offered_and_called(bench: Bench, model
     assert model.requests[1].results[0].text == "HI!"
 
 
+@pytest.mark.parametrize(("server_name", "asked"), [("holdfast", 0), ("holdfast2", 1)])
+async def test_own_mcp_server_is_called_without_asking(
+    bench: Bench, model: ModelServer, server_name: str, asked: int
+) -> None:
+    """Known by the server that the client handed over, not by the name of a tool."""
+    tool = ToolUse(f"mcp__{server_name}__note", {})
+    model.play(in_turn(Answer(tools=[tool]), Answer(text="ok")))
+    script = os.path.join(os.path.dirname(__file__), "quick_mcp_server.py")
+    server = McpServerStdio(name=server_name, command=sys.executable, args=["-IS", script], env=[])
+    async with bench.agent(model) as agent:
+        await agent.say(await agent.start([server]), "note it")
+        assert len(agent.watcher.asked) == asked
+    assert model.requests[1].results[0].text == "it is noted"
+
+
 @pytest.mark.parametrize(
     ("way", "told"), [("die", "holdfast ended during this call. It may or may not"), ("leave", "it is noted")]
 )
@@ -229,7 +244,7 @@ def test_without_the_extra_it_says_how_to_get_it() -> None:
 
 
 def _run(before: str, arguments: list[str]) -> str:
-    program = f"import sys; {before}\nfrom holdfast.app.cli.agent_builtin import run\n"
+    program = f"import sys; {before}\nfrom holdfast.app.cli.programs.agent_builtin import run\n"
     program += "try: run(sys.argv[1:])\nexcept Exception as error: print(error)"
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES.values()}
     command = [sys.executable, "-c", program, *arguments]

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from holdfast.agents.builtin.shell import Shell, end_what_is_left
-from holdfast.leaf.marks import SESSION_MARK, marked
-from tests.support.hopping import hopping
+from holdfast.leaf.process.env_markers import SESSION_MARK, marked
+from tests.support.hopping_process import hopping
 
 SEVERAL = range(3)  # one of them might be met by chance
 

@@ -120,7 +120,7 @@ async def test_other_refusals_are_readable(bench: Bench, model: ModelServer) -> 
 
 async def test_a_model_that_hangs_is_given_up(bench: Bench, model: ModelServer) -> None:
     model.play(Script(otherwise=Answer(hang=True)))
-    async with bench.agent(model, "openai", "--timeout", "0.2", "--retries", "1") as agent:
+    async with bench.agent(model, "openai", "--timeout", "2", "--retries", "1") as agent:
         session = await agent.start()
         with pytest.raises(RequestError, match="could not answer"):
             await agent.say(session, "hi")

@@ -13,7 +13,8 @@ from acp import schema
 from acp.client.connection import ClientSideConnection
 from acp.connection import StreamDirection, StreamEvent
 
-PATIENCE = 20.0
+from tests.support.wait import PATIENCE
+
 _LIMIT = 300 * 1024 * 1024
 
 Outcome = schema.AllowedOutcome | schema.DeniedOutcome
@@ -222,6 +223,11 @@ class Stagehand:
         os.makedirs(self.cwd)
         self._agents: list[Agent] = []
         self.errors = os.path.join(folder, "stderr")
+
+    def came_to_once(self) -> bool:
+        """An agent came to a step that it takes `once`, and is at it."""
+        marks = os.path.join(self.state, "once")
+        return os.path.isdir(marks) and bool(os.listdir(marks))
 
     def script(self, text: str) -> str:
         file = os.path.join(self.folder, "play.yaml")

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from tests.agents.playbook.driver import Stagehand, is_alive
-from tests.support.waiting import until
+from tests.support.wait import until
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,10 @@ async def test_it_may_die_before_the_first_answer_and_only_the_first_time(stage:
 
 
 async def test_a_hanging_agent_answers_nothing_but_lives(stage: Stagehand) -> None:
-    agent = await stage.play("turns: [[say: on my way, hang: agent]]")
+    agent = await stage.play("turns: [[say: on my way, hang: {how: agent, once: true}]]")
     asking = agent.asking()
-    await agent.until(lambda agent: agent.text == "on my way")
+    await until(stage.came_to_once)
     listing = asyncio.create_task(agent.connection.list_sessions())
-    while (await asyncio.wait({listing}, timeout=0.2))[0]:  # it has not come to the hanging yet
-        listing = asyncio.create_task(agent.connection.list_sessions())
     await agent.cancel()
     await asyncio.wait({asking}, timeout=0.2)
     assert not asking.done()
@@ -73,7 +71,7 @@ async def test_a_stubborn_one_ignores_cancel_sigterm_and_the_end_of_stdin(stage:
 async def test_a_deaf_turn_ignores_the_cancel_and_a_hang_has_an_end(stage: Stagehand) -> None:
     agent = await stage.play("turns: [[say: x, hang: {how: deaf, seconds: 0.5, once: true}]]")
     asking = agent.asking()
-    await until(lambda: os.path.isdir(marks := os.path.join(stage.state, "once")) and bool(os.listdir(marks)))
+    await until(stage.came_to_once)
     await agent.cancel()
     assert await agent.gone() == 3
     with pytest.raises(ConnectionError):

@@ -12,9 +12,9 @@ import jsonschema
 import pytest
 
 from holdfast.agents.playbook.format import Step, schema
-from holdfast.agents.playbook.reading import parse_playbook
+from holdfast.agents.playbook.reader import parse_playbook
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.yaml_reading import read_yaml
+from holdfast.leaf.files.yaml import read_yaml
 from tests.agents.playbook.driver import Stagehand, allow
 
 _DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "playbook.md")
@@ -173,6 +173,6 @@ def test_the_command_checks_a_script_and_explains_itself(tmp_path: os.PathLike[s
 
 
 def test_the_agent_loads_neither_sdk_before_it_needs_one() -> None:
-    code = "import sys, holdfast.engine.agent_programs; print('acp' in sys.modules, 'mcp' in sys.modules)"
+    code = "import sys, holdfast.engine.agents.programs; print('acp' in sys.modules, 'mcp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"

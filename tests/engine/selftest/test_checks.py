@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.agents.launch import Launch
-from holdfast.agents.tree import Tree, grown
-from holdfast.engine.selftest import disk, ground, kernel, working
+from holdfast.agents.process.tree import Tree, grown
+from holdfast.engine.selftest import disk, kernel
+from holdfast.engine.selftest import file_system as ground
+from holdfast.engine.selftest import runs as working
 from holdfast.engine.selftest.base import Verdict
-from holdfast.engine.selftest.place import home_in, mark, sweep, temporary
-from holdfast.leaf.marks import RUN_MARK
-from holdfast.leaf.process import myself
+from holdfast.engine.selftest.folder import home_in, mark, sweep, temporary
+from holdfast.leaf.process.env_markers import RUN_MARK
+from holdfast.leaf.process.identity import myself
 from tests.crash.test_full_disk import MOUNTED
 
 HOLDS, DOUBT, FAILS = Verdict
@@ -61,7 +63,7 @@ def test_the_mount_of_a_folder_with_a_blank_in_its_name(folder: str) -> None:
 def test_a_real_file_system_in_memory_that_is_small(folder: str) -> None:
     """Asked as a user asks, for only the process that is in the mount sees it."""
     program = (
-        "import sys; from holdfast.engine.selftest import ground; "
+        "import sys; from holdfast.engine.selftest import file_system as ground; "
         "print(ground.file_system(sys.argv[1]).verdict, ground.room(sys.argv[1]).verdict)"
     )
     command = [*MOUNTED, folder, sys.executable, "-c", program, folder]
@@ -228,11 +230,10 @@ def test_a_run_that_was_never_killed_proves_nothing(folder: str) -> None:
     assert "to be killed at effect.merge.before:9, and never came there" in found.measured
 
 
-def test_a_slow_machine_is_not_asked_for_more_than_a_minute(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(working, "_ENOUGH", 0.0)
-    trial = working.Trial(folder, folder, (sys.executable, "-m", "holdfast"))
+def test_runs_for_which_there_is_no_time_are_not_begun_and_told(folder: str) -> None:
+    trial = working.Trial(folder, folder, (sys.executable, "-m", "holdfast"), enough=0.0)
     found = working.resuming(trial, [(), ("effect.merge.before:9",)])
-    assert (found.verdict, found.measured.partition(";")[0]) == (HOLDS, "runs done: 1, kills: 0")
+    assert (found.verdict, found.measured.partition(";")[0]) == (HOLDS, "runs done: 1 (1 more: no time), kills: 0")
 
 
 @pytest.mark.torture

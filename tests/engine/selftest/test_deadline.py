@@ -1,4 +1,4 @@
-"""A selftest ends within its minute, whatever hangs: what is not done by then is in doubt."""
+"""A selftest ends within its time, whatever hangs: what is not done by then is in doubt."""
 
 import asyncio
 import os
@@ -11,23 +11,39 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.selftest import working
+from holdfast.engine.selftest import runs as working
 from holdfast.engine.selftest.base import Finding, Verdict, holds
+from holdfast.engine.selftest.calibrate import LONGEST_S, SHORTEST_S, Costs, Deadline, measure, time_limit
 from holdfast.engine.selftest.child import child, told
-from holdfast.engine.selftest.deadline import MINUTE, WHOLE, OutOfTime, until
-from holdfast.engine.selftest.examining import Check, examine, made
-from holdfast.leaf.process import ProcessIdentity, identify
+from holdfast.engine.selftest.deadline import OutOfTime, until
+from holdfast.engine.selftest.selftest import Check, examine, made
+from holdfast.leaf.process.identity import ProcessIdentity, identify
+from tests.support.wait import PATIENCE
 
-A_MOMENT, LONG = 0.3, 60.0  # seconds
+A_MOMENT, LONG = 0.3, PATIENCE  # seconds
 
 
 def unheard(_: str) -> None:
     pass
 
 
-def test_all_checks_together_have_less_than_a_minute() -> None:
-    """With as much again as tidying up takes on a slow disk."""
-    assert WHOLE <= MINUTE - 10
+@pytest.mark.parametrize(
+    ("costs", "limit"),
+    [
+        (Costs(start=0.3, sync=0.001), SHORTEST_S),
+        (Costs(start=2.5, sync=0.001), 152.0),
+        (Costs(start=0.3, sync=0.1), 218.0),
+        (Costs(start=60.0, sync=0.1), LONGEST_S),
+    ],
+)
+def test_a_slower_machine_has_more_time(costs: Costs, limit: float) -> None:
+    assert time_limit(costs) == pytest.approx(limit)
+
+
+def test_what_things_cost_here_is_measured(tmp_path: Path) -> None:
+    costs = measure(str(tmp_path))
+    assert costs.start > 0
+    assert costs.sync >= 0
 
 
 def test_what_there_is_no_time_for_is_in_doubt_and_nothing_is_left_behind(tmp_path: Path) -> None:
@@ -60,11 +76,17 @@ def test_a_check_that_hangs_is_cut_off_and_so_is_each_that_comes_after_it(tmp_pa
     pipe, seen = str(tmp_path / "pipe"), list[ProcessIdentity | None]()
     os.mkfifo(pipe)
     for hanging in (partial(wait_for_a_process, seen), partial(wait_in_a_file, pipe), wait_for_an_event):
-        checks: list[Check] = [("quick", partial(holds, "yes")), ("hangs", hanging), ("never", partial(holds, "yes"))]
-        found = list(made("here", checks, unheard, time.monotonic() + A_MOMENT))
-        verdicts = {one.name: one.finding.verdict for one in found}
-        assert verdicts == {"quick": Verdict.HOLDS, "hangs": Verdict.DOUBT, "never": Verdict.DOUBT}
-    (process,) = seen
+        found = {}
+        for slower in (1, 10, 100):  # a busy machine may need longer to come to what hangs
+            checks: list[Check] = [
+                *(("quick", partial(holds, "yes")), ("hangs", hanging), ("never", partial(holds, "yes")))
+            ]
+            rows = made("here", checks, unheard, Deadline.after(A_MOMENT * slower))
+            found = {one.name: one.finding.verdict for one in rows}
+            if found["quick"] is Verdict.HOLDS and seen:
+                break
+        assert found == {"quick": Verdict.HOLDS, "hangs": Verdict.DOUBT, "never": Verdict.DOUBT}
+    process = seen[-1]
     assert process is not None
     assert identify(process.pid) != process, "what it started is dead"
 
@@ -92,16 +114,15 @@ def soon_over_when(told: str) -> Callable[[str], None]:
     return tell
 
 
-def test_a_run_that_does_not_end_takes_nothing_from_those_that_did(tmp_path: Path) -> None:
-    """The time is over when the second has begun. Alone it would say nothing."""
+def test_a_run_that_does_not_end_leaves_the_check_in_doubt(tmp_path: Path) -> None:
+    """The first run came back; the second hangs until the time is over."""
     program = tmp_path / "program"
     first = f'mkdir {tmp_path}/first && exec {sys.executable} -m holdfast "$@"'
     program.write_text(f"#!/bin/sh\n{first}\nexec sleep 1000\n", encoding="utf-8")
     program.chmod(0o700)
     trial = working.Trial(str(tmp_path), str(tmp_path), (str(program),), soon_over_when("run 2 of 2"))
-    with until(time.monotonic() + LONG):
-        found = working.resuming(trial, [(), ()])
-    assert (found.verdict, found.measured.partition(";")[0]) == (Verdict.HOLDS, "runs done: 1, kills: 0")
+    with pytest.raises(OutOfTime), until(time.monotonic() + LONG):
+        working.resuming(trial, [(), ()])
     again = tmp_path / "again"
     again.mkdir()
     with pytest.raises(OutOfTime), until(time.monotonic() + A_MOMENT):

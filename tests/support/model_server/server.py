@@ -30,8 +30,8 @@ from tests.support.model_server.openai_responses import OpenAIResponses
 from tests.support.model_server.script import Answer, Rule, Script
 from tests.support.model_server.seen import Seen
 from tests.support.model_server.wire import Refused, Wire
+from tests.support.wait import PATIENCE
 
-_PATIENCE = 30.0  # seconds after which a test that waits is a test that fails
 _PATHS = {"openai": "/v1", "openai-responses": "/v1", "anthropic": "", "google": ""}
 
 
@@ -109,7 +109,7 @@ class ModelServer:
 
     def _wait(self, ready: Callable[[], bool], times: int) -> Seen:
         with self._changed:
-            assert self._changed.wait_for(ready, _PATIENCE), f"only {len(self.requests)} requests came, not {times}"
+            assert self._changed.wait_for(ready, PATIENCE), f"only {len(self.requests)} requests came, not {times}"
         return self.requests[times - 1]
 
     def __enter__(self) -> Self:
@@ -122,7 +122,7 @@ class ModelServer:
         self._wake()
         self._server.should_exit = True
         self._server.force_exit = True
-        self._thread.join(_PATIENCE)
+        self._thread.join(PATIENCE)
         self._socket.close()
 
     # --- inside -------------------------------------------------------------------------------------

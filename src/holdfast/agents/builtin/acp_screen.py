@@ -25,10 +25,10 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
-from holdfast.agents.builtin.encodable import encodable
 from holdfast.agents.builtin.screen import Shown, Spent, Status, Verdict
-from holdfast.agents.builtin.secrecy import Secrets
+from holdfast.agents.builtin.secrets import Secrets
 from holdfast.agents.builtin.tools import Step
+from holdfast.leaf.text.encodable import encodable
 
 _OPTIONS = [
     PermissionOption(option_id="once", name="Allow", kind="allow_once"),

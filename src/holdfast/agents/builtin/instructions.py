@@ -1,6 +1,6 @@
 """What the model is told before anything else."""
 
-from holdfast.agents.builtin.confinement import Refused, Worktree
+from holdfast.agents.builtin.file_access import Refused, Worktree
 
 _MAX_GUIDE = 20_000  # characters of the project's own guide
 

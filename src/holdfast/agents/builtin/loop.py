@@ -25,15 +25,15 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import StreamedResponse
 
-from holdfast.agents.builtin.confinement import Refused
 from holdfast.agents.builtin.conversation import Conversation, interrupted, record, rendered, result, user
-from holdfast.agents.builtin.encodable import encodable
+from holdfast.agents.builtin.file_access import Refused
 from holdfast.agents.builtin.mcp_tools import McpTools
 from holdfast.agents.builtin.models import Model, ModelTrouble
 from holdfast.agents.builtin.screen import Screen, Shown, Spent
-from holdfast.agents.builtin.secrecy import Secrets
+from holdfast.agents.builtin.secrets import Secrets
 from holdfast.agents.builtin.session_file import SessionFile
 from holdfast.agents.builtin.tools import Outcome, Prepared, Toolbox, capped, offers
+from holdfast.leaf.text.encodable import encodable
 
 Stop = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 Mode = Literal["ask", "code"]

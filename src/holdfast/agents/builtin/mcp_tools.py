@@ -14,10 +14,12 @@ from mcp import ClientSession, McpError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CONNECTION_CLOSED, CallToolResult, TextContent, Tool
 
-from holdfast.agents.builtin.confinement import Refused
+from holdfast.agents.builtin.file_access import Refused
 from holdfast.agents.builtin.tools import Offer, Outcome, Prepared, capped
-from holdfast.leaf.crashing import around
+from holdfast.core.conversation.own_tools import SERVER as OWN_SERVER
 from holdfast.leaf.errors import BadInput
+from holdfast.leaf.failpoints import around
+from holdfast.leaf.process.load import slowness
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream
@@ -52,7 +54,7 @@ class _Running:
         self._task = asyncio.create_task(self._live())
 
     async def started(self) -> None:
-        async with asyncio.timeout(_START_SECONDS):
+        async with asyncio.timeout(_START_SECONDS * slowness()):
             await asyncio.shield(self._ready)
 
     async def stop(self) -> None:
@@ -67,7 +69,7 @@ class _Running:
         return self._answers is None or not self._answers.statistics().open_send_streams
 
     async def tools(self) -> list[Tool]:
-        async with asyncio.timeout(_START_SECONDS):
+        async with asyncio.timeout(_START_SECONDS * slowness()):
             return (await self._ready.result().list_tools()).tools
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
@@ -196,7 +198,8 @@ class McpTools:
     def _learn(self, server: _Connection, tools: list[Tool]) -> None:
         for tool in tools:
             name = re.sub(r"[^A-Za-z0-9_-]", "_", f"mcp__{server.name}__{tool.name}")[:_NAME]
-            harmless = bool(tool.annotations and tool.annotations.readOnlyHint)
+            reads = bool(tool.annotations and tool.annotations.readOnlyHint)
+            harmless = reads or server.name == OWN_SERVER  # a report to Holdfast changes nothing in the worktree
             self._tools[name] = _Known(server, tool.name, harmless)
             self._offers.append(Offer(name, tool.description or tool.name, tool.inputSchema))
 

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from holdfast.agents.builtin.limits import resets_at
-from holdfast.leaf.crashing import around
+from holdfast.agents.builtin.rate_limits import resets_at
 from holdfast.leaf.errors import BadInput
+from holdfast.leaf.failpoints import around
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.leaf.crashing import Point, around, strike
-from holdfast.leaf.directories import sync_directory
 from holdfast.leaf.errors import HoldfastError, Owned
-from holdfast.leaf.syncing import forget_unwritten
+from holdfast.leaf.failpoints import Point, around, strike
+from holdfast.leaf.files.directories import sync_directory
+from holdfast.leaf.files.sync import forget_unwritten
 
 _CRASH, _CRASH_TORN = around("builtin.save"), Point("builtin.save.torn")
 _CRASH_REPAIR = around("builtin.repair")

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from holdfast.leaf.crashing import around
-from holdfast.leaf.marks import CALL_MARK, SESSION_MARK, each_marked
-from holdfast.leaf.process import end_all
-from holdfast.leaf.tail import Tail
+from holdfast.leaf.failpoints import around
+from holdfast.leaf.process.env_markers import CALL_MARK, SESSION_MARK, each_marked
+from holdfast.leaf.process.identity import end_all
+from holdfast.leaf.text.tail import Tail
 
 _CRASH = around("builtin.shell")
 _CHUNK = 65_536

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from holdfast.agents.builtin.confinement import Refused, Worktree
+from holdfast.agents.builtin.file_access import Refused, Worktree
 from holdfast.agents.builtin.shell import Shell
-from holdfast.leaf.tail import Tail
+from holdfast.leaf.text.tail import Tail
 
 Kind = Literal["read", "edit", "search", "execute", "think", "other"]
 

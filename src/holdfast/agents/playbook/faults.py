@@ -9,7 +9,7 @@ import time
 from typing import NoReturn
 
 from holdfast.agents.playbook.format import Crash, Hang, Junk
-from holdfast.agents.playbook.wire import Wire
+from holdfast.agents.playbook.jsonrpc import Wire
 
 GAVE_UP = 3  # the exit code of an agent that hung until its time was over
 

@@ -67,6 +67,8 @@ class Reopen(Part, frozen=True):
     once: bool | str = False
     replay: bool | None = None
     tool_calls: Literal["same", "new_ids", "new_titles"] = "same"
+    announces: bool = False
+    replay_as: str | None = None
     other_cwd: Literal["works", "refuses", "hangs"] = "works"
 
 
@@ -101,6 +103,16 @@ class ConfigOption(Part, frozen=True):
     available: list[Choice | str] | None = None
 
 
+Connecting = Literal["on_demand", "at_start"]
+
+
+class Connect(Part, frozen=True):
+    """When it starts the MCP servers that it is handed; `wait_for` is a path that has to be there first."""
+
+    how: Connecting = "at_start"
+    wait_for: str | None = None
+
+
 class Agent(Part, frozen=True):
     name: str = "playbook"
     title: str | None = None
@@ -115,6 +127,7 @@ class Agent(Part, frozen=True):
     close: Reply | Simply = "works"
     accepts: "list_of[Literal['image', 'audio', 'embedded_context']]" = []
     mcp: "list_of[Literal['http', 'sse']]" = []
+    connects: Connect | Connecting = "on_demand"
     auth: Auth | None = None
     modes: Choices | None = None
     models: Choices | None = None
@@ -270,20 +283,20 @@ class McpCall(Part, frozen=True):
     server: str | None = None
     expect: Literal["result", "error", "any"] = "result"
     tries: Annotated[int, Meta(ge=1, le=100)] = 1
-    timeout: Seconds = 60
+    timeout: Seconds = 600  # only what hangs takes so long, also on a busy machine
     say: bool = False
     shown: bool = True
 
 
 class McpTools(Part, frozen=True):
     server: str | None = None
-    timeout: Seconds = 60
+    timeout: Seconds = 600  # only what hangs takes so long, also on a busy machine
 
 
 class WaitFor(Part, frozen=True):
     path: str
     gone: bool = False
-    timeout: Seconds = 60
+    timeout: Seconds = 600  # only what hangs takes so long, also on a busy machine
 
 
 class Repeat(Part, frozen=True):

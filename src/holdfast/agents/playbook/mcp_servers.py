@@ -1,18 +1,27 @@
-"""The MCP servers that the client handed over: real ones, spoken to by the real SDK, started when first needed."""
+"""The MCP servers that the client handed over: real ones, spoken to by the real SDK.
+
+They are started when first needed, or when a session is opened.
+"""
 
 import asyncio
 import os
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:  # at run time only when a script calls a tool: the SDK takes a second to load
     from mcp import ClientSession
 
 _GOODBYE = 5.0  # seconds for a server to end, before the agent ends without waiting
+_LOOK = 0.02  # seconds between two looks for a file
+_STARTS = 10  # of one server, for one call: whoever kills servers kills several
 
 
 class NoServer(Exception):
     pass
+
+
+class _ServerGone(Exception):
+    """The server ended before it answered."""
 
 
 class Called(NamedTuple):
@@ -76,9 +85,38 @@ class McpServers:
         self._given = {str(one.get("name")): one for one in given}
         self._cwd = cwd
         self._running: dict[str, _Server] = {}
+        self._connecting: asyncio.Task[None] | None = None
+        self.offered = True  # whether a turn that begins now has their tools
+
+    def connect(self, wait_for: str | None) -> None:
+        """Start all of them in the background. Until they have listed their tools, there are none."""
+        self.offered = False
+        self._connecting = asyncio.create_task(self._connect(wait_for))
+
+    async def _connect(self, wait_for: str | None) -> None:
+        while wait_for is not None and not os.path.exists(wait_for):  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(_LOOK)
+        with suppress(NoServer):  # then its tools are never there
+            for name in self._given:
+                await self.tools(name)
+            self.offered = True
 
     async def call(self, server: str | None, tool: str, arguments: dict[str, Any]) -> Called:
-        """What it answers. One that dies meanwhile is an error, and is started again by the next call."""
+        """The answer of the server. A killed server is started and called again, a bounded number of times.
+
+        A killed server says nothing about the work, so it must not fail the turn. The call may reach the server twice.
+        """
+        for _ in range(_STARTS - 1):
+            try:
+                return await self._call_once(server, tool, arguments)
+            except _ServerGone:
+                continue
+        try:
+            return await self._call_once(server, tool, arguments)
+        except _ServerGone as error:
+            return Called(str(error), True)
+
+    async def _call_once(self, server: str | None, tool: str, arguments: dict[str, Any]) -> Called:
         session = await self._session(server)
         from anyio import BrokenResourceError, ClosedResourceError  # noqa: PLC0415 - loaded by now
         from mcp import McpError  # noqa: PLC0415
@@ -87,12 +125,13 @@ class McpServers:
         try:
             answer = await session.call_tool(tool, arguments)
         except McpError as error:
-            if error.error.code == CONNECTION_CLOSED:
-                await self._forget(server)
-            return Called(str(error), True)
+            if error.error.code != CONNECTION_CLOSED:
+                return Called(str(error), True)
+            await self._forget(server)
+            raise _ServerGone(str(error)) from None
         except (BrokenResourceError, ClosedResourceError):
             await self._forget(server)
-            return Called("the MCP server is gone", True)
+            raise _ServerGone("the MCP server is gone") from None
         return Called("\n".join(str(getattr(part, "text", part.type)) for part in answer.content), answer.isError)
 
     async def tools(self, server: str | None) -> list[str]:
@@ -110,12 +149,20 @@ class McpServers:
         wanted = self._meant(name)
         if wanted not in self._running:
             self._running[wanted] = _Server(self._given[wanted], self._cwd)
-        return await self._running[wanted].session()
+        try:
+            return await self._running[wanted].session()
+        except NoServer:
+            await self._forget(wanted)  # the next call starts another
+            raise
 
     async def _forget(self, name: str | None) -> None:
-        await self._running.pop(self._meant(name)).stop()
+        gone = self._running.pop(self._meant(name), None)
+        if gone is not None:  # else another call forgot it first
+            await gone.stop()
 
     async def stop(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
         for server in self._running.values():
             await server.stop()
         self._running.clear()

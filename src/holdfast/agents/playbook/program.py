@@ -5,12 +5,12 @@ import os
 import signal
 import sys
 
-from holdfast.agents.playbook.face import Face
+from holdfast.agents.playbook.acp_server import Face
 from holdfast.agents.playbook.faults import ignore_signals
 from holdfast.agents.playbook.mcp_servers import McpServers
-from holdfast.agents.playbook.reading import read_playbook
+from holdfast.agents.playbook.reader import read_playbook
 from holdfast.agents.playbook.sessions import Folder, Record
-from holdfast.agents.playbook.stage import Stage, TurnFailed
+from holdfast.agents.playbook.turn import Stage, TurnFailed
 
 STATE = "HOLDFAST_PLAYBOOK_STATE"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.leaf.crashing import around
+from holdfast.leaf.failpoints import around
 
 _CRASH = around("playbook.save")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")

@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from holdfast.agents.playbook.format import End, Playbook
+from holdfast.agents.playbook.jsonrpc import Refusal, Wire
 from holdfast.agents.playbook.mcp_servers import McpServers
-from holdfast.agents.playbook.playing import Player
+from holdfast.agents.playbook.player import Player
 from holdfast.agents.playbook.sessions import Folder, Record, new_id
-from holdfast.agents.playbook.stage import Stage, TurnFailed
-from holdfast.agents.playbook.wire import Refusal, Wire
+from holdfast.agents.playbook.turn import Stage, TurnFailed
 
 _TOLD = re.compile(r"Read (.+) and do what it says")
 _READY = "› "

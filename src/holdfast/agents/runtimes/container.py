@@ -5,7 +5,6 @@ takes it away when we die. Should the go-between be killed as well, the labels a
 """
 
 import os
-import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 
@@ -14,9 +13,11 @@ import msgspec
 from holdfast.agents.environment import plain_environment
 from holdfast.agents.launch import Launch, Runtime, Spawn
 from holdfast.agents.runtimes.engine import Engine, Order
-from holdfast.agents.runtimes.places import places_of
+from holdfast.agents.runtimes.mounts import places_of
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.marks import CONVERSATION_MARK, RUN_MARK
+from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
+from holdfast.leaf.process.environment import without_relative_modules
+from holdfast.leaf.process.own_program import own_program
 
 ORDER = "HOLDFAST_CONTAINER"  # the variable with what the go-between is to make: in its arguments anybody could read it
 
@@ -50,8 +51,8 @@ def spawned(launch: Launch) -> Spawn:
         network=launch.runtime.network,
     )
     return Spawn(
-        (sys.executable, "-m", "holdfast.agents.runtimes.go_between"),
-        {**plain_environment(), **launch.marks, ORDER: msgspec.json.encode(order).decode()},
+        own_program(module="holdfast.agents.runtimes.container_proxy"),
+        {**without_relative_modules(plain_environment()), **launch.marks, ORDER: msgspec.json.encode(order).decode()},
     )
 
 
@@ -59,6 +60,18 @@ def end(launch: Launch) -> None:
     """Nothing of this agent is left at the engine when this returns."""
     with _engine(address_of(launch.runtime)) as engine:
         engine.end(_labels({CONVERSATION_MARK: launch.mark}))
+
+
+def container_of(runtime: Runtime, mark: str) -> str | None:
+    """The id of the container of the agent that has this mark."""
+    with _engine(address_of(runtime)) as engine:
+        return next(iter(engine.found(_labels({CONVERSATION_MARK: mark}))), None)
+
+
+def running_of(address: str, run_id: str) -> list[str]:
+    """The ids of the containers of a run that are at work."""
+    with _engine(address) as engine:
+        return engine.found(_labels({RUN_MARK: run_id}), running=True)
 
 
 def end_run(address: str, run_id: str) -> None:

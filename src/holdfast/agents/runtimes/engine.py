@@ -118,6 +118,12 @@ class Engine:
         left = ", ".join(one["Id"][:12] for one in found)
         raise Denied(f"containers at {self._address} will not go ({left}); remove them, and try again")
 
+    def found(self, labels: Mapping[str, str], *, running: bool = False) -> list[str]:
+        """The ids of those that have these labels; with `running` only of those that are."""
+        wanted = {"label": [f"{name}={value}" for name, value in labels.items()]}
+        with self._asked("list containers"):
+            return [str(one["Id"]) for one in self._api.containers(all=not running, filters=wanted)]
+
     def remove(self, container: str) -> None:
         """Dead or alive. One that somebody else is removing is waited for."""
         with self._asked("remove a container"):

@@ -12,7 +12,7 @@ from functools import cache
 
 from holdfast.agents.environment import plain_environment
 from holdfast.agents.launch import Launch, Spawn
-from holdfast.agents.runtimes.places import places_of
+from holdfast.agents.runtimes.mounts import places_of
 from holdfast.leaf.errors import BadInput
 
 _PROGRAM = "bwrap"

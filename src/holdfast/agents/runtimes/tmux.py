@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.agents.environment import plain_environment
 from holdfast.agents.launch import Launch, Spawn
-from holdfast.agents.tmux.order import ORDER, Order
+from holdfast.agents.tmux.launch_request import ORDER, Order
 from holdfast.leaf.errors import BadInput
 
 _PROGRAM = "tmux"

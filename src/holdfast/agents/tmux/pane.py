@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from holdfast.agents.tmux.control import listening
 from holdfast.agents.tmux.server import Server, Window
-from holdfast.leaf.death import death_of
+from holdfast.leaf.process.death import death_of
 
 T = TypeVar("T")
 

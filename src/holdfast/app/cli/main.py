@@ -47,6 +47,16 @@ COMMANDS = {
     "completion": "a script that completes commands, options and run names in your shell",
 }
 
+GROUPS = {
+    "work": ("run", "resume", "plan", "watch", "demo"),
+    "attend": ("attach", "send", "approve", "deny", "stop", "wait"),
+    "inspect": ("top", "ls", "show", "logs", "analyze", "verify", "export", "diff"),
+    "publish": ("merge", "push", "pr"),
+    "maintain": ("archive", "reset", "salvage", "doctor", "selftest"),
+    "setup": ("config", "completion", "preferences", "workflow", "agents"),
+    "programs": ("agent", "mcp"),
+}
+
 _HELP = """\
 holdfast runs coding agents on a git repository, and survives anything.
 
@@ -94,7 +104,9 @@ def _run(arguments: list[str]) -> int:
         code = _dispatch(arguments)
         sys.stdout.flush()
     except HoldfastError as error:
-        return _complain(str(error), error.exit_code)
+        for line in error.lines:
+            _complain(line, error.exit_code)
+        return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output went away, as `head` does
@@ -114,7 +126,7 @@ def _run(arguments: list[str]) -> int:
 
 def _doom() -> None:
     """Somebody tests what becomes of us when we die; never in silence."""
-    from holdfast.leaf.crashing import arm
+    from holdfast.leaf.failpoints import arm
 
     doom = arm()
     if doom is not None:
@@ -147,12 +159,18 @@ def _dispatch(arguments: list[str]) -> int:
             sys.stdout.write(file.read())
         return OK
     _see_children_end()
-    module = __import__(f"holdfast.app.cli.{name}", fromlist=["run"])
+    module = __import__(module_of(name), fromlist=["run"])
     try:
         code: int = module.run(rest)
     except SystemExit as leave:  # argparse, after --help
         return int(leave.code or OK)
     return code
+
+
+def module_of(command: str) -> str:
+    """The module that implements a command: one file each, in the folder of its group."""
+    group = next(group for group, commands in GROUPS.items() if command in commands)
+    return f"holdfast.app.cli.{group}.{command}"
 
 
 def _see_children_end() -> None:
@@ -184,7 +202,7 @@ def _help() -> str:
 
 
 def _complain(message: str, code: int) -> int:
-    from holdfast.app.cli.screen import plain
+    from holdfast.app.text.screen import plain
 
     try:  # noqa: SIM105 - contextlib would cost start-up time
         sys.stderr.write(f"holdfast: {plain(' '.join(message.split()))}\n")  # git's words may hold anything

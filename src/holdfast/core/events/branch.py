@@ -1,4 +1,4 @@
-"""Branches that a run made, and where they went."""
+"""Branches that a run made, and where they went; and what was done where git and the log disagreed."""
 
 from typing import ClassVar
 
@@ -24,4 +24,17 @@ class BranchDeleted(Event, frozen=True, kw_only=True):
     name: str
 
 
-FAMILY = (BranchCreated, BranchMerged, BranchDeleted)
+class WorkspaceReconciled(Event, frozen=True, kw_only=True):
+    """A branch or a worktree is not as the log has it, and this is done about it. Written before it is done.
+
+    `subject` is the branch, or the worktree's folder. What a task lost by it, its worker is told with its next prompt.
+    """
+
+    type: ClassVar[str] = "workspace.reconciled"
+    subject: str
+    action: str
+    message: str
+    task: str | int | None = None
+
+
+FAMILY = (BranchCreated, BranchMerged, BranchDeleted, WorkspaceReconciled)

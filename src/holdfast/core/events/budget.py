@@ -6,7 +6,10 @@ from holdfast.core.events.base import Event
 
 
 class UsageRecorded(Event, frozen=True, kw_only=True):
-    """Spent since the last such event; totals are the fold's, over every sitting."""
+    """Spent since the last such event; totals are the fold's, over every session.
+
+    `priced` says that the agent told a cost with it, which may be zero. In older logs only a cost above zero tells so.
+    """
 
     type: ClassVar[str] = "usage.recorded"
     input_tokens: int = 0
@@ -14,6 +17,7 @@ class UsageRecorded(Event, frozen=True, kw_only=True):
     dollars: float = 0.0
     conversation: str | None = None
     task: str | int | None = None
+    priced: bool = False
 
 
 class BudgetSet(Event, frozen=True, kw_only=True):

@@ -34,7 +34,10 @@ class ConversationTokenStored(Event, frozen=True, kw_only=True):
 
 
 class ConversationAttached(Event, frozen=True, kw_only=True):
-    """An agent's process is there for it, come by this rung of the ladder. `notice` is for the person to read."""
+    """An agent's process is there for it, come by this rung of the ladder. `notice` is for the person to read.
+
+    `runtime` is what it runs in; `container` the id of its container, at the engine.
+    """
 
     type: ClassVar[str] = "conversation.attached"
     conversation: str
@@ -45,6 +48,8 @@ class ConversationAttached(Event, frozen=True, kw_only=True):
     boot_id: str | None = None
     program: str | None = None
     version: str | None = None
+    runtime: str | None = None
+    container: str | None = None
 
 
 class ConversationDetached(Event, frozen=True, kw_only=True):
@@ -88,8 +93,20 @@ class AgentMisbehaved(Event, frozen=True, kw_only=True):
     times: int = 1
 
 
+class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call would make of a file. `old` is None where the file is not there yet, or the agent does not say."""
+
+    path: str
+    old: str | None = None
+    new: str = ""
+
+
 class PermissionRequested(Event, frozen=True, kw_only=True):
-    """The agent asks before it does something. The request outlives the agent, and can be answered meanwhile."""
+    """The agent asks before it does something. The request outlives the agent, and can be answered meanwhile.
+
+    `title` is the agent's own name for the call. What it will do is in `command`, `paths` and `diffs`, and in `input`
+    as the tool gets it. `note` is what the agent shows where it tells no input; it is empty when that is nothing.
+    """
 
     type: ClassVar[str] = "permission.requested"
     conversation: str
@@ -100,40 +117,70 @@ class PermissionRequested(Event, frozen=True, kw_only=True):
     paths: list[str] = []
     options: msgspec.Raw = NOTHING
     fingerprint: str | None = None
+    command: str | None = None
+    diffs: list[FileDiff] = []
+    input: msgspec.Raw = NOTHING
+    note: str | None = None
 
 
 class PermissionAnswered(Event, frozen=True, kw_only=True):
-    """`option` is the id of the chosen one; None when nobody chose. `by` is who did, or which rule."""
+    """`option` is the id of the chosen one; None when nobody chose. `by` is who did, or which rule.
+
+    `message` is the inbox message of a person who answered; `reason` is why that person refused, for the agent.
+    """
 
     type: ClassVar[str] = "permission.answered"
     request: str
     option: str | None = None
     by: str | None = None
+    message: str | None = None
+    reason: str | None = None
 
 
 class ToolBlocked(Event, frozen=True, kw_only=True):
-    """A hook refused a tool call before it was made."""
+    """A hook or a rule refused a tool call before it was made. `input` is what the tool would have got."""
 
     type: ClassVar[str] = "tool.blocked"
     conversation: str
     tool: str
     reason: str | None = None
+    command: str | None = None
+    input: msgspec.Raw = NOTHING
 
 
 class TurnStarted(Event, frozen=True, kw_only=True):
-    """A prompt is about to be sent. `messages` are those of the inbox that are in it."""
+    """A prompt is about to be sent. `messages` are those of the inbox that it delivers.
+
+    `notices` are the keys of what it says of the task that the agent cannot know, as that its files were lost.
+    """
 
     type: ClassVar[str] = "turn.started"
     conversation: str
     turn: str
     messages: list[str] = []
+    notices: list[str] = []
 
 
 class TurnEnded(Event, frozen=True, kw_only=True):
+    """`message_id` is that of the last message the agent sent: up to there its own session can be rewound."""
+
     type: ClassVar[str] = "turn.ended"
     conversation: str
     turn: str
     stop_reason: str | None = None
+    message_id: str | None = None
+
+
+class TurnWasEmpty(Event, frozen=True, kw_only=True):
+    """A turn that ended without a word, a tool call or a report. `streak` counts such turns in a row, with this one."""
+
+    type: ClassVar[str] = "turn.empty"
+    conversation: str
+    turn: str
+    streak: int
+    stop_reason: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 class TurnInterrupted(Event, frozen=True, kw_only=True):
@@ -147,7 +194,10 @@ class TurnInterrupted(Event, frozen=True, kw_only=True):
 
 
 class MessageRecorded(Event, frozen=True, kw_only=True):
-    """Something said: `speaker` is user, agent, thought or system. `more` when it goes on in the next such event."""
+    """Something said: `speaker` is user, agent, thought or system. `more` when it goes on in the next such event.
+
+    `message_id` is the agent's own id of the message, of an agent that gives one.
+    """
 
     type: ClassVar[str] = "message.recorded"
     conversation: str
@@ -155,10 +205,24 @@ class MessageRecorded(Event, frozen=True, kw_only=True):
     text: str
     turn: str | None = None
     more: bool = False
+    message_id: str | None = None
 
 
 class ToolCalled(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "tool.called"
+    conversation: str
+    call: str
+    tool: str
+    turn: str | None = None
+    input: msgspec.Raw = NOTHING
+    kind: str | None = None
+    locations: msgspec.Raw = NOTHING
+
+
+class ToolDetailed(Event, frozen=True, kw_only=True):
+    """What an agent told of a call only after it had announced it: its input, and the title and places that fit it."""
+
+    type: ClassVar[str] = "tool.detailed"
     conversation: str
     call: str
     tool: str
@@ -194,8 +258,10 @@ FAMILY = (
     ToolBlocked,
     TurnStarted,
     TurnEnded,
+    TurnWasEmpty,
     TurnInterrupted,
     MessageRecorded,
     ToolCalled,
+    ToolDetailed,
     ToolReturned,
 )

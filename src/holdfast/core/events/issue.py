@@ -6,12 +6,15 @@ from holdfast.core.events.base import Event
 
 
 class ErrorEncountered(Event, frozen=True, kw_only=True):
+    """`retried` when Holdfast tries again by itself, in a later session at the latest: then nobody has to decide."""
+
     type: ClassVar[str] = "error.encountered"
     error: str | None = None
     file: str | None = None
     line: int | None = None
     attempts: int | None = None
     resolved: bool = False
+    retried: bool = False
 
 
 class BlockerReported(Event, frozen=True, kw_only=True):

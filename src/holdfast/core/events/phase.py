@@ -52,7 +52,7 @@ class PhaseCompleted(Event, frozen=True, kw_only=True):
 
 
 class PhaseFailed(Event, frozen=True, kw_only=True):
-    """It cannot go on without a person."""
+    """It cannot continue without a person. A review that reached its limit gets this, also after `on_limit` led on."""
 
     type: ClassVar[str] = "phase.failed"
     phase: str
@@ -91,18 +91,25 @@ class ReviewGiven(Event, frozen=True, kw_only=True):
 
 
 class ApprovalRequested(Event, frozen=True, kw_only=True):
+    """`documents` are what is to be approved, as files below the run's folder; their text is in `artifact.stored`."""
+
     type: ClassVar[str] = "approval.requested"
     phase: str
     round: int
     summary: str | None = None
+    documents: list[str] = []
 
 
 class ApprovalAnswered(Event, frozen=True, kw_only=True):
+    """`message` is the inbox message of the person who answered; `reason` is why that person refused."""
+
     type: ClassVar[str] = "approval.answered"
     phase: str
     round: int
     approved: bool
     by: str | None = None
+    message: str | None = None
+    reason: str | None = None
 
 
 class ChangeRequested(Event, frozen=True, kw_only=True):

@@ -10,7 +10,8 @@ UPKEEP = frozenset({"merge", "push", "pr", "reset", "archive", "doctor", "salvag
 class SessionStart(Event, frozen=True, kw_only=True):
     """A sitting began. `command: resume` continues the sitting before it; anything else starts afresh.
 
-    Those of `UPKEEP` do not move the work itself: after them a run stands where it stood.
+    Those of `UPKEEP` do not move the work itself: after them a run stands where it stood. `feature` is the run's short
+    name, `mode` the workflow by which its work is done.
     """
 
     type: ClassVar[str] = "session.start"
@@ -40,9 +41,33 @@ class RunCreated(Event, frozen=True, kw_only=True):
     branch: str | None = None
 
 
+class SeedsCommitted(Event, frozen=True, kw_only=True):
+    """The seed files are the first commit of the run's branch. Every task stands on it."""
+
+    type: ClassVar[str] = "seeds.committed"
+    commit: str
+    branch: str
+
+
+class ResumeChosen(Event, frozen=True, kw_only=True):
+    """How a person, or a setting, wants the run to go on past what went wrong, and for which tasks.
+
+    Recorded before anything is done about it: after a crash it is acted on, and nobody is asked again. What was done is
+    `run.resumed`.
+    """
+
+    type: ClassVar[str] = "resume.chosen"
+    choice: str
+    tasks: list[str] = []
+    instructions: str | None = None
+
+
 class RunResumed(Event, frozen=True, kw_only=True):
     """What a resume found, and what was decided: the parallel of `run.created` for every later sitting.
 
+    `last_stop` is why the session before it stopped: the reason it recorded (`interrupted` after Ctrl-C), or `killed`
+    when it died without recording one. `decision` is the choice that was made (`fix` of older versions is `retry`).
+    `restarted` tasks begin again on a new branch with a new agent; `salvaged` are the refs that have their old work.
     `instructions` are a person's own words on how to go on.
     """
 
@@ -57,6 +82,8 @@ class RunResumed(Event, frozen=True, kw_only=True):
     settled: list[str] = []
     reconciled: list[str] = []
     instructions: str | None = None
+    restarted: list[str] = []
+    salvaged: list[str] = []
 
 
 class SettingsChosen(Event, frozen=True, kw_only=True):
@@ -80,4 +107,14 @@ class RunArchived(Event, frozen=True, kw_only=True):
     salvaged: list[str] = []
 
 
-FAMILY = (SessionStart, SessionEnd, RunCreated, RunResumed, SettingsChosen, RunMoved, RunArchived)
+FAMILY = (
+    SessionStart,
+    SessionEnd,
+    RunCreated,
+    SeedsCommitted,
+    ResumeChosen,
+    RunResumed,
+    SettingsChosen,
+    RunMoved,
+    RunArchived,
+)

@@ -11,11 +11,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from holdfast.leaf.process.own_program import own_program
+
 
 @contextmanager
 def child(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
     """Started, and dead at the end at the latest."""
-    command = [sys.executable, "-m", __name__, *arguments]
+    command = own_program(*arguments, module=__name__)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process

@@ -1,4 +1,4 @@
-"""The end of a selftest, whatever it is at: all of it takes less than a minute."""
+"""The end of a selftest, whatever it is at."""
 
 import signal
 import time
@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-MINUTE = 60.0  # seconds
-WHOLE = 50.0  # for all checks together; the rest of the minute is for tidying up
-_AGAIN = 5.0  # and again after so many: one that comes where nobody may raise is lost
+_AGAIN = 5.0  # seconds, and it comes again: one that comes where nobody may raise is lost
 
 
 class OutOfTime(KeyboardInterrupt):

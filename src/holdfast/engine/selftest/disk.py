@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 
-from holdfast.engine import demonstration
+from holdfast.engine.demo import log as demonstration
+from holdfast.engine.queries.verify import verify_run
 from holdfast.engine.selftest.base import Broken, Finding, doubt, fails, holds, promised
 from holdfast.engine.selftest.child import child, line, tell, told
-from holdfast.engine.service import verify_run
-from holdfast.leaf.directories import sync_directory
+from holdfast.leaf.files.directories import sync_directory
 
 _UNLIKELY = 30e-6  # seconds: no device is asked and answers in less
 _SLOW = 0.1

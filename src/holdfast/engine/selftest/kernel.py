@@ -7,15 +7,15 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 
 from holdfast.agents.launch import Launch
-from holdfast.agents.tree import Tree, grown
+from holdfast.agents.process.tree import Tree, grown
 from holdfast.engine.selftest.base import Finding, fails, holds
 from holdfast.engine.selftest.child import child, told
-from holdfast.engine.selftest.place import mark
+from holdfast.engine.selftest.folder import mark
 from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.ids import new_run_id
-from holdfast.leaf.marks import CONVERSATION_MARK, marked
-from holdfast.leaf.process import ProcessIdentity, end, identify
-from holdfast.store.watch import Watcher
+from holdfast.leaf.process.env_markers import CONVERSATION_MARK, marked
+from holdfast.leaf.process.identity import ProcessIdentity, end, identify
+from holdfast.store.files.watch import Watcher
 
 # A shell in a session of its own, whose parent is gone: what is left of an agent when only its group is killed.
 # It stays the shell that spoke: a process that is just becoming another program shows nobody's mark.

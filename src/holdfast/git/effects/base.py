@@ -14,23 +14,31 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from holdfast.core.workspace import Place, place_of, refs_of
+from holdfast.core.log.anchors import Anchor
+from holdfast.core.work.names import Place, place_of, refs_of
 from holdfast.git.commit import Ground, Signature
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
 from holdfast.git.merge import forget_concluded_merge
 from holdfast.git.repository import Repository
-from holdfast.git.worktree import NotOurWorktree, Worktree
+from holdfast.git.worktrees.worktree import NotOurWorktree, Worktree
 
 Result = dict[str, Any]
 
 
 class Site(NamedTuple):
-    """Where an effect takes place: which one of which run, in which repository and run's folder."""
+    """Where an effect takes place: which one of which run, in which repository and run's folder.
+
+    `anchor` is the log's head once the effect's intent is in it, for the commits that it makes.
+    """
 
     run_id: str
     effect: str
     repository: Repository
     folder: str
+    anchor: Anchor | None = None
+
+    def signature(self, task: str | None = None) -> Signature:
+        return Signature(self.run_id, self.effect, task, self.anchor)
 
     def worktree(self, place: Place) -> Worktree:
         return Worktree(self.repository, os.path.join(self.folder, place.folder), place.branch)
@@ -102,7 +110,7 @@ class InWorktree(GitEffect, frozen=True, kw_only=True):
         return Ground(base, f"{self.place(site).snapshots}/taken_back/{site.effect}")
 
     def signature(self, site: Site) -> Signature:
-        return Signature(site.run_id, site.effect, self.task)
+        return site.signature(self.task)
 
     async def mend(self, site: Site) -> str | None:
         place, worktree = self.place(site), self.worktree(site)

@@ -2,10 +2,11 @@
 
 from typing import ClassVar
 
-from holdfast.core.workspace import BRANCHES, SALVAGE
+from holdfast.core.work.names import BRANCHES, SALVAGE
 from holdfast.git.effects.base import GitEffect, InWorktree, Probe, Result, Site, no, salvaged_by, saved_as, yes
 from holdfast.git.locks import clear_packed_refs_locks, clear_ref_locks
 from holdfast.git.repository import ABSENT
+from holdfast.git.worktrees.head import can_be_taken_over, head_of, take_over, told_of_going_astray
 from holdfast.leaf.errors import Denied
 
 
@@ -71,6 +72,35 @@ class RestoreBranch(InWorktree, frozen=True, kw_only=True):
     async def probe(self, site: Site) -> Probe:
         at = await site.repository.commit_of(f"refs/heads/{self.place(site).branch}")
         return no() if at is None else yes()
+
+
+class TakeOverHead(InWorktree, frozen=True, kw_only=True):
+    """Move a task's branch to `commit`, which its agent made on another branch (`was`) or on none; and HEAD back to it.
+
+    Only forward: all that the branch has is in the commit. The other branch stays. `own` when all that is new on it was
+    made in this worktree.
+    """
+
+    kind: ClassVar[str] = "branch.take_over"
+    base: str
+    commit: str
+    was: str | None = None
+    own: bool = False
+
+    async def perform(self, site: Site) -> Result:
+        worktree = self.worktree(site)
+        head = await head_of(worktree)
+        if not head.is_on_own:
+            if not await can_be_taken_over(worktree, head, self.base):
+                raise Denied(told_of_going_astray(worktree, head, self.base))
+            await take_over(worktree, head)
+        return {}
+
+    async def probe(self, site: Site) -> Probe:
+        head = await head_of(self.worktree(site))
+        if not head.is_on_own or head.tip is None:
+            return no()
+        return yes() if await site.repository.is_ancestor(self.commit, head.tip) else no()
 
 
 class DropRefs(GitEffect, frozen=True, kw_only=True):

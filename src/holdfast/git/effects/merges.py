@@ -4,8 +4,8 @@ import os
 from contextlib import suppress
 from typing import ClassVar
 
-from holdfast.core.workspace import place_of
-from holdfast.git.commit import Signature, find_commit, one_line
+from holdfast.core.work.names import place_of
+from holdfast.git.commit import find_commit, one_line
 from holdfast.git.effects.base import (
     GitEffect,
     Happened,
@@ -18,18 +18,18 @@ from holdfast.git.effects.base import (
     unknown,
     yes,
 )
-from holdfast.git.entries import folders_of
 from holdfast.git.locks import clear_lock, clear_ref_locks, clear_shared_locks
 from holdfast.git.merge import (
     bring_conflicts,
     forget_concluded_merge,
     forget_merge,
-    merge_head,
     merge_into,
     merge_task,
 )
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
-from holdfast.git.worktree import NotOurWorktree, Worktree, status_of, sync
+from holdfast.git.worktree_admin import folders_of
+from holdfast.git.worktrees.in_progress import merge_head
+from holdfast.git.worktrees.worktree import NotOurWorktree, Worktree, status_of, sync
 from holdfast.leaf.errors import Denied
 
 
@@ -129,8 +129,12 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
         worktree, run_branch = self.worktree(site), place_of(site.run_id).branch
         if (await status_of(worktree)).unmerged or merge_head(worktree.must_be_ours()) is not None:
             raise Denied(f"{worktree.path} is in the middle of another merge; commit it or take it back, and try again")
+        if not (await status_of(worktree)).clean:  # what came after the checks: a merge could not be told from it
+            await save(worktree, f"{self.place(site).salvage}/{site.effect}", "What was not in the task's commit")
+            await restore_snapshot(worktree, "HEAD")
         await take_snapshot(worktree, self._before(site), f"Before the merge of {run_branch}")
-        return {"conflicts": list(await bring_conflicts(worktree, run_branch, self.commit))}
+        conflicts = await bring_conflicts(worktree, run_branch, self.commit, self.signature(site))
+        return {"conflicts": list(conflicts), **await salvaged_by(site, self.place(site).salvage)}
 
     async def sync(self, site: Site) -> None:
         await sync(self.worktree(site))
@@ -169,7 +173,7 @@ class BringConflicts(InWorktree, frozen=True, kw_only=True):
 
 
 class MergeInto(GitEffect, frozen=True, kw_only=True):
-    """Merge the run's branch, at `commit`, into a branch of the user's that is not checked out."""
+    """Merge the run's branch, at `commit`, into a branch of the user's, checked out or not."""
 
     kind: ClassVar[str] = "merge.into"
     target: str
@@ -180,8 +184,8 @@ class MergeInto(GitEffect, frozen=True, kw_only=True):
         clear_shared_locks(site.repository.common_dir, f"refs/heads/{self.target}")
 
     async def perform(self, site: Site) -> Result:
-        branch, signature = place_of(site.run_id).branch, Signature(site.run_id, site.effect)
-        return {"commit": await merge_into(site.repository, self.target, branch, self.commit, signature)}
+        branch = place_of(site.run_id).branch
+        return {"commit": await merge_into(site.repository, self.target, branch, self.commit, site.signature())}
 
     async def probe(self, site: Site) -> Probe:
         at = await site.repository.commit_of(f"refs/heads/{self.target}")

@@ -3,12 +3,12 @@
 import shutil
 from typing import ClassVar
 
-from holdfast.core.workspace import place_of
+from holdfast.core.work.names import place_of
 from holdfast.git.effects.base import GitEffect, InWorktree, Probe, Result, Site, no, unknown, yes
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
 from holdfast.git.process import Git, GitFailed
 from holdfast.git.remote import Request, fetch, find_pull_request, folder_of, open_pull_request, push, pushed
-from holdfast.git.worktree import NotOurWorktree
+from holdfast.git.worktrees.worktree import NotOurWorktree
 
 
 class Push(InWorktree, frozen=True, kw_only=True):

@@ -2,9 +2,12 @@
 
 from typing import ClassVar
 
+from holdfast.git.commit import tree_of
 from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, salvaged_by, saved_as, yes
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
-from holdfast.git.worktree import sync
+from holdfast.git.worktrees.worktree import sync
+
+CHECKED = "checked"  # the name of what was captured before the checks
 
 
 class TakeSnapshot(InWorktree, frozen=True, kw_only=True):
@@ -19,6 +22,33 @@ class TakeSnapshot(InWorktree, frozen=True, kw_only=True):
         return {"commit": snapshot.oid, "clean": snapshot.clean, "left_out": list(snapshot.left_out)}
 
     async def probe(self, site: Site) -> Probe:
+        oid = await site.repository.commit_of(self._ref(site))
+        return yes(commit=oid) if oid not in (None, self.replaces) else no()
+
+    def _ref(self, site: Site) -> str:
+        return f"{self.place(site).snapshots}/{self.name}"
+
+
+class CaptureTree(InWorktree, frozen=True, kw_only=True):
+    """What is about to be checked, kept by a ref of its own; `replaces` is what was kept by it before.
+
+    The whole worktree, or how the files of the tree `within` are now. `nested` in the result are repositories inside of
+    it whose files are not in the tree; `dirty` are submodules with files that are in no commit of theirs.
+    """
+
+    kind: ClassVar[str] = "tree.capture"
+    name: str = CHECKED
+    replaces: str | None = None
+    within: str | None = None
+
+    async def perform(self, site: Site) -> Result:
+        taken = await take_snapshot(self.worktree(site), self._ref(site), "Before the checks", self.within)
+        tree = await tree_of(site.repository.git, taken.oid)
+        dirty = [path for path in taken.left_out if path not in taken.nested]
+        return {"commit": taken.oid, "tree": tree, "head": taken.head, "nested": list(taken.nested), "dirty": dirty}
+
+    async def probe(self, site: Site) -> Probe:
+        """Whoever was cut off over it captures anew, before the checks begin anew."""
         oid = await site.repository.commit_of(self._ref(site))
         return yes(commit=oid) if oid not in (None, self.replaces) else no()
 

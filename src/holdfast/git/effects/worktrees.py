@@ -5,13 +5,15 @@ from contextlib import suppress
 from functools import partial
 from typing import ClassVar
 
-from holdfast.core.workspace import Place, place_at
+from holdfast.core.work.names import Place, place_at
 from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, salvaged_by, saved_as, yes
-from holdfast.git.entries import can_be_read, drop_entries, entries_of
 from holdfast.git.locks import clear_ref_locks
 from holdfast.git.process import GitFailed, GitKilled
 from holdfast.git.snapshot import is_all_in, is_nowhere_else, restore_snapshot, save, save_autostash, save_deleted
-from holdfast.git.worktree import (
+from holdfast.git.worktree_admin import can_be_read, drop_entries, entries_of
+from holdfast.git.worktrees.half_made import holds_work
+from holdfast.git.worktrees.link import is_unlinked, link
+from holdfast.git.worktrees.worktree import (
     NotOurWorktree,
     Worktree,
     add_worktree,
@@ -21,10 +23,10 @@ from holdfast.git.worktree import (
     status_of,
     unpushed_submodules,
 )
-from holdfast.leaf.crashing import Point
-from holdfast.leaf.directories import is_there, remove_tree, sync_directory
 from holdfast.leaf.errors import Denied
-from holdfast.leaf.syncing import sync_file_systems
+from holdfast.leaf.failpoints import Point
+from holdfast.leaf.files.directories import is_there, remove_tree, sync_directory
+from holdfast.leaf.files.sync import sync_file_systems
 
 TRASH = "trash-"  # in the run's folder: what was saved, and is to be deleted
 REMOVED = ".removed"  # beside where it stood: what is to be saved once more, and then deleted
@@ -85,7 +87,9 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
             return None if is_there(worktree.path) else await save_deleted(worktree, ref, self.last)
         try:
             worktree.must_be_ours()
-            changes = (await status_of(worktree)).changes
+            head = (await status_of(worktree)).head or self.base
+            written = (head, self.files) if self.files is not None else (head,)
+            worked = await holds_work(worktree, *written)
         except GitKilled:
             raise
         except NotOurWorktree:
@@ -94,8 +98,32 @@ class MakeWorktree(InWorktree, frozen=True, kw_only=True):
             if not all(map(can_be_read, worktree.notes())) or error.is_of_damage:
                 return None
             raise
-        worked = any("D" not in change.status for change in changes)
         return await save(worktree, ref, "What was half made") if worked else None
+
+
+class LinkWorktree(InWorktree, frozen=True, kw_only=True):
+    """Have a worktree whose `.git` was deleted or replaced lead to its repository again, its files as they are.
+
+    `base` is where its branch began. The result names what stood in the place of `.git`: where it is now, and the refs
+    that have its commits.
+    """
+
+    kind: ClassVar[str] = "worktree.link"
+    base: str | None = None
+
+    async def perform(self, site: Site) -> Result:
+        replaced = await link(self.worktree(site), self.base, _of_replaced(site, self.place(site)))
+        return {"set_aside": replaced.path, "salvaged": list(replaced.refs)}
+
+    async def probe(self, site: Site) -> Probe:
+        if is_unlinked(self.worktree(site)):
+            return no()
+        return yes(salvaged=sorted(await site.repository.refs(f"{_of_replaced(site, self.place(site))}/")))
+
+
+def _of_replaced(site: Site, place: Place) -> str:
+    """The refs for the branches of a repository that stood in the place of `.git`."""
+    return f"{place.salvage}/{site.effect}-own"
 
 
 class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
@@ -103,11 +131,13 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
 
     It is moved aside, looked at once more, moved to the trash, and deleted: so what is in the trash was saved, and
     half of a folder is never taken for the whole. Aside it is by its place, so that whoever removes it next finds it.
+    One that lost its `.git` gets it again when it is aside: in its place it might be taken for a whole one.
     """
 
     kind: ClassVar[str] = "worktree.remove"
     folder: str | None = None  # instead of a task: where it is in the run's own folder
     last: str | None = None  # the snapshot by which it is known, should somebody have deleted it
+    base: str | None = None  # where its branch began
 
     def place(self, site: Site) -> Place:
         return place_at(site.run_id, self.folder) if self.folder is not None else super().place(site)
@@ -117,21 +147,33 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
         if is_there(_aside(worktree.path)):
             await self._bury(site)
         if is_there(worktree.path):
-            unpushed = await unpushed_submodules(worktree)
-            if unpushed:
-                raise Denied(
-                    f"{worktree.path} holds submodules with commits of their own ({', '.join(unpushed)}); "
-                    "push them, and try again"
-                )
-            await save_autostash(worktree, f"{place.salvage}/{site.effect}")
-            await self._save(site, worktree)
+            if not self._may_be_linked(site):
+                await self._save_all(site, worktree)
             os.rename(worktree.path, _aside(worktree.path))
             sync_directory(os.path.dirname(worktree.path))  # else it could come back with its entry dropped
             _CRASH_MOVED()
         else:
             await save_deleted(worktree, f"{place.salvage}/{site.effect}", self.last)
         await self._bury(site)
-        return await salvaged_by(site, place.salvage)
+        return await self._told(site)
+
+    async def _told(self, site: Site) -> Result:
+        own = sorted(await site.repository.refs(f"{_of_replaced(site, self.place(site))}/"))
+        return {**await salvaged_by(site, self.place(site).salvage), **({"own": own} if own else {})}
+
+    def _may_be_linked(self, site: Site) -> bool:
+        """It lost its `.git`, and is the worktree of a branch that the run knows; not just any folder."""
+        return self.base is not None and is_unlinked(self.worktree(site))
+
+    async def _save_all(self, site: Site, worktree: Worktree) -> None:
+        unpushed = await unpushed_submodules(worktree)
+        if unpushed:
+            raise Denied(
+                f"{worktree.path} holds submodules with commits of their own ({', '.join(unpushed)}); "
+                "push them, and try again"
+            )
+        await save_autostash(worktree, f"{self.place(site).salvage}/{site.effect}")
+        await self._save(site, worktree)
 
     async def _save(self, site: Site, worktree: Worktree) -> None:
         place = self.place(site)
@@ -145,13 +187,17 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
         """
         path, aside, trash = self.worktree(site).path, _aside(self.worktree(site).path), self._trash(site)
         if is_there(aside):
+            linked = False
             try:
-                await self._save_what_came(site, aside)
+                linked = await self._link(site, aside)
+                await self._save_what_came(site, aside, linked=linked)
             except GitKilled:
                 raise
             except (Denied, GitFailed) as error:
                 told = str(error)
                 with suppress(OSError):  # something else stands there now
+                    if linked:
+                        os.unlink(os.path.join(aside, ".git"))
                     os.rename(aside, path)
                     told = told.replace(aside, path)
                 raise Denied(told) from error
@@ -162,12 +208,24 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
         _CRASH_DROPPED()
         remove_tree(trash)
 
-    async def _save_what_came(self, site: Site, aside: str) -> None:
-        place = self.place(site)
-        worktree = Worktree(site.repository, aside, place.branch, moved_from=self.worktree(site).path)
+    async def _link(self, site: Site, aside: str) -> bool:
+        """True when it had to be, so that git can tell what is in it."""
+        worktree = self._moved(site, aside)
+        if self.base is None or not is_unlinked(worktree):
+            return False
+        await link(worktree, self.base, _of_replaced(site, self.place(site)))
+        return True
+
+    def _moved(self, site: Site, aside: str) -> Worktree:
+        return Worktree(site.repository, aside, self.place(site).branch, moved_from=self.worktree(site).path)
+
+    async def _save_what_came(self, site: Site, aside: str, *, linked: bool) -> None:
+        place, worktree = self.place(site), self._moved(site, aside)
         saved = (await salvaged_by(site, place.salvage)).get("salvaged")
         try:
-            if saved is None or not await is_all_in(worktree, saved):
+            if linked:
+                await self._save_all(site, worktree)
+            elif saved is None or not await is_all_in(worktree, saved):
                 await self._save(site, worktree)
         except GitKilled:
             raise
@@ -181,7 +239,7 @@ class RemoveWorktree(InWorktree, frozen=True, kw_only=True):
     async def probe(self, site: Site) -> Probe:
         path = self.worktree(site).path
         there = is_there(path) or is_there(_aside(path)) or entries_of(site.repository.common_dir, path)
-        saved = await salvaged_by(site, self.place(site).salvage)
+        saved = await self._told(site)
         lacks = not saved and self.last is not None and await is_nowhere_else(self.worktree(site), self.last)
         return no() if there or lacks else yes(**saved)
 

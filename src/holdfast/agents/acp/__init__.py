@@ -1,0 +1,1 @@
+"""The Agent Client Protocol, client side: one agent process, its updates as events, the files it may touch."""

@@ -1,0 +1,99 @@
+"""Steps that only tell the client something."""
+
+import asyncio
+
+import msgspec
+
+from holdfast.agents.playbook.format import (
+    Choice,
+    Choices,
+    Command,
+    ConfigOption,
+    Flood,
+    Memory,
+    PlanEntry,
+    Spoken,
+    Usage,
+)
+from holdfast.agents.playbook.turn import Stage, text_content
+
+_BATCH = 500  # updates of a flood that are written at once
+
+
+async def speak(stage: Stage, kind: str, step: Spoken) -> None:
+    text = stage.fill(step.text)
+    size = step.chunk or max(1, len(text))
+    for start in range(0, len(text), size):
+        if start:
+            await asyncio.sleep(step.delay)
+        await stage.update(kind, content=text_content(text[start : start + size]))
+
+
+async def show_plan(stage: Stage, entries: list[PlanEntry | str]) -> None:
+    whole = [PlanEntry(content=entry) if isinstance(entry, str) else entry for entry in entries]
+    shown = [
+        {"content": stage.fill(entry.content), "priority": entry.priority, "status": entry.status} for entry in whole
+    ]
+    await stage.update("plan", entries=shown)
+
+
+async def show_usage(stage: Stage, step: Usage) -> None:
+    cost = None if step.cost is None else {"amount": step.cost, "currency": step.currency}
+    await stage.update("usage_update", used=step.used, size=step.size, cost=cost)
+
+
+async def show_commands(stage: Stage, commands: list[Command]) -> None:
+    shown = [
+        {"name": command.name, "description": stage.fill(command.description)}
+        | ({"input": {"hint": command.hint}} if command.hint else {})
+        for command in commands
+    ]
+    await stage.update("available_commands_update", availableCommands=shown)
+
+
+async def echo_memory(stage: Stage, step: Memory) -> None:
+    """The user's earlier messages, as a JSON list: a proof that the conversation is back."""
+    earlier = [said.text for said in stage.record.said if said.turn != stage.record.turns]
+    await stage.say(stage.fill(step.prefix) + msgspec.json.encode(earlier).decode())
+
+
+async def flood(stage: Stage, step: Flood) -> None:
+    update = {"sessionUpdate": "agent_message_chunk", "content": text_content(stage.fill(step.text))}
+    params = {"sessionId": stage.record.id, "update": update}
+    frame = msgspec.json.encode({"jsonrpc": "2.0", "method": "session/update", "params": params}) + b"\n"
+    for start in range(0, step.updates, _BATCH):
+        await stage.wire.send_bytes(frame * min(_BATCH, step.updates - start))
+
+
+def choices(of: list[Choice | str], key: str) -> list[dict[str, str]]:
+    whole = [Choice(id=one) if isinstance(one, str) else one for one in of]
+    return [
+        {key: one.id, "name": one.name or one.id} | ({"description": one.description} if one.description else {})
+        for one in whole
+    ]
+
+
+def config_options(
+    config: list[ConfigOption], models: Choices | None, chosen: dict[str, str | bool]
+) -> list[dict[str, object]]:
+    """The options as the protocol has them; models are one more option."""
+    if models is not None:
+        model = ConfigOption(
+            id="model", name="Model", category="model", current=models.current, available=models.available
+        )
+        config = [*config, model]
+    return [
+        {
+            "id": option.id,
+            "name": option.name or option.id,
+            "currentValue": chosen.get(option.id, option.current),
+            **({"category": option.category} if option.category else {}),
+            **({"description": option.description} if option.description else {}),
+            **(
+                {"type": "boolean"}
+                if option.available is None
+                else {"type": "select", "options": choices(option.available, "value")}
+            ),
+        }
+        for option in config
+    ]

@@ -1,0 +1,156 @@
+"""From a file to a playbook; or one line that says where it is wrong, what is wrong, and what is allowed."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import msgspec
+from msgspec import inspect
+
+from holdfast.agents.playbook.format import Choice, Choices, ConfigOption, OneOf, Playbook, Step, Turn
+from holdfast.agents.playbook.variables import names_in, wrong_name
+from holdfast.leaf.errors import BadInput
+from holdfast.leaf.files.yaml import Document, Path, read_yaml, spelled
+
+_WHERE = re.compile(r"^(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?$", re.DOTALL)
+_PATH = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$")
+_MISSING = re.compile(r"^Object missing required field `(.*)`$")
+_TYPE = re.compile(r"`([a-z |]+)`")
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "nothing",
+    "object": "a mapping",
+    "array": "a list",
+    "bytes": "binary data",
+}
+
+
+def read_playbook(file: str) -> Playbook:
+    try:
+        with open(file, encoding="utf-8") as source:
+            text = source.read()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file}: not UTF-8 at byte {error.start}: a playbook is YAML in UTF-8") from None
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}; a playbook is a YAML file") from None
+    return parse_playbook(text, file)
+
+
+def parse_playbook(text: str, file: str) -> Playbook:
+    """`file` is for the messages only."""
+    document = read_yaml(text, file)
+    if document.root is None:
+        raise BadInput(f"{file}:1: empty; a playbook has {_listed(Playbook.__struct_fields__)}")
+    try:
+        playbook = msgspec.convert(document.value, Playbook)
+    except msgspec.ValidationError as error:
+        _reject(file, document, *_explained(str(error)))
+    for path, what in _mistakes(playbook, ()):
+        _reject(file, document, path, what)
+    for path, what in _out_of_place(playbook):
+        _reject(file, document, path, what)
+    return playbook
+
+
+def _reject(file: str, document: Document, path: Path, what: str) -> NoReturn:
+    place = spelled(path)
+    raise BadInput(f"{file}:{document.line(path)}: {f'{place}: ' if place else ''}{what}")
+
+
+# --- what msgspec says, in the words of the format ----------------------------------------------------
+
+
+def _explained(message: str) -> tuple[Path, str]:
+    match = _WHERE.match(message)
+    assert match is not None
+    path: Path = tuple(name or int(index) for name, index in _PATH.findall(match["path"] or ""))
+    what = match["what"]
+    kinds = list(_kinds_at(inspect.type_info(Playbook), path))
+    if match["key"]:
+        return path, "a key here must be text"
+    if unknown := _UNKNOWN.match(what):
+        keys = [field.encode_name for kind in kinds if isinstance(kind, inspect.StructType) for field in kind.fields]
+        return (*path, unknown[1]), f"there is no such key; allowed here: {_listed(sorted(keys))}"
+    if missing := _MISSING.match(what):
+        return path, f"the key {missing[1]!r} is missing"
+    allowed = sorted(str(value) for kind in kinds if isinstance(kind, inspect.LiteralType) for value in kind.values)
+    if what.startswith("Invalid enum value"):
+        value = what.removeprefix("Invalid enum value ")
+        more = " (or a mapping)" if any(isinstance(kind, inspect.StructType) for kind in kinds) else ""
+        return path, f"{value} is not allowed; allowed: {_listed(allowed)}{more}"
+    what = _TYPE.sub(lambda match: " or ".join(_WORDS.get(word, word) for word in match[1].split(" | ")), what)
+    if allowed:
+        what += f" (allowed: {_listed(allowed)})"
+    return path, what[0].lower() + what[1:]
+
+
+def _kinds_at(kind: inspect.Type, path: Path) -> Iterator[inspect.Type]:
+    if isinstance(kind, inspect.UnionType):
+        for one in kind.types:
+            yield from _kinds_at(one, path)
+    elif not path:
+        yield kind
+    elif isinstance(kind, inspect.StructType):
+        for field in kind.fields:
+            if field.encode_name == path[0]:
+                yield from _kinds_at(field.type, path[1:])
+    elif isinstance(kind, inspect.ListType):
+        yield from _kinds_at(kind.item_type, path[1:])
+
+
+# --- what the types cannot say ------------------------------------------------------------------------
+
+
+def _mistakes(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        for name in names_in(value):
+            if said := wrong_name(name):
+                yield path, said
+    elif isinstance(value, msgspec.Struct):
+        yield from _mistakes_of(value, path)
+        for field in value.__struct_fields__:
+            yield from _mistakes(getattr(value, field), (*path, field))
+    elif isinstance(value, (list, dict)):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _mistakes(one, (*path, key))
+
+
+def _mistakes_of(value: msgspec.Struct, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, OneOf) and len(value.keys()) != 1:
+        keys = value.keys()
+        kind = "step" if isinstance(value, Step) else "piece of content"
+        found = f"this one has {_listed(keys)}" if keys else f"allowed: {_listed(sorted(value.__struct_fields__))}"
+        yield path, f"a {kind} is a mapping with one key; {found}"
+    if isinstance(value, Turn) and value.when is not None:
+        try:
+            re.compile(value.when)
+        except re.error as error:
+            yield (*path, "when"), f"not a regular expression: {error}"
+    if isinstance(value, Choices):
+        yield from _not_among(value.current, value.available, path)
+    if isinstance(value, ConfigOption):
+        if value.available is not None:
+            yield from _not_among(value.current, value.available, path)
+        elif isinstance(value.current, str):
+            yield (*path, "current"), "without `available` the option is a switch: true or false"
+
+
+def _not_among(current: str | bool, available: list[Choice | str], path: Path) -> Iterator[tuple[Path, str]]:  # noqa: FBT001
+    ids = [one if isinstance(one, str) else one.id for one in available]
+    if current not in ids:
+        yield (*path, "current"), f"{current!r} is not among the available; allowed: {_listed(ids)}"
+
+
+def _out_of_place(playbook: Playbook) -> Iterator[tuple[Path, str]]:
+    for index, step in enumerate(playbook.start):
+        if step.key not in Step.AT_START:
+            allowed = _listed(sorted(Step.AT_START))
+            yield ("start", index, step.key), f"not possible before there is a session; allowed: {allowed}"
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(names) or "nothing"

@@ -1,0 +1,159 @@
+"""One turn on stage: what the steps of a turn share, and how they speak to the client."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from holdfast.agents.playbook.format import Content, Diff, End, Failure, Location, ToolChange, ToolStart
+from holdfast.agents.playbook.jsonrpc import Wire
+from holdfast.agents.playbook.mcp_servers import McpServers
+from holdfast.agents.playbook.sessions import Record
+from holdfast.agents.playbook.variables import fill
+
+REPLAYED = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk", "tool_call"}) | {
+    "tool_call_update",
+    "plan",
+}
+
+
+class TurnOver(Exception):
+    """The script ends the turn here."""
+
+    def __init__(self, end: End) -> None:
+        super().__init__(end.reason)
+        self.end = end
+
+
+class TurnFailed(Exception):
+    """The script answers the prompt with an error; or a step could not be done."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class CannotPlay(Exception):
+    """A step that the world does not allow: a file that is not there, a server that was not given."""
+
+
+class Stage:
+    def __init__(self, wire: Wire, record: Record, servers: McpServers, prompt: str) -> None:
+        self.wire = wire
+        self.record = record
+        self.servers = servers
+        self.has_tools = servers.offered
+        self.prompt = prompt
+        self.result = ""
+        self.exit = 0
+        self.round = 0
+        self.tool_call = ""  # the one that was started last
+        self.left_running: list[subprocess.Popen[bytes]] = []
+        self.deaf = False
+        self.asking = False
+        self.cancelled = asyncio.Event()
+        self.task: asyncio.Task[Any] | None = None
+
+    def fill(self, text: str) -> str:
+        return fill(
+            text,
+            {
+                "prompt": lambda: self.prompt,
+                "cwd": lambda: self.record.cwd,
+                "session": lambda: self.record.id,
+                "turn": lambda: self.record.turns,
+                "result": lambda: self.result,
+                "exit": lambda: self.exit,
+                "pid": os.getpid,
+                "n": lambda: self.round,
+            },
+            os.environ,
+        )
+
+    def fill_all(self, value: Any) -> Any:
+        """The same, for what is passed on as it is: a tool's input, the arguments of a call."""
+        if isinstance(value, str):
+            return self.fill(value)
+        if isinstance(value, list):
+            return [self.fill_all(one) for one in value]
+        if isinstance(value, dict):
+            return {key: self.fill_all(one) for key, one in value.items()}
+        return value
+
+    def path(self, path: str) -> str:
+        return os.path.join(self.record.cwd, self.fill(path))
+
+    # --- to the client ---
+
+    async def update(self, kind: str, /, **fields: Any) -> None:
+        update = {"sessionUpdate": kind, **{name: value for name, value in fields.items() if value is not None}}
+        if kind in REPLAYED:
+            self.record.show(update)
+        await self.wire.notify("session/update", {"sessionId": self.record.id, "update": update})
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        return await self.wire.request(method, {"sessionId": self.record.id, **params})
+
+    async def say(self, text: str) -> None:
+        await self.update("agent_message_chunk", content=text_content(text))
+
+    # --- tool calls ---
+
+    def new_tool_call(self, wanted: str | None = None) -> str:
+        self.record.tool_calls += 1
+        self.tool_call = self.fill(wanted) if wanted else f"call-{self.record.tool_calls}"
+        return self.tool_call
+
+    async def start_tool(self, step: ToolStart) -> None:
+        await self.update(
+            "tool_call", toolCallId=self.new_tool_call(step.id), status=step.status, **self.tool_fields(step)
+        )
+
+    async def change_tool(self, step: ToolChange, status: str | None = None) -> None:
+        await self.update(
+            "tool_call_update",
+            toolCallId=self.fill(step.id) if step.id else self.tool_call,
+            status=status or step.status,
+            **self.tool_fields(step),
+        )
+
+    def tool_fields(self, step: Any) -> dict[str, Any]:
+        output = getattr(step, "output", UNSET)
+        return {
+            "title": self.fill(step.title) if step.title else None,
+            "kind": step.kind,
+            "locations": self._locations(step.locations) or None,
+            "content": [self._content(one) for one in step.content] or None,
+            "rawInput": None if step.input is UNSET else self.fill_all(step.input),
+            "rawOutput": None if output is UNSET else self.fill_all(output),
+        }
+
+    def _locations(self, locations: Sequence[Location | str]) -> list[dict[str, Any]]:
+        found = (Location(path=one) if isinstance(one, str) else one for one in locations)
+        return [{"path": self.path(one.path)} | ({} if one.line is None else {"line": one.line}) for one in found]
+
+    def _content(self, content: Content | str) -> dict[str, Any]:
+        if isinstance(content, str):
+            return tool_text(self.fill(content))
+        if isinstance(content.diff, Diff):
+            diff = content.diff
+            return tool_diff(self.path(diff.path), diff.old and self.fill(diff.old), self.fill(diff.new))
+        if isinstance(content.terminal, str):
+            return {"type": "terminal", "terminalId": self.fill(content.terminal)}
+        assert isinstance(content.text, str)
+        return tool_text(self.fill(content.text))
+
+
+def text_content(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def tool_text(text: str) -> dict[str, Any]:
+    return {"type": "content", "content": text_content(text)}
+
+
+def tool_diff(path: str, old: str | None, new: str) -> dict[str, Any]:
+    return {"type": "diff", "path": path, "newText": new} | ({} if old is None else {"oldText": old})

@@ -1,0 +1,1 @@
+"""Processes that we start for agents: everything they spawn, and their terminals."""

@@ -1,0 +1,1 @@
+"""Commands for people beside a run: attach, send, approve, deny, stop, wait."""

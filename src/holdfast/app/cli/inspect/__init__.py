@@ -1,0 +1,1 @@
+"""Commands that only read: ls, show, logs, top, diff, analyze, verify, export."""

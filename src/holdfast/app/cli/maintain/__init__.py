@@ -1,0 +1,1 @@
+"""Commands that remove, recover and repair: archive, reset, salvage, doctor, selftest."""

@@ -1,0 +1,1 @@
+"""Commands that hand on the work of a run: merge, push, pr."""

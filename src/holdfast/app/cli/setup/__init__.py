@@ -1,0 +1,1 @@
+"""Commands that configure: config, agents, workflow, preferences, completion."""

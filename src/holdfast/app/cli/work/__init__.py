@@ -1,0 +1,1 @@
+"""Commands that move runs: run, resume, plan, watch, demo."""

@@ -1,0 +1,1 @@
+"""Conversations: their states, history, interrupted turns, tool calls and permissions."""

@@ -1,0 +1,56 @@
+"""The findings of a review as one more task of the plan: done, judged and merged as any other."""
+
+from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
+from holdfast.core.state import Plan, RunState, Task
+from holdfast.core.text.fingerprint import fingerprint
+
+
+def with_fix(state: RunState, title: str, description: str, criteria: list[str]) -> PlanCreated:
+    """The plan as it is, and after all of it a task that puts right what was found.
+
+    From here on the plan is the run's own: a list that it was read from does not know of the task.
+    """
+    plan = state.plan or Plan()
+    name = _name(state)
+    words = "\n".join((title, description, *criteria, name))
+    fix = PlannedTask(
+        id=name,
+        summary=title,
+        description=description,
+        acceptance_criteria=criteria,
+        key=fingerprint(words.encode(errors="replace")),
+    )
+    known = [(task, state.tasks.get(task) or Task()) for task in plan.order]
+    needed = [(task, other) for task, others in plan.blocked_by.items() for other in others]
+    return PlanCreated(
+        tasks=[*(_planned(task, found) for task, found in known), fix],
+        waves=[
+            *(PlannedWave(wave=number, task_ids=list(wave.task_ids)) for number, wave in sorted(plan.waves.items())),
+            PlannedWave(wave=max(plan.waves, default=0) + 1, task_ids=[name]),
+        ],
+        dependencies=[
+            *(Dependency(task_id=task, blocked_by=other) for task, other in needed),
+            *(Dependency(task_id=name, blocked_by=task) for task in plan.order),
+        ],
+        overview=plan.overview,
+        needs_design=plan.needs_design,
+    )
+
+
+def _name(state: RunState) -> str:
+    number = 1
+    while f"fix-{number}" in state.tasks:
+        number += 1
+    return f"fix-{number}"
+
+
+def _planned(name: str, task: Task) -> PlannedTask:
+    return PlannedTask(
+        id=name,
+        summary=task.summary,
+        agent=task.wants,
+        description=task.description,
+        acceptance_criteria=task.acceptance_criteria,
+        files=task.files or [],
+        key=task.key,
+    )

@@ -1,0 +1,1 @@
+"""Events → state: one handler per event type."""

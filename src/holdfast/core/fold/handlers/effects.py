@@ -1,0 +1,110 @@
+"""What was changed outside the log: effects, branches, agents at work."""
+
+from typing import Any
+
+from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
+from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
+from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
+from holdfast.core.fold.handlers.base import name_of, on
+from holdfast.core.log.codec import Line
+from holdfast.core.state import Agent, Branch, BranchStatus, Effect, EffectStatus, RunState, Stage
+from holdfast.core.work.names import SNAPSHOTS, place_at, place_of
+
+
+@on(AgentSpawned)
+def _agent_spawned(state: RunState, line: Line, event: AgentSpawned) -> None:
+    state.agents[event.name] = Agent(line.sid, event.role, name_of(event.task), event.branch)
+    if event.branch is not None:
+        state.branches.setdefault(event.branch, Branch(BranchStatus.IN_PROGRESS, task=name_of(event.task)))
+
+
+@on(AgentCompleted)
+def _agent_completed(state: RunState, line: Line, event: AgentCompleted) -> None:
+    agent = state.agents.setdefault(event.name, Agent(line.sid))
+    agent.active, agent.result = False, event.result
+
+
+@on(AgentDied)
+def _agent_died(state: RunState, line: Line, event: AgentDied) -> None:
+    agent = state.agents.setdefault(event.name, Agent(line.sid))
+    agent.active, agent.result = False, event.reason
+
+
+@on(BranchCreated)
+def _branch_created(state: RunState, _: Line, event: BranchCreated) -> None:
+    branch = state.branches.setdefault(event.name, Branch(BranchStatus.IN_PROGRESS))
+    branch.status, branch.target = BranchStatus.IN_PROGRESS, None
+    branch.task, branch.base = name_of(event.task), event.base
+
+
+@on(BranchMerged)
+def _branch_merged(state: RunState, _: Line, event: BranchMerged) -> None:
+    branch = state.branches.setdefault(event.name, Branch(BranchStatus.IN_PROGRESS))
+    branch.status, branch.target = BranchStatus.MERGED, event.target
+    task = state.tasks.get(branch.task) if branch.task is not None else None
+    if task is not None and task.stage is Stage.MERGE:
+        task.stage = Stage.COMPLETE
+
+
+@on(BranchDeleted)
+def _branch_deleted(state: RunState, _: Line, event: BranchDeleted) -> None:
+    state.branches.setdefault(event.name, Branch(BranchStatus.DELETED)).status = BranchStatus.DELETED
+
+
+@on(EffectIntended)
+def _effect_intended(state: RunState, _: Line, event: EffectIntended) -> None:
+    state.effects[event.effect] = Effect(event.kind, name_of(event.task), event.arguments)
+
+
+@on(EffectHappened)
+def _effect_happened(state: RunState, _: Line, event: EffectHappened) -> None:
+    left = state.effects.get(event.effect)
+    own = state.branches.get(state.run.branch or "") if state.run is not None else None
+    if left is not None and own is not None and (left.kind == "merge" or (left.kind == "commit" and not left.task)):
+        own.tip = _text(event.result.get("commit")) or own.tip
+    if left is not None and state.run is not None:
+        _note_last_seen(state, state.run.run_id, left, event.result)
+    _settle(state, event.effect)
+
+
+def _note_last_seen(state: RunState, run_id: str, effect: Effect, result: dict[str, Any]) -> None:
+    """How worktrees were last seen, by what was done in them."""
+    folder = _text(effect.arguments.get("folder"))
+    place = place_of(run_id, effect.task) if folder is None else place_at(run_id, folder)
+    branch = state.branches.get(place.branch, Branch(BranchStatus.DELETED))
+    match effect.kind:
+        case "snapshot.take" | "tree.capture":
+            branch.unsaved = _text(result.get("commit"))
+        case "snapshot.restore":
+            branch.unsaved = _text(effect.arguments.get("commit"))
+        case "commit.unwind":
+            branch.unsaved = _text(result.get("unwound")) or branch.unsaved
+            branch.theirs = _text(result.get("theirs")) or branch.theirs
+        case "branch.take_over" if effect.arguments.get("own") and effect.arguments.get("was") not in branch.agents:
+            branch.agents = [*branch.agents, str(effect.arguments.get("was"))]
+        case "commit" | "commit.failed" | "worktree.remove":
+            branch.unsaved = None
+        case "refs.drop" if effect.arguments.get("prefix") == f"{SNAPSHOTS}{run_id}/":
+            for each in state.branches.values():
+                each.unsaved = None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+@on(EffectDidNotHappen)
+def _effect_did_not_happen(state: RunState, _: Line, event: EffectDidNotHappen) -> None:
+    _settle(state, event.effect)
+
+
+def _settle(state: RunState, effect: str) -> None:
+    if state.effects.pop(effect, None) is not None:
+        state.effects_settled += 1
+
+
+@on(EffectUnknown)
+def _effect_unknown(state: RunState, _: Line, event: EffectUnknown) -> None:
+    effect = state.effects.get(event.effect)
+    if effect is not None:
+        effect.status, effect.reason = EffectStatus.UNKNOWN, event.reason

@@ -1,0 +1,113 @@
+"""Runs and sittings: what they are, with what they work, what they spent."""
+
+from holdfast.core.events.budget import BudgetSet, UsageRecorded
+from holdfast.core.events.log import LogRepaired
+from holdfast.core.events.session import (
+    UPKEEP,
+    ResumeChosen,
+    RunArchived,
+    RunCreated,
+    RunMoved,
+    RunResumed,
+    SeedsCommitted,
+    SessionEnd,
+    SessionStart,
+    SettingsChosen,
+)
+from holdfast.core.fold.handlers.base import on
+from holdfast.core.log.codec import Line
+from holdfast.core.state import Branch, BranchStatus, PendingChoice, RunInfo, RunState
+
+
+@on(RunCreated)
+def _run_created(state: RunState, line: Line, event: RunCreated) -> None:
+    state.run = RunInfo(event.run_id, event.goal, event.workflow, event.repo, event.base, event.branch, created=line.ts)
+
+
+@on(SeedsCommitted)
+def _seeds_committed(state: RunState, _: Line, event: SeedsCommitted) -> None:
+    branch = state.branches.setdefault(event.branch, Branch(BranchStatus.IN_PROGRESS))
+    branch.tip = event.commit
+
+
+@on(ResumeChosen)
+def _resume_chosen(state: RunState, _: Line, event: ResumeChosen) -> None:
+    state.choice = PendingChoice(event.choice, event.tasks, event.instructions)
+
+
+@on(RunResumed)
+def _run_resumed(state: RunState, _: Line, event: RunResumed) -> None:
+    """What stood in the way was looked at, and it was decided how to go on."""
+    state.choice = None
+    if event.decision is not None:
+        state.issues.clear()
+    if event.instructions is not None:
+        state.instructions.append(event.instructions)
+    for conversation in state.conversations.values():
+        conversation.cuts = conversation.empty = 0
+
+
+@on(SettingsChosen)
+def _settings_chosen(state: RunState, _: Line, event: SettingsChosen) -> None:
+    state.settings = event.settings
+
+
+@on(RunMoved)
+def _run_moved(state: RunState, _: Line, event: RunMoved) -> None:
+    if state.run is not None:
+        state.run.repo = event.repo
+
+
+@on(RunArchived)
+def _run_archived(state: RunState, _: Line, __: RunArchived) -> None:
+    if state.run is not None:
+        state.run.archived = True
+
+
+@on(SessionStart)
+def _session_start(state: RunState, line: Line, event: SessionStart) -> None:
+    session = state.sessions[line.sid]
+    session.command, session.started = event.command, line.ts
+    session.branch, session.mode = event.branch, event.mode
+    session.upkeep = state.run is not None and event.command in UPKEEP
+    state.feature = line.feature or event.feature or state.feature
+    begins = session.events == 1  # one that comes late, or again, does not wipe what its own session did
+    if begins and state.run is None and not session.resumed:
+        state.plan = None
+        state.tasks.clear()
+        state.agents.clear()
+        state.checkpoints.clear()
+        state.branches.clear()
+        state.issues.clear()
+        state.warnings.clear()
+
+
+@on(SessionEnd)
+def _session_end(state: RunState, line: Line, event: SessionEnd) -> None:
+    session = state.sessions[line.sid]
+    session.ended, session.end_reason = True, event.reason
+
+
+@on(UsageRecorded)
+def _usage_recorded(state: RunState, _: Line, event: UsageRecorded) -> None:
+    state.budget.input_tokens += event.input_tokens
+    state.budget.output_tokens += event.output_tokens
+    priced = event.priced or event.dollars > 0
+    if priced:
+        state.budget.dollars = (state.budget.dollars or 0.0) + event.dollars
+    talk = state.conversations.get(event.conversation or "")
+    if talk is not None:
+        talk.tokens += event.input_tokens + event.output_tokens
+        talk.cost += event.dollars
+        talk.dollars += event.dollars
+        talk.priced = talk.priced or priced
+
+
+@on(BudgetSet)
+def _budget_set(state: RunState, _: Line, event: BudgetSet) -> None:
+    state.budget.cap_tokens, state.budget.cap_dollars = event.tokens, event.dollars
+
+
+@on(LogRepaired)
+def _log_repaired(state: RunState, _: Line, event: LogRepaired) -> None:
+    state.repairs.append(event.kept_as)

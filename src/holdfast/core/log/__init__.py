@@ -1,0 +1,1 @@
+"""The log as bytes: codec, hash chain, strict reading, anchors."""

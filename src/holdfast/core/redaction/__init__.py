@@ -1,0 +1,1 @@
+"""Secrets, removed from what is recorded."""

@@ -1,0 +1,21 @@
+"""Which environment variables hold a secret, judged by their names."""
+
+import re
+
+# Within a part of a name (the parts are separated by underscores); MYSECRET counts, as does PASSWORDS.
+_INSIDE = re.compile(r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY")
+# At the end of a part: TOKEN, AUTHTOKEN, KEYS; but not TOKENIZERS or KEYBOARD.
+_PART_END = re.compile(r"(?:TOKEN|KEY|COOKIE)S?$")
+# At the end of the whole name: in the middle they mean something else, as in SSH_AUTH_SOCK.
+_NAME_END = ("AUTH", "_PASS", "_PWD", "_PAT")
+_LIMITS = frozenset({"TOKENS", "MAX", "MIN", "LIMIT", "BUDGET", "COUNT", "SIZE", "TTL", "TIMEOUT", "EXPIRY", "EXPIRES"})
+_NUMBER = re.compile(r"\s*\d[\d_.,]*\s*[kKmM]?\s*")
+
+
+def is_secret(name: str, value: str = "") -> bool:
+    """Whether a variable holds a secret. A number under the name of a limit, as MAX_OUTPUT_TOKENS, is a setting."""
+    name = name.upper()
+    parts = name.split("_")
+    if not _LIMITS.isdisjoint(parts) and (_NUMBER.fullmatch(value) or name.endswith("_TOKENS")):
+        return False
+    return name.endswith(_NAME_END) or any(_INSIDE.search(part) or _PART_END.search(part) for part in parts)

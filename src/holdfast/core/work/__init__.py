@@ -1,0 +1,1 @@
+"""What there is to do: workflows, plans, tasks, and the names of branches and worktrees."""

@@ -1,0 +1,1 @@
+"""The agents of a run: conversations, recovery, permissions, transcripts, what each agent was measured to do."""

@@ -1,0 +1,58 @@
+"""The built-in agent, as a process that speaks the Agent Client Protocol on its stdin and stdout."""
+
+import importlib.util
+import os
+from dataclasses import dataclass
+
+from holdfast.agents.builtin.models import KEYS, Endpoint
+from holdfast.agents.builtin.secrets import Secrets, take_from_environment
+from holdfast.leaf.errors import BadInput
+from holdfast.store.files.layout import default_home
+
+_INSTALL = "the built-in agent needs the model library: pip install 'holdfast[builtin]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the command line asked for."""
+
+    model: str
+    base_url: str | None = None
+    key_variable: str | None = None
+    mode: str = "ask"
+    max_steps: int = 100
+    max_wait: float = 60.0
+    retries: int = 4
+    backoff: float = 1.0
+    timeout: float = 300.0
+    context_window: int | None = None
+    passed: tuple[str, ...] = ()
+
+
+def serve_builtin_agent(choices: Choices) -> None:
+    """Returns when the client has closed the connection."""
+    if importlib.util.find_spec("pydantic_ai") is None:
+        raise BadInput(_INSTALL)
+    provider, name = Endpoint.split(choices.model)
+    variables = (choices.key_variable,) if choices.key_variable else KEYS[provider]
+    taken = {each: take_from_environment(each) for each in {*variables, *(v for vs in KEYS.values() for v in vs)}}
+    key = next((taken[each] for each in variables if taken[each]), None)
+    if key is None and choices.base_url is None:
+        raise BadInput(f"no API key: set {' or '.join(variables)}, or give --base-url of an endpoint that needs none")
+    try:  # the optional extra: heavy, and imported only when everything else is right
+        from holdfast.agents.builtin.acp_server import Settings  # noqa: PLC0415
+        from holdfast.agents.builtin.loop import Limits  # noqa: PLC0415
+        from holdfast.agents.builtin.serve import serve  # noqa: PLC0415
+    except ImportError as error:
+        raise BadInput(f"{_INSTALL} ({error})") from error
+    endpoint = Endpoint(provider, name, choices.base_url, key, choices.timeout, choices.context_window)
+    serve(
+        Settings(
+            endpoint=endpoint,
+            folder=os.path.join(default_home(), "builtin", "sessions"),
+            mode="code" if choices.mode == "code" else "ask",
+            limits=Limits(choices.max_steps, choices.max_wait, choices.retries, choices.backoff),
+            passed=choices.passed,
+            secrets=Secrets(value for value in taken.values() if value),
+        )
+    )

@@ -1,0 +1,95 @@
+"""What agents were measured to do: a table in the home, which `holdfast agents probe` fills and the ladder trusts."""
+
+import os
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from holdfast.core.conversation.states import Ability, Rung, ladder
+from holdfast.core.log.codec import UNREADABLE
+from holdfast.core.text.fingerprint import fingerprint
+from holdfast.store.files.disk import replace
+from holdfast.store.files.exclusive import alone_in
+
+_FILE = "agents.json"
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured. Of a way that the agent does not offer, and of what was not reached: None.
+
+    `after_cut` is what it knew when it was killed in the middle of a turn, and came back by the best way it has.
+    """
+
+    agent: str
+    when: str
+    program: str | None = None
+    version: str | None = None
+    start_ms: int | None = None
+    memory_mb: int | None = None
+    turn: bool = False
+    load: bool | None = None
+    resume: bool | None = None
+    fork: bool | None = None
+    sessions: bool | None = None
+    cost: bool | None = None  # whether it said what its turns cost
+    after_cut: Literal["all", "earlier turns", "nothing"] | None = None
+    replayed: int | None = None
+    unknown_session: str | None = None
+    notes: list[str] = []
+
+    @property
+    def rung(self) -> Rung:
+        """The way by which it comes back."""
+        return best_rung(self.load, self.resume)
+
+
+def best_rung(load: bool | None, resume: bool | None) -> Rung:  # noqa: FBT001 - what each showed
+    """The rung that the ladder tries first, of an agent that showed this."""
+    ways = {"load": Ability(load is not None, load), "resume": Ability(resume is not None, resume)}
+    return ladder("token", **ways, alive=False, history=True)[0]
+
+
+def matrix(home: str) -> dict[str, Row]:
+    """The rows there are, by agent."""
+    try:
+        return _read(home)
+    except UNREADABLE:
+        return {}
+
+
+def proven(home: str) -> dict[str, Mapping[str, bool]]:
+    """What the ladder wants to know."""
+    return {
+        name: {what: showed for what, showed in (("load", row.load), ("resume", row.resume)) if showed is not None}
+        for name, row in matrix(home).items()
+    }
+
+
+def keep(home: str, row: Row) -> str | None:
+    """Returns where the table is kept that was there and could not be read, if it was so."""
+    with alone_in(home):
+        aside, rows = None, {}
+        try:
+            rows = _read(home)
+        except UNREADABLE:
+            aside = _set_aside(os.path.join(home, _FILE))
+        replace(os.path.join(home, _FILE), msgspec.json.format(msgspec.json.encode({**rows, row.agent: row})))
+    return aside
+
+
+def _read(home: str) -> dict[str, Row]:
+    try:
+        with open(os.path.join(home, _FILE), "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, Row])
+    except FileNotFoundError:
+        return {}
+
+
+def _set_aside(path: str) -> str:
+    """Under a name that follows from its content: to be cut off and do it again makes no difference."""
+    with open(path, "rb") as file:
+        found = file.read()
+    aside = f"{path}.unreadable-{fingerprint(found, 8)}"
+    replace(aside, found)
+    return aside

@@ -1,0 +1,30 @@
+"""Agents that come with Holdfast, as programs: for the command line, which does not know the agents' room."""
+
+from typing import Any
+
+from holdfast.agents.playbook.format import schema
+from holdfast.agents.playbook.program import STATE, default_state, serve
+from holdfast.agents.playbook.reader import read_playbook
+from holdfast.agents.playbook.sessions import Folder
+from holdfast.agents.playbook.terminal import Wanted, serve_terminal
+
+__all__ = ["STATE", "Wanted", "check_playbook", "default_state", "play", "play_in_terminal", "playbook_schema"]
+
+
+def play(file: str, state: str | None) -> int:
+    """Be the playbook agent on stdin and stdout until the client goes; the exit code."""
+    return serve(file, state or default_state())
+
+
+def play_in_terminal(file: str, state: str | None, wanted: Wanted) -> int:
+    """Be the same agent for whoever types, until the terminal is closed."""
+    return serve_terminal(read_playbook(file), file, Folder(state or default_state()), wanted)
+
+
+def check_playbook(file: str) -> int:
+    """How many turns a playbook has; `BadInput` says what is wrong with it."""
+    return len(read_playbook(file).turns)
+
+
+def playbook_schema() -> dict[str, Any]:
+    return schema()

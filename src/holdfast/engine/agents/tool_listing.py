@@ -1,0 +1,55 @@
+"""Whether an agent has Holdfast's tools: the MCP server that it was handed says so in a file once it has listed them.
+
+Many agents start their MCP servers in the background, and leave out of a turn those that are not up yet. An agent that
+is prompted too early cannot report, whatever it did. So its first prompt waits for the list.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable
+from contextlib import suppress
+
+from holdfast.core.messages.reports import TOOLS_LISTED
+from holdfast.store.files.watch import Watcher
+
+_HEAD_BYTES = 4_096  # the list is asked for before any report is made
+
+
+def tell_listed(path: str) -> None:
+    """For the server. What cannot be written is not told: then the prompt comes later, and comes all the same."""
+    with suppress(OSError):
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, TOOLS_LISTED + b"\n")
+        finally:
+            os.close(file)
+
+
+def forget_listed(path: str) -> None:
+    """Before another agent is started."""
+    with suppress(OSError):
+        os.unlink(path)
+
+
+def is_listed(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return TOOLS_LISTED in file.read(_HEAD_BYTES).split(b"\n")
+    except OSError:
+        return False
+
+
+async def wait_until_listed(path: str, seconds: float, death: Awaitable[object]) -> bool:
+    """False after so many seconds, or when the agent dies first: then nobody will list them."""
+    dead = asyncio.ensure_future(death)
+    try:
+        async with asyncio.timeout(seconds), Watcher().changes(os.path.dirname(path)) as changed:
+            dead.add_done_callback(lambda _: changed.set())
+            while not is_listed(path) and not dead.done():
+                await changed.wait()
+                changed.clear()
+    except TimeoutError:
+        return False
+    finally:
+        dead.cancel()
+    return is_listed(path)

@@ -1,0 +1,1 @@
+"""The checks of a task, and the processes that run them."""

@@ -1,0 +1,1 @@
+"""Acting on runs from outside: create, supervise, answer, publish, archive, repair. Part of the public API."""

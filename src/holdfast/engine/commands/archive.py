@@ -1,0 +1,123 @@
+"""The end of a run: what it has in the repository goes, and what would be lost with it is saved first.
+
+`archive` keeps the log. `reset` takes the run's folder too. Both go on where they were cut off when called again.
+"""
+
+import os
+from typing import NamedTuple
+
+from holdfast.core.events.session import RunArchived
+from holdfast.core.state import RunInfo, RunState
+from holdfast.core.work.names import SALVAGE, SNAPSHOTS, chain_ref, place_at, place_of
+from holdfast.engine.queries.logs import view_run
+from holdfast.engine.workspace.reconcile import observe
+from holdfast.engine.workspace.workspace import Workspace, opened, repository_of
+from holdfast.git.effects import REMOVED, DeleteBranch, DropRefs, RemoveWorktree
+from holdfast.git.worktrees.link import UNSAVED
+from holdfast.leaf.errors import Denied, NothingToDo, Owned
+from holdfast.leaf.files.directories import is_there
+from holdfast.store.files.layout import run_folder
+from holdfast.store.files.store import FileStore
+
+
+class Estate(NamedTuple):
+    """What a run has in a repository: branches, worktrees, and commits that nothing of the user's has."""
+
+    branches: tuple[str, ...]
+    worktrees: tuple[str, ...]
+    unmerged: int
+
+
+async def estate_of(home: str, run_id: str) -> Estate | None:
+    """What `reset` would take away; None for a run that works on no repository (any more)."""
+    view = await view_run(home, run_id)
+    if view.holder is not None:
+        raise Owned(f"run {run_id} is owned by pid {view.holder.pid} since {view.holder.since}; end that process first")
+    if not _has_repository(view.state.run, run_id, view.folder):
+        return None
+    repository = repository_of(view.state.run, run_id)
+    observed = await observe(repository, run_id, view.folder)
+    unmerged = 0
+    if observed.branches:
+        tips = sorted({seen.commit for seen in observed.branches.values()})
+        unmerged = await repository.count_only_in(tips)
+    return Estate(tuple(observed.branches), tuple(observed.worktrees), unmerged)
+
+
+async def archive(home: str, run_id: str) -> list[str]:
+    """Take the run's branches and worktrees away and keep its log. Returns the refs of what was saved."""
+    state = (await view_run(home, run_id)).state
+    if _is_archived(state) and list(state.sessions.values())[-1].ended:
+        raise NothingToDo(f"run {run_id} is archived already")
+    async with opened(home, run_id, "archive") as workspace:  # also what was cut off at its very end: the log's is torn
+        salvaged = await _clear(workspace)
+        if not _is_archived(workspace.hands.run.state):
+            await workspace.hands.run.append(RunArchived(salvaged=salvaged))
+    return salvaged
+
+
+def _is_archived(state: RunState) -> bool:
+    return state.run is not None and state.run.archived
+
+
+async def reset(home: str, run_id: str) -> list[str]:
+    """Take everything of the run away, in the repository and at home. Returns the refs of what was saved."""
+    view = await view_run(home, run_id)
+    salvaged: list[str] = []
+    if _has_repository(view.state.run, run_id, run_folder(home, run_id)):
+        async with opened(home, run_id, "reset", anchored=False) as workspace:
+            salvaged = await _clear(workspace)
+            _nothing_may_be_left(workspace.hands.folder)
+            await workspace.hands.perform(DropRefs(prefix=chain_ref(run_id)))
+    await FileStore(home).discard(run_id)
+    return salvaged
+
+
+def _nothing_may_be_left(folder: str) -> None:
+    """What stands where worktrees were, and is none, is not ours to delete."""
+    tasks = os.path.join(folder, "tasks")
+    left = [os.path.join(tasks, name) for name in (os.listdir(tasks) if is_there(tasks) else ())]
+    left += [os.path.join(folder, name) for name in ("workspace", f".workspace{REMOVED}")]
+    left = [path for path in left if is_there(path) and not _is_a_note(os.path.basename(path))]
+    if left:
+        raise Denied(f"{', '.join(left)} would be deleted with the run; move it away, and reset again")
+
+
+def _is_a_note(name: str) -> bool:
+    return name.startswith(".") and not name.endswith((REMOVED, UNSAVED))
+
+
+def _has_repository(info: RunInfo | None, run_id: str, folder: str) -> bool:
+    """True when there may be something of the run in a repository. `Denied` when its work could not be saved there."""
+    if info is None or info.repo is None:
+        return False
+    if os.path.isdir(info.repo):
+        return True
+    worktrees = (os.path.join(folder, "workspace"), os.path.join(folder, "tasks"))
+    left = [path for path in worktrees if os.path.isdir(path)]
+    if left:
+        raise Denied(
+            f"the repository of run {run_id} is not at {info.repo} any more, so what stands in {' and '.join(left)} "
+            "cannot be saved; if it was moved: holdfast doctor --repo NEW-PLACE --fix; if it is gone, move away "
+            "what you need from there, delete the rest, and reset again"
+        )
+    return False
+
+
+async def _clear(workspace: Workspace) -> list[str]:
+    hands, run_id = workspace.hands, workspace.run_id
+    main = place_of(run_id).branch
+    observed = await observe(workspace.repository, run_id, hands.folder)
+    known = hands.run.state.branches
+    for folder in observed.worktrees:
+        branch = known.get(place_at(run_id, folder).branch)
+        last, base = (branch.unsaved, branch.base) if branch is not None else (None, None)
+        await hands.perform(RemoveWorktree(folder=folder, last=last, base=base))
+    unsaved = (branch.unsaved for branch in hands.run.state.branches.values())  # of worktrees that are quite gone
+    keep = tuple(commit for commit in unsaved if commit is not None)
+    await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/", keep=keep))
+    for name, seen in sorted(observed.branches.items(), key=lambda branch: branch[0] == main):  # the run's own last
+        into = main if name != main and main in observed.branches else None
+        effect = DeleteBranch(branch=name, commit=seen.commit, merged_into=into)
+        await hands.perform(effect)
+    return sorted(await workspace.repository.refs(f"{SALVAGE}{run_id}/"))

@@ -1,0 +1,88 @@
+"""A runner of its own, that no terminal holds: started, and seen to have begun, before this says so."""
+
+import asyncio
+import os
+import subprocess
+from contextlib import suppress
+from threading import Thread
+
+from holdfast.core.decide.resume import Choice, ResumeChoice
+from holdfast.core.events.session import SessionStart
+from holdfast.core.log.codec import CODEC, Line, parse
+from holdfast.engine.queries.logs import end_of_log
+from holdfast.leaf.errors import HoldfastError
+from holdfast.leaf.failpoints import around
+from holdfast.leaf.process.own_program import own_program
+from holdfast.store.base import Position
+from holdfast.store.files.layout import run_folder
+from holdfast.store.files.store import FileStore
+
+_CRASH = around("runner.detach")
+LOG = "runner.log"  # in the run's folder: what a runner without a terminal has to say
+
+
+async def start_detached(home: str, run_id: str, *options: str) -> int:
+    """Returns the pid of a runner whose sitting has begun. Raises when it ends before that, with its own words."""
+    end = await end_of_log(home, run_id)
+    path = os.path.join(run_folder(home, run_id), LOG)
+    with open(path, "ab") as said:
+        begun = said.tell()
+        _CRASH.before()
+        process = subprocess.Popen(  # noqa: ASYNC220 - ourselves, to outlive us
+            own_program("resume", run_id, "--quiet", *options),
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            cwd="/",
+            start_new_session=True,
+            env={**os.environ, "HOLDFAST_HOME": os.path.abspath(home)},
+        )
+        _CRASH.after()
+    started = asyncio.ensure_future(_started(FileStore(home), run_id, end, process.pid))
+    gone = asyncio.ensure_future(_end_of(process).wait())
+    await asyncio.wait({started, gone}, return_when=asyncio.FIRST_COMPLETED)
+    if started.done():
+        gone.cancel()
+        unseen = started.exception()
+        if unseen is None:
+            return process.pid
+        raise HoldfastError(
+            f"a runner was started (pid {process.pid}), but whether it began cannot be seen: {unseen}; "
+            f"`holdfast show {run_id}` tells"
+        ) from unseen
+    started.cancel()
+    with open(path, "rb") as said:
+        said.seek(begun)
+        words = " ".join(said.read().decode(errors="replace").split()).removeprefix("holdfast: ")
+    error = HoldfastError(words or f"the runner ended with code {process.returncode} before it began; see {path}")
+    error.exit_code = process.returncode or HoldfastError.exit_code
+    raise error
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> asyncio.Event:
+    """Told by a thread that nobody waits for: it needs no handle, and whoever stays, as a dashboard, has no zombie."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def wait() -> None:
+        process.wait()
+        with suppress(RuntimeError):  # whoever asked is gone
+            loop.call_soon_threadsafe(ended.set)
+
+    Thread(target=wait, daemon=True).start()
+    return ended
+
+
+async def _started(store: FileStore, run_id: str, after: Position, pid: int) -> None:
+    async for batch in store.log(run_id).follow(after):
+        for raw in batch.data.split(b"\n"):
+            line = parse(raw)
+            if isinstance(line, Line) and line.type == SessionStart.type:
+                event = CODEC.event(line)
+                if isinstance(event, SessionStart) and event.pid == pid:
+                    return
+
+
+def as_options(chosen: ResumeChoice) -> list[str]:
+    """The same choice for a runner in a process of its own."""
+    named = [f"--on-issue={chosen.choice}"] if chosen.choice not in (None, Choice.CUSTOM) else []
+    return [*named, *([f"--instructions={chosen.instructions}"] if chosen.instructions is not None else [])]

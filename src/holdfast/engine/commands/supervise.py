@@ -1,0 +1,196 @@
+"""Keeping unattended runs alive: those that a crash or a reboot cut off are resumed, by policy, with patience.
+
+No polling: the kernel tells when a runner dies (its lock is free), when a run is made, and when one is begun again. A
+run that keeps dying without getting any further is parked, with what is known of how.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import NamedTuple
+
+from holdfast.core.config.settings import ResumePolicy
+from holdfast.core.events.branch import BranchMerged
+from holdfast.core.events.conversation import TurnEnded
+from holdfast.core.events.session import SessionEnd, SessionStart
+from holdfast.core.events.task import TaskCompleted, TaskFailed
+from holdfast.core.events.work import (
+    CaseSubmitted,
+    CommitChanged,
+    CommitRefused,
+    TaskCommitted,
+    ValidationFinished,
+    VerdictGiven,
+)
+from holdfast.core.log.codec import Line, parse
+from holdfast.engine.commands.detach import start_detached
+from holdfast.engine.config.of_run import terms_for
+from holdfast.engine.naming import run_ids
+from holdfast.engine.queries.logs import end_of_log, view_run
+from holdfast.engine.queries.wait import until_free
+from holdfast.leaf.errors import HoldfastError, Owned, StorageFailed
+from holdfast.leaf.files.directories import is_gone
+from holdfast.store.base import Log
+from holdfast.store.files.layout import run_folder, runs_folder
+from holdfast.store.files.store import FileStore
+from holdfast.store.files.watch import Watcher
+from holdfast.store.run import open_run
+
+_TRY_AGAIN = ResumePolicy().longest_back_off
+_AT_THE_LATEST = 12 * _TRY_AGAIN  # of what is refused again and again
+
+Say = Callable[[str, str], None]  # of a run, and what is to be said of it
+
+_FURTHER = frozenset(
+    kind.type
+    for kind in (
+        BranchMerged,
+        CaseSubmitted,
+        CommitChanged,
+        CommitRefused,
+        SessionEnd,
+        TaskCommitted,
+        TaskCompleted,
+        TaskFailed,
+        TurnEnded,
+        ValidationFinished,
+        VerdictGiven,
+    )
+)
+
+
+class Deaths(NamedTuple):
+    """Sittings that died one after the other, none getting any further; and the last that is known of the newest."""
+
+    times: int
+    last: str
+
+
+async def keep_alive(home: str, say: Say) -> None:
+    """Mind every run there is and every one that comes, until this is cancelled."""
+    folder, store = runs_folder(home), FileStore(home)  # one store: the kernel allows few watchers, each of many files
+    os.makedirs(folder, exist_ok=True)
+    minding: set[str] = set()
+    async with Watcher().changes(folder) as changed, asyncio.TaskGroup() as group:
+        while True:
+            changed.clear()
+            found = _there_are(home, say)
+            for run_id in (found or set()) - minding:
+                minding.add(run_id)
+                minder = group.create_task(_mind(store, run_id, say))
+                minder.add_done_callback(partial(_forget, minding, run_id))  # it may be put back
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), None if found is not None else _TRY_AGAIN)
+
+
+def _forget(minding: set[str], run_id: str, _: object) -> None:
+    minding.discard(run_id)
+
+
+def _there_are(home: str, say: Say) -> set[str] | None:
+    """None when they cannot be listed now: those that are minded already still are."""
+    try:
+        return set(run_ids(home))
+    except OSError as error:
+        say(runs_folder(home), f"what is new there is not minded: {_in_words(error)}")
+        return None
+
+
+async def _mind(store: FileStore, run_id: str, say: Say) -> None:
+    """One run, until it is taken away: wait until nobody is at it, and see whether it should go on.
+
+    What is wrong now, as a full disk or a config that cannot be read, may be right later: it is told once, and tried
+    again now and then, ever more rarely.
+    """
+    told, patience = "", _TRY_AGAIN
+    while True:
+        after = None
+        try:
+            await until_free(store.home, run_id)
+            after = await end_of_log(store.home, run_id)
+            if not await _revived(store.home, run_id, say):
+                await _next_sitting(store.log(run_id), after)
+            told, patience = "", _TRY_AGAIN
+        except (HoldfastError, OSError) as error:
+            if is_gone(run_folder(store.home, run_id)):
+                return
+            words = f"it cannot go on by itself: {_in_words(error)}"
+            if words != told:
+                say(run_id, words)
+            await _begun_again(store, run_id, after, patience)
+            told, patience = words, min(2 * patience, _AT_THE_LATEST)
+
+
+def _in_words(error: HoldfastError | OSError) -> HoldfastError:
+    return error if isinstance(error, HoldfastError) else StorageFailed.by(error)
+
+
+async def _revived(home: str, run_id: str, say: Say) -> bool:
+    """Resume a run that was cut off. False when there is nothing to revive, or it is given up."""
+    view = await view_run(home, run_id)
+    policy = terms_for(home, view.state).settings.resume
+    if view.status != "interrupted" or view.state.run is None or not policy.auto:
+        return False
+    deaths = await deaths_of(FileStore(home).log(run_id))
+    if deaths.times >= policy.deaths:
+        reason = f"it died {deaths.times} times without getting any further; the last that is known: {deaths.last}"
+        await _park(home, run_id, reason)
+        say(run_id, f"parked: {reason}")
+        return False
+    await asyncio.sleep(_pause(policy, deaths.times))
+    try:
+        pid = await start_detached(home, run_id)
+    except HoldfastError as error:
+        if error.exit_code != Owned.exit_code:
+            raise
+        return True  # somebody else was quicker
+    say(run_id, f"resumed (pid {pid})")
+    return True
+
+
+def _pause(policy: ResumePolicy, deaths: int) -> float:
+    """None before the first try; each later one is twice as long."""
+    return 0.0 if deaths <= 1 else min(policy.back_off * 2 ** (deaths - 2), policy.longest_back_off)
+
+
+async def deaths_of(log: Log) -> Deaths:
+    """How often it died since it last got further: read from the end, and no longer than needed."""
+    count, last = 0, ""
+    async for batch in log.read_back():
+        for raw in reversed(batch.data.split(b"\n")):
+            line = parse(raw)
+            if not isinstance(line, Line):
+                continue
+            last = last or line.type
+            if line.type in _FURTHER:
+                return Deaths(max(count, 1), last)
+            count += line.type == SessionStart.type
+    return Deaths(count, last)
+
+
+async def _park(home: str, run_id: str, reason: str) -> None:
+    async with open_run(FileStore(home), run_id) as run:
+        await run.begin(SessionStart(command="watch", pid=os.getpid()), SessionEnd(reason="parked", summary=reason))
+
+
+async def _begun_again(store: FileStore, run_id: str, after: int | None, patience: float) -> None:
+    """Until somebody begins it, or the patience is at its end; only the latter when its log cannot be followed."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience):
+            try:
+                if after is not None:
+                    await _next_sitting(store.log(run_id), after)
+                    return
+            except (HoldfastError, OSError):
+                pass
+            await asyncio.Event().wait()
+
+
+async def _next_sitting(log: Log, after: int) -> None:
+    async with aclosing(log.follow(after)) as batches:  # type: ignore[type-var]
+        async for batch in batches:
+            lines = (parse(raw) for raw in batch.data.split(b"\n"))
+            if any(isinstance(line, Line) and line.type == SessionStart.type for line in lines):
+                return

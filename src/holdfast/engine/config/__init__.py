@@ -1,0 +1,1 @@
+"""Settings: read from their files, with origins and trust, and as a run uses them."""

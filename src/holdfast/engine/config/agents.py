@@ -1,0 +1,28 @@
+"""The user's own agents, as their config describes them."""
+
+import msgspec
+
+from holdfast.agents.launch import Runtime
+from holdfast.agents.registry import BUILT_IN, Entry
+from holdfast.core.config.settings import AgentEntry, RuntimeChoice, Settings
+
+
+def own_agents(settings: Settings) -> dict[str, Entry]:
+    """The user's own. One by the name of an agent that we know is that agent, with what the user says of it."""
+    return {name: _entry(entry, BUILT_IN.get(name)) for name, entry in settings.agents.items()}
+
+
+def runtime_of(choice: RuntimeChoice) -> Runtime:
+    return Runtime(**msgspec.structs.asdict(choice))
+
+
+def _entry(own: AgentEntry, known: Entry | None) -> Entry:
+    said = {name: getattr(own, name) for name in ("command", "title", "install", "secrets", "login", "tools_wait")}
+    told = {name: value for name, value in said.items() if value is not None}
+    if own.runtime is not None:
+        told["runtime"] = runtime_of(own.runtime)
+    if own.terminal is not None:
+        told["tui"] = own.terminal
+    if known is None:
+        return Entry(**told, environment=own.environment)
+    return msgspec.structs.replace(known, **told, environment={**known.environment, **own.environment})

@@ -1,0 +1,134 @@
+"""On what terms a run works: the settings, read for those who act."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from holdfast.agents.environment import without_secrets
+from holdfast.agents.launch import ANY_ROLE, LOCAL, Runtime, choose_runtime
+from holdfast.agents.registry import Entry, environment_for, find_agent, missing
+from holdfast.core.config.settings import Approvals, Settings
+from holdfast.core.conversation.permission import Consent
+from holdfast.core.conversation.states import AfterInterruption
+from holdfast.core.decide.attribution import EVALUATOR, WORKER
+from holdfast.core.work.workflow import Bounds, Workflow
+from holdfast.engine.config.agents import runtime_of
+from holdfast.leaf.errors import BadInput
+from holdfast.workflows.builtin import find_workflow
+
+RESEARCHER = "researcher"
+
+
+class RoleRuntime(NamedTuple):
+    """What a role's agent runs in, and the variables that its terminals have there beside those of any program.
+
+    Whatever an agent can write runs in there: the project's checks, hooks after an edit, and git's hooks and filters.
+    """
+
+    runtime: Runtime = LOCAL
+    environment: Mapping[str, str] = {}
+
+
+class Terms(NamedTuple):
+    workflow: Workflow
+    settings: Settings
+    agents: Mapping[str, Entry] = {}
+
+    @property
+    def bounds(self) -> Bounds:
+        caps = self.settings.caps
+        return Bounds(
+            iterations=caps.iterations,
+            evaluator_calls=caps.evaluator_calls,
+            conflict_attempts=caps.conflict_attempts,
+            ask_when_cut_off=self.settings.after_interruption is AfterInterruption.ASK,
+            parallel=self.settings.parallel,
+            reviewers=self.settings.reviewers,
+            wall_clock=caps.wall_clock,
+            tokens=caps.tokens,
+            dollars=caps.dollars,
+            approving=self.settings.approvals is Approvals.GIVEN,
+        )
+
+    @property
+    def consent(self) -> Consent:
+        asked = self.settings.permissions
+        return Consent(asked.policy, asked.rules, self.settings.hooks.pre_tool)
+
+    @property
+    def models(self) -> dict[str, str]:
+        """By role, where the config names one; `reviewer` is also the one for `reviewer:logic`."""
+        own = {name: role.model for name, role in self.settings.roles.items() if role.model is not None}
+        return {role: own[_base(role)] for role in self._played if _base(role) in own} | own
+
+    @property
+    def runtimes(self) -> dict[str, Runtime]:
+        """What agents run in, by role; under no role's name, those of which neither role nor agent says anything."""
+        roles = self.settings.roles.items()
+        own = {name: runtime_of(role.runtime) for name, role in roles if role.runtime is not None}
+        played = {role: own[_base(role)] for role in self._played if _base(role) in own}
+        return {ANY_ROLE: runtime_of(self.settings.runtime), **played, **own}
+
+    def runtime_for_task(self, wanted: str | None = None) -> RoleRuntime:
+        """Of the worker on a task, for what runs on the files that it wrote. `wanted` is the agent that it names."""
+        return self.runtime_for(WORKER, self.agent_for(WORKER, wanted))
+
+    def runtime_for_run(self) -> RoleRuntime:
+        """For the run's own worktree, in which any role may have worked: the first that is confined."""
+        found = [self.runtime_for(role, agent) for role, agent in self.chosen()]
+        return next((one for one in found if one.runtime.is_confined), RoleRuntime())
+
+    def runtime_for(self, role: str | None, agent: str) -> RoleRuntime:
+        entry = find_agent(agent, self.agents)
+        runtime = choose_runtime(self.runtimes, role, entry.runtime)
+        return RoleRuntime(runtime, without_secrets(environment_for(entry))) if runtime.is_confined else RoleRuntime()
+
+    @property
+    def _played(self) -> list[str]:
+        """The roles in the phases of the workflow."""
+        return [role for phase in self.workflow.phases for role in phase.everyone]
+
+    def must_have_agents(self, tasks: Iterable[str | None] = (), *, here: bool = True) -> None:
+        """Those who are to work are known, and `here`: asked before anything is begun. `tasks` are whom those name."""
+        for name in dict.fromkeys((*(name for _, name in self.chosen(tasks)), self.agent_for(EVALUATOR))):
+            entry = find_agent(name, self.agents)
+            if here and not (entry.found() or self._elsewhere):
+                raise BadInput(missing(entry))
+
+    def chosen(self, tasks: Iterable[str | None] = ()) -> list[tuple[str, str]]:
+        """Who is to work, by role: for the run, in the phases of its workflow, and as its tasks name them."""
+        judge = [(EVALUATOR, self.agent_for(EVALUATOR))] if self.workflow.evaluate else []
+        phases = [(role, self.agent_in(role, one.agent)) for one in self.workflow.phases for role in one.everyone]
+        named = [(WORKER, name) for name in tasks if name is not None]
+        return [(WORKER, self.agent_for(WORKER)), *judge, *phases, *named]
+
+    @property
+    def _elsewhere(self) -> bool:
+        """Somebody works in a container, of which we cannot see what is installed, or by another program, in tmux."""
+        return not kinds_in(self.settings).isdisjoint(("container", "tmux"))
+
+    def agent_for(self, role: str, wanted: str | None = None) -> str:
+        """Who plays a role: the one that the task names, the role's, or the run's."""
+        chosen = self.settings.roles.get(role)
+        return wanted or (chosen.agent if chosen is not None else None) or self.settings.agent
+
+    def agent_in(self, role: str, suggested: str | None = None) -> str:
+        """Who plays a role in a phase: the config's for it, or for its kind; the workflow's; or the run's."""
+        roles = (self.settings.roles.get(name) for name in (role, _base(role)))
+        own = next((one.agent for one in roles if one is not None and one.agent is not None), None)
+        return own or suggested or self.settings.agent
+
+
+def terms_of(settings: Settings, agents: Mapping[str, Entry]) -> Terms:
+    """Of a run that is to be: with the workflow that the settings name."""
+    return Terms(find_workflow(settings.workflow), settings, agents)
+
+
+def kinds_in(settings: Settings) -> set[str]:
+    """All that anybody may run in."""
+    chosen = [one.runtime for one in settings.roles.values()]
+    chosen += [one.runtime for one in settings.agents.values()]
+    return {one.kind for one in (settings.runtime, *chosen) if one is not None}
+
+
+def _base(role: str) -> str:
+    return role.partition(":")[0]

@@ -1,0 +1,156 @@
+"""A rehearsal of the worst: writers killed in mid-stream, a torn tail, and a log that has all it acknowledged.
+
+The writer is this module as a program of its own. It tells what was acknowledged on its stdout, one line an
+event, and only after the append returned; so what the parent has read when the kill comes is what must be
+found in the log afterwards.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from holdfast.core.events.checkpoint import Checkpoint
+from holdfast.core.events.conversation import MessageRecorded
+from holdfast.core.events.plan import PlanCreated, PlannedTask
+from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
+from holdfast.core.events.task import TaskCompleted, TaskStarted
+from holdfast.core.log.codec import CODEC, Line, parse_lines
+from holdfast.leaf.errors import HoldfastError, StorageFailed
+from holdfast.leaf.ids import new_run_id
+from holdfast.leaf.process.own_program import own_program
+from holdfast.store.files.layout import LOG, run_folder
+from holdfast.store.files.store import FileStore
+from holdfast.store.run import open_run
+
+INTERRUPTED_LOG = os.path.join(os.path.dirname(__file__), "interrupted.jsonl")
+
+WRITER = own_program(module="holdfast.engine.demo.log")
+_PRODUCERS = ("north", "south", "east", "west")
+_TORN = b'{"v":1,"ts":"2026-02-14T10:08:00.000Z","sid":"the-power-w'
+
+
+class Kill(NamedTuple):
+    """One writer's end: what it had been promised, and what of it was in the log."""
+
+    pid: int
+    acknowledged: int
+    found: int
+    lost: int
+
+
+class Repaired(NamedTuple):
+    bytes: int
+    kept_as: str
+
+
+async def create(home: str) -> str:
+    """A run for the rehearsal, with a plan of one task a producer."""
+    run_id = new_run_id("survivor")
+    store = FileStore(home)
+    await store.create(run_id)
+    async with open_run(store, run_id, feature="survivor") as run:
+        await run.begin(
+            SessionStart(command="run", feature="survivor", pid=os.getpid()),
+            RunCreated(run_id=run_id, goal="Survive four kills and a torn tail", workflow="demo"),
+            PlanCreated(tasks=[PlannedTask(id=name, summary=f"Write from the {name}") for name in _PRODUCERS]),
+            *(TaskStarted(task_id=name) for name in _PRODUCERS),
+        )
+    return run_id
+
+
+def kill_writers(
+    home: str, run_id: str, rounds: int = 4, at_least: int = 250, writer: Sequence[str] = WRITER
+) -> Iterator[Kill]:
+    """Start a writer, let it write at full speed, kill -9 it; again and again on the same log."""
+    promised: Counter[str] = Counter()
+    for _ in range(rounds):
+        with _started(*writer, home, run_id) as process:
+            assert process.stdout is not None, "it was asked for"
+            assert process.stderr is not None, "it was asked for"
+            acknowledged = 0
+            for line in process.stdout:
+                promised[line.strip()] += 1
+                acknowledged += 1
+                if acknowledged == at_least:
+                    process.kill()
+            last_words = process.stderr.read()
+        if process.returncode != -signal.SIGKILL:
+            raise StorageFailed(f"a writer stopped before it was killed: {last_words}")
+        found = asyncio.run(_said(home, run_id))
+        yield Kill(process.pid, acknowledged, found.total(), (promised - found).total())
+
+
+@contextmanager
+def _started(*command: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that writes until it is killed, here at the latest."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
+def tear(home: str, run_id: str) -> int:
+    """Leave half a line at the end of the log, as a power cut may. Returns its length."""
+    with open(os.path.join(run_folder(home, run_id), LOG), "ab") as log:
+        log.write(_TORN)
+    return len(_TORN)
+
+
+def resume(home: str, run_id: str) -> Repaired:
+    """Open the run again, which sets the torn end aside, and bring it to its end."""
+    kept_as = asyncio.run(_finish(home, run_id))
+    return Repaired(os.path.getsize(os.path.join(run_folder(home, run_id), kept_as)), kept_as)
+
+
+async def _finish(home: str, run_id: str) -> str:
+    async with open_run(FileStore(home), run_id) as run:
+        known = set(run.state.repairs)
+        await run.begin(SessionStart(command="resume", feature="survivor", pid=os.getpid()))
+        kept_as = next(name for name in run.state.repairs if name not in known)
+        await run.append(*(TaskCompleted(task_id=name) for name in _PRODUCERS))
+        await run.append(Checkpoint(label="survived", plan_step="done"))
+        await run.append(SessionEnd(reason="all_done", summary="Nothing that was acknowledged was lost"))
+    return kept_as
+
+
+async def _said(home: str, run_id: str) -> Counter[str]:
+    """What the log holds of the producers' lines."""
+    found: Counter[str] = Counter()
+    async for batch in FileStore(home).log(run_id).read():
+        for line in parse_lines(batch.data):
+            if isinstance(line, Line) and line.type == MessageRecorded.type:
+                event = CODEC.event(line)
+                assert isinstance(event, MessageRecorded), "the type says so"
+                found[event.text] += 1
+    return found
+
+
+async def _write(home: str, run_id: str) -> None:
+    async with open_run(FileStore(home), run_id) as run:
+        await run.begin(SessionStart(command="resume", feature="survivor", pid=os.getpid()))
+        sitting = len(run.state.sessions)
+
+        async def produce(name: str) -> None:
+            number = 0
+            while True:
+                text = f"line {number} from the {name}, sitting {sitting}"
+                await run.append(MessageRecorded(conversation=name, speaker="agent", text=text))
+                os.write(sys.stdout.fileno(), f"{text}\n".encode())
+                number += 1
+
+        await asyncio.gather(*map(produce, _PRODUCERS))
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(_write(*sys.argv[1:]))
+    except HoldfastError as error:
+        sys.exit(str(error))

@@ -1,0 +1,75 @@
+"""Commands of the user that run when something happens. They are told what as JSON; they cannot hold the run up.
+
+A `post_edit` hook works on files that an agent wrote, often by a Makefile that the agent could write too. So it runs
+where the agent does. The others run as the user.
+"""
+
+import os
+import shlex
+from collections.abc import Callable
+
+from holdfast.core.config.settings import Hooks as Commands
+from holdfast.core.events.work import HookRan
+from holdfast.engine.checks.validators import CheckPlace
+from holdfast.engine.hooks.process import called, called_in_runtime, hook_input
+from holdfast.store.run import OwnedRun
+
+POST_EDIT = "post_edit"
+_AFTERWARDS = frozenset({"session_end", "notify"})  # the sitting is over: what they start may outlive it
+
+
+class Hooks:
+    def __init__(
+        self,
+        run: OwnedRun,
+        folder: str,
+        commands: Commands,
+        place_of: Callable[[str | None, str | None], CheckPlace],
+    ) -> None:
+        """`folder` is the run's own; `place_of` is where hooks about a task (or the run) and a conversation run."""
+        self._run = run
+        self._folder = folder
+        self._commands = commands
+        self._place_of = place_of
+
+    def has(self, hook: str) -> bool:
+        return bool(getattr(self._commands, hook))
+
+    async def run(
+        self,
+        hook: str,
+        *,
+        task: str | None = None,
+        conversation: str | None = None,
+        tool: str | None = None,
+        **about: object,
+    ) -> None:
+        """A conversation that works on a task names that too."""
+        talk = self._run.state.conversations.get(conversation or "")
+        task = task if task is not None or talk is None else talk.task
+        place = self._place_of(task, conversation)
+        cwd = place.cwd if os.path.isdir(place.cwd) else self._folder
+        is_confined = place.role.runtime.is_confined
+        inside = is_confined and hook == POST_EDIT
+        run_id = self._run.state.run.run_id if self._run.state.run is not None else None
+        told = hook_input(hook, run_id, task, conversation, folder=self._folder, cwd=cwd, tool=tool, **about)
+        for command in getattr(self._commands, hook):
+            if inside:
+                answer = await called_in_runtime(command, place._replace(cwd=cwd), told)
+            else:
+                marked = None if hook in _AFTERWARDS else run_id
+                untrusted = self._folder if is_confined else None
+                answer = await called(command, cwd, told, run_id=marked, untrusted=untrusted)
+            ran = HookRan(
+                hook=hook,
+                command=shlex.join(command),
+                exit_code=answer.code,
+                problem=answer.problem,
+                outcome="ran" if answer.code == 0 else "failed",
+                reason=None if answer.code == 0 else answer.problem or answer.summary,
+                tool=tool,
+                task=task,
+                conversation=conversation,
+                runtime=place.role.runtime.kind if inside else None,
+            )
+            await self._run.append(ran)

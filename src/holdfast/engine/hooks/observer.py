@@ -1,0 +1,74 @@
+"""Listening to what agents tell, for those who wait for it: caps, and hooks that follow an edit."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from holdfast.core.events import Event
+from holdfast.core.events.budget import UsageRecorded
+from holdfast.core.events.conversation import ToolCalled, ToolDetailed, ToolReturned, TurnEnded
+from holdfast.engine.hooks.edits import EditWatch, ToolUse
+from holdfast.engine.hooks.hooks import POST_EDIT, Hooks
+from holdfast.git.worktrees.worktree import Worktree
+
+
+class Observer:
+    """Hears each event once it is in the log. What follows from it runs beside the agents, and holds none up."""
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        tree_of: Callable[[str], Worktree],
+        spent: Callable[[], None],
+        after_turn: Callable[[str], Coroutine[Any, Any, None]],
+    ) -> None:
+        """`tree_of` finds the worktree of a conversation. Nobody looks at one unless a hook follows edits.
+
+        `spent` is called when an agent told what it spent, `after_turn` with the conversation whose turn ended.
+        """
+        self._hooks = hooks
+        self._spent = spent
+        self._after_turn = after_turn
+        self._edits = EditWatch(tree_of, self._edited) if hooks.has(POST_EDIT) else None
+        self._calls: dict[tuple[str, str], ToolUse] = {}
+        self._running: set[asyncio.Task[None]] = set()
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, UsageRecorded):
+            self._spent()
+        elif isinstance(event, TurnEnded):
+            self._start(self._after_turn(event.conversation))
+        elif self._edits is not None:
+            self._follow_call(self._edits, event)
+
+    def _follow_call(self, edits: EditWatch, event: Event) -> None:
+        match event:
+            case ToolCalled() | ToolDetailed():
+                self._calls[event.conversation, event.call] = ToolUse(event.tool, msgspec.json.decode(event.input))
+            case ToolReturned():
+                call = self._calls.pop((event.conversation, event.call), None)
+                self._start(edits.look(event.conversation, call))
+
+    async def turn_begins(self, conversation: str) -> None:
+        if self._edits is not None:
+            await self._edits.begin(conversation)
+
+    async def turn_ended(self, conversation: str) -> None:
+        if self._edits is not None:
+            await self._edits.end(conversation)
+
+    def _edited(self, conversation: str, paths: list[str], after: ToolUse | None) -> None:
+        tool, given = after if after is not None else (None, None)
+        self._start(self._hooks.run(POST_EDIT, conversation=conversation, tool=tool, input=given, paths=paths))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def settled(self) -> None:
+        """All that was begun has ended, and what that began."""
+        while self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)

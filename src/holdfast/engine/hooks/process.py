@@ -1,0 +1,150 @@
+"""Calling a command of the user's: told what it is about as JSON, bounded in time, and found again after a crash.
+
+A call is no effect with an intent and a probe: nobody can ask the world whether a command of somebody's was run. So it
+is never made again for that we died; what follows from that for each hook is in docs/running.md.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.core.text.cut import cut
+from holdfast.engine.checks.validators import CheckPlace, run_in_place
+from holdfast.leaf.errors import HoldfastError
+from holdfast.leaf.failpoints import around
+from holdfast.leaf.process.env_markers import RUN_MARK
+from holdfast.leaf.process.environment import absolute_path
+from holdfast.leaf.text.tail import Tail
+from holdfast.workflows.validators import Command
+
+_CRASH = around("hook.run")
+PATIENCE = 60.0  # seconds
+_SAID = 16 * 1024  # bytes of what it says; what is more is left out
+
+
+MOST_REASON = 500  # characters of what it says that are kept in the log
+
+
+class Called(NamedTuple):
+    """How it ended. `problem` when it could not be run, or not to its end."""
+
+    code: int | None
+    said: str = ""
+    problem: str | None = None
+
+    @property
+    def summary(self) -> str:
+        """What it said, as far as the log keeps it."""
+        return cut(self.said, MOST_REASON) or f"it exited with code {self.code}"
+
+
+def hook_input(hook: str, run_id: str | None, task: str | None, conversation: str | None, **about: object) -> bytes:
+    """What a hook is told on its stdin: these, whichever hook it is, and what is its own."""
+    whose = {"hook": hook, "run": run_id, "task": task, "conversation": conversation}
+    return msgspec.json.encode({**whose, **about})
+
+
+async def called(
+    command: Sequence[str],
+    cwd: str,
+    told: bytes,
+    *,
+    run_id: str | None,
+    patience: float = PATIENCE,
+    untrusted: str | None = None,
+) -> Called:
+    """With a `run_id`, whoever goes on with that run after a crash ends it; without one it may outlive us.
+
+    No program in the folder `untrusted` is started.
+    """
+    if untrusted is not None and _lies_in(untrusted, command[0], cwd):
+        return Called(
+            None,
+            problem="cannot be run: the program is in a folder that a confined agent can write to; "
+            "install it outside of the repository, and name it by its absolute path",
+        )
+    _CRASH.before()
+    ended = await _called(command, cwd, told, run_id, patience)
+    _CRASH.after()
+    return ended
+
+
+async def called_in_runtime(command: Sequence[str], place: CheckPlace, told: bytes) -> Called:
+    """The same in the runtime of a confined agent, with what checks have there: no secrets."""
+    _CRASH.before()
+    try:
+        ended = await run_in_place(Command(command[0], tuple(command), limit=PATIENCE), place, told)
+    except HoldfastError as error:
+        return Called(None, problem=f"cannot be run: {error}")
+    _CRASH.after()
+    if ended.how is None:
+        return Called(None, problem=f"did not answer within {PATIENCE:g} s")
+    return Called(ended.code, " ".join(ended.output.split()))
+
+
+def _lies_in(folder: str, program: str, cwd: str) -> bool:
+    """Also by way of a link."""
+    found = os.path.join(cwd, program) if os.sep in program else shutil.which(program, path=_search_path())
+    if found is None:
+        return False
+    inside = os.path.realpath(folder)
+    return any(os.path.commonpath((inside, path)) == inside for path in (os.path.realpath(found), _parent_of(found)))
+
+
+def _parent_of(path: str) -> str:
+    return os.path.realpath(os.path.dirname(path))
+
+
+def _search_path() -> str:
+    return absolute_path(os.environ.get("PATH", os.defpath))
+
+
+async def _called(command: Sequence[str], cwd: str, told: bytes, run_id: str | None, patience: float) -> Called:
+    mark = {RUN_MARK: run_id} if run_id is not None else {}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=cwd,
+            env={**os.environ, **mark, "PATH": _search_path()},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return Called(None, problem=f"cannot be run: {error.strerror}")
+    except ValueError as error:  # a NUL in it
+        return Called(None, problem=f"cannot be run: {error}")
+    said = Tail(_SAID)
+    try:
+        async with asyncio.timeout(patience):
+            await asyncio.gather(_tell(process, told), _hear(process, said))
+            await process.wait()
+    except TimeoutError:
+        return Called(None, problem=f"did not answer within {patience:g} s")
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return Called(process.returncode, " ".join(said.text().split()))
+
+
+async def _tell(process: asyncio.subprocess.Process, told: bytes) -> None:
+    assert process.stdin is not None
+    with suppress(BrokenPipeError, ConnectionResetError):  # it does not want to know
+        process.stdin.write(told)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _hear(process: asyncio.subprocess.Process, said: Tail) -> None:
+    assert process.stdout is not None
+    while piece := await process.stdout.read(64 * 1024):
+        said.add(piece)

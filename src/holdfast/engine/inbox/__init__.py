@@ -1,0 +1,1 @@
+"""Messages into a run: sending them, and acting on them."""

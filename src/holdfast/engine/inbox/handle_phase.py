@@ -1,0 +1,157 @@
+"""What the report of a phase's agent, or of a researcher, means for the run."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core.events import Event
+from holdfast.core.events.issue import BlockerReported, WarningLogged
+from holdfast.core.events.phase import (
+    ArtifactStored,
+    PhaseDelivered,
+    PreferencesProposed,
+    ResearchAnswered,
+    ResearchRequested,
+    ReviewGiven,
+)
+from holdfast.core.events.work import ProgressReported
+from holdfast.core.messages.signals import (
+    PlannedStep,
+    ReportBlocker,
+    ReportProgress,
+    RequestResearch,
+    Signal,
+    SubmitDocument,
+    SubmitDone,
+    SubmitPlan,
+    SubmitResearch,
+    SubmitReview,
+)
+from holdfast.core.state import Conversation, PhaseProgress, PhaseStatus, RunState
+from holdfast.core.work.research import asked_before, waits_for_delivery
+from holdfast.core.work.tasks import TaskList, TaskSpec
+from holdfast.core.work.workflow import PhaseSpec, Workflow, lay_out
+from holdfast.workflows.artifacts import misfits
+
+MOST_RESEARCH = 50  # of one run
+
+
+def reported(state: RunState, workflow: Workflow, talk: str, signal: Signal) -> list[Event]:
+    """Of a conversation that is about no task; a remark when it comes too late, or nobody waits for it."""
+    told = state.conversations.get(talk) or Conversation()
+    if isinstance(signal, ReportProgress):
+        return [ProgressReported(text=signal.text)]
+    research = state.research.get(told.about or "")
+    if research is not None:
+        if isinstance(signal, SubmitResearch) and research.talk == talk and not research.answered:
+            return [ResearchAnswered(research=told.about or "", answer=signal.answer)]
+        return [_remark(signal, f"the question {told.about}")]
+    spec, progress = workflow.phase(told.about), state.phases.get(told.about or "")
+    if spec is None or progress is None:
+        return [WarningLogged(message=f"{signal.tool} came from a conversation that works on nothing")]
+    current = state.phase == spec.name and progress.status is PhaseStatus.IN_PROGRESS
+    if not current or progress.talks.get(told.role or "") != talk or progress.delivered:
+        return [_remark(signal, spec.name)]
+    return _in_phase(state, workflow, (spec, progress), talk, signal)
+
+
+def _in_phase(
+    state: RunState, workflow: Workflow, at: tuple[PhaseSpec, PhaseProgress], talk: str, signal: Signal
+) -> list[Event]:
+    (spec, progress), role = at, state.conversations[talk].role or "agent"
+    match signal:
+        case RequestResearch():
+            return requested(state, talk, signal)
+        case ReportBlocker():
+            needed = f" (needed: {signal.needed})" if signal.needed else ""
+            return [BlockerReported(description=f"{signal.reason}{needed}", phase=spec.name)]
+        case SubmitReview() if role not in progress.reviews and role in spec.roles:
+            findings = msgspec.Raw(msgspec.json.encode(signal.findings))
+            given = ReviewGiven(
+                phase=spec.name,
+                round=progress.round,
+                role=role,
+                passed=signal.passed,
+                summary=signal.summary,
+                findings=findings,
+            )
+            return [given, *_preferred(role, signal.preferences)]
+        case SubmitDocument() | SubmitPlan() | SubmitDone() if signal.tool == spec.exit:
+            return _handed_in(state, workflow, at, talk, signal)
+    return [_remark(signal, spec.name)]
+
+
+def _handed_in(
+    state: RunState,
+    workflow: Workflow,
+    at: tuple[PhaseSpec, PhaseProgress],
+    talk: str,
+    signal: SubmitDocument | SubmitPlan | SubmitDone,
+) -> list[Event]:
+    """What ends a phase, and that it is ended, in one commit: a plan that is half made is none."""
+    (spec, progress), role = at, state.conversations[talk].role or "agent"
+    delivered = PhaseDelivered(phase=spec.name, round=progress.round, tool=signal.tool)
+    stored = ArtifactStored(
+        phase=spec.name, round=progress.round, name=spec.name, title=spec.name, text="", conversation=talk
+    )
+    match signal:
+        case SubmitPlan():
+            tasks = tuple(_spec(step) for step in signal.tasks)
+            plan = lay_out(
+                TaskList(tasks=tasks, overview=signal.notes), workflow.shape, needs_design=signal.needs_design
+            )
+            page = msgspec.structs.replace(stored, title="Plan", text=_page(signal))
+            return [plan, page, *_preferred(role, signal.preferences), delivered]
+        case SubmitDocument():
+            wrong = misfits(signal.text, spec)
+            if wrong:
+                return [WarningLogged(message=f"the document of {spec.name} was not taken: {'; '.join(wrong)}")]
+            page = msgspec.structs.replace(stored, title=signal.title, text=signal.text)
+            return [page, *_preferred(role, signal.preferences), delivered]
+        case SubmitDone():
+            page = msgspec.structs.replace(stored, title="Summary", text=signal.summary)
+            return [page, *_preferred(role, signal.preferences), delivered]
+
+
+def requested(state: RunState, talk: str, signal: RequestResearch) -> list[Event]:
+    """Nothing, when the same question is being looked into, or its answer is on its way."""
+    known = asked_before(state, talk, signal.question)
+    if known is not None:
+        research = state.research[known]
+        waits = waits_for_delivery(state, known) if research.answered else research.conversation == talk
+        again = ResearchRequested(research=known, conversation=talk, topic=research.topic, question=research.question)
+        return [] if waits else [again]
+    number = len(state.research) + 1
+    if number > MOST_RESEARCH:
+        return [WarningLogged(message=f"no more than {MOST_RESEARCH} questions are looked into: {signal.topic}")]
+    question = signal.question
+    return [ResearchRequested(research=f"research-{number}", conversation=talk, topic=signal.topic, question=question)]
+
+
+def _preferred(role: str, preferences: Sequence[str]) -> list[Event]:
+    return [PreferencesProposed(role=role, preferences=list(preferences))] if preferences else []
+
+
+def _spec(step: PlannedStep) -> TaskSpec:
+    return TaskSpec(
+        id=step.id,
+        title=step.title,
+        description=step.description,
+        acceptance_criteria=tuple(step.acceptance_criteria),
+        depends_on=tuple(step.depends_on),
+        files=tuple(step.files),
+    )
+
+
+def _page(signal: SubmitPlan) -> str:
+    """The plan for people to read; for the run it is in `plan.created`."""
+    parts = ["# Plan", signal.notes] if signal.notes else ["# Plan"]
+    for step in signal.tasks:
+        after = f"After {', '.join(step.depends_on)}." if step.depends_on else ""
+        criteria = "\n".join(f"- {one}" for one in step.acceptance_criteria)
+        parts += [part for part in (f"## {step.id}: {step.title}", after, step.description, criteria) if part]
+    return "\n\n".join(parts) + "\n"
+
+
+def _remark(signal: Signal, about: str) -> WarningLogged:
+    return WarningLogged(message=f"{signal.tool} came for {about} when nobody waited for it")

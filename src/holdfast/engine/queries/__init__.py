@@ -1,0 +1,1 @@
+"""Reading runs from outside: lists, one run, logs, digests, diffs. Part of the public API."""

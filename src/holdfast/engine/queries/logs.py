@@ -1,0 +1,242 @@
+"""What the shells above may ask: about runs in the home, and about logs that other tools wrote."""
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.core.decide.analysis import Analysis, Detection, analyze, interrupted_sessions, lineage, session_to_resume
+from holdfast.core.log.codec import Line, Malformed, parse
+from holdfast.core.state import RunState
+from holdfast.engine.places import is_owned
+from holdfast.engine.queries.catalog import condition_of
+from holdfast.engine.queries.runs import status_of
+from holdfast.leaf.errors import BadInput
+from holdfast.store.base import START, Batch, Holder, Log, Position
+from holdfast.store.files.layout import LOG, run_folder
+from holdfast.store.files.reading import FileLog, last_line
+from holdfast.store.files.store import FileStore
+from holdfast.store.fold import fold_log
+
+
+class RunView(NamedTuple):
+    """A run as it stands."""
+
+    run_id: str
+    status: str
+    folder: str
+    state: RunState
+    analysis: Analysis
+    holder: Holder | None
+
+
+class LogLine(NamedTuple):
+    """One line of a log: as bytes, and as what it was read as. `cursor` is the position after it."""
+
+    cursor: Position
+    raw: bytes
+    line: Line | Malformed
+
+
+class Filter(NamedTuple):
+    """Which lines to show: `types` are names or patterns such as `task.*`; none means all."""
+
+    types: tuple[str, ...] = ()
+
+    def admits(self, line: Line | Malformed) -> bool:
+        if not self.types:
+            return True
+        return isinstance(line, Line) and any(fnmatchcase(line.type, pattern) for pattern in self.types)
+
+
+EVERYTHING = Filter()
+
+
+# A run in the home
+
+
+async def view_run(home: str, run_id: str) -> RunView:
+    store = FileStore(home)
+    return await view_of(home, run_id, (await fold_log(store.log(run_id), await store.snapshot(run_id))).fold.state)
+
+
+async def view_of(home: str, run_id: str, state: RunState) -> RunView:
+    """For those who follow a run, and have its state."""
+    holder = await FileStore(home).holder(run_id)
+    status = status_of(condition_of(state), lambda: is_owned(home, run_id))
+    return RunView(run_id, status, run_folder(home, run_id), state, analyze(state), holder)
+
+
+async def read_log(home: str, run_id: str, wanted: Filter, *, last: int | None = None) -> AsyncGenerator[LogLine, None]:
+    """The run's log from the beginning, or the last so many lines of it."""
+    log = FileStore(home).log(run_id)
+    after = START if last is None else await _nth_from_end(log, wanted, last)
+    async for batch in log.read(after):
+        for line in lines_of(batch, wanted):
+            yield line
+
+
+async def follow_log(
+    home: str, run_id: str, wanted: Filter, *, last: int | None = None
+) -> AsyncGenerator[LogLine, None]:
+    """As `read_log`, and then each line as it is written. Never ends by itself."""
+    log = FileStore(home).log(run_id)
+    after = START if last is None else await _nth_from_end(log, wanted, last)
+    async with _closing(log.follow(after)) as batches:
+        async for batch in batches:
+            for line in lines_of(batch, wanted):
+                yield line
+
+
+async def end_of_log(home: str, run_id: str) -> Position:
+    """Where the log ends now: what comes after it is new."""
+    async for batch in FileStore(home).log(run_id).read_back():
+        return batch.end
+    return START
+
+
+# A log anywhere
+
+
+async def analyze_log(path: str) -> Analysis:
+    """Phases 1 to 3 of the Resume Protocol on one log: which session, what it left, how to go on."""
+    log = _ForeignLog(readable(path))
+    state = await _whole_state(log)
+    target = session_to_resume(state)
+    interrupted = tuple(interrupted_sessions(state))
+    members = lineage(state, target) if target is not None else frozenset()
+    if members != state.sessions.keys():
+        state = await _whole_state(log, only=members)
+    return msgspec.structs.replace(analyze(state), interrupted_sessions=interrupted)
+
+
+def folders_without_log(path: str) -> list[str]:
+    """Feature folders of a `.claude/progress` (or of a project with one) that hold no log: their sessions left nothing.
+
+    In any other folder nobody expects a log in every folder.
+    """
+    inside = os.path.join(path, ".claude", "progress")
+    progress = inside if os.path.isdir(inside) else path
+    if os.path.realpath(progress).split(os.sep)[-2:] != [".claude", "progress"]:
+        return []
+    folders = sorted(os.path.join(progress, name) for name in _names_in(progress) if not name.startswith("."))
+    return [folder for folder in folders if os.path.isdir(folder) and not os.path.isfile(os.path.join(folder, LOG))]
+
+
+def logs_under(path: str) -> list[str]:
+    """The logs that a path means: a file, a run's or feature's folder, a `.claude/progress`, or a project with one."""
+    if not os.path.isdir(path):
+        return [readable(path)]
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise BadInput(f"{path} may not be read by this user")
+    own = os.path.join(path, LOG)
+    if os.path.isfile(own):
+        return [own]
+    for folder in (os.path.join(path, ".claude", "progress"), path):
+        found = [os.path.join(folder, name, LOG) for name in _names_in(folder)]
+        found = [log for log in found if os.path.isfile(log)]
+        if found:
+            return sorted(found, key=os.path.getmtime, reverse=True)
+    empty = ", ".join(folders_without_log(path))
+    lacking = f" (not in {empty} either)" if empty else ""
+    raise BadInput(
+        f"{path} holds no {LOG}, nor folders with one{lacking}; name a log, a feature's folder or a .claude/progress"
+    )
+
+
+async def interrupted_first(logs: Sequence[str]) -> Sequence[str]:
+    """Several logs in the order in which they want attention: those cut off before those that ended."""
+    if len(logs) < 2:  # noqa: PLR2004 - nothing to order
+        return logs
+    cut_off = {log: await _was_interrupted(log) for log in logs}
+    return sorted(logs, key=lambda log: not cut_off[log])
+
+
+async def _was_interrupted(path: str) -> bool:
+    """Asked of the log's end alone."""
+    detection = Detection()
+    try:
+        async for batch in FileLog(readable(path)).read_back():
+            if any(detection.show(raw) for raw in reversed(batch.data.split(b"\n")[:-1])):
+                break
+    except BadInput:
+        return True  # whatever is the matter with it comes first
+    return detection.interrupted
+
+
+async def _whole_state(log: FileLog, only: frozenset[str] | None = None) -> RunState:
+    """The fold of everything in the file; a torn last line is noted."""
+    fold = (await fold_log(log, only=only)).fold
+    last = last_line(await log.fragment())
+    if isinstance(last, Malformed):
+        fold.state.lines += 1
+        fold.note_malformed(f"torn last line, set aside: {last.reason}")
+    return fold.state
+
+
+class _ForeignLog(FileLog):
+    """A log whose last line is read though its newline is missing: other tools may write it last, or not at all."""
+
+    async def read(self, after: Position = START) -> AsyncIterator[Batch]:
+        async for batch in super().read(after):
+            after = batch.end
+            yield batch
+        last = await self.fragment()
+        if isinstance(last_line(last), Line):
+            yield Batch(after, last + b"\n")
+
+
+async def _nth_from_end(log: Log, wanted: Filter, count: int) -> Position:
+    """The position before the last `count` lines that are wanted."""
+    if count <= 0:
+        async for batch in log.read_back():
+            return batch.end
+        return START
+    async for batch in log.read_back():
+        for line in reversed(list(lines_of(batch, wanted))):
+            count -= 1
+            if count == 0:
+                return line.cursor - len(line.raw) - 1
+    return START
+
+
+@asynccontextmanager
+async def _closing(batches: AsyncIterator[Batch]) -> AsyncIterator[AsyncIterator[Batch]]:
+    """Stop reading where the caller stops, not when the garbage is collected."""
+    try:
+        yield batches
+    finally:
+        if isinstance(batches, AsyncGenerator):
+            await batches.aclose()
+
+
+def lines_of(batch: Batch, wanted: Filter = EVERYTHING) -> list[LogLine]:
+    """What stands in a part of a log, blank lines left out."""
+    found: list[LogLine] = []
+    cursor = batch.start
+    for raw in batch.data.split(b"\n")[:-1]:
+        cursor += len(raw) + 1
+        line = parse(raw)
+        if line is not None and wanted.admits(line):
+            found.append(LogLine(cursor, raw, line))
+    return found
+
+
+def readable(path: str) -> str:
+    if not os.path.exists(path):
+        raise BadInput(f"there is no {path!r}; name a log, a folder with one, or a run (`holdfast ls` lists them)")
+    if not os.path.isfile(path):
+        raise BadInput(f"{path} is not a file; name a log, or a folder with one")
+    if not os.access(path, os.R_OK):
+        raise BadInput(f"{path} may not be read by this user")
+    return path
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

@@ -1,0 +1,85 @@
+"""How long a selftest may take on this machine, by what the two things cost that it does most: a process, and a sync.
+
+A slow or busy machine gets more time than a quick one. Else its checks would run out of time, and show nothing.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+from holdfast.core.config.durations import spelled
+from holdfast.engine.session import session as sitting
+
+SHORTEST_S = 50.0  # on a quick machine all checks together take half of this
+LONGEST_S = 1800.0
+_STARTS = 60  # about five times what the checks take, for the machine may get busier meanwhile
+_SYNCS = 2000
+_SYNCED = 5
+_PATIENCE_S = 60.0  # for one process to start
+
+
+class Costs(NamedTuple):
+    """In seconds: to start a process of ours that can move a run, and to sync one write."""
+
+    start: float
+    sync: float
+
+
+class Deadline(NamedTuple):
+    """A moment of the monotonic clock, and how many seconds there were until then."""
+
+    moment: float
+    seconds: float
+
+    @classmethod
+    def after(cls, seconds: float) -> "Deadline":
+        return cls(time.monotonic() + seconds, seconds)
+
+    @property
+    def advice(self) -> str:
+        """For who needs longer."""
+        return f"give it more time: holdfast selftest --time {spelled(max(60.0, round(2 * self.seconds)))}"
+
+
+def time_limit(costs: Costs) -> float:
+    """In seconds, for all checks together."""
+    return min(LONGEST_S, max(SHORTEST_S, _STARTS * costs.start + _SYNCS * costs.sync))
+
+
+def measure(folder: str) -> Costs:
+    return Costs(_start_cost(), _sync_cost(os.path.join(folder, "calibration")))
+
+
+def _start_cost() -> float:
+    begun = time.monotonic()
+    try:
+        subprocess.run(
+            [sys.executable, "-P", "-c", f"import {sitting.__name__}"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return _PATIENCE_S
+    return time.monotonic() - begun
+
+
+def _sync_cost(path: str) -> float:
+    """What cannot be synced at all is found by the check that is about that."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    except OSError:
+        return 0.0
+    begun = time.monotonic()
+    try:
+        for _ in range(_SYNCED):
+            os.write(fd, b"x" * 300)
+            os.fdatasync(fd)
+    except OSError:
+        return 0.0
+    finally:
+        os.close(fd)
+    return (time.monotonic() - begun) / _SYNCED

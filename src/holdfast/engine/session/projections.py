@@ -1,0 +1,88 @@
+"""Readable files beside the log: the plan, verdicts, proposed learnings. Made from the log, and never read.
+
+Best effort: one that cannot be written, on a full disk or because something else has its name, holds no run up. It is
+made up for when the run is opened again, be it only to hear that it is done. The documents of phases are not so: with
+one that cannot be written, the sitting has failed.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from holdfast.core.state import RunState, Verdict
+from holdfast.core.work.names import place_of
+from holdfast.engine.session.artifacts import write_artifacts
+from holdfast.leaf.failpoints import around
+from holdfast.store.files.disk import make_directories, replace
+from holdfast.workflows.prompt_templates import file_name
+
+_CRASH = around("projection.write")
+
+
+def write_ledger(folder: str, task: str, verdicts: Sequence[Verdict]) -> None:
+    """The time comes first, as in the ledgers of other tools."""
+    rows = [{"ts": verdict.ts, **msgspec.to_builtins(verdict)} for verdict in verdicts]
+    lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+    _write(os.path.join(folder, "ledger", f"{place_of('', task).leaf}.jsonl"), lines)
+
+
+def write_plan(folder: str, state: RunState) -> None:
+    if state.plan is None:
+        return
+    tasks = {name: state.tasks[name] for name in state.plan.order if name in state.tasks}
+    page = {
+        "plan": state.plan,
+        "tasks": {name: {"status": task.status, "title": task.summary} for name, task in tasks.items()},
+    }
+    _write(os.path.join(folder, "plan.json"), msgspec.json.format(msgspec.json.encode(page)) + b"\n")
+
+
+def write_learnings(folder: str, learnings: Sequence[str]) -> None:
+    """For the user to accept: what is kept of it belongs into the project's own guide."""
+    lines = "".join(f"- {' '.join(one.split())}\n" for one in learnings)
+    page = f"# Proposed learnings\n\nMove what you agree with into AGENTS.md.\n\n{lines}"
+    _write(os.path.join(folder, "proposed-learnings.md"), page.encode())
+
+
+def write_preferences(folder: str, preferences: Mapping[str, Sequence[str]]) -> None:
+    """For the user to accept."""
+    for role, proposed in preferences.items():
+        lines = "".join(f"- {' '.join(one.split())}\n" for one in proposed)
+        page = f"# Proposed preferences for {role}\n\n`holdfast preferences` accepts or refuses them.\n\n{lines}"
+        _write(os.path.join(folder, f"proposed-preferences-{file_name(role)}.md"), page.encode(errors="replace"))
+
+
+def write_projections(folder: str, state: RunState) -> None:
+    """All of them, as they should be: what a crash left out is made up for."""
+    write_pages(folder, state)
+    write_artifacts(folder, state)
+
+
+def write_pages(folder: str, state: RunState) -> None:
+    """All but the documents of phases, which a person may have edited since the run was done."""
+    write_plan(folder, state)
+    write_preferences(folder, state.preferences)
+    if state.learnings:
+        write_learnings(folder, state.learnings)
+    for name, task in state.tasks.items():
+        if task.verdicts:
+            write_ledger(folder, name, task.verdicts)
+
+
+def _write(path: str, data: bytes) -> None:
+    """Only when it says something new: a long run has thousands of ledgers, and each sync takes its time."""
+    if _content(path) == data:
+        return
+    with suppress(OSError):
+        _CRASH.before()
+        make_directories(os.path.dirname(path))
+        replace(path, data)
+        _CRASH.after()
+
+
+def _content(path: str) -> bytes | None:
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return None

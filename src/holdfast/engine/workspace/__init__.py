@@ -1,0 +1,1 @@
+"""A run's worktrees and branches, and every effect on the repository."""

@@ -1,0 +1,116 @@
+"""What an effect that happened means for the run: events that are written with its outcome, as one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.core.decide.tasks import attempts_of
+from holdfast.core.events import Event
+from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
+from holdfast.core.events.issue import WarningLogged
+from holdfast.core.events.session import SeedsCommitted
+from holdfast.core.events.task import TaskFailed
+from holdfast.core.events.work import HOOK, CommitChanged, TaskCommitted
+from holdfast.core.state import BranchStatus, RunState, TaskStatus
+from holdfast.core.work.names import place_of
+from holdfast.git.effects import (
+    CommitSeeds,
+    CommitTask,
+    DeleteBranch,
+    GitEffect,
+    KeepFailed,
+    LinkWorktree,
+    MakeWorktree,
+    MergeTask,
+    Probe,
+    RestoreBranch,
+    TakeOverHead,
+)
+
+
+def consequences(state: RunState, run_id: str, effect: GitEffect | None, probe: Probe) -> list[Event]:
+    """The same whether it was seen at once or found after a crash."""
+    match effect:
+        case CommitTask() | KeepFailed():
+            return _of_commit(state, effect, probe.result)
+        case CommitSeeds():
+            branch = place_of(run_id).branch
+            created = BranchCreated(name=branch, base=effect.base)
+            return [created, SeedsCommitted(commit=probe.result["commit"], branch=branch)]
+        case MakeWorktree() | RestoreBranch() | DeleteBranch() | MergeTask():
+            return _of_branch(state, run_id, effect, probe.result)
+        case TakeOverHead():
+            return [WarningLogged(message=_told_of_taking_over(effect, place_of(run_id, effect.task).branch))]
+        case LinkWorktree():
+            return [WarningLogged(message=_told_of_linking(place_of(run_id, effect.task).folder, probe.result))]
+    return []
+
+
+def _of_commit(state: RunState, effect: CommitTask | KeepFailed, result: Mapping[str, Any]) -> list[Event]:
+    match effect:
+        case CommitTask() if effect.task is not None and "tree" in result:
+            return [CommitChanged(task_id=effect.task, reason=HOOK, **result)]
+        case CommitTask() if effect.task is not None:
+            return [TaskCommitted(task_id=effect.task, commit=result.get("commit"))]
+        case KeepFailed() if effect.task in state.tasks and (state.tasks[effect.task].status is TaskStatus.IN_PROGRESS):
+            return [TaskFailed(task_id=effect.task, error=effect.reason, attempts=attempts_of(state, effect.task))]
+    return []
+
+
+def _of_branch(
+    state: RunState,
+    run_id: str,
+    effect: MakeWorktree | RestoreBranch | DeleteBranch | MergeTask,
+    result: Mapping[str, Any],
+) -> list[Event]:
+    known = {name: branch.status for name, branch in state.branches.items()}
+    begun = {name for name, branch in state.branches.items() if branch.base is not None}
+    match effect:
+        case MakeWorktree() if (
+            known.get(place_of(run_id, effect.task).branch) is not BranchStatus.IN_PROGRESS
+            or place_of(run_id, effect.task).branch not in begun
+        ):
+            base = result.get("base", effect.base)
+            return [BranchCreated(name=place_of(run_id, effect.task).branch, base=base, task=effect.task)]
+        case RestoreBranch():
+            return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]
+        case MergeTask():
+            told = told_of_setting_back(result)
+            name, into = place_of(run_id, effect.task).branch, place_of(run_id).branch
+            if known.get(name) is not BranchStatus.IN_PROGRESS:
+                return told
+            return [*told, BranchMerged(name=name, target=into, conflicts=False)]
+        case DeleteBranch() if effect.branch in known and known[effect.branch] is not BranchStatus.DELETED:
+            return [BranchDeleted(name=effect.branch)]
+    return []
+
+
+def _told_of_taking_over(effect: TakeOverHead, branch: str) -> str:
+    commit = effect.commit[:12]
+    if effect.was is None:
+        return f"{effect.task}: HEAD was detached at {commit}; {branch} was moved there"
+    return (
+        f"{effect.task}: the work was on the branch {effect.was}; {branch} was moved to its commit {commit}, "
+        f"and {effect.was} was left as it is"
+    )
+
+
+def _told_of_linking(folder: str, result: Mapping[str, Any]) -> str:
+    told = [f"{folder} had lost its .git; it was linked to the repository again, with its files as they were"]
+    if result.get("set_aside"):
+        told.append(f"what stood in its place is in {result['set_aside']}")
+    if result.get("salvaged"):
+        told.append(f"its commits are kept as {', '.join(result['salvaged'])}")
+    return "; ".join(told)
+
+
+def told_of_setting_back(merged: Mapping[str, Any]) -> list[Event]:
+    """For people, by the result of a merge: what somebody took from a branch, and how it is brought back."""
+    found: dict[str, str | None] = merged.get("set_back", {})
+    how = "`git merge {}` brings back what it had"
+    return [
+        WarningLogged(
+            message=f"{branch} was set back or rewritten by somebody else; "
+            + (how.format(kept) if kept is not None else "git has no more what it had")
+        )
+        for branch, kept in found.items()
+    ]

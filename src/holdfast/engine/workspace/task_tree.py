@@ -1,0 +1,90 @@
+"""A task's work as one tree: captured before it is checked, brought onto its branch, kept when the task fails."""
+
+import os
+from typing import NamedTuple
+
+from holdfast.core.decide.tasks import attempts_of
+from holdfast.core.events.task import TaskFailed
+from holdfast.engine.workspace.workspace import Workspace
+from holdfast.git.commit import Unresolved, tree_of
+from holdfast.git.effects import CHECKED, CaptureTree, TakeOverHead
+from holdfast.git.snapshot import unregistered
+from holdfast.git.worktrees.head import (
+    can_be_taken_over,
+    head_of,
+    is_made_here,
+    is_related,
+    left_behind,
+    told_of_going_astray,
+)
+from holdfast.git.worktrees.in_progress import merge_head
+
+
+class Capture(NamedTuple):
+    """The files of a task's worktree as a tree; and what HEAD was at, and what was being merged, just then.
+
+    `nested` are repositories inside of it, whose files are not in the tree; `dirty` are submodules with changes that
+    are in no commit.
+    """
+
+    tree: str
+    head: str | None = None
+    merging: str | None = None
+    nested: tuple[str, ...] = ()
+    dirty: tuple[str, ...] = ()
+
+
+async def capture(workspace: Workspace, task: str, within: str | None = None) -> Capture:
+    """The files as they are, kept by a ref; only those of the tree `within`, when there is one."""
+    worktree, repository = workspace.worktree(task), workspace.repository
+    merging = merge_head(worktree.must_be_ours())
+    before = await repository.commit_of(f"{workspace.place(task).snapshots}/{CHECKED}")
+    taken = await workspace.hands.perform(CaptureTree(task=task, replaces=before, within=within), task=task)
+    tree = taken.get("tree") or await tree_of(repository.git, taken["commit"])
+    nested = (path for path in taken.get("nested", ()) if _holds_files(os.path.join(worktree.path, path)))
+    links = await unregistered(repository, workspace.base(task), tree)
+    return Capture(tree, taken.get("head"), merging, (*nested, *links), tuple(taken.get("dirty", ())))
+
+
+def _holds_files(folder: str) -> bool:
+    """True of a repository that has more than its `.git`."""
+    return any(name != ".git" for name in os.listdir(folder))
+
+
+async def take_over(workspace: Workspace, task: str) -> str | None:
+    """Bring the branch and HEAD of a task's worktree together, when its agent made commits elsewhere.
+
+    Returns what is wrong, with the command that puts it right, when that cannot be.
+    """
+    worktree, base = workspace.worktree(task), workspace.base(task)
+    head = await head_of(worktree)
+    if head.is_on_own:
+        apart = head.commit is not None and not await is_related(worktree, base, head.commit)
+        return told_of_going_astray(worktree, head, base) if apart else None
+    if head.commit is None or not await can_be_taken_over(worktree, head, base):
+        return told_of_going_astray(worktree, head, base)
+    own = await is_made_here(worktree, head.tip or base, head.commit)
+    effect = TakeOverHead(task=task, base=base, commit=head.commit, was=head.on, own=own)
+    await workspace.hands.perform(effect, task=task)
+    return None
+
+
+async def commits_left_behind(workspace: Workspace, task: str, tree: str) -> list[str]:
+    """Commits that were made in the worktree and are not on its branch, when the task changed nothing otherwise."""
+    base = workspace.base(task)
+    if tree != await tree_of(workspace.repository.git, base):
+        return []
+    return await left_behind(workspace.worktree(task), base, f"{workspace.place(task).snapshots}/taken_back/*")
+
+
+async def give_up(workspace: Workspace, task: str, reason: str) -> None:
+    """The task is failed, and its work so far is kept on its branch, whatever becomes of it."""
+    try:
+        if await take_over(workspace, task) is None:
+            await workspace.keep_failed(task, reason)  # by which it is failed
+            return
+    except Unresolved:
+        pass
+    await workspace.snapshot(task, "failed")  # in the middle of a merge, or on other ground, there is no committing
+    attempts = attempts_of(workspace.hands.run.state, task)
+    await workspace.hands.run.append(TaskFailed(task_id=task, error=reason, attempts=attempts))

@@ -1,0 +1,403 @@
+"""A run's work in its repository: its worktrees and branches, from the first to the last merge."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from holdfast.core.events import Event
+from holdfast.core.events.branch import BranchDeleted
+from holdfast.core.events.checkpoint import Checkpoint
+from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
+from holdfast.core.state import BranchStatus, RunInfo, Task
+from holdfast.core.work.names import Place, place_of
+from holdfast.engine.config.of_run import terms_for
+from holdfast.engine.workspace.confinement import confine
+from holdfast.engine.workspace.effects import TETHER, Hands, Settled
+from holdfast.engine.workspace.outcome_events import told_of_setting_back
+from holdfast.git.commit import tree_of
+from holdfast.git.effects import (
+    BringConflicts,
+    CommitSeeds,
+    CommitTask,
+    DeleteBranch,
+    DropRefs,
+    KeepFailed,
+    LinkWorktree,
+    MakeWorktree,
+    MergeTask,
+    RemoveWorktree,
+    RestoreSnapshot,
+    TakeSnapshot,
+    UnwindFailed,
+)
+from holdfast.git.merge import Conflicts
+from holdfast.git.placeholder import placeholder_in, placeholder_of
+from holdfast.git.repository import Repository, find_repository, top_of
+from holdfast.git.seeds import read_seeds
+from holdfast.git.worktrees.link import is_made_anew, is_unlinked
+from holdfast.git.worktrees.worktree import Worktree, is_half_made
+from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo, StorageFailed
+from holdfast.leaf.ids import new_run_id, slug_of
+from holdfast.leaf.process.env_markers import RUN_MARK
+from holdfast.store.files.layout import run_folder
+from holdfast.store.files.store import FileStore
+from holdfast.store.run import open_run
+
+
+class Merge(NamedTuple):
+    """A task's branch went into the run's at `commit`; or it could not, and its worktree holds the conflicts.
+
+    Or the branch is at a commit of another tree than was checked, `unchecked`, and nothing was merged: somebody
+    committed there, or (`merged`) it took the run's branch in. With none of that, all conflicts are resolved in the
+    worktree, and not committed yet.
+    """
+
+    task: str
+    commit: str | None
+    conflicts: tuple[str, ...] = ()
+    unchecked: str | None = None
+    merged: bool = False
+
+
+class NewRun(NamedTuple):
+    """What a run begins with. `base` is a branch or a commit; without one, what the repository's HEAD is at."""
+
+    goal: str
+    repo: str
+    workflow: str = "solo"
+    slug: str | None = None
+    base: str | None = None
+
+
+class Workspace:
+    """What a run's owner does with the repository. Each step is an effect of its own, safe to be cut off in."""
+
+    def __init__(self, hands: Hands, settled: Sequence[Settled] = ()) -> None:
+        self.hands = hands
+        self.settled = settled
+
+    @property
+    def run_id(self) -> str:
+        return self.hands.run_id
+
+    @property
+    def repository(self) -> Repository:
+        return self.hands.repository
+
+    @property
+    def info(self) -> RunInfo:
+        info = self.hands.run.state.run
+        assert info is not None, "a run with a repository was created as one"
+        return info
+
+    def place(self, task: str | None = None) -> Place:
+        return place_of(self.run_id, task)
+
+    def worktree(self, task: str | None = None) -> Worktree:
+        place = self.place(task)
+        return Worktree(self.repository, os.path.join(self.hands.folder, place.folder), place.branch)
+
+    async def open(self, task: str | None = None, *, base: str | None = None, files: str | None = None) -> Worktree:
+        """The worktree of a task, or of the run itself; made when it is not there, with the `files` of a snapshot.
+
+        A task's branch begins where the run's branch is now; the run's own at `base`.
+        """
+        known = self.hands.run.state.branches.get(self.place(task).branch)
+        going_on = known.base if known is not None and known.status is BranchStatus.IN_PROGRESS else None
+        start = base or going_on or await self._start(task)
+        unsaved = known.unsaved if known is not None else None
+        last = unsaved if unsaved != files else None
+        await self.hands.perform(MakeWorktree(task=task, base=start, files=files, last=last), task=task)
+        return self.worktree(task)
+
+    async def commit(self, task: str | None, message: str) -> str | None:
+        """All that the task did, as one commit; None when it did nothing.
+
+        It is of the tree that was checked, as far as the log knows one.
+        """
+        await self.tip(task)
+        known = self.hands.run.state.tasks.get(task or "") or Task()
+        branch = self.hands.run.state.branches.get(self.place(task).branch)
+        effect = CommitTask(
+            task=task,
+            base=self.base(task),
+            message=message,
+            tree=known.tree,
+            head=known.head,
+            merging=known.merging,
+            theirs=branch.theirs if branch is not None else None,
+            unchecked=known.unchecked,
+            agents=tuple(branch.agents) if branch is not None else (),
+        )
+        commit: str | None = (await self.hands.perform(effect, task=task))["commit"]
+        return commit
+
+    async def commit_seeds(self, base: str, tree: str) -> str:
+        """The run's branch with the seeds as its first commit. Returns it; `base`, when that has the seeds already."""
+        if (await self.repository.git.ask("rev-parse", f"{base}^{{tree}}")).text == tree:
+            return base
+        commit: str = (await self.hands.perform(CommitSeeds(base=base, tree=tree)))["commit"]
+        return commit
+
+    async def relink(self, task: str | None) -> None:
+        """Link a worktree again whose `.git` was deleted or replaced; harmless when nothing is wrong with it.
+
+        One in whose place somebody made another folder is saved and removed: it is then made again as a lost one is.
+        """
+        worktree = self.worktree(task)
+        known = self.hands.run.state.branches.get(worktree.branch)
+        if known is None or known.base is None or not is_unlinked(worktree) or is_half_made(worktree):
+            return
+        if await is_made_anew(worktree):
+            await self.remove(task)
+        else:
+            await self.hands.perform(LinkWorktree(task=task, base=known.base), task=task)
+
+    async def keep_failed(self, task: str, reason: str) -> str | None:
+        """A failed task's partial work, as a placeholder commit; None when there is none."""
+        await self.tip(task)
+        effect = KeepFailed(task=task, base=self.base(task), reason=reason)
+        commit: str | None = (await self.hands.perform(effect, task=task))["commit"]
+        return commit
+
+    async def unwind_failed(self, task: str) -> str | None:
+        """Take the placeholder of a failed task back, so that the next attempt goes on with what is in it."""
+        effect = UnwindFailed(task=task, base=self.base(task))
+        placeholder: str | None = (await self.hands.perform(effect, task=task))["unwound"]
+        return placeholder
+
+    async def has_placeholder(self, task: str) -> bool:
+        """The branch that the task works on: its last attempt failed, and nobody took that back yet."""
+        known = self.hands.run.state.branches.get(self.place(task).branch)
+        if known is None or known.base is None or known.status is not BranchStatus.IN_PROGRESS:
+            return False
+        return await placeholder_of(self.worktree(task), known.base, task) is not None
+
+    async def merge(self, tasks: Sequence[str]) -> list[Merge]:
+        """Merge tasks into the run's branch, in this order. One that conflicts does not stop those after it."""
+        return [await self._merge(task) for task in tasks]
+
+    async def _merge(self, task: str) -> Merge:
+        commit, is_checked = await self._checked_commit(task)
+        if not is_checked:
+            return Merge(task, None, unchecked=commit)
+        if await placeholder_in(self.repository, self.base(task), commit, task) is not None:
+            raise Denied(
+                f"{self.place(task).branch} has the placeholder of a failed attempt, which is not merged; "
+                f"resume with: holdfast resume {self.run_id} --on-issue retry"
+            )
+        await self.tip()
+        await self.relink(None)
+        if not os.path.lexists(self.worktree().path):
+            await self.open()  # nobody works there: it holds nothing that its branch does not
+        state = self.hands.run.state
+        had = state.branches[self.place().branch].tip
+        done = state.tasks[task].commit if task in state.tasks else None
+        effect = MergeTask(task=task, base=self.base(None), commit=commit, had=had, done=done)
+        try:
+            merged = await self.hands.perform(effect, task=task)
+            return Merge(task, merged["commit"])
+        except Conflicts:
+            ours = await self.tip()
+            if told := told_of_setting_back(await effect.set_back(self.hands.site(""))):
+                await self.hands.run.append(*told)  # now: what is merged in the end is made of what was left
+        found = await self.hands.perform(BringConflicts(task=task, commit=ours), task=task)
+        conflicts = tuple(found["conflicts"])
+        now = await self.tip(task)
+        if not conflicts and now != commit:
+            return Merge(task, None, unchecked=now, merged=True)
+        return Merge(task, None, conflicts)
+
+    async def _checked_commit(self, task: str) -> tuple[str, bool]:
+        """The commit that is to be merged; False when it is of another tree than was checked.
+
+        That is the one that was made for the task, wherever its branch was set back to.
+        """
+        tip, known = await self.tip(task), self.hands.run.state.tasks.get(task)
+        made = known.commit if known is not None else None
+        if made is None or made == tip or await self.repository.commit_of(made) is None:
+            return tip, True
+        if await self.repository.is_ancestor(tip, made):
+            return made, True
+        git = self.repository.git
+        return tip, await tree_of(git, tip) == await tree_of(git, made)
+
+    async def snapshot(self, task: str | None, name: str) -> str:
+        """The worktree as it is, kept under a name. Returns the commit that holds it."""
+        ref = f"{self.place(task).snapshots}/{slug_of(name)}"
+        effect = TakeSnapshot(task=task, name=slug_of(name), replaces=await self.repository.commit_of(ref))
+        commit: str = (await self.hands.perform(effect, task=task))["commit"]
+        return commit
+
+    async def restore(self, task: str | None, commit: str) -> str | None:
+        """The files as they were in a snapshot. Returns the ref that has them as they are now, if that is needed."""
+        salvaged: str | None = (await self.hands.perform(RestoreSnapshot(task=task, commit=commit), task=task)).get(
+            "salvaged"
+        )
+        return salvaged
+
+    async def remove(self, task: str | None = None) -> str | None:
+        """Remove a worktree. Returns the ref under which what was only there was saved, if something was."""
+        known = self.hands.run.state.branches.get(self.place(task).branch)
+        last, base = (known.unsaved, known.base) if known is not None else (None, None)
+        effect = RemoveWorktree(task=task, last=last, base=base)
+        salvaged: str | None = (await self.hands.perform(effect, task=task)).get("salvaged")
+        return salvaged
+
+    async def take_away(self, task: str) -> None:
+        """The worktree and the branch of a task that is done: the run's branch has all of it."""
+        await self.remove(task)
+        branch = self.place(task).branch
+        tip = await self.repository.commit_of(f"refs/heads/{branch}")
+        if tip is not None and self.hands.run.state.branches[branch].status is not BranchStatus.DELETED:
+            effect = DeleteBranch(branch=branch, commit=tip, merged_into=self.place().branch)
+            await self.hands.perform(effect, task=task)
+
+    async def discard(self, task: str) -> list[str]:
+        """The worktree, branch and turn snapshots of a task that begins again. Returns the refs that have its work.
+
+        What is only there is saved first. Called again after a crash, it finishes what is left to do.
+        """
+        name, run = self.place(task).branch, self.hands.run
+        if name in run.state.branches:
+            lost = await self.repository.commit_of(f"refs/heads/{name}") is None
+            commit = run.state.tasks[task].commit if lost else None
+            await self.take_away(task)
+            turns = f"{self.place(task).snapshots}/turn-*"  # another agent's: its turns are numbered anew
+            if commit is not None or await self.repository.refs(turns):
+                effect = DropRefs(prefix=turns, keep=(commit,) if commit is not None else ())
+                await self.hands.perform(effect, task=task)
+            if run.state.branches[name].status is not BranchStatus.DELETED:  # somebody else deleted it
+                await run.append(BranchDeleted(name=name))
+        return sorted(await self.repository.refs(f"{self.place(task).salvage}/"))
+
+    def base(self, task: str | None) -> str:
+        """The commit that a branch began at."""
+        name = self.place(task).branch
+        found = self.hands.run.state.branches.get(name)
+        if found is None or found.base is None:
+            raise BadInput(f"run {self.run_id} has no branch {name} yet; open its worktree first")
+        return found.base
+
+    async def _start(self, task: str | None) -> str:
+        info, main = self.hands.run.state.run, self.place().branch
+        begun = main in self.hands.run.state.branches or await self.repository.commit_of(f"refs/heads/{main}")
+        if task is None and not begun and info is not None and info.base is not None:
+            return (await self.repository.base(info.repo or "", info.base))[0]  # cut off before it had a branch
+        return await self.tip()
+
+    async def tip(self, task: str | None = None) -> str:
+        """The commit that a branch is at."""
+        branch = self.place(task).branch
+        commit = await self.repository.commit_of(f"refs/heads/{branch}")
+        if commit is None and self.info.archived:
+            raise NothingToDo(
+                f"run {self.run_id} is archived; `holdfast salvage ls {self.run_id}` has what was unmerged"
+            )
+        if commit is None:
+            raise Denied(
+                f"the branch {branch} is not there any more; `git branch {branch} COMMIT` brings it back, or `holdfast "
+                f"resume {self.run_id}` as it was last known"
+            )
+        return commit
+
+
+async def create_run(home: str, new: NewRun, *also: Event, seeds: Sequence[str] = ()) -> str:
+    """A run with its branch and its worktree, at rest; `also` is known of it from the beginning. Returns its id.
+
+    `seeds` are files and folders: they are read before anything is made, and committed to the run's branch as one
+    commit before the plan is recorded. So a run with a plan has its seeds, and one without a plan is never offered.
+    """
+    repository = await find_repository(new.repo)
+    if not _is_text(repository.common_dir):
+        raise BadInput(f"the path {repository.common_dir!r} is not UTF-8, and a run's log is; move the repository")
+    base, name = await repository.base(new.repo, new.base)
+    seeded = await read_seeds(repository, base, await _checkout(new.repo), seeds) if seeds else None
+    run_id = new_run_id(new.slug or new.goal)
+    feature = run_id[:-7]
+    store = FileStore(home)
+    await store.create(run_id)
+    async with open_run(store, run_id, feature=feature) as run:
+        created = RunCreated(
+            run_id=run_id,
+            goal=new.goal,
+            workflow=new.workflow,
+            repo=repository.common_dir,
+            base=name,
+            branch=place_of(run_id).branch,
+        )
+        folder = run_folder(store.home, run_id)
+        workspace = Workspace(Hands(run, run_id, _marked(repository.common_dir, run_id, folder), folder))
+        begin = SessionStart(command="plan", feature=feature, branch=created.branch, mode=new.workflow, pid=os.getpid())
+        if seeded is None:
+            await run.begin(begin, created, *also, _start(created, base))
+        else:
+            await run.begin(begin, created)
+            tip = await workspace.commit_seeds(base, seeded.oid)
+            await run.append(*also, _start(created, tip))
+        await workspace.open(base=base)
+        await run.append(SessionEnd(reason="planned"))
+        await workspace.hands.write_anchor()
+    return run_id
+
+
+def _start(created: RunCreated, commit: str) -> Checkpoint:
+    return Checkpoint(label="run-start", branch=created.branch, commit=commit, plan_step="wave-1-start")
+
+
+async def _checkout(path: str) -> str | None:
+    """The user's checkout, in which seeds keep their paths; None in a bare repository."""
+    try:
+        return await top_of(path)
+    except BadInput:
+        return None
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def opened(home: str, run_id: str, command: str, *, anchored: bool = True) -> AsyncIterator[Workspace]:
+    """Own a run, settle what a crash left open, and work on its repository for one session.
+
+    `anchored=False` for a command that deletes the run, and its anchors with it.
+    """
+    store = FileStore(home)
+    async with open_run(store, run_id) as run:
+        folder = run_folder(store.home, run_id)
+        repository = repository_of(run.state.run, run_id, folder)
+        confine(repository, run_id, folder, lambda: run.state, terms_for(home, run.state))
+        await run.begin(SessionStart(command=command, pid=os.getpid()))
+        hands = Hands(run, run_id, repository, folder)
+        try:
+            yield Workspace(hands, await hands.settle())
+        except (HoldfastError, OSError) as error:
+            told = error if isinstance(error, HoldfastError) else StorageFailed.by(error)
+            await run.append(SessionEnd(reason="error", summary=str(told)))
+            await hands.write_anchor()
+            raise told from error
+        await run.append(SessionEnd(reason="all_done"))
+        if anchored:
+            await hands.write_anchor()
+
+
+def repository_of(info: RunInfo | None, run_id: str, folder: str | None = None) -> Repository:
+    """The run's repository; with the run's `folder`, for its owner: then whoever works there can be found again."""
+    if info is None or info.repo is None:
+        raise NothingToDo(f"run {run_id} works on no repository")
+    if not os.path.isdir(info.repo):
+        raise BadInput(
+            f"the repository of run {run_id} is not at {info.repo} any more; "
+            "if it was moved, `holdfast doctor --repo NEW-PLACE --fix` finds it again"
+        )
+    return Repository(info.repo) if folder is None else _marked(info.repo, run_id, folder)
+
+
+def _marked(common_dir: str, run_id: str, folder: str) -> Repository:
+    return Repository(common_dir, mark={RUN_MARK: run_id}, tether=os.path.join(folder, TETHER))

@@ -1,0 +1,1 @@
+"""Worktrees: made, checked before every write, linked again, removed."""

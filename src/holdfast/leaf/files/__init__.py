@@ -1,0 +1,1 @@
+"""Files and folders: opened inside one folder, synced, deleted, read as YAML."""

@@ -1,0 +1,1 @@
+"""Text of unknown origin: bounded, encodable, with its mistakes by line."""

@@ -1,0 +1,1 @@
+"""The files backend: one folder per run, readable with ordinary tools."""

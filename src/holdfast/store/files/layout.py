@@ -1,0 +1,38 @@
+"""Where things are. One directory is the whole run; `HOLDFAST_HOME` moves everything.
+
+Imports as little as it can: listing runs must start as fast as Python does.
+"""
+
+import os
+
+LOG = "events.jsonl"
+INBOX = "inbox.jsonl"
+REPORTS = "reports"  # a folder: a file for each confined agent
+SNAPSHOT = "snapshot.json"
+LOCK = "owner.lock"
+
+
+def default_home() -> str:
+    """`$HOLDFAST_HOME`, else `holdfast` in the XDG data directory."""
+    home = os.environ.get("HOLDFAST_HOME")
+    if home:
+        return os.path.abspath(home)
+    data = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+    return os.path.join(data, "holdfast")
+
+
+def runs_folder(home: str) -> str:
+    return os.path.join(home, "runs")
+
+
+def trash_folder(home: str) -> str:
+    """What was discarded and is being deleted. Whatever is there may go."""
+    return os.path.join(home, "trash")
+
+
+def run_folder(home: str, run_id: str) -> str:
+    return f"{home}/runs/{run_id}"
+
+
+def catalog_file(home: str) -> str:
+    return os.path.join(home, "catalog.sqlite")

@@ -1,0 +1,116 @@
+"""`holdfast merge` into the branch that is checked out: the files move with it, and nothing of the user's is lost."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import Program, doom
+from tests.support.cli_stage import HELLO, Stage, branch
+from tests.support.crash_suite.warm_programs import KILLED
+from tests.support.projects import Project, do_task, new_run, write
+
+
+@pytest.fixture
+def run_id(holdfast: Program, project: Project) -> str:
+    """A run that changes `a.txt` and adds `n.txt`, from the branch that is checked out."""
+    run_id = new_run(holdfast.home, project)
+    do_task(holdfast.home, run_id, files={"a.txt": "by the run\n", "n.txt": "n\n", "sub/s.txt": "s\n"})
+    return run_id
+
+
+def text(project: Project, name: str) -> str:
+    return Path(project.path, name).read_text(encoding="utf-8")
+
+
+def test_checked_out_branch_moves_with_its_files(holdfast: Program, project: Project, run_id: str) -> None:
+    merged = holdfast("merge", run_id, "--json").object
+    assert merged["commit"] == project.tip("main") == project.tip(branch(run_id))
+    assert (text(project, "a.txt"), text(project, "n.txt")) == ("by the run\n", "n\n")
+    assert project.git("status", "--porcelain") == ""
+    assert holdfast("merge", run_id, "--json").object["already"] is True
+
+
+def test_checked_out_branch_that_went_on_gets_a_merge_commit(holdfast: Program, project: Project, run_id: str) -> None:
+    project.commit({"mine.txt": "m\n"}, "Mine")
+    holdfast("merge", run_id)
+    assert len(project.git("log", "-1", "--format=%P", "main").split()) == 2
+    assert (text(project, "mine.txt"), text(project, "n.txt")) == ("m\n", "n\n")
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_files_that_the_merge_does_not_touch_stay_as_they_are(holdfast: Program, project: Project, run_id: str) -> None:
+    project.commit({"mine.txt": "m\n", "staged.txt": "1\n"}, "Mine")
+    write(project.path, {"mine.txt": "changed\n", "staged.txt": "2\n", "untracked.txt": "u\n"})
+    project.git("add", "staged.txt")
+    before = project.git("status", "--porcelain")
+    holdfast("merge", run_id)
+    assert project.git("status", "--porcelain") == before
+    assert text(project, "mine.txt") == "changed\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "ignored"),
+    [("a.txt", False), ("n.txt", False), ("n.txt", True), ("sub", False)],
+    ids=["changed", "untracked", "ignored", "file where a folder comes"],
+)
+def test_differing_files_of_the_user_are_never_overwritten(
+    holdfast: Program, project: Project, run_id: str, name: str, ignored: bool
+) -> None:
+    write(project.path, {name: "mine\n", **({".git/info/exclude": "n.txt\n"} if ignored else {})})
+    before = project.footprint(), project.git("ls-files", "--stage")
+    assert project.path in holdfast("merge", run_id, code=5).complaint
+    assert text(project, name) == "mine\n"
+    assert (project.footprint(), project.git("ls-files", "--stage")) == before
+    os.unlink(os.path.join(project.path, name))
+    holdfast("merge", run_id)
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_a_checkout_in_the_middle_of_a_merge_is_left_alone(holdfast: Program, project: Project, run_id: str) -> None:
+    project.git("switch", "--quiet", "-c", "side")
+    project.commit({"mine.txt": "side\n"}, "Side")
+    project.git("switch", "--quiet", "main")
+    project.commit({"mine.txt": "main\n"}, "Main")
+    project.git("merge", "side", check=False)
+    before = project.footprint()
+    assert "in the middle of a merge" in holdfast("merge", run_id, code=5).complaint
+    assert project.footprint() == before
+
+
+@pytest.mark.parametrize(
+    "point", ["effect.merge.into.before:1", "checkout.forward.staged:1", "effect.merge.into.after:1"]
+)
+def test_killed_merge_is_finished_by_the_next(
+    holdfast: Program, project: Project, run_id: str, tmp_path: Path, point: str
+) -> None:
+    write(project.path, {"n.txt": "n\n"})
+    holdfast("merge", run_id, env=doom(os.fspath(tmp_path), point), code=KILLED)
+    assert text(project, "n.txt") == "n\n"
+    holdfast("merge", run_id)
+    assert project.tip("main") == project.tip(branch(run_id))
+    assert project.git("status", "--porcelain") == ""
+    holdfast("verify", run_id)
+
+
+def test_merge_that_was_killed_with_half_of_its_files_is_finished(
+    holdfast: Program, project: Project, run_id: str
+) -> None:
+    """As git leaves it: some files are written, the index and the branch are not."""
+    write(project.path, {"a.txt": "by the run\n", "sub/s.txt": "s\n"})
+    Path(project.git_dir, "index.lock").touch()
+    holdfast("merge", run_id)
+    assert project.tip("main") == project.tip(branch(run_id))
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_untracked_seeds_do_not_block_the_merge_of_their_run(stage: Stage) -> None:
+    write(stage.project.path, {"tests/one.txt": "1\n", "tests/two.txt": "2\n"})
+    os.symlink("one.txt", f"{stage.project.path}/tests/link")
+    options = ("--agent", stage.book(HELLO), "--seed", "tests")
+    run = stage.holdfast("plan", "say hello", *options).out.strip()
+    stage.run()
+    stage.holdfast("merge", run)
+    assert stage.project.tip("main") == stage.project.tip(branch(run))
+    assert stage.project.git("status", "--porcelain") == ""
+    assert text(stage.project, "tests/two.txt") == "2\n"

@@ -1,0 +1,86 @@
+"""What of a project file holds before anybody trusts it."""
+
+import tomllib
+
+import msgspec
+import pytest
+
+from holdfast.core.config.settings import Caps, ResumePolicy, Settings
+from holdfast.core.config.toml_lines import spelled
+from holdfast.core.config.trust import split
+from holdfast.core.config.validation import shaped
+
+BELOW = Settings(
+    parallel=4, reviewers=1, caps=Caps(iterations=8, dollars=20.0), resume=ResumePolicy(auto=False, deaths=3)
+)
+
+
+def guarded(text: str) -> list[str]:
+    table = shaped(tomllib.loads(text), Settings, whole=False)
+    return [spelled(path) for path in split(table, BELOW).guarded]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("hooks.pre_tool = ['x']", ["hooks"]),
+        ("agents.claude.command = 'x'", ["agents"]),
+        ("agents.claude.environment.PATH = '/x'", ["agents"]),
+        ("agents.claude.secrets = ['AWS_SECRET_ACCESS_KEY']", ["agents"]),
+        ("validators.commands.x.command = 'x'", ["validators.commands"]),
+        ("permissions.policy = 'allow-all'", ["permissions"]),
+        ("approvals = 'given'\npublish = 'pr'", ["approvals", "publish"]),
+        ("runtime.kind = 'local'", ["runtime"]),
+        ("runtime.writable = ['~']", ["runtime"]),
+        ("roles.coder.runtime.network = true", ["roles.coder.runtime"]),
+        ("agent = 'playbook:evil.yaml'", ["agent"]),
+        ("agent = 'claude --yes-to-all'", ["agent"]),
+        ("agent = ''", ["agent"]),
+        ("roles.coder.agent = 'playbook:x'", ["roles.coder.agent"]),
+        ("workflow = './flow.yaml'", ["workflow"]),
+        ("workflow = 'flow.yaml'", ["workflow"]),
+        ("caps.iterations = 9", ["caps.iterations"]),
+        ("caps.dollars = 20.5", ["caps.dollars"]),
+        ("parallel = 5", ["parallel"]),
+        ("reviewers = 2", ["reviewers"]),
+        ("resume.auto = true", ["resume.auto"]),
+        ("resume.deaths = 4", ["resume.deaths"]),
+        ("memory.total = 40_001", ["memory.total"]),
+    ],
+)
+def test_what_runs_widens_or_spends_waits_for_trust(text: str, names: list[str]) -> None:
+    assert guarded(text) == names
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "agent = 'codex'",
+        "workflow = 'loop'",
+        "roles.coder = {agent = 'codex', model = 'x y:z'}",
+        "caps = {iterations = 8, dollars = 0.5, tokens = 9, wall_clock = '1h'}",
+        "parallel = 1",
+        "resume = {auto = false, deaths = 1, on_issue = 'go on'}",
+        "validators = {detect = false, timeout = 5}",
+        "after_interruption = 'ask'",
+        "memory.channel = 5",
+    ],
+)
+def test_a_choice_among_what_there_is_and_a_lower_limit_hold_at_once(text: str) -> None:
+    table = shaped(tomllib.loads(text), Settings, whole=False)
+    assert split(table, BELOW) == (table, {})
+
+
+def test_the_rest_of_a_file_holds() -> None:
+    table = tomllib.loads("agent = 'codex'\nroles.coder = {model = 'm', runtime = {kind = 'local'}}\nhooks.notify = []")
+    found = split(table, BELOW)
+    assert found.free == {"agent": "codex", "roles": {"coder": {"model": "m"}}}
+    assert found.guarded == {("roles", "coder", "runtime"): {"kind": "local"}, ("hooks",): {"notify": []}}
+
+
+def test_each_setting_was_thought_about() -> None:
+    """A new one must be put into a test above before it is added here."""
+    assert {field.name for field in msgspec.structs.fields(Settings)} == {
+        *("agent", "workflow", "parallel", "after_interruption", "roles", "caps", "validators"),
+        *("permissions", "hooks", "agents", "runtime", "resume", "memory", "approvals", "publish", "reviewers"),
+    }

@@ -1,0 +1,96 @@
+"""The list of runs: never older than the logs, and no log is opened that has not changed."""
+
+import os
+import shutil
+
+import pytest
+
+from holdfast.engine.queries.runs import list_runs, status_of
+from tests.cli.runs import DONE, ELEVEN, TEN, log_of, make_run, resume_run, said, unnoticed
+
+RUN = "auth-abc234"
+
+
+def goal(home: str) -> str | None:
+    (run,) = list_runs(home)
+    return run.summary.goal
+
+
+def test_a_row_is_made_of_the_log(home: str) -> None:
+    make_run(home, RUN, DONE, goal="the goal")
+    (run,) = list_runs(home)
+    assert (run.id, run.status, run.summary.goal, run.summary.updated) == (RUN, "done", "the goal", TEN)
+
+
+def test_a_row_is_kept_while_inode_size_and_time_of_the_log_stay(home: str) -> None:
+    make_run(home, RUN, goal="abc")
+    assert goal(home) == "abc"
+    log = log_of(home, RUN)
+    with unnoticed(log), log.open("r+b") as file:
+        content = file.read().replace(b'"goal":"abc"', b'"goal":"xyz"')
+        file.seek(0)
+        file.write(content)
+    os.unlink(log.with_name("snapshot.json"))
+    assert goal(home) == "abc", "nobody could know"
+    os.utime(log)
+    assert goal(home) == "xyz"
+
+
+def test_a_log_that_shrank_is_read_again(home: str) -> None:
+    make_run(home, RUN, said("one"), DONE)
+    assert list_runs(home)[0].status == "done"
+    log = log_of(home, RUN)
+    with unnoticed(log), log.open("r+b"):
+        pass  # the same: nothing to see
+    content = log.read_bytes()
+    os.truncate(log, content[:-1].rindex(b"\n") + 1)
+    assert list_runs(home)[0].status == "interrupted"
+
+
+def test_another_log_of_the_same_size_and_time_is_read_again(home: str) -> None:
+    make_run(home, RUN, goal="abc")
+    assert goal(home) == "abc"
+    log = log_of(home, RUN)
+    status = log.stat()
+    other = log.with_name("other")
+    other.write_bytes(log.read_bytes().replace(b'"goal":"abc"', b'"goal":"xyz"'))
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    os.unlink(log.with_name("snapshot.json"))
+    os.replace(other, log)
+    assert goal(home) == "xyz"
+
+
+def test_the_one_that_moved_last_comes_first_and_equals_are_in_order(home: str) -> None:
+    for name in ("a-abc234", "c-abc234", "b-abc234"):
+        make_run(home, name)
+    resume_run(home, "b-abc234", at=ELEVEN)
+    assert [run.id for run in list_runs(home)] == ["b-abc234", "c-abc234", "a-abc234"]
+
+
+def test_a_removed_run_is_gone_and_a_new_one_of_its_name_is_new(home: str) -> None:
+    make_run(home, RUN, goal="old")
+    assert goal(home) == "old"
+    shutil.rmtree(log_of(home, RUN).parent)
+    assert list_runs(home) == []
+    make_run(home, RUN, goal="new")
+    assert goal(home) == "new"
+
+
+def test_an_empty_home_has_no_runs(home: str) -> None:
+    assert list_runs(home) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "owned", "status"),
+    [
+        ("open", True, "running"),
+        ("open", False, "interrupted"),
+        ("done", True, "done"),
+        ("stopped", False, "stopped"),
+        ("empty", True, "empty"),
+    ],
+)
+def test_a_run_stands_as_its_log_says_and_while_that_is_open_as_its_lock_says(
+    condition: str, owned: bool, status: str
+) -> None:
+    assert status_of(condition, lambda: owned) == status

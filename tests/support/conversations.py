@@ -1,0 +1,228 @@
+"""Conversations with playbook agents, real processes all of them: in this process, or in one that can be killed."""
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec import structs
+
+from holdfast.agents.acp.driver import Deadlines
+from holdfast.agents.launch import LOCAL, Runtime
+from holdfast.agents.registry import Entry
+from holdfast.core.conversation.permission import Consent
+from holdfast.core.events import Event
+from holdfast.core.events.conversation import (
+    ConversationAttached,
+    ConversationStateChanged,
+    MessageRecorded,
+    RungFailed,
+    ToolCalled,
+    ToolReturned,
+    TurnInterrupted,
+)
+from holdfast.core.events.session import SessionStart
+from holdfast.engine.agents.conversations import Conversations, Ground
+from holdfast.engine.agents.permissions import Desk
+from holdfast.engine.containers import end_containers
+from holdfast.engine.queries.verify import verify_run
+from holdfast.engine.workspace.effects import TETHER, fence
+from holdfast.leaf.process.env_markers import RUN_MARK, marked
+from holdfast.leaf.process.identity import ProcessIdentity
+from holdfast.store.files.layout import run_folder
+from holdfast.store.files.store import FileStore
+from holdfast.store.run import OwnedRun, open_run
+from tests.support.events import events_in
+from tests.support.wait import PATIENCE, until
+
+E = TypeVar("E", bound=Event)
+Report = Callable[[str], None]
+
+AGENT = "player"
+ASK = Consent()
+DEADLINES = Deadlines(start=PATIENCE, session=PATIENCE, silence=PATIENCE)
+
+
+class Sitting(NamedTuple):
+    run: OwnedRun
+    desk: Desk
+    talks: Conversations
+
+
+class Place(NamedTuple):
+    """A run and a folder to work in, with a name that no other test's agents carry."""
+
+    home: str
+    run_id: str
+    cwd: str
+    wrapper: tuple[str, ...] = ()  # the program by which agents are started, with its arguments
+    runtime: Runtime = LOCAL
+    agents: Mapping[str, Entry] = {}  # beside those that play a book
+
+    @classmethod
+    async def make(cls, folder: str, agents: Mapping[str, Entry] | None = None) -> "Place":
+        name, work = f"run-{secrets.token_hex(3)}", os.path.join(folder, "work")
+        place = cls(os.path.join(folder, "home"), name, work, agents=agents or {})
+        os.makedirs(place.cwd)
+        await FileStore(place.home).create(place.run_id)
+        return place
+
+    def play(self, book: Mapping[str, Any], agent: str = AGENT) -> None:
+        """What the agent is, from its next start on."""
+        with open(self._book(agent), "w", encoding="utf-8") as file:
+            json.dump(book, file)  # which is YAML too
+
+    def ground(self, deadlines: Deadlines = DEADLINES, proven: Mapping[str, bool] | None = None) -> Ground:
+        play = (*self.wrapper, sys.executable, "-m", "holdfast", "agent", "playbook")
+        memory = os.path.join(self.home, "memory")
+        runtime = structs.replace(
+            self.runtime, readable=(*self.runtime.readable, self.home), writable=(*self.runtime.writable, memory)
+        )
+        own = {
+            name.removesuffix(".yaml"): Entry(
+                command=(*play, os.path.join(self.home, name)),
+                environment={"HOLDFAST_PLAYBOOK_STATE": memory},
+                runtime=runtime,
+            )
+            for name in os.listdir(self.home)
+            if name.endswith(".yaml")
+        } | dict(self.agents)
+        store = FileStore(self.home)
+        folder = run_folder(self.home, self.run_id)
+        return Ground(self.run_id, folder, store.log(self.run_id), own, dict.fromkeys(own, proven or {}), deadlines)
+
+    @asynccontextmanager
+    async def sitting(
+        self,
+        *,
+        consent: Consent = ASK,
+        deadlines: Deadlines = DEADLINES,
+        proven: Mapping[str, bool] | None = None,
+        hint: Callable[[str, str, str], None] | None = None,
+    ) -> AsyncIterator[Sitting]:
+        """Own the run and hold its conversations; afterwards none of its agents lives, and its log is whole."""
+        async with open_run(FileStore(self.home), self.run_id) as run:
+            await run.begin(SessionStart(command="run"))
+            await asyncio.to_thread(fence, self.run_id, self.tether)
+            await asyncio.to_thread(end_containers, run_folder(self.home, self.run_id), self.run_id)
+            desk = Desk(run, consent)
+            async with Conversations(run, self.ground(deadlines, proven), desk, hint) as talks:
+                yield Sitting(run, desk, talks)
+        assert self.processes() == []
+        assert (await verify_run(self.home, self.run_id)).whole
+
+    @property
+    def tether(self) -> str:
+        return os.path.join(run_folder(self.home, self.run_id), TETHER)
+
+    def processes(self) -> list[ProcessIdentity]:
+        """What lives of this run's agents."""
+        return marked(RUN_MARK, self.run_id)
+
+    def harmed(self) -> int:
+        """How often an agent did what its script wants done once."""
+        marks = os.path.join(self.home, "memory", "once")
+        return len(os.listdir(marks)) if os.path.isdir(marks) else 0
+
+    async def events(self, kind: type[E]) -> list[E]:
+        data = b"".join([batch.data async for batch in FileStore(self.home).log(self.run_id).read()])
+        return [event for event in events_in(data) if isinstance(event, kind)]
+
+    async def until_called(self, call: str) -> None:
+        """Wait until this tool call is in the log, whoever writes it."""
+        async for batch in FileStore(self.home).log(self.run_id).follow():
+            if any(isinstance(event, ToolCalled) and event.call == call for event in events_in(batch.data)):
+                return
+
+    async def said(self, speaker: str = "agent") -> list[str]:
+        return [event.text for event in await self.events(MessageRecorded) if event.speaker == speaker]
+
+    async def rungs(self) -> list[str]:
+        return [event.rung for event in await self.events(ConversationAttached)]
+
+    async def failed_rungs(self) -> list[tuple[str, str]]:
+        return [(event.rung, event.reason or "") for event in await self.events(RungFailed)]
+
+    async def states(self) -> list[str]:
+        return [event.state for event in await self.events(ConversationStateChanged)]
+
+    async def interruptions(self) -> list[str]:
+        return [event.reason or "" for event in await self.events(TurnInterrupted)]
+
+    async def interrupted_calls(self) -> list[str]:
+        return [event.call for event in await self.events(ToolReturned) if event.status == "interrupted"]
+
+    def _book(self, agent: str) -> str:
+        return os.path.join(self.home, f"{agent}.yaml")
+
+
+def say_until_killed(report: Report, place: Place, prompts: list[str], messages: Sequence[str] = ()) -> None:
+    """Open a conversation, and say these; report it, what is heard, and each turn's end. Then wait to be killed.
+
+    The last one is made of these messages of the inbox.
+    """
+
+    async def talk() -> None:
+        async with place.sitting(hint=lambda *heard: report(heard[2])) as (run, _, talks):
+            await run.take_in()
+            name = await talks.open(AGENT)
+            report(name)
+            for prompt in prompts:
+                made_of = messages if prompt is prompts[-1] else ()
+                report((await talks.say(name, prompt, place.cwd, messages=made_of)).reason)
+            await asyncio.Event().wait()
+
+    asyncio.run(talk())
+
+
+def ready_until_killed(
+    report: Report, place: Place, name: str, deadlines: Deadlines, proven: Mapping[str, bool]
+) -> None:
+    """Bring a conversation back, and wait to be killed, then or before."""
+
+    async def talk() -> None:
+        async with place.sitting(deadlines=deadlines, proven=proven) as (_, _, talks):
+            await talks.ready(name, place.cwd)
+            report("ready")
+            await asyncio.Event().wait()
+
+    asyncio.run(talk())
+
+
+def answer_until_killed(report: Report, place: Place, prompt: str, option: str) -> None:
+    """Answer an agent, report the conversation, and die: the answer is in the log, and nobody was told of it."""
+
+    async def talk() -> None:
+        async with place.sitting() as (run, desk, talks):
+            name = await talks.open(AGENT)
+            turn = asyncio.ensure_future(talks.say(name, prompt, place.cwd))
+            await until(lambda: bool(run.state.permissions))
+            pid = talks.state(name).pid
+            assert pid is not None
+            os.kill(pid, signal.SIGSTOP)
+            await desk.answer(next(iter(run.state.permissions)), option, by="Ada")
+            report(name)
+            os.kill(os.getpid(), signal.SIGKILL)
+            await turn
+
+    asyncio.run(talk())
+
+
+def ask_until_killed(report: Report, place: Place, prompt: str) -> None:
+    """Say something to which the agent has a question; report the question when it is in the log."""
+
+    async def talk() -> None:
+        async with place.sitting() as (run, _, talks):
+            name = await talks.open(AGENT)
+            turn = asyncio.ensure_future(talks.say(name, prompt, place.cwd))
+            await until(lambda: bool(run.state.permissions))
+            report(name)
+            report(next(iter(run.state.permissions)))
+            await turn
+
+    asyncio.run(talk())

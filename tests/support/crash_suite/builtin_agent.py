@@ -1,0 +1,9 @@
+"""The built-in agent as a child of the zygote, under the doom that its environment names."""
+
+from holdfast.app.cli.programs import agent_builtin
+from holdfast.leaf.failpoints import arm
+
+
+def run(arguments: list[str]) -> int:
+    arm()
+    return agent_builtin.run(arguments)

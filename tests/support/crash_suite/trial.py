@@ -1,0 +1,59 @@
+"""One trial: a run in which somebody is killed at a given point, then resumed until it is done."""
+
+from dataclasses import dataclass, field
+
+from tests.support.crash_suite.trial_place import Place
+from tests.support.crash_suite.warm_programs import KILLED, Ended
+
+MOST = 12  # sittings
+_FAILED, _NOTHING_TO_DO, _WAITING = 1, 4, 6
+RECORD = "record"
+FAULTS = ("eio", "enospc")  # instead of a death
+
+
+@dataclass
+class Trial:
+    """How each sitting ended, the first first; and how many dooms came true, be it for a runner or for an agent."""
+
+    ended: list[Ended] = field(default_factory=list)
+    struck: int = 0
+
+    def __str__(self) -> str:
+        return "\n".join(f"  sitting {number}: {ended.code} {ended.err}" for number, ended in enumerate(self.ended, 1))
+
+
+def play(place: Place, *dooms: str | None, may_fail: bool = False) -> Trial:
+    """The first sitting under the first doom, the second under the second; those after them under none.
+
+    It `may_fail` where agents could not do their part: then it is over too.
+    """
+    trial = Trial()
+    for number in range(MOST):
+        doom = dooms[number] if number < len(dooms) else None
+        ended = (place.resume if place.runs() else place.begin)(doom, f"passes-{number}")
+        trial.ended.append(ended)
+        must_be_civil(ended)
+        trial.struck += doom is not None and _came_true(place, doom, f"passes-{number}")
+        if ended.code in (0, _NOTHING_TO_DO):
+            if place.scenario.publishes:
+                place.outside.must_have_once(place.run_id)
+            return trial
+        if ended.code == _WAITING:
+            place.answer(ended)
+        if may_fail and ended.code == _FAILED and ended.code not in place.scenario.ends:
+            return trial
+        failed = doom is not None and doom.endswith(FAULTS) and ended.code == _FAILED
+        assert failed or ended.code == KILLED or ended.code in place.scenario.ends, f"{dooms}:\n{trial}"
+    raise AssertionError(f"{dooms}: not done after {MOST} sittings:\n{trial}")
+
+
+def _came_true(place: Place, doom: str, passes: str) -> bool:
+    name, _, rest = doom.partition(":")
+    passed = sum(one.point == name for one in place.passes(passes))
+    return name != RECORD and passed >= int(rest.partition(":")[0])
+
+
+def must_be_civil(ended: Ended) -> None:
+    """Whatever befell it: it does not end by a defect of its own."""
+    assert "Traceback" not in ended.err, ended.err
+    assert "defect" not in ended.err, ended.err

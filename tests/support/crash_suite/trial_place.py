@@ -1,0 +1,179 @@
+"""A user's repository and a home for one run of a scenario, as cheap to make as a copy."""
+
+import json
+import os
+import shutil
+import subprocess
+from contextlib import AbstractContextManager, suppress
+from typing import NamedTuple
+
+from holdfast.core.log.chain import more_to_come
+from tests.support.crash_suite.program import DOOM, DOOM_FILE
+from tests.support.crash_suite.remote_services import NOBODY, Outside
+from tests.support.crash_suite.scenarios import BEGIN, Scenario
+from tests.support.crash_suite.warm_programs import Born, Ended, Nursery
+from tests.support.repositories import put
+
+
+class Passed(NamedTuple):
+    """A point, and the process that came by."""
+
+    point: str
+    pid: int
+
+
+class Place:
+    """`repo` and `home` may be those of others too; then `name` tells which run is meant."""
+
+    def __init__(
+        self,
+        folder: str,
+        scenario: Scenario,
+        nursery: Nursery,
+        *,
+        repo: str | None = None,
+        home: str | None = None,
+        name: str = "trial",
+    ) -> None:
+        self.folder = folder
+        self.scenario = scenario
+        self.name = name
+        self.is_shared = repo is not None
+        self.repo = repo or os.path.join(folder, "repo")
+        self.home = home or os.path.join(folder, "home")
+        self.outside = Outside(folder, self.repo)
+        self._nursery = nursery
+        self._plan = os.path.join(folder, "plan.json")
+        self._book = os.path.join(folder, "book.json")
+
+    def make(self, template: str) -> None:
+        for path in (self.folder, self.home):
+            os.makedirs(path, exist_ok=True)
+        if not os.path.exists(self.repo):
+            shutil.copytree(template, self.repo)
+            if self.scenario.publishes:
+                self.outside.make()
+        self.write()
+
+    def write(self) -> None:
+        """What is to be done, and what the agents do."""
+        tasks = self.scenario.goal
+        put(self.folder, {"book.json": self.scenario.book, "plan.json": json.dumps({"tasks": tasks})})
+
+    def begin(self, doom: str | None = None, passes: str = "passes", **world: str) -> Ended:
+        """`holdfast run`, from nothing; or `plan` and `send` before it, when somebody has something to say."""
+        if self.scenario.words is None:
+            return self.call(*self.beginning(), doom=doom, passes=passes, **world)
+        _, *how = self.beginning()
+        assert self.call("plan", *how[:-1]).code == 0
+        assert self.call("send", self.run_id, self.scenario.words).code == 0
+        return self.resume(doom, passes, **world)
+
+    def beginning(self) -> list[str]:
+        goal = self.scenario.goal if isinstance(self.scenario.goal, str) else self._plan
+        settings = [part for pair in self.scenario.settings for part in ("--set", pair)]
+        phases = [part for name in self.scenario.wanted for part in ("--with", name)]
+        how = ("--workflow", self.scenario.workflow, *self._agent(), *settings, *phases)
+        return ["run", goal, *how, "--name", self.name, "--quiet"]
+
+    def _agent(self) -> list[str]:
+        if self.scenario.model is None:
+            return ["--agent", f"playbook:{self._book}"]
+        assert self._nursery.model is not None, "a nursery with a model"
+        model = ["--model", "openai:scripted", "--base-url", self._nursery.model, "--mode", "code"]
+        own = [self._nursery.stand_in, "-m", "holdfast", "agent", "builtin", *model]
+        return ["--agent", "builtin", "--set", f"agents.builtin.command={json.dumps(own)}"]
+
+    def resume(self, doom: str | None = None, passes: str = "passes", **world: str) -> Ended:
+        return self.call(*self.going_on(), doom=doom, passes=passes, **world)
+
+    def going_on(self) -> list[str]:
+        return ["resume", self.run_id, "--on-issue", self.scenario.on_issue, "--quiet"]
+
+    def answer(self, ended: Ended) -> None:
+        """A person says what is to be said to what the run asks now: how often it has asked, its log knows."""
+        with open(os.path.join(self.home, "runs", self.run_id, "events.jsonl"), "rb") as log:
+            asked = log.read().count(b'"type":"approval.requested"')
+        assert 0 < asked <= len(self.scenario.answers), f"it waits, and nobody has an answer: {ended.err}"
+        what, *words = self.scenario.answers[asked - 1]
+        ended = self.call(what, self.run_id, *words)
+        assert ended.code == 0, ended.err
+
+    def call(self, *arguments: str, doom: str | None = None, passes: str = "passes", **world: str) -> Ended:
+        """`world` is the one that it lives in: its clock, its rights, its room."""
+        environment = {**self._environment(), **world}
+        if doom is not None:
+            file = os.path.join(self.folder, passes)
+            with open(file, "ab"):
+                environment |= {DOOM: doom, DOOM_FILE: file}
+        return self._nursery.run(list(arguments), self.repo, environment)
+
+    def start(self, *arguments: str) -> AbstractContextManager[Born]:
+        return self._nursery.start(list(arguments), self.repo, self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": self.folder,
+            "LC_ALL": "C.UTF-8",
+            "HOLDFAST_HOME": self.home,
+            "HOLDFAST_PLAYBOOK_STATE": os.path.join(self.folder, "memory"),
+            **NOBODY,
+            **(self.outside.gh.environment if self.scenario.publishes else {}),
+        }
+
+    def passes(self, name: str = "passes") -> list[Passed]:
+        """The points that were passed, in their order."""
+        with open(os.path.join(self.folder, name), encoding="utf-8") as file:
+            return [Passed(point, int(pid)) for point, pid in (line.split() for line in file)]
+
+    def of_run(self, *names: str) -> str:
+        """A place in the run's own folder."""
+        return os.path.join(self.home, "runs", self.run_id, *names)
+
+    @property
+    def run_id(self) -> str:
+        (only,) = self.runs()
+        return only
+
+    def runs(self) -> list[str]:
+        """Those that can be resumed: whoever is killed before a run has its plan begins anew."""
+        runs = os.path.join(self.home, "runs")
+        names = os.listdir(runs) if os.path.isdir(runs) else []
+        ours = [name for name in names if name.startswith(f"{self.name}-")]
+        return [name for name in ours if _is_planned(os.path.join(runs, name, "events.jsonl"))]
+
+    def git(self, *arguments: str) -> str:
+        environment = {**os.environ, **NOBODY}
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.repo, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _is_planned(path: str) -> bool:
+    """It has its plan, or a workflow in which one is made; not in a call of which only a part is there."""
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        lines = file.read().split(b"\n")[:-1]
+        while lines and more_to_come(lines[-1]):
+            lines.pop()
+        return any(b'"type":"plan.created"' in line or b'"type":"workflow.chosen"' in line for line in lines)
+    return False
+
+
+def make_template(folder: str) -> None:
+    """The repository that every place begins with."""
+    put(folder, BEGIN)
+
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", *arguments], cwd=folder, env={**os.environ, **NOBODY}, check=True, capture_output=True)
+
+    git("init", "--quiet", "--initial-branch=main", "--template=")
+    git("config", "user.name", "Ada")
+    git("config", "user.email", "ada@example.com")
+    git("add", "--all")
+    git("commit", "--quiet", "--message=Begin")

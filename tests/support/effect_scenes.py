@@ -1,0 +1,275 @@
+"""One scene for each effect on a repository: what stands there before, and the act in which it is performed."""
+
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Container, Iterable
+from typing import Any, NamedTuple
+
+import pytest
+
+from holdfast.core.events.work import ValidationStarted
+from holdfast.engine.workspace.task_tree import capture, take_over
+from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, opened
+from holdfast.git.effects import CommitSeeds, DeleteBranch, DropRefs, MergeInto, OpenPullRequest, Push, RestoreBranch
+from tests.support.effect_stage import Stage
+
+
+class Scene(NamedTuple):
+    prepare: Callable[[Stage, Workspace], Awaitable[None]]
+    act: Callable[[Workspace], Awaitable[Any]]
+
+
+def edit(folder: str, name: str, content: str) -> None:
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(content)
+
+
+async def tip(workspace: Workspace, task: str | None = None) -> str:
+    found = await workspace.repository.commit_of(f"refs/heads/{workspace.place(task).branch}")
+    assert found is not None
+    return found
+
+
+async def _nothing(stage: Stage, workspace: Workspace) -> None:
+    pass
+
+
+async def _work(stage: Stage, workspace: Workspace) -> None:
+    """What an agent leaves: a commit of its own, something staged, edited, deleted, new, and ignored."""
+    folder = (await workspace.open("T-1")).path
+    edit(folder, "own.txt", "own\n")
+    stage.git("add", "own.txt", at=folder)
+    stage.git("commit", "--quiet", "--no-verify", "--message=The agent's own", at=folder)
+    edit(folder, "a.txt", "one\n2\n3\n")
+    edit(folder, "staged.txt", "staged\n")
+    stage.git("add", "staged.txt", at=folder)
+    edit(folder, "new/deep.txt", "new\n")
+    edit(folder, "slow-new.txt", "slow and new\n")
+    edit(folder, "slow.txt", "slower\n")
+    os.unlink(os.path.join(folder, "gone.txt"))
+
+
+async def _committed(stage: Stage, workspace: Workspace) -> None:
+    await _work(stage, workspace)
+    await workspace.commit("T-1", "Do it")
+
+
+async def _removed(stage: Stage, workspace: Workspace) -> None:
+    await _committed(stage, workspace)
+    await workspace.remove("T-1")
+
+
+async def _snapshots(stage: Stage, workspace: Workspace) -> None:
+    await _work(stage, workspace)
+    for number in (1, 2, 3):
+        edit(workspace.worktree("T-1").path, "a.txt", f"{number}\n")
+        await workspace.snapshot("T-1", f"turn {number}")
+
+
+async def _failed(stage: Stage, workspace: Workspace) -> None:
+    await _work(stage, workspace)
+    await workspace.keep_failed("T-1", "cap")
+
+
+async def _conflicting(stage: Stage, workspace: Workspace) -> None:
+    await _work(stage, workspace)
+    other = (await workspace.open("T-2")).path
+    edit(other, "a.txt", "uno\n2\n3\n")
+    edit(other, "other.txt", "other\n")
+    await workspace.commit("T-1", "Do it")
+    await workspace.commit("T-2", "Do that")
+    await workspace.merge(["T-1"])
+    os.utime(os.path.join(other, "other.txt"), (0, 0))  # git has to look at it again
+
+
+async def _conflicting_unclean(stage: Stage, workspace: Workspace) -> None:
+    await _conflicting(stage, workspace)
+    edit(workspace.worktree("T-2").path, "unfinished.txt", "in no commit\n")
+
+
+async def _conflicts_resolved(stage: Stage, workspace: Workspace) -> None:
+    await _conflicting(stage, workspace)
+    await workspace.merge(["T-2"])
+    edit(workspace.worktree("T-2").path, "a.txt", "one, uno\n2\n3\n")
+
+
+async def _snapshot_then_more(stage: Stage, workspace: Workspace) -> None:
+    await _work(stage, workspace)
+    await workspace.snapshot("T-1", "turn 1")
+    folder = workspace.worktree("T-1").path
+    edit(folder, "a.txt", "worse\n")
+    edit(folder, "slow.txt", "slow and worse\n")
+    edit(folder, "more.txt", "more\n")
+    os.unlink(os.path.join(folder, "new/deep.txt"))
+    stage.git("add", "more.txt", at=folder)
+
+
+async def _deleted(stage: Stage, workspace: Workspace) -> None:
+    """By somebody: what an agent left is in the last snapshot, and some of it is staged."""
+    await _work(stage, workspace)
+    await workspace.snapshot("T-1", "turn 1")
+    shutil.rmtree(workspace.worktree("T-1").path)
+
+
+async def _merged(stage: Stage, workspace: Workspace) -> None:
+    await _committed(stage, workspace)
+    await workspace.merge(["T-1"])
+    stage.git("update-ref", "refs/heads/side", _commit_on(stage, "side"))
+
+
+def _commit_on(stage: Stage, branch: str) -> str:
+    """A commit after a branch, made as the user would in another clone."""
+    clone = os.path.join(stage.folder, "clone")
+    stage.git("clone", "--quiet", "--branch", branch, stage.repo, clone, at=stage.folder)
+    edit(clone, "aside.txt", "aside\n")
+    stage.git("add", "--all", at=clone)
+    stage.git("commit", "--quiet", "--message=Aside", at=clone)
+    stage.git("fetch", "--quiet", clone, branch)
+    return stage.git("rev-parse", "FETCH_HEAD").strip()
+
+
+async def _restore(workspace: Workspace) -> object:
+    oid = await workspace.repository.commit_of(f"{workspace.place('T-1').snapshots}/turn-1")
+    assert oid is not None
+    return await workspace.restore("T-1", oid)
+
+
+async def _delete_branch(workspace: Workspace) -> object:
+    branch = workspace.place("T-1").branch
+    at = await workspace.repository.commit_of(f"refs/heads/{branch}")
+    return at and await workspace.hands.perform(DeleteBranch(branch=branch, commit=at))
+
+
+async def _branch_lost(stage: Stage, workspace: Workspace) -> None:
+    await _committed(stage, workspace)
+    stage.git("update-ref", "-d", f"refs/heads/{workspace.place('T-1').branch}")
+
+
+async def _restore_branch(workspace: Workspace) -> object:
+    last = workspace.worktree("T-1").last_head()
+    base = workspace.hands.run.state.branches[workspace.place("T-1").branch].base
+    assert last is not None
+    assert base is not None
+    return await workspace.hands.perform(RestoreBranch(task="T-1", base=base, commit=last))
+
+
+async def _drop_refs(workspace: Workspace) -> object:
+    return await workspace.hands.perform(DropRefs(prefix=workspace.place("T-1").snapshots))
+
+
+async def _captured(stage: Stage, workspace: Workspace) -> None:
+    """And more came into the worktree, and on its branch, since then."""
+    await _work(stage, workspace)
+    taken = await capture(workspace, "T-1")
+    started = ValidationStarted(task_id="T-1", tree=taken.tree, head=taken.head, merging=taken.merging)
+    await workspace.hands.run.append(started)
+    folder = workspace.worktree("T-1").path
+    edit(folder, "late.txt", "late\n")
+    stage.git("add", "late.txt", at=folder)
+    stage.git("commit", "--quiet", "--no-verify", "--message=Late", at=folder)
+    edit(folder, "a.txt", "later\n")
+
+
+async def _elsewhere(stage: Stage, workspace: Workspace) -> None:
+    await _work(stage, workspace)
+    folder = workspace.worktree("T-1").path
+    stage.git("switch", "--quiet", "--create", "feature", at=folder)
+    stage.git("commit", "--quiet", "--no-verify", "--message=Elsewhere", at=folder)
+
+
+async def _unlinked(stage: Stage, workspace: Workspace) -> None:
+    await _work(stage, workspace)
+    folder = workspace.worktree("T-1").path
+    os.unlink(os.path.join(folder, ".git"))
+    stage.git("init", "--quiet", at=folder)
+    stage.git("add", "a.txt", at=folder)
+    stage.git("commit", "--quiet", "--no-verify", "--message=Own", at=folder)
+
+
+async def _failed_and_more(stage: Stage, workspace: Workspace) -> None:
+    await _failed(stage, workspace)
+    folder = workspace.worktree("T-1").path
+    edit(folder, "mine.txt", "mine\n")
+    stage.git("add", "mine.txt", at=folder)
+    stage.git("commit", "--quiet", "--no-verify", "--message=Mine", at=folder)
+
+
+async def _merge_into(workspace: Workspace) -> object:
+    return await workspace.hands.perform(MergeInto(target="side", commit=await tip(workspace)))
+
+
+async def _push(workspace: Workspace) -> object:
+    return await workspace.hands.perform(Push(remote="origin", commit=await tip(workspace)))
+
+
+async def _pull_request(workspace: Workspace) -> object:
+    return await workspace.hands.perform(OpenPullRequest(base="main", title="Please", body="Do"))
+
+
+async def _without_branch(stage: Stage, workspace: Workspace) -> None:
+    """As a run stands before its seeds are committed: it has no worktree and no branch yet."""
+    await workspace.remove()
+    stage.git("update-ref", "-d", f"refs/heads/{workspace.place().branch}")
+
+
+async def _commit_seeds(workspace: Workspace) -> object:
+    base = workspace.hands.run.state.checkpoints[0].commit
+    assert base is not None
+    tree = (await workspace.repository.git.ask("rev-parse", f"{base}^{{tree}}")).text
+    return await workspace.hands.perform(CommitSeeds(base=base, tree=tree))
+
+
+SCENES: dict[str, Scene] = {
+    "worktree.make": Scene(_nothing, lambda workspace: workspace.open("T-1")),
+    "worktree.remove": Scene(_work, lambda workspace: workspace.remove("T-1")),
+    "branch.delete": Scene(_removed, _delete_branch),
+    "branch.restore": Scene(_branch_lost, _restore_branch),
+    "branch.take_over": Scene(_elsewhere, lambda workspace: take_over(workspace, "T-1")),
+    "worktree.link": Scene(_unlinked, lambda workspace: workspace.relink("T-1")),
+    "tree.capture": Scene(_work, lambda workspace: capture(workspace, "T-1")),
+    "refs.drop": Scene(_snapshots, _drop_refs),
+    "commit": Scene(_work, lambda workspace: workspace.commit("T-1", "Do it")),
+    "seeds.commit": Scene(_without_branch, _commit_seeds),
+    "commit.failed": Scene(_work, lambda workspace: workspace.keep_failed("T-1", "cap")),
+    "commit.unwind": Scene(_failed, lambda workspace: workspace.unwind_failed("T-1")),
+    "merge": Scene(_committed, lambda workspace: workspace.merge(["T-1"])),
+    "merge.conflicts": Scene(_conflicting, lambda workspace: workspace.merge(["T-2"])),
+    "snapshot.take": Scene(_work, lambda workspace: workspace.snapshot("T-1", "turn 1")),
+    "snapshot.restore": Scene(_snapshot_then_more, _restore),
+    "merge.into": Scene(_merged, _merge_into),
+    "push": Scene(_merged, _push),
+    "pull_request": Scene(_merged, _pull_request),
+}
+OTHERS: dict[str, tuple[str, Scene]] = {  # with their effects
+    "merge commit": ("commit", Scene(_conflicts_resolved, lambda workspace: workspace.commit("T-2", "Resolve"))),
+    "unclean conflicts": ("merge.conflicts", Scene(_conflicting_unclean, lambda workspace: workspace.merge(["T-2"]))),
+    "tree commit": ("commit", Scene(_captured, lambda workspace: workspace.commit("T-1", "Do it"))),
+    "unwind beneath": ("commit.unwind", Scene(_failed_and_more, lambda workspace: workspace.unwind_failed("T-1"))),
+    "unlinked.removed": ("worktree.remove", Scene(_unlinked, lambda workspace: workspace.remove("T-1"))),
+    "deleted.made": ("worktree.make", Scene(_deleted, SCENES["worktree.make"].act)),
+    "deleted.removed": ("worktree.remove", Scene(_deleted, SCENES["worktree.remove"].act)),
+}
+KINDS = [*SCENES, *OTHERS]
+
+
+def scene_of(kind: str) -> Scene:
+    return OTHERS[kind][1] if kind in OTHERS else SCENES[kind]
+
+
+def effect_of(kind: str) -> str:
+    return OTHERS[kind][0] if kind in OTHERS else kind
+
+
+def some(kinds: Iterable[str], often: Container[str]) -> list[Any]:
+    """For a parameter: these kinds, of which those that are not to be tried often are left to the long tests."""
+    return [kind if kind in often else pytest.param(kind, marks=pytest.mark.torture) for kind in kinds]
+
+
+async def build(stage: Stage, scene: Scene) -> str:
+    """The stage with a run on it, right before the act. Returns the run's id."""
+    run_id = await create_run(stage.home, NewRun("Try", stage.repo, slug="try"))
+    async with opened(stage.home, run_id, "run") as workspace:
+        await scene.prepare(stage, workspace)
+    return run_id
