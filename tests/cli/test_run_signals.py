@@ -57,6 +57,7 @@ def test_the_second_signal_does_not_wait_for_a_deaf_agent(stage: Stage) -> None:
         assert process.stderr is not None
         while b"one.txt" not in process.stderr.readline():
             pass
+        stage.hangs()
         process.send_signal(signal.SIGINT)
         while b"again to stop at once" not in process.stderr.readline():
             pass
