@@ -1,6 +1,6 @@
-"""Writing: what durability costs beyond the disk's own price, and what group commit gives back.
+"""Appending: the cost of durability over the disk's own cost, and the gain of group commit.
 
-Both ratios are taken on the same disk in the same event loop, block by block, with the sync that a user has.
+Both ratios are measured on the same disk in the same event loop, block by block, with the real sync.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from holdfast.store.base import Message
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import OwnedRun, open_run
 
-ALONE = 50  # appends a block of a single producer
+ALONE = 50  # appends per block of a single producer
 PRODUCERS = 64
-EACH = 50  # appends of each of them a block: past a megabyte, so that every block pays for a snapshot
+EACH = 50  # appends per producer and block: more than a megabyte, so that every block includes a snapshot
 
 
 class Raw:
-    """The disk's own price: the bytes and the sync, and nothing else."""
+    """The disk's own cost: writing the bytes and the sync."""
 
     def __init__(self, folder: str, name: str) -> None:
         self._fd = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -58,7 +58,7 @@ async def _measure(*, quick: bool) -> list[Figure]:
         store = FileStore(folder)
         await store.create(RUN)
         async with open_run(store, RUN, feature="auth-system") as run:
-            await run.begin(SessionStart(branch="main", host="vm", pid=os.getpid()))
+            await run.begin_session(SessionStart(branch="main", host="vm", pid=os.getpid()))
             drafts = _drafts()
             raw, least = Raw(folder, "raw"), Least(folder)
             figures = [
@@ -72,7 +72,7 @@ async def _measure(*, quick: bool) -> list[Figure]:
 
 
 def _drafts() -> Iterator[Draft]:
-    """The story of a run, one event at a time, without end."""
+    """Yield the events of a run, one at a time, endlessly."""
     while True:
         for group in begin_story(Size(tasks=50, events=50_000)):
             yield from group
@@ -80,9 +80,9 @@ def _drafts() -> Iterator[Draft]:
 
 async def _alone(run: OwnedRun, raw: Raw, drafts: Iterator[Draft], rounds: int) -> Figure:
     ours, theirs, sizes = [], [], []
-    lines = (await _append_all(run, islice(drafts, ALONE))).lines  # warms up
+    lines = (await _append_all(run, islice(drafts, ALONE))).lines  # warm-up
     for turn in range(rounds):
-        raw_first = bool(turn % 2)  # taking turns in that too: the second may find the disk busier
+        raw_first = bool(turn % 2)  # alternate: the second may find the disk busier
         bare = raw.timed(lines) if raw_first else 0.0
         seconds, lines = await _append_all(run, islice(drafts, ALONE))
         ours.append(seconds)
@@ -111,7 +111,7 @@ async def _together(run: OwnedRun, raw: Raw, least: Least, drafts: Iterator[Draf
         least.width = sum(map(len, lines)) // ALONE
         floor.append(await _append_by_many(least.append, drafts) / (PRODUCERS * EACH))
         bare.append(raw.timed(lines) / ALONE)
-    del alone[0], together[0], floor[0], bare[0]  # they warmed up
+    del alone[0], together[0], floor[0], bare[0]  # warm-up
     what = f"durable append, {PRODUCERS} producers"
     return [
         Figure(
@@ -132,7 +132,7 @@ async def _together(run: OwnedRun, raw: Raw, least: Least, drafts: Iterator[Draf
         Figure(
             name="group-least",
             what=f"{PRODUCERS} producers that only encode, hash, and share a write and sync",
-            against="our 1 producer: as much as group commit could give here",
+            against="our 1 producer: the most that group commit could gain here",
             spread=spread([one / many for one, many in zip(alone, floor, strict=True)]),
             note=f"{_rate(floor, 1)} events/s",
         ),
@@ -143,7 +143,7 @@ async def _append_all(run: OwnedRun, drafts: Iterator[Draft]) -> Block:
     ready, batches = list(drafts), []
     began = time.perf_counter()
     for draft in ready:
-        batches.append(await run.append(draft))  # noqa: PERF401 - a producer's loop, as it is written
+        batches.append(await run.append(draft))  # noqa: PERF401 - a producer's loop
     return Block(time.perf_counter() - began, [batch.data for batch in batches])
 
 

@@ -1,7 +1,7 @@
-"""Conversing: what a prompt costs through Holdfast beyond the protocol's library, and what a runner at rest takes.
+"""Conversations: the cost of a prompt through Holdfast over the bare ACP library, and the memory of an idle runner.
 
-Both sides speak to a playbook agent of their own, a real process with the same script, and take turns. Ours writes
-every turn to a log and syncs it, before the prompt is sent and before its end is told; the bare client writes nothing.
+Each side has its own playbook agent, a real process with the same script; the sides take turns. Holdfast writes every
+turn to a log and syncs it, before it sends the prompt and before it reports the end. The bare client writes nothing.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from acp import PROTOCOL_VERSION, spawn_agent_process, text_block
 
 from bench.figure import Figure, Target, number, spread
 from bench.places import ROOT, scratch
-from bench.sitting import AGENT, command, seated
+from bench.session import AGENT, command, open_session
 
 PROMPT = "What is there to do?"
 SCRIPT: dict[str, Any] = {
@@ -29,7 +29,7 @@ SCRIPT: dict[str, Any] = {
         {"say": {"text": "There are forty-one files, and none of them needs a change today. " * 8, "chunk": 16}},
     ]
 }
-LARGEST = 60.0  # MB
+MAX_RESIDENT_MB = 60.0
 
 Ask = Callable[[], Awaitable[None]]
 
@@ -53,11 +53,11 @@ def measure(*, quick: bool) -> list[Figure]:
         ),
         Figure(
             name="resident",
-            what="a runner with one conversation at rest, its agent not counted",
+            what="an idle runner with one conversation, without its agent",
             against="its resident memory",
             spread=spread([size / 1e6 for size, _ in resident]),
             unit="MB",
-            target=Target("≤", LARGEST),
+            target=Target("≤", MAX_RESIDENT_MB),
             note=f"{number(spread([size / 1e6 for _, size in resident]).median)} MB of it its own (`Pss`)",
         ),
     ]
@@ -66,12 +66,12 @@ def measure(*, quick: bool) -> list[Figure]:
 async def _round_trips(folder: str, script: str, rounds: int) -> tuple[list[float], list[float]]:
     ours: list[float] = []
     bare: list[float] = []
-    async with _through_holdfast(folder, script) as asked, _through_the_library(folder, script) as answered:
-        for ask in (asked, answered):  # the first turn of each warms it
+    async with _through_holdfast(folder, script) as ask_holdfast, _through_the_library(folder, script) as ask_library:
+        for ask in (ask_holdfast, ask_library):  # warm-up
             await ask()
         for _ in range(rounds):
-            ours.append(await _timed(asked))
-            bare.append(await _timed(answered))
+            ours.append(await _timed(ask_holdfast))
+            bare.append(await _timed(ask_library))
     return ours, bare
 
 
@@ -83,11 +83,11 @@ async def _timed(ask: Ask) -> float:
 
 @asynccontextmanager
 async def _through_holdfast(folder: str, script: str) -> AsyncIterator[Ask]:
-    async with seated(os.path.join(folder, "home"), script) as (talks, cwd):
-        name = await talks.open(AGENT)
+    async with open_session(os.path.join(folder, "home"), script) as (conversations, cwd):
+        conversation_id = await conversations.open(AGENT)
 
         async def ask() -> None:
-            turn = await talks.say(name, PROMPT, cwd)
+            turn = await conversations.send_prompt(conversation_id, PROMPT, cwd)
             assert turn.reason == "end_turn", turn
 
         yield ask
@@ -110,22 +110,22 @@ async def _through_the_library(folder: str, script: str) -> AsyncIterator[Ask]:
 
 
 class Listener:
-    """Takes what the agent tells, and does nothing with it."""
+    """Discards what the agent sends."""
 
     async def session_update(self, **_: Any) -> None:
         pass
 
 
 def _resident(home: str, script: str) -> tuple[int, int]:
-    """Bytes that a runner has in memory, and those that are its own, once its agent waits for a word."""
+    """Return the resident memory of an idle runner, and its own share, in bytes."""
     with subprocess.Popen(
-        [sys.executable, "-m", "bench.sitting", home, script],
+        [sys.executable, "-m", "bench.session", home, script],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as runner:
         assert runner.stdout is not None
-        assert runner.stdout.readline() == b"at rest\n"
+        assert runner.stdout.readline() == b"idle\n"
         with open(f"/proc/{runner.pid}/smaps_rollup", encoding="ascii") as file:
             sizes = {line.split()[0]: int(line.split()[1]) * 1024 for line in file if line.endswith("kB\n")}
         runner.communicate()

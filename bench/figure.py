@@ -1,8 +1,7 @@
-"""A figure: something measured in many rounds, its target if it has one, and whether that was met.
+"""A figure: a measurement of many rounds, its target if it has one, and whether the target was met.
 
-The machine is noisy, and its noise comes in spells. So the two sides of a ratio take turns in short blocks,
-each round gives one ratio, and the figure is the median of those; the tenth and ninetieth percentile say how
-far the rounds were apart.
+The machine is noisy, and the noise comes in phases. So the two sides of a ratio take turns in short blocks, each round
+gives one ratio, and the figure is their median; the 10th and 90th percentile show the spread.
 """
 
 import statistics
@@ -37,7 +36,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Figure:
-    """`spread` is None when it could not be measured; `note` then says why, and otherwise gives absolute numbers."""
+    """`spread` is None if it could not be measured. `note` says why, or gives absolute numbers."""
 
     name: str
     what: str
@@ -49,7 +48,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """None when there is nothing to meet. A figure that could not be measured meets nothing."""
+        """Whether the target is met; None without a target. A figure that was not measured meets no target."""
         if self.target is None:
             return None
         return self.spread is not None and self.target.met_by(self.spread.median)
@@ -70,7 +69,7 @@ class Figure:
 
 
 def number(value: float) -> str:
-    """Three digits that matter, and no exponent."""
+    """Return the value with three significant digits and no exponent."""
     size = abs(value)
     if size >= 100:
         return f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""Starting probes in processes of their own, and reading what they found."""
+"""Runs probes in new processes and reads their results."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from bench.places import ROOT
 
 
 class Found(msgspec.Struct):
-    """`grown` is by how many bytes the process grew, at the most, after its imports."""
+    """`grown` is the peak growth of the process after its imports, in bytes."""
 
     seconds: list[float]
     events: int

@@ -1,6 +1,6 @@
-"""Homes full of runs, made once through the store itself and kept in the bench's folder.
+"""Homes full of runs, created once through the store and kept in the bench's folder.
 
-Only the sync is left out while they are made: sequence numbers, chain and snapshots are what the real code makes.
+Only the sync is left out: sequence numbers, chain and snapshots come from the real code.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from holdfast.store.files.layout import LOG, SNAPSHOT, run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import OwnedRun, open_run
 
-MADE = "made-4"  # of a new number when the making changes: old homes are then made anew
+MADE = "made-4"  # increase the number when the creation changes; old homes are then recreated
 RUN = "auth-system-k7m2pq"
 TAIL = 1_000  # events after the snapshot
-SITTINGS = 20  # the run was interrupted and resumed so often
-COMMIT = 16  # events, about: more would be faster to make, and less like a run
+SESSIONS = 20  # how often the run was interrupted and resumed
+COMMIT = 16  # events, about; more would be faster, but unlike a real run
 
 
 class LongRun(NamedTuple):
-    """One run, and the snapshot that stands `TAIL` events before the end of its log."""
+    """One run, with a snapshot `TAIL` events before the end of its log."""
 
     home: str
     events: int
@@ -64,7 +64,7 @@ def long_run(size: Size) -> LongRun:
 
 
 async def _is_usable(run: LongRun) -> bool:
-    """That the store of today takes the snapshot that the store of some other day made."""
+    """Whether the current store accepts the stored snapshot."""
     run.with_snapshot()
     return await FileStore(run.home).snapshot(RUN) is not None
 
@@ -82,7 +82,7 @@ def run_name(number: int) -> str:
 
 
 def begin_story(size: Size) -> Iterator[Group]:
-    """The story of a run, opened by the event that makes it one."""
+    """Yield the events of a run, with `run.created` first."""
     yield [Draft(RunCreated(run_id=RUN, goal="Add OAuth login", workflow="waves", repo="/src/shop", base="main"))]
     yield from story(size)
 
@@ -93,22 +93,22 @@ async def _make_long_run(home: str, size: Size) -> None:
     groups = begin_story(size)
     before_tail = size.events - TAIL
     made, began = 0, time.monotonic()
-    for sitting in range(1, SITTINGS + 1):
+    for session in range(1, SESSIONS + 1):
         async with open_run(store, RUN, feature="auth-system") as run:
-            command = "run" if sitting == 1 else "resume"
-            await run.begin(SessionStart(command=command, branch="main", host="vm", pid=4000))
+            command = "run" if session == 1 else "resume"
+            await run.begin_session(SessionStart(command=command, branch="main", host="vm", pid=4000))
             made += 1
-            made += await _write(run, groups, before_tail * sitting // SITTINGS - made)
-            if sitting == SITTINGS:
+            made += await _write(run, groups, before_tail * session // SESSIONS - made)
+            if session == SESSIONS:
                 await run.save_snapshot()
                 shutil.copyfile(LongRun(home, size.events).snapshot, LongRun(home, size.events).kept_snapshot)
                 made += await _write(run, groups, size.events - made)
-        if sitting % 5 == 0:
+        if session % 5 == 0:
             say(f"making a run of {size.events:,} events: {made:,} ({time.monotonic() - began:.0f} s)")
 
 
 async def _write(run: OwnedRun, groups: Iterator[Group], events: int) -> int:
-    """So many events, to a group, and how many they were."""
+    """Write at least `events` events, up to the end of a group; return how many."""
     made, commit = 0, Group()
     for group in groups:
         commit += group
@@ -128,7 +128,7 @@ async def _make_many_runs(home: str, count: int) -> None:
         async with open_run(store, name, feature=name) as run:
             goal = f"Add feature {number} to the shop"
             created = RunCreated(run_id=name, goal=goal, workflow="waves", repo="/src/shop", base="main")
-            await run.begin(SessionStart(branch="main", host="vm", pid=4000), created)
+            await run.begin_session(SessionStart(branch="main", host="vm", pid=4000), created)
             for group in story(Size(tasks=2, events=80)):
                 await run.append(*group)
             if number % 3:

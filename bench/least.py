@@ -1,7 +1,6 @@
-"""The least that a journal of 64 producers can do: encode each event, hash it, take turns, and sync once for all.
+"""The minimum for a journal of 64 producers: encode each event, hash it, and sync once for all.
 
-There is no envelope, chain, check, fold or snapshot in it. What lies between this and the real one is ours to mend;
-what lies beyond it is not.
+It has no envelope, chain, check, fold or snapshot. The difference to the real journal is what we could still save.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ _encode = msgspec.json.Encoder().encode
 
 class Least:
     def __init__(self, folder: str) -> None:
-        self.width = 0  # bytes a line, so that they are as long as the real ones
+        self.width = 0  # bytes per line, as long as the real lines
         self._fd = os.open(os.path.join(folder, "least"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._kept: list[bytes] = []
 
@@ -27,7 +26,7 @@ class Least:
         self._kept.append(line)
         first = len(self._kept) == 1
         await asyncio.sleep(0)
-        if first:  # whoever waits is woken after us, in the order in which they came
+        if first:  # the others are woken after us, in order
             kept, self._kept = self._kept, []
             os.write(self._fd, b"".join(kept))
             os.fdatasync(self._fd)

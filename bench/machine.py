@@ -1,4 +1,4 @@
-"""The machine that the figures were taken on."""
+"""Facts about the machine of the measurements."""
 
 import os
 import platform
@@ -32,11 +32,11 @@ def _processor() -> str:
 def _filesystem(path: str) -> str:
     """The type and options of the mount that holds `path`."""
     real = os.path.realpath(path)
-    best, told = "", "unknown"
+    best, description = "", "unknown"
     with open("/proc/mounts", encoding="utf-8") as file:
         for line in file:
             device, place, kind, options = line.split()[:4]
             inside = real == place or real.startswith(place.rstrip("/") + "/")
             if inside and len(place) >= len(best):
-                best, told = place, f"{kind} on {device} ({options})"
-    return told
+                best, description = place, f"{kind} on {device} ({options})"
+    return description

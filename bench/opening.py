@@ -1,7 +1,7 @@
-"""Opening a long run: with its snapshot, without, and as the seed document does it.
+"""Opening a long run: with its snapshot, without it, and as the Resume Protocol's document does it.
 
-Every opening is a real one (lock, repair, snapshot, tail) in a process of its own, as `holdfast resume` is. The
-log is in the page cache for all sides, for each has read it a moment ago.
+Every opening is a real one (lock, repair, snapshot, tail) in a new process, as in `holdfast resume`. The log is in the
+page cache for all sides, because each has just read it.
 """
 
 import os
@@ -20,7 +20,7 @@ MB = 1e6
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    part = 10 if quick else 1  # too little for the targets, which are about long runs
+    part = 10 if quick else 1  # too few events for the targets
     long = long_run(Size(TASKS // part, EVENTS // part))
     short = long_run(Size(TASKS // part, FEW // part))
     seed, first, again, bare, little = _rounds(long, short, rounds=2 if quick else 4)
@@ -77,11 +77,11 @@ def _rounds(
         opened = probe("open", long.home, 1 + OPENINGS)
         first.append(opened.seconds[0])
         again.append(spread(opened.seconds).median)
-        long.without_snapshot()  # an opening that read so much leaves a new one behind
+        long.without_snapshot()  # a long opening saves a new one
         bare.append(probe("open", long.home))
         short.without_snapshot()
         little.append(probe("open", short.home))
-        assert opened.events == bare[-1].events == seed[-1].events, "all of them saw the same log"
+        assert opened.events == bare[-1].events == seed[-1].events, "all sides read the same log"
     long.with_snapshot()
     return seed, first, again, bare, little
 

@@ -1,6 +1,6 @@
-"""Where the bench keeps what it made: logs of a million events are made once and used again.
+"""The bench's folder: logs of a million events are created once and reused.
 
-`$BENCH_DIR` moves it. It must be on a real disk: a sync to memory costs nothing, and the ratios would say so.
+`$BENCH_DIR` moves it. It must be on a real disk: a sync to memory costs nothing, which would distort the ratios.
 """
 
 import os
@@ -20,7 +20,7 @@ def bench_folder() -> str:
 
 @contextmanager
 def scratch() -> Iterator[str]:
-    """A folder for one measurement, on the same disk as the rest."""
+    """Yield a temporary folder on the bench's disk."""
     folder = tempfile.mkdtemp(prefix="scratch-", dir=bench_folder())
     try:
         yield folder

@@ -1,6 +1,6 @@
-"""What is measured in a process of its own: `python -m bench.probe WHAT HOME RUN [COUNT]`, one JSON object on stdout.
+"""Measurements in a new process: `python -m bench.probe NAME HOME RUN [COUNT]` prints one JSON object.
 
-Times begin after the imports, and memory is counted from there.
+Time and memory are measured from after the imports.
 """
 
 import asyncio
@@ -17,25 +17,25 @@ from holdfast.store.run import open_run
 
 
 def open_often(home: str, run_id: str, count: int) -> dict[str, Any]:
-    """Own, repair, snapshot, tail, and close again; each time from the beginning."""
+    """Open and close a run `count` times: lock, repair, snapshot, tail."""
 
-    async def opened() -> tuple[float, int]:
+    async def open_once() -> tuple[float, int]:
         store = FileStore(home)
         began = time.perf_counter()
         async with open_run(store, run_id) as run:
             took = time.perf_counter() - began
             return took, run.state.events
 
-    async def all_of_them() -> list[tuple[float, int]]:
-        return [await opened() for _ in range(count)]
+    async def open_all() -> list[tuple[float, int]]:
+        return [await open_once() for _ in range(count)]
 
     before = _memory("VmRSS")
-    times = asyncio.run(all_of_them())
+    times = asyncio.run(open_all())
     return {"seconds": [took for took, _ in times], "events": times[-1][1], "grown": _memory("VmHWM") - before}
 
 
 def seeds_way(home: str, run_id: str, count: int) -> dict[str, Any]:
-    """As the Resume Protocol has it: parse every line into a list, find the newest session, filter by its id."""
+    """Open it as the Resume Protocol does: parse all lines, find the newest session, filter by its id."""
     before = _memory("VmRSS")
     began = time.perf_counter()
     events = []
@@ -56,7 +56,7 @@ def seeds_way(home: str, run_id: str, count: int) -> dict[str, Any]:
 
 
 def follow(home: str, run_id: str, count: int) -> dict[str, Any]:
-    """Print each event of a growing log as it comes, and say when each had been printed."""
+    """Print each new event of a log, and record when it was printed."""
 
     async def watch() -> list[int]:
         printed: list[int] = []
@@ -72,7 +72,7 @@ def follow(home: str, run_id: str, count: int) -> dict[str, Any]:
 
 
 def _memory(field: str) -> int:
-    """Bytes. VmHWM is the most that this program ever held; what its parent held is not in it."""
+    """Return a memory field of this process, in bytes. VmHWM is its peak, without that of its parent."""
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(f"{field}:"))
 
@@ -84,5 +84,5 @@ PROBES: dict[str, Callable[[str, str, int], dict[str, Any]]] = {
 }
 
 if __name__ == "__main__":
-    what, home_, run_, count_ = sys.argv[1:]
-    print(json.dumps(PROBES[what](home_, run_, int(count_))))
+    name, home_, run_, count_ = sys.argv[1:]
+    print(json.dumps(PROBES[name](home_, run_, int(count_))))

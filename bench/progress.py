@@ -1,4 +1,4 @@
-"""What the bench is doing, on stderr: stdout is for the figures."""
+"""Prints progress to stderr; stdout is for the figures."""
 
 import sys
 

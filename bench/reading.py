@@ -1,4 +1,4 @@
-"""Reading, for information: how soon another process sees an event, and how fast a log is verified."""
+"""Reading, for information: the delay until another process sees an event, and the speed of `holdfast verify`."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from holdfast.core.events.session import SessionStart
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
-PAUSE = 0.005  # between two appends: the follower has gone to sleep by then
+PAUSE_S = 0.005  # between two appends, so that the follower sleeps again
 
 
 class Printed(msgspec.Struct):
@@ -45,10 +45,10 @@ async def _follow(folder: str, events: int) -> list[Figure]:
         for number_ in range(events):
             event = MessageRecorded(conversation="conv-1", speaker="agent", text="x" * 150)
             called.append(time.perf_counter_ns())
-            await (run.append(event) if number_ else run.begin(SessionStart()))
+            await (run.append(event) if number_ else run.begin_session(SessionStart()))
             returned.append(time.perf_counter_ns())
-            await follower.stdout.readline()  # it has come: the next one finds the follower waiting
-            await asyncio.sleep(PAUSE)
+            await follower.stdout.readline()  # the follower has printed it
+            await asyncio.sleep(PAUSE_S)
         printed = msgspec.json.decode(await follower.stdout.read(), type=Printed).printed
         await follower.wait()
     after_call = [(p - c) / 1e6 for p, c in zip(printed[1:], called[1:], strict=True)]
@@ -74,8 +74,8 @@ async def _follow(folder: str, events: int) -> list[Figure]:
 
 
 def _verify(*, quick: bool) -> list[Figure]:
-    asked = subprocess.run([HOLDFAST, "verify", "--help"], capture_output=True, check=False)
-    if asked.returncode != 0:
+    probe = subprocess.run([HOLDFAST, "verify", "--help"], capture_output=True, check=False)
+    if probe.returncode != 0:
         return []
     long = long_run(Size(TASKS // 10, EVENTS // 10) if quick else Size(TASKS, EVENTS))
     environment = os.environ | {"HOLDFAST_HOME": long.home}
@@ -85,7 +85,7 @@ def _verify(*, quick: bool) -> list[Figure]:
     return [
         Figure(
             name="verify",
-            what="`holdfast verify`, the whole of it",
+            what="`holdfast verify`, the whole command",
             against=f"a run of {long.events:,} events",
             spread=spread([rate]),
             unit="events/s",

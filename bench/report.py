@@ -7,36 +7,35 @@ from collections.abc import Sequence
 from bench.figure import Figure
 
 _HOW = """\
-The machine has other work too, and its noise comes in spells, so a time on its own says little. Every figure
-marked × is a **ratio**: its two sides take turns in short blocks within the same run of the bench, each round gives
-one ratio, and the figure is the **median** of the rounds; the spread is their 10th and 90th percentile.
-Where the target is ≥, more is better; where it is ≤, less is. Absolute numbers are for information: they are this
-machine's, on this day, under the load named above.
+The machine also does other work, and its noise comes in phases, so a single time says little. Every figure marked × is
+a **ratio**: its two sides take turns in short blocks within the same run of the bench, each round gives one ratio, and
+the figure is the **median** of the rounds. The spread is their 10th and 90th percentile. If the target is ≥, more is
+better; if it is ≤, less is better. Absolute numbers are for information: they are of this machine, on this day, under
+the load named above.
 
-- **Appending** goes through `open_run` and `OwnedRun.append` on the files backend, with the real `fdatasync`,
-  stamping, hash chain, fold and snapshots that a run has. The raw side writes the very same bytes to a growing
-  `O_APPEND` file on the same disk. The events are a made-up run: tasks in waves, turns, tool calls, two
-  thirds of it talk. How these two ratios come out hangs on the disk: what an append costs beyond its sync is
-  microseconds of Python, which weigh more the faster the disk syncs, alone and in a group. The 64 producers that
-  only encode and hash write lines as long as ours: no journal of this kind gets beyond them.
-- **Opening** is a whole `open_run`: lock, repair, snapshot, tail, in a process of its own for each round, timed
-  after the imports. The figure with a snapshot is the median of the openings in that process; the first one of
-  each process has its own row. The log is in the page cache for all sides. The seed's way is that of the Resume
-  Protocol: every line through `json.loads` into a list, then a filter.
-- **Memory** is the growth of the process from after its imports to its peak (`VmHWM`). The two logs have as many
-  tasks; only the talk is ten times as long.
-- **Starting** spawns `.venv/bin/holdfast` and the bare interpreter in turn, output to `/dev/null`, bytecode
-  compiled as `make setup` does it, the catalog warm, no `PYTHON…` variable set.
-- **Snapshots** are whole: that the folder is ours is checked, and a ref is written and synced. `git status` is
-  spawned as directly as can be, its output to `/dev/null`.
-- **Worktrees**: a run is opened (lock, repair, fold, fence, settle), its branches and worktrees are compared with
-  its log, and its sitting is ended; git processes are counted by git's own trace.
-- **Conversing**: each side has a playbook agent of its own, a real process with the same script: it thinks aloud,
-  uses a tool, and answers, in 50 updates. Through Holdfast a turn is a durable record of all that, synced before the
-  prompt is sent, at each step of the tool, and at the end; the bare client throws away what it hears.
-- **A runner at rest** is a process that owns a run and has had one turn with an agent that now waits: `Rss` and `Pss`
-  of `/proc/PID/smaps_rollup`, with the engine's modules for work on a repository loaded too.
-- **Following**: both processes read the same monotonic clock; the follower looks at it when its line is flushed.
+- **Appending** uses `open_run` and `OwnedRun.append` on the files backend, with the real `fdatasync`, sequence numbers,
+  hash chain, fold and snapshots. The raw side writes the same bytes to a growing `O_APPEND` file on the same disk. The
+  events are those of a synthetic run: tasks in waves, turns, tool calls; two thirds are messages. Both ratios depend on
+  the disk: an append costs some microseconds of Python more than its sync, which count more on a faster disk.
+  The 64 producers that only encode and hash write lines of the same length: no journal of this kind can be faster.
+- **Opening** is a complete `open_run`: lock, repair, snapshot, tail. Each round has its own process and is timed after
+  the imports. The figure with a snapshot is the median of the openings in that process; the first opening of each
+  process has its own row. The log is in the page cache for all sides. The seed's way is that of the Resume Protocol:
+  every line through `json.loads` into a list, then a filter.
+- **Memory** is the growth of the process from after its imports to its peak (`VmHWM`). Both logs have the same number
+  of tasks; one has ten times as many messages.
+- **Starting** spawns `.venv/bin/holdfast` and the bare interpreter in turn, with output to `/dev/null`, bytecode
+  compiled as by `make setup`, a warm catalog, and no `PYTHON…` variable set.
+- **Snapshots** are complete: Holdfast checks that the folder is its own, and writes and syncs a ref. `git status` is
+  spawned as directly as possible, with output to `/dev/null`.
+- **Worktrees**: a run is opened (lock, repair, fold, fence, settle), its branches and worktrees are compared with its
+  log, and its session is ended. Git processes are counted by git's own trace.
+- **Conversations**: each side has its own playbook agent, a real process with the same script: it thinks, uses a tool
+  and answers, in 50 updates. Through Holdfast a turn is a durable record of all that, synced before the prompt is sent,
+  at each step of the tool, and at the end. The bare client discards what it receives.
+- **An idle runner** is a process that owns a run and has had one turn with an agent that now waits: `Rss` and `Pss` of
+  `/proc/PID/smaps_rollup`, with the engine's modules for work on a repository loaded.
+- **Following**: both processes read the same monotonic clock; the follower reads it after it has flushed its line.
 """
 
 

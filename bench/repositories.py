@@ -1,4 +1,4 @@
-"""The repository: what a snapshot costs beside `git status`, and what many worktrees cost when a run is opened."""
+"""Repositories: the cost of a snapshot compared with `git status`, and of many worktrees when a run is opened."""
 
 import asyncio
 import json
@@ -8,8 +8,8 @@ import time
 
 from bench.figure import Figure, Target, number, spread
 from bench.places import scratch
-from holdfast.engine.workspace.reconcile import reconciled
-from holdfast.engine.workspace.workspace import NewRun, create_run, opened
+from holdfast.engine.workspace.reconcile import reconcile_workspace
+from holdfast.engine.workspace.workspace import NewRun, create_run, open_workspace
 from holdfast.git.repository import Repository
 from holdfast.git.snapshot import take_snapshot
 from holdfast.git.worktrees.worktree import Worktree
@@ -54,7 +54,7 @@ async def _taken(worktree: Worktree, rounds: int) -> list[tuple[float, float]]:
         began = time.perf_counter()
         await take_snapshot(worktree, f"refs/holdfast/snapshot/bench/{number_}", "Bench")
         taken.append((status, time.perf_counter() - began))
-    return taken[3:]  # the first ones warmed up
+    return taken[3:]  # without the warm-up
 
 
 def _timed_status(path: str) -> float:
@@ -99,21 +99,21 @@ async def _worktrees(folder: str, rounds: int) -> list[Figure]:
 async def _run_with(home: str, folder: str, tasks: int) -> tuple[str, str]:
     repo = _repository(os.path.join(folder, f"repo-{tasks}"), 100)
     run_id = await create_run(home, NewRun("Many worktrees", repo))
-    async with opened(home, run_id, "run") as workspace:
+    async with open_workspace(home, run_id, "run") as workspace:
         for number_ in range(tasks):
-            worktree = await workspace.open(f"T-{number_}")
+            worktree = await workspace.open_worktree(f"T-{number_}")
             with open(os.path.join(worktree.path, f"new-{number_}"), "w", encoding="utf-8") as file:
                 file.write("work\n")
     return home, run_id
 
 
 async def _open(home: str, run_id: str) -> None:
-    async with opened(home, run_id, "resume") as workspace:
-        await reconciled(workspace)
+    async with open_workspace(home, run_id, "resume") as workspace:
+        await reconcile_workspace(workspace)
 
 
 async def _processes(home: str, run_id: str, folder: str) -> int:
-    """How many git processes an opening starts, by git's own account."""
+    """Return how many git processes an opening starts, by git's trace."""
     trace = os.path.join(folder, f"trace-{run_id}")
     os.environ["GIT_TRACE2_EVENT"] = trace
     try:

@@ -1,9 +1,9 @@
-"""`make bench`: what Holdfast promises about speed, measured as ratios on the machine at hand.
+"""`make bench`: measures Holdfast's performance targets, as ratios, on this machine.
 
     bench/run.py [--only NAME …] [--quick] [--json]
 
 The table goes to stdout, progress to stderr. A whole run also writes docs/performance.md. The exit code is 1
-when a target is missed, so that a regression shows.
+if a target is missed, so that a regression shows.
 """
 
 import argparse
@@ -27,7 +27,7 @@ GROUPS = {
     "start": starting.measure,
     "read": reading.measure,
     "git": repositories.measure,
-    "talk": conversing.measure,
+    "conversation": conversing.measure,
     "work": working.measure,
 }
 
@@ -54,9 +54,9 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Measure Holdfast's promises about speed, as ratios.")
+    parser = argparse.ArgumentParser(description="Measure Holdfast's performance targets, as ratios.")
     parser.add_argument("--only", action="append", choices=list(GROUPS), metavar="NAME", help=", ".join(GROUPS))
-    parser.add_argument("--quick", action="store_true", help="few rounds and a tenth of the events: is it all right?")
+    parser.add_argument("--quick", action="store_true", help="few rounds and a tenth of the events")
     parser.add_argument("--json", action="store_true", help="the figures as JSON instead of a table")
     return parser
 

@@ -1,7 +1,7 @@
-"""Start-up: what `holdfast` costs beyond the interpreter that it runs on, with a thousand runs at home.
+"""Start-up: the cost of `holdfast` over the bare interpreter, with a thousand runs.
 
-The commands take turns, each a new process, spawned and awaited as directly as can be; a fast `spawn` matters,
-for what the bench adds to both sides would make the ratio look better.
+The commands take turns, each in a new process, spawned as directly as possible: time that the bench adds to both sides
+would make the ratio look better.
 """
 
 import os
@@ -54,15 +54,15 @@ def _figure(name: str, title: str, bare: list[float], taken: list[float] | None,
 
 
 def _refusal(name: str, environment: dict[str, str]) -> str | None:
-    """Why a command cannot be measured. Running it here also makes the catalog, where there is none yet."""
+    """Return why a command cannot be measured, or None. The first call also creates the catalog."""
     subprocess.run(COMMANDS[name], env=environment, capture_output=True, check=False)
     done = subprocess.run(COMMANDS[name], env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-        say(f"{name}: exit {done.returncode}: {said}")
-        return f"exit {done.returncode}: {said}"
+        last_line = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        say(f"{name}: exit {done.returncode}: {last_line}")
+        return f"exit {done.returncode}: {last_line}"
     if name == "ls" and not any(run_name(n) in done.stdout for n in range(RUNS)):
-        return "it names none of the runs at home"
+        return "it lists none of the runs"
     return None
 
 
@@ -75,6 +75,6 @@ def _timed(command: list[str], environment: dict[str, str]) -> float:
 
 
 def _environment(home: str) -> dict[str, str]:
-    """A user's: without the switches for Python that a developer's shell may have."""
+    """Return a user's environment, without Python variables of a developer's shell."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return kept | {"HOLDFAST_HOME": home}

@@ -1,6 +1,6 @@
-"""Working: what a run costs beyond its agents and its git, how soon a resumed one moves, and many at once.
+"""Runs: their cost over agents and git alone, the time from a resume to the first action, and many runs at once.
 
-All of it is real: the program as a user calls it, real repositories, playbook agents as processes of their own.
+Everything is real: the program as a user calls it, real repositories, playbook agents as processes.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from bench.conversing import Listener
 from bench.figure import Figure, Target, number, spread
 from bench.places import scratch
 from bench.progress import say
-from bench.sitting import command
+from bench.session import command
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.session import SessionStart
-from holdfast.engine.commands.create import Wanted, prepare
+from holdfast.engine.commands.create import RunRequest, prepare_run
 from holdfast.store.files.layout import LOG, run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
@@ -59,7 +59,7 @@ def measure(*, quick: bool) -> list[Figure]:
         ]
 
 
-# What a run costs beyond its agents and its git
+# The cost of a run over its agents and git
 
 
 def _orchestration(folder: str, tasks: int) -> Figure:
@@ -86,7 +86,7 @@ def _orchestration(folder: str, tasks: int) -> Figure:
 
 
 def _own_time(trace: str) -> float:
-    """How long a git ran, by its own clock; nothing for one that another git called: it is in that one's time."""
+    """Return how long a git command ran, by its own trace; 0 for a child of another git, whose time includes it."""
     with open(trace, encoding="utf-8") as file:
         events = [json.loads(line) for line in file]
     if "/" in events[0]["sid"]:
@@ -109,7 +109,7 @@ async def _bare_agents(folder: str, script: str, times: int) -> float:
     return time.perf_counter() - began
 
 
-# How soon a resumed run moves
+# From a resume to the first action
 
 
 def _resuming(folder: str, *, quick: bool) -> Figure:
@@ -133,19 +133,21 @@ def _resuming(folder: str, *, quick: bool) -> Figure:
 
 
 async def _interrupted(folder: str, repo: str, script: str, events: int) -> str:
-    """A run that was cut off after so much talk."""
+    """Create a run that was interrupted after so many messages; return its id."""
     home = os.path.join(folder, "home")
-    run_id = await prepare(home, Wanted("go on", repo, slug=f"long-{events}", flags={"agent": f"playbook:{script}"}))
+    run_id = await prepare_run(
+        home, RunRequest("continue", repo, slug=f"long-{events}", flags={"agent": f"playbook:{script}"})
+    )
     async with open_run(FileStore(home), run_id) as run:
-        await run.begin(SessionStart(command="run"))
-        talk = [MessageRecorded(conversation="c", speaker="agent", text=_TEXT)] * 1_000
+        await run.begin_session(SessionStart(command="run"))
+        messages = [MessageRecorded(conversation="c", speaker="agent", text=_TEXT)] * 1_000
         for _ in range(events // 1_000):
-            await run.append(*talk)
+            await run.append(*messages)
     return run_id
 
 
 def _to_first_action(folder: str, run_id: str) -> float:
-    """From the call to the first thing that is done for the work itself; there it is killed."""
+    """Return the time from the call to the first event of the work itself; then kill the runner."""
     began = time.perf_counter()
     with _started(folder, "resume", run_id, "--json", stdout=subprocess.PIPE) as runner:
         assert runner.stdout is not None
@@ -158,7 +160,7 @@ def _to_first_action(folder: str, run_id: str) -> float:
         return time.perf_counter() - began
 
 
-# Many at once
+# Many runs at once
 
 
 def _crowd(folder: str, *, quick: bool) -> list[Figure]:
@@ -166,12 +168,14 @@ def _crowd(folder: str, *, quick: bool) -> list[Figure]:
     repo, script = _repository(folder, "crowd"), _script(folder, "busy", _BUSY)
     home = os.path.join(folder, "home")
     ids = [
-        asyncio.run(prepare(home, Wanted(f"live {n}", repo, slug=f"live-{n}", flags={"agent": f"playbook:{script}"})))
+        asyncio.run(
+            prepare_run(home, RunRequest(f"live {n}", repo, slug=f"live-{n}", flags={"agent": f"playbook:{script}"}))
+        )
         for n in range(many)
     ]
     runners = [_launched(folder, "resume", run_id, "--quiet") for run_id in ids]
     try:
-        _until_said(home, ids, 40)
+        _wait_for_frames(home, ids, 40)
         sizes = [_own_memory(runner.pid) / 1e6 for runner in runners]
     finally:
         for runner in runners:
@@ -200,14 +204,14 @@ def _crowd(folder: str, *, quick: bool) -> list[Figure]:
     ]
 
 
-def _until_said(home: str, ids: list[str], frames: int) -> None:
-    """Wait until every agent has told all that it has to tell."""
+def _wait_for_frames(home: str, ids: list[str], frames: int) -> None:
+    """Wait until every agent has sent all its frames."""
     deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         if all(_log(home, run_id).count(b'"tool.called"') >= frames for run_id in ids):
             return
         time.sleep(0.5)
-    say("some agents did not come to their end")
+    say("some agents did not finish")
 
 
 def _delays(home: str, run_id: str) -> Iterator[float]:
@@ -229,15 +233,15 @@ def _own_memory(pid: int) -> int:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
 
 
-# What they need
+# Helpers
 
 
 def _repository(folder: str, name: str) -> str:
     repo = os.path.join(folder, name)
     os.makedirs(repo)
     _write(os.path.join(repo, "README.md"), "bench\n")
-    who = ("-c", "user.name=Bench", "-c", "user.email=bench@example.org")
-    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-q", "-m", "Begin")):
+    identity = ("-c", "user.name=Bench", "-c", "user.email=bench@example.org")
+    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), (*identity, "commit", "-q", "-m", "Begin")):
         subprocess.run(["git", "-C", repo, *arguments], check=True)
     return repo
 

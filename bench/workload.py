@@ -1,7 +1,7 @@
-"""A run as agents make it: tasks in waves, each with a branch, a conversation and its turns; most of it is talk.
+"""A synthetic run: tasks in waves, each with a branch, a conversation and turns. Most events are messages.
 
-The same numbers give the same events. How many tasks there are is chosen apart from how many events there
-are, for the fold's size follows the first and must not follow the second.
+The same numbers give the same events. The number of tasks is independent of the number of events, because the size of
+the folded state depends on the first and must not depend on the second.
 """
 
 import random
@@ -30,7 +30,7 @@ from holdfast.core.events.issue import ErrorEncountered, WarningLogged
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
 from holdfast.core.events.task import TaskCompleted, TaskStarted, WaveCompleted, WaveStarted
 
-Group = list[Draft]  # what one call of `append` writes
+Group = list[Draft]  # the events of one `append` call
 
 WAVE = 5  # tasks
 _TEXT = (
@@ -48,7 +48,7 @@ class Size:
 
 
 def story(size: Size) -> Iterator[Group]:
-    """`size.events` events, near enough, after the run's own beginning."""
+    """Yield about `size.events` events after `run.created`."""
     chance = random.Random(size.tasks)
     per_task = size.events // size.tasks
     yield [Draft(_plan(size.tasks))]
@@ -86,8 +86,8 @@ def _task(number: int, events: int, chance: random.Random) -> Iterator[Group]:
     task, agent, conversation = f"task-{number}", f"worker-{number}", f"conv-{number}"
     branch = f"holdfast/auth-system-k7m2pq/{task}"
 
-    def said(*what: Event) -> Group:
-        return [Draft(event, agent) for event in what]
+    def by_agent(*events_: Event) -> Group:
+        return [Draft(event, agent) for event in events_]
 
     yield from _effect(f"worktree-{number}", "worktree.add", task, branch)
     yield [
@@ -96,13 +96,13 @@ def _task(number: int, events: int, chance: random.Random) -> Iterator[Group]:
         Draft(AgentSpawned(name=agent, role="worker", task=task, branch=branch, pid=4000 + number)),
         Draft(ConversationOpened(conversation=conversation, agent=agent, role="worker", task=task)),
     ]
-    yield said(ConversationTokenStored(conversation=conversation, token=f"{chance.getrandbits(128):032x}"))
-    yield said(ConversationStateChanged(conversation=conversation, state="running"))
+    yield by_agent(ConversationTokenStored(conversation=conversation, token=f"{chance.getrandbits(128):032x}"))
+    yield by_agent(ConversationStateChanged(conversation=conversation, state="running"))
     left, turn = events - 16, 0
     while left > 0:
         turn += 1
         for group in _turn(conversation, f"{conversation}-t{turn}", min(left, 70), chance):
-            yield said(*group)
+            yield by_agent(*group)
             left -= len(group)
     yield from _effect(f"commit-{number}", "commit", task, branch)
     yield [
@@ -119,11 +119,11 @@ def _effect(effect: str, kind: str, task: str, branch: str) -> Iterator[Group]:
 
 
 def _turn(conversation: str, turn: str, events: int, chance: random.Random) -> Iterator[list[Event]]:
-    yield [TurnStarted(conversation=conversation, turn=turn), _words(conversation, turn, "user", chance)]
+    yield [TurnStarted(conversation=conversation, turn=turn), _message(conversation, turn, "user", chance)]
     for call in range(max(1, (events - 4) // 6)):
-        yield [_words(conversation, turn, "thought", chance)]
+        yield [_message(conversation, turn, "thought", chance)]
         for _ in range(3):
-            yield [_words(conversation, turn, "agent", chance)]
+            yield [_message(conversation, turn, "agent", chance)]
         yield from _tool(conversation, turn, f"{turn}-c{call}", chance)
         if chance.random() < 0.01:
             yield [WarningLogged(message=_TEXT[:80])]
@@ -135,7 +135,7 @@ def _turn(conversation: str, turn: str, events: int, chance: random.Random) -> I
     ]
 
 
-def _words(conversation: str, turn: str, speaker: str, chance: random.Random) -> MessageRecorded:
+def _message(conversation: str, turn: str, speaker: str, chance: random.Random) -> MessageRecorded:
     start, length = chance.randrange(60), chance.randrange(10, 200)
     return MessageRecorded(
         conversation=conversation,
@@ -147,8 +147,8 @@ def _words(conversation: str, turn: str, speaker: str, chance: random.Random) ->
 
 def _tool(conversation: str, turn: str, call: str, chance: random.Random) -> Iterator[list[Event]]:
     tool = chance.choice(_TOOLS)
-    asked = msgspec.json.encode({"path": "src/session.py", "line": chance.randrange(900), "limit": 80})
+    tool_input = msgspec.json.encode({"path": "src/session.py", "line": chance.randrange(900), "limit": 80})
     length = chance.randrange(20, 400)
-    answered = msgspec.json.encode({"content": _TEXT[:length], "lines": length})
-    yield [ToolCalled(conversation=conversation, call=call, tool=tool, turn=turn, input=msgspec.Raw(asked))]
-    yield [ToolReturned(conversation=conversation, call=call, output=msgspec.Raw(answered))]
+    output = msgspec.json.encode({"content": _TEXT[:length], "lines": length})
+    yield [ToolCalled(conversation=conversation, call=call, tool=tool, turn=turn, input=msgspec.Raw(tool_input))]
+    yield [ToolReturned(conversation=conversation, call=call, output=msgspec.Raw(output))]

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Mapping
 
 from holdfast.agents.registry import BUILT_IN
-from holdfast.engine.agents.matrix import Row
+from holdfast.engine.agents.matrix import AgentMeasurement
 
 _PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "agents.md")
 _BEGIN, _END = "<!-- measured by make test-agents -->\n", "<!-- end of what was measured -->\n"
@@ -26,7 +26,7 @@ _TOLD = {True: "yes", False: "**no**", None: "–"}
 _KNOWS = {"all": "all of it", "earlier turns": "the turns before", "nothing": "**nothing**", None: "not measured"}
 
 
-def write_page(rows: Mapping[str, Row]) -> None:
+def write_page(rows: Mapping[str, AgentMeasurement]) -> None:
     with open(_PAGE, encoding="utf-8") as file:
         before, begin, rest = file.read().partition(_BEGIN)
     _, end, after = rest.partition(_END)
@@ -36,7 +36,7 @@ def write_page(rows: Mapping[str, Row]) -> None:
         file.write(f"{before}{_BEGIN}\n{table(rows)}\n{_END}{after}")
 
 
-def table(rows: Mapping[str, Row]) -> str:
+def table(rows: Mapping[str, AgentMeasurement]) -> str:
     lines = [_HEAD, ("---",) * len(_HEAD), *(_cells(row) for _, row in sorted(rows.items()))]
     days = sorted({row.when[:10] for row in rows.values()})
     where = f"Measured {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else "Not measured yet"
@@ -46,12 +46,12 @@ def table(rows: Mapping[str, Row]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines) + f"\n{about}"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: AgentMeasurement) -> tuple[str, ...]:
     known = BUILT_IN.get(row.agent)
     return (
         known.title if known is not None else row.agent,
         row.version or "",
-        row.rung,
+        row.strategy,
         _TOLD[row.resume],
         _TOLD[row.load],
         _TOLD[row.fork],

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 
-from holdfast.core.config.settings_docs import page, schema
+from holdfast.core.config.settings_docs import markdown_page, settings_schema
 
 _ROOT = os.path.join(os.path.dirname(__file__), "..")
 SCHEMA = os.path.join(_ROOT, "src", "holdfast", "core", "config", "settings.schema.json")
@@ -20,7 +20,10 @@ def made() -> dict[str, str]:
     """What each file should be."""
     prose, mark, _ = _content(DOCS).partition(_BEGIN)
     assert mark, f"{DOCS} has no line {_BEGIN!r}"
-    return {SCHEMA: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n", DOCS: f"{prose}{_BEGIN}\n{page()}"}
+    return {
+        SCHEMA: json.dumps(settings_schema(), indent=2, ensure_ascii=False) + "\n",
+        DOCS: f"{prose}{_BEGIN}\n{markdown_page()}",
+    }
 
 
 def stale() -> list[str]:

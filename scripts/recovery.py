@@ -34,7 +34,7 @@ _POINTS = "<!-- points: made by scripts/recovery.py -->\n"
 _NUMBERS = "<!-- numbers: made by scripts/recovery.py -->\n"
 _CROWD = "<!-- load: made by scripts/recovery.py -->\n"
 
-for _module in walk_packages(holdfast.__path__, "holdfast."):  # whoever has a point
+for _module in walk_packages(holdfast.__path__, "holdfast."):  # importing a module registers its failpoints
     if not _module.name.endswith("__main__"):
         import_module(_module.name)
 
@@ -82,7 +82,7 @@ def held(way: Way, scenario: str) -> Held | None:
 
 
 def loads() -> Iterator[Held]:
-    """The last load of each size that came to its end."""
+    """Yield the last finished load of each size."""
     over = {(one["scenario"], one["which"], one["sources"]) for one in noted("shards") if one["way"] == LOAD}
     last = {one["at_once"]: one for one in noted(LOAD) if (str(one["at_once"]), one["seed"], one["sources"]) in over}
     for at_once, end in last.items():
@@ -94,7 +94,7 @@ def loads() -> Iterator[Held]:
 
 
 def known() -> list[Held]:
-    """What was held here, and elsewhere before it: the oldest first."""
+    """Return the results recorded here and in trials.jsonl, oldest first."""
     with open(TRIALS, encoding="utf-8") as file:
         found = {(one.way, one.scenario): one for one in (Held(**json.loads(line)) for line in file)}
     if "--check" not in sys.argv[1:]:
@@ -108,13 +108,13 @@ def known() -> list[Held]:
 
 
 def marks(of: list[Held]) -> dict[str, str]:
-    """How each state of the sources is told beside a number: the newest by nothing."""
+    """Return the mark of each version of the sources: none for the newest, then a letter."""
     newest_first = dict.fromkeys(one.sources for one in reversed(of))
     return dict(zip(newest_first, ["", *(f" ({letter})" for letter in ascii_lowercase)], strict=False))
 
 
 def numbers(of: list[Held]) -> str:
-    heads = ("scenario", "killed once", "twice or more", "power cut", "disk full", "disk error", "not as it should be")
+    heads = ("scenario", "killed once", "twice or more", "power cut", "disk full", "disk error", "wrong")
     columns = [(Way.KILLED, "once"), (Way.KILLED, "again")]
     columns += [(way, "once") for way in (Way.POWER_CUT, Way.DISK_FULL, Way.DISK_FAILED)]
     mark = marks(of)
@@ -133,9 +133,9 @@ def numbers(of: list[Held]) -> str:
 
 
 def crowd(of: list[Held]) -> str:
-    """One row a load."""
+    """Return one row per load. The records call sessions `sittings`."""
     names = ("seconds", "runs", "sittings", "kills", "messages")
-    heads = ("runs at once", *names, "not as it should be", "sources")
+    heads = ("runs at once", "seconds", "runs", "sessions", "kills", "messages", "wrong", "sources")
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for one in of:
         cells = (one.scenario, *(one.counts[name] for name in names), one.problems, f"`{one.sources}`")
@@ -146,7 +146,7 @@ def crowd(of: list[Held]) -> str:
 def made(trials: list[Held]) -> str:
     with open(DOCS, encoding="utf-8") as file:
         prose, mark, rest = file.read().partition(_POINTS)
-    assert all((mark, _NUMBERS in rest, _CROWD in rest)), f"{DOCS} has lost a line that tells where something is made"
+    assert all((mark, _NUMBERS in rest, _CROWD in rest)), f"a marker line is missing in {DOCS}"
     of_load = [one for one in trials if one.way == LOAD]
     others = [one for one in trials if one.way != LOAD]
     return f"{prose}{_POINTS}\n{points()}\n{_NUMBERS}\n{numbers(others)}\n{_CROWD}\n{crowd(of_load)}"

@@ -71,8 +71,8 @@ def _help(*arguments: str) -> str:
 def _exit_codes() -> Iterator[str]:
     yield "```"
     yield from (inspect.getdoc(errors) or "").split("\n\n")[1].splitlines()
-    yield f"(success)                     {errors.OK}  ok"
-    yield f"(Ctrl-C)                    {errors.INTERRUPTED}  interrupted"
+    yield f"(success)                     {errors.EXIT_OK}  ok"
+    yield f"(Ctrl-C)                    {errors.EXIT_INTERRUPTED}  interrupted"
     yield "```"
 
 

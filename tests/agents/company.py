@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from acp.schema import TextContentBlock
 from msgspec import structs
 
-from holdfast.agents.acp.client import Asked
-from holdfast.agents.acp.driver import Agent, Deadlines, Opened, speaking
-from holdfast.agents.acp.recorder import Scribe
+from holdfast.agents.acp.client import PermissionQuestion
+from holdfast.agents.acp.driver import AgentConnection, AgentSession, Deadlines, connect_agent
+from holdfast.agents.acp.recorder import EventRecorder
 from holdfast.agents.launch import LOCAL, Launch
 from holdfast.core.conversation.tool_call import ToolCall
 from holdfast.core.events import Event
@@ -69,13 +69,13 @@ class Person:
     """Answers what an agent asks, when it may."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[PermissionQuestion] = []
         self.answer: str | None = "allow"
         self.against: str | None = None
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
-    async def permit(self, asked: Asked) -> str | None:
+    async def permit(self, asked: PermissionQuestion) -> str | None:
         self.asked.append(asked)
         await self.may_answer.wait()
         return self.answer
@@ -118,27 +118,27 @@ class Company:
         )
         return Launch(command, self.cwd, environment or {}, mark, stderr, runtime=runtime)
 
-    def scribe(self) -> Scribe:
-        return Scribe("c", self.book.store, self.book.hint)
+    def scribe(self) -> EventRecorder:
+        return EventRecorder("c", self.book.store, self.book.hint)
 
     @asynccontextmanager
     async def speaking(
         self, launch: Launch | str, deadlines: Deadlines | None = None, environment: Mapping[str, str] | None = None
-    ) -> AsyncIterator[Agent]:
+    ) -> AsyncIterator[AgentConnection]:
         """An agent that was started, and no more."""
         if isinstance(launch, str):
             launch = self.launch(launch, environment)
-        async with speaking(launch, self.scribe(), self.person, deadlines or self.deadlines) as agent:
+        async with connect_agent(launch, self.scribe(), self.person, deadlines or self.deadlines) as agent:
             yield agent
 
     @asynccontextmanager
     async def playing(
         self, script: str, deadlines: Deadlines | None = None, environment: Mapping[str, str] | None = None
-    ) -> AsyncIterator[tuple[Agent, Opened]]:
+    ) -> AsyncIterator[tuple[AgentConnection, AgentSession]]:
         """An agent with a session."""
         async with self.speaking(script, deadlines, environment) as agent:
-            await agent.greet()
-            yield agent, await agent.new()
+            await agent.initialize()
+            yield agent, await agent.new_session()
 
 
 def text(words: str = "go") -> list[TextContentBlock]:

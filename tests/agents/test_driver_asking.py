@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from holdfast.agents.acp.driver import AgentDied, AgentRefused
+from holdfast.agents.acp.driver import AgentExited, AgentRefused
 from holdfast.core.events.conversation import ToolCalled, ToolReturned
 from tests.agents.company import Company, is_alive, shell, text
 from tests.support.wait import until
@@ -20,8 +20,8 @@ async def test_files_are_read_and_written_through_us_in_the_worktree(company: Co
             - say: "{{result}}"
     """
     async with company.playing(script) as (agent, opened):
-        await agent.prompt(opened.session, text())
-        await agent.scribe.flush()
+        await agent.prompt(opened.session_id, text())
+        await agent.recorder.flush()
     assert company.read("notes/a.md") == "one\ntwo\n"
     assert company.book.said() == "two\n"
 
@@ -30,9 +30,9 @@ async def test_a_call_of_which_only_its_question_told_is_known_when_it_was_cut_o
     """Some agents tell of a call when they ask for it and when it is over, and never between."""
     script = "turns: [[permission: {title: Delete, kind: delete, allowed: [crash: kill]}]]"
     async with company.playing(script) as (agent, opened):
-        with pytest.raises(AgentDied):
-            await agent.prompt(opened.session, text())
-        cut = agent.scribe.cut_off()
+        with pytest.raises(AgentExited):
+            await agent.prompt(opened.session_id, text())
+        cut = agent.recorder.final_events()
     (called,) = [event for event in company.book.events if isinstance(event, ToolCalled)]
     assert (called.tool, called.kind) == ("Delete", "delete")
     assert [(event.call, event.status) for event in cut if isinstance(event, ToolReturned)] == [
@@ -44,8 +44,8 @@ async def test_a_call_that_was_not_allowed_never_began(company: Company) -> None
     company.person.answer = "reject"
     script = "turns: [[permission: {title: Delete, rejected: [say: pity]}]]"
     async with company.playing(script) as (agent, opened):
-        await agent.prompt(opened.session, text())
-        await agent.scribe.flush()
+        await agent.prompt(opened.session_id, text())
+        await agent.recorder.flush()
     assert company.book.said() == "pity"
     assert not [event for event in company.book.events if isinstance(event, ToolCalled)]
 
@@ -54,14 +54,14 @@ async def test_a_file_that_is_not_there_is_not_found_in_the_protocols_own_words(
     """An agent that looks before it writes takes anything else for an error, and writes no new file at all."""
     async with company.playing("turns: [[read: {path: a, via: client}]]") as (agent, opened):
         with pytest.raises(AgentRefused, match="Resource not found"):
-            await agent.prompt(opened.session, text())
+            await agent.prompt(opened.session_id, text())
 
 
 async def test_an_agent_that_cannot_read_through_us_is_not_offered_it(company: Company) -> None:
     os.mkfifo(company.path("heard"))
     launch = shell(company.cwd, 'read line; echo "$line" > heard; cat > /dev/null')._replace(reads=False)
     async with company.speaking(launch) as agent:
-        greeting = asyncio.ensure_future(agent.greet())
+        greeting = asyncio.ensure_future(agent.initialize())
         said = json.loads(await asyncio.to_thread(company.read, "heard"))
         greeting.cancel()
     assert said["params"]["clientCapabilities"]["fs"] == {"writeTextFile": True}
@@ -74,8 +74,8 @@ async def test_files_elsewhere_are_refused_and_the_agent_goes_on(company: Compan
     os.makedirs(company.path(".git"))
     async with company.playing(f"turns: [[{step % path}], [say: on]]") as (agent, opened):
         with pytest.raises(AgentRefused):
-            await agent.prompt(opened.session, text())
-        assert (await agent.prompt(opened.session, text())).reason == "end_turn"
+            await agent.prompt(opened.session_id, text())
+        assert (await agent.prompt(opened.session_id, text())).reason == "end_turn"
     assert not os.path.exists(os.path.join(company.folder, "outside"))
     assert not os.path.exists(company.path(".git/config"))
 
@@ -84,7 +84,7 @@ async def test_what_the_host_is_against_is_not_done(company: Company) -> None:
     company.person.against = "not on a Sunday"
     async with company.playing("turns: [[write: {path: a, text: x, via: client}]]") as (agent, opened):
         with pytest.raises(AgentRefused, match="Sunday"):
-            await agent.prompt(opened.session, text())
+            await agent.prompt(opened.session_id, text())
     assert not os.path.exists(company.path("a"))
 
 
@@ -94,8 +94,8 @@ async def test_a_terminal_is_a_real_one_and_its_end_does_not_end_the_agent(compa
     """
     async with company.playing(script) as (agent, opened):
         for _ in range(2):
-            assert (await agent.prompt(opened.session, text())).reason == "end_turn"
-        await agent.scribe.flush()
+            assert (await agent.prompt(opened.session_id, text())).reason == "end_turn"
+        await agent.recorder.flush()
     assert "hello" in company.book.said()
     assert company.book.said().endswith("3 on")
 
@@ -103,10 +103,10 @@ async def test_a_terminal_is_a_real_one_and_its_end_does_not_end_the_agent(compa
 async def test_a_terminal_at_work_dies_with_its_agent(company: Company) -> None:
     script = "turns: [[run: {command: 'echo $$ > pid; setsid sleep 600 & echo $! > child; wait', via: client}]]"
     async with company.playing(script) as (agent, opened):
-        turn = asyncio.ensure_future(agent.prompt(opened.session, text()))
+        turn = asyncio.ensure_future(agent.prompt(opened.session_id, text()))
         await until(lambda: os.path.exists(company.path("child")) and company.read("child").endswith("\n"))
         os.kill(agent.tree.identity.pid, 9)
-        with pytest.raises(AgentDied):
+        with pytest.raises(AgentExited):
             await turn
     assert not is_alive(int(company.read("pid")))
     assert not is_alive(int(company.read("child")))

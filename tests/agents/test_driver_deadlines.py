@@ -7,31 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents.acp.driver import Agent, AgentSilent, Deadlines
+from holdfast.agents.acp.driver import AgentConnection, AgentSilent, Deadlines
 from tests.agents.company import QUICK, Company, is_alive, text
 from tests.support.wait import PATIENCE, at_some_pace, until
 
 SHORT = Deadlines(start=PATIENCE, session=0.3, silence=0.3, cancel=0.3)
 
-Call = Callable[[Agent], Awaitable[object]]
+Call = Callable[[AgentConnection], Awaitable[object]]
 
 CALLS: dict[str, Call] = {
-    "new": lambda agent: agent.new(),
-    "load": lambda agent: agent.load("s"),
-    "resume": lambda agent: agent.resume("s"),
+    "new": lambda agent: agent.new_session(),
+    "load": lambda agent: agent.load_session("s"),
+    "resume": lambda agent: agent.resume_session("s"),
 }
 
 
 async def test_an_agent_that_does_not_greet_is_silent(company: Company) -> None:
     async with company.speaking("{agent: {initialize: hangs}, turns: []}", SHORT._replace(start=0.3)) as agent:
         with pytest.raises(AgentSilent, match="initialize within"):
-            await agent.greet()
+            await agent.initialize()
 
 
 @pytest.mark.parametrize("name", CALLS)
 async def test_a_call_that_hangs_is_silence(company: Company, name: str) -> None:
     async with company.speaking(f"{{agent: {{{name}: hangs}}, turns: []}}", SHORT) as agent:
-        await agent.greet()
+        await agent.initialize()
         with pytest.raises(AgentSilent, match=f"session/{name}"):
             await CALLS[name](agent)
 
@@ -59,9 +59,9 @@ async def test_a_turn_that_hangs_is_silence_and_nothing_of_the_agent_is_left(in_
     async def hangs(company: Company, silence: float) -> None:
         script = f"turns: [[say: hm, hang: {how}]]"
         async with company.playing(script, QUICK._replace(silence=silence)) as (agent, opened):
-            with pytest.raises(AgentSilent, match="said nothing"):
-                await agent.prompt(opened.session, text())
-            await agent.scribe.flush()
+            with pytest.raises(AgentSilent, match="sent nothing"):
+                await agent.prompt(opened.session_id, text())
+            await agent.recorder.flush()
         assert not agent.tree.identity.is_alive()
         assert company.book.said() == "hm"
 
@@ -75,7 +75,7 @@ async def test_a_turn_may_last_while_the_agent_says_or_asks_something_now_and_th
     async def speaks(company: Company, silence: float) -> None:
         script = f"turns: [[repeat: {{times: 20, steps: [{step}, sleep: {silence / 12}]}}]]"
         async with company.playing(script, QUICK._replace(silence=silence)) as (agent, opened):
-            assert (await agent.prompt(opened.session, text())).reason == "end_turn"
+            assert (await agent.prompt(opened.session_id, text())).reason == "end_turn"
 
     await in_silence(0.6, speaks)
 
@@ -85,13 +85,13 @@ async def test_the_silence_while_a_person_thinks_is_not_the_agents(in_silence: I
         company.person.may_answer.clear()
         script = "turns: [[permission: {title: Delete, allowed: [say: thanks]}, sleep: 0.1]]"
         async with company.playing(script, QUICK._replace(silence=silence)) as (agent, opened):
-            turn = asyncio.ensure_future(agent.prompt(opened.session, text()))
+            turn = asyncio.ensure_future(agent.prompt(opened.session_id, text()))
             await until(lambda: bool(company.person.asked) or turn.done())
             done, _ = await asyncio.wait({turn}, timeout=3 * silence)
             assert not done
             company.person.may_answer.set()
             assert (await turn).reason == "end_turn"
-            await agent.scribe.flush()
+            await agent.recorder.flush()
         assert company.book.said() == "thanks"
         assert company.person.asked[0].call.title == "Delete"
 
@@ -103,13 +103,13 @@ async def test_the_silence_while_a_command_of_ours_puts_something_out_is_not_the
         command = "until test -e gate; do echo working; sleep 0.05; done; echo open"
         script = f"turns: [[run: {{command: '{command}', via: client}}, say: '{{{{result}}}}']]"
         async with company.playing(script, QUICK._replace(silence=silence)) as (agent, opened):
-            turn = asyncio.ensure_future(agent.prompt(opened.session, text()))
+            turn = asyncio.ensure_future(agent.prompt(opened.session_id, text()))
             done, _ = await asyncio.wait({turn}, timeout=3 * silence)
             assert not done
             with open(company.path("gate"), "w", encoding="ascii"):
                 pass
             assert (await turn).reason == "end_turn"
-            await agent.scribe.flush()
+            await agent.recorder.flush()
         assert "open" in company.book.said()
 
     await in_silence(0.8, works)
@@ -119,8 +119,8 @@ async def test_a_command_that_is_waited_for_in_silence_does_not_hold_a_turn_for_
     async def waits(company: Company, silence: float) -> None:
         script = "turns: [[run: {command: 'echo $$ > pid; echo begun; exec sleep 600', via: client}]]"
         async with company.playing(script, QUICK._replace(silence=silence)) as (agent, opened):
-            with pytest.raises(AgentSilent, match=r"said nothing .* nor did the command that it waits for"):
-                await agent.prompt(opened.session, text())
+            with pytest.raises(AgentSilent, match=r"sent nothing .* nor did the command that it waits for"):
+                await agent.prompt(opened.session_id, text())
         assert os.path.exists(company.path("pid"))
         assert not is_alive(int(company.read("pid")))
 
@@ -131,5 +131,5 @@ async def test_a_command_that_nobody_waits_for_does_not_speak_for_the_agent(comp
     command = "while sleep 0.05; do echo still here; done"
     script = f"turns: [[run: {{command: '{command}', via: client, background: true}}, hang: turn]]"
     async with company.playing(script, QUICK._replace(silence=0.8)) as (agent, opened):
-        with pytest.raises(AgentSilent, match="said nothing"):
-            await agent.prompt(opened.session, text())
+        with pytest.raises(AgentSilent, match="sent nothing"):
+            await agent.prompt(opened.session_id, text())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.agents.acp.driver import Agent, AgentDied, AgentRefused
+from holdfast.agents.acp.driver import AgentConnection, AgentExited, AgentRefused
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ToolCalled, ToolReturned
 from holdfast.leaf.errors import StorageFailed
@@ -20,9 +20,9 @@ from tests.agents.company import Company, is_alive, shell, text, zombies
 )
 async def test_a_death_in_a_turn_is_told_with_its_way_and_its_last_words(company: Company, how: str, told: str) -> None:
     async with company.playing(f"turns: [[say: last words, tool: work, crash: {how}]]") as (agent, opened):
-        with pytest.raises(AgentDied, match=told):
-            await agent.prompt(opened.session, text())
-    await company.book.store(*agent.scribe.cut_off())
+        with pytest.raises(AgentExited, match=told):
+            await agent.prompt(opened.session_id, text())
+    await company.book.store(*agent.recorder.final_events())
     assert company.book.said() == "last words"
     calls = [event for event in company.book.events if isinstance(event, ToolCalled | ToolReturned)]
     assert [type(call) for call in calls] == [ToolCalled, ToolReturned]
@@ -32,17 +32,17 @@ async def test_a_death_in_a_turn_is_told_with_its_way_and_its_last_words(company
 
 async def test_a_death_before_the_greeting_is_told(company: Company) -> None:
     async with company.speaking("{start: [crash: {how: exit, code: 5}], turns: []}") as agent:
-        with pytest.raises(AgentDied, match="initialize: it exited with code 5"):
-            await agent.greet()
+        with pytest.raises(AgentExited, match="initialize: it exited with code 5"):
+            await agent.initialize()
 
 
 async def test_speaking_to_the_dead_is_a_death_at_once(company: Company) -> None:
     async with company.playing("turns: [[crash: kill]]") as (agent, opened):
         for _ in range(2):
-            with pytest.raises(AgentDied, match="SIGKILL"):
-                await agent.prompt(opened.session, text())
-        with pytest.raises(AgentDied):
-            await agent.cancel(opened.session)
+            with pytest.raises(AgentExited, match="SIGKILL"):
+                await agent.prompt(opened.session_id, text())
+        with pytest.raises(AgentExited):
+            await agent.cancel(opened.session_id)
 
 
 async def test_a_death_is_learned_though_an_orphan_holds_the_pipe(company: Company) -> None:
@@ -53,16 +53,16 @@ async def test_a_death_is_learned_though_an_orphan_holds_the_pipe(company: Compa
             - crash: kill
     """
     async with company.playing(script) as (agent, opened):
-        with pytest.raises(AgentDied, match="SIGKILL"):
-            await agent.prompt(opened.session, text())
-        await agent.scribe.flush()
+        with pytest.raises(AgentExited, match="SIGKILL"):
+            await agent.prompt(opened.session_id, text())
+        await agent.recorder.flush()
     assert not is_alive(int(company.book.said()))
 
 
 async def test_an_agent_that_hangs_up_and_lives_is_dead_for_us(company: Company) -> None:
     async with company.speaking(shell(company.cwd, "read line; exec >&- 2>&-; sleep 600")) as agent:
-        with pytest.raises(AgentDied, match="hung up, and lives on"):
-            await agent.greet()
+        with pytest.raises(AgentExited, match="closed its output, but is still running"):
+            await agent.initialize()
     assert not agent.tree.identity.is_alive()
 
 
@@ -73,12 +73,12 @@ async def test_a_refusal_keeps_its_code_and_data_and_the_connection(company: Com
     """
     async with company.playing(script) as (agent, opened):
         with pytest.raises(AgentRefused, match="usage limit reached") as raised:
-            await agent.prompt(opened.session, text())
+            await agent.prompt(opened.session_id, text())
         assert (raised.value.code, raised.value.data) == (-32000, {"resets_in": 60})
         with pytest.raises(AgentRefused, match="no such session") as raised:
-            await agent.load(opened.session)
+            await agent.load_session(opened.session_id)
         assert raised.value.code == -32603
-        assert (await agent.prompt(opened.session, text())).reason == "end_turn"
+        assert (await agent.prompt(opened.session_id, text())).reason == "end_turn"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ async def test_the_reason_that_stands_beside_the_message_of_a_refusal_is_told(
     """
     async with company.playing(script) as (agent, opened):
         with pytest.raises(AgentRefused) as raised:
-            await agent.prompt(opened.session, text())
+            await agent.prompt(opened.session_id, text())
     assert str(raised.value) == f"the agent refused session/prompt: {told}"
 
 
@@ -109,7 +109,7 @@ async def test_an_answer_that_cannot_be_read_is_a_refusal(company: Company, answ
     script = f"""read line; echo '{{"jsonrpc":"2.0","id":0,{answer}}}'; cat > /dev/null"""
     async with company.speaking(shell(company.cwd, script)) as agent:
         with pytest.raises(AgentRefused, match="initialize"):
-            await agent.greet()
+            await agent.initialize()
 
 
 async def test_a_log_that_cannot_be_written_is_not_taken_for_a_death(company: Company) -> None:
@@ -117,9 +117,9 @@ async def test_a_log_that_cannot_be_written_is_not_taken_for_a_death(company: Co
         raise StorageFailed("the disk is full")
 
     async with company.playing("turns: [[tool: work, hang: turn]]") as (agent, opened):
-        agent.scribe._store = full
+        agent.recorder._store = full
         with pytest.raises(StorageFailed):
-            await agent.prompt(opened.session, text())
+            await agent.prompt(opened.session_id, text())
 
 
 @pytest.mark.parametrize("apart", ["same", "group", "session", "daemon"])
@@ -133,8 +133,8 @@ async def test_what_an_agent_left_running_is_dead_when_it_is_left(company: Compa
             - say: "{{{{result}}}} {{{{pid}}}}"
     """
     async with company.playing(script) as (agent, opened):
-        await agent.prompt(opened.session, text())
-        await agent.scribe.flush()
+        await agent.prompt(opened.session_id, text())
+        await agent.recorder.flush()
         left, real = map(int, company.book.said().split())
         assert is_alive(left)
         assert real != agent.tree.identity.pid
@@ -150,7 +150,7 @@ async def test_an_agent_that_ignores_its_end_is_ended(company: Company) -> None:
 
 
 async def test_an_error_in_the_context_leaves_nothing_behind(company: Company) -> None:
-    agents: list[Agent] = []
+    agents: list[AgentConnection] = []
 
     async def work() -> None:
         async with company.playing("turns: []") as (agent, _):

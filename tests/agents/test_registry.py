@@ -9,7 +9,15 @@ import msgspec
 import pytest
 
 from holdfast.agents.environment import without_secrets
-from holdfast.agents.registry import BUILT_IN, Entry, environment_for, find_agent, listed, missing, withheld_from
+from holdfast.agents.registry import (
+    BUILT_IN,
+    AgentDefinition,
+    environment_for,
+    find_agent,
+    install_advice,
+    known_agents,
+    withheld_secrets,
+)
 from holdfast.leaf.errors import BadInput
 
 
@@ -25,7 +33,7 @@ def test_a_playbook_is_an_agent() -> None:
     entry = find_agent("playbook:my plays/a.yaml")
     assert entry.command[:4] == (sys.executable, "-P", "-m", "holdfast")
     assert entry.command[-1] == os.path.abspath("my plays/a.yaml")
-    assert entry.found()
+    assert entry.is_installed()
 
 
 @pytest.mark.parametrize("name", ["", "  ", "nobody", "playbook", "playbook:"])
@@ -35,14 +43,14 @@ def test_an_unknown_agent_is_told_of_with_those_that_there_are(name: str) -> Non
 
 
 def test_the_users_own_agents_come_before_ours() -> None:
-    own = {"claude": Entry(command=("my-claude",)), "mine": Entry(command=("mine",))}
+    own = {"claude": AgentDefinition(command=("my-claude",)), "mine": AgentDefinition(command=("mine",))}
     assert find_agent("claude", own).command == ("my-claude",)
     assert find_agent("mine --fast", own).command == ("mine", "--fast")
-    assert [name for name, _ in listed(own)] == sorted({*BUILT_IN, "mine"})
+    assert [name for name, _ in known_agents(own)] == sorted({*BUILT_IN, "mine"})
 
 
 def test_an_agent_gets_only_the_secrets_that_it_names_and_its_own_settings() -> None:
-    entry = Entry(command=("x",), secrets=("A_KEY", "B_KEY"), environment={"MODEL": "small"})
+    entry = AgentDefinition(command=("x",), secrets=("A_KEY", "B_KEY"), environment={"MODEL": "small"})
     assert environment_for(entry, {"A_KEY": "a", "C_KEY": "c", "HOME": "/"}) == {"A_KEY": "a", "MODEL": "small"}
 
 
@@ -60,9 +68,9 @@ def test_agents_get_every_key_that_the_docs_tell_users_to_set() -> None:
 
 
 def test_withheld_are_all_secrets_but_those_of_the_entry() -> None:
-    entry = Entry(command=("x",), secrets=("A_KEY",), environment={"B_KEY": "own"})
+    entry = AgentDefinition(command=("x",), secrets=("A_KEY",), environment={"B_KEY": "own"})
     ours = {"A_KEY": "a", "B_KEY": "b", "C_KEY": "c", "EMPTY_KEY": "", "HOME": "/", "MAX_TOKENS": "5"}
-    assert withheld_from(entry, ours) == ["C_KEY"]
+    assert withheld_secrets(entry, ours) == ["C_KEY"]
 
 
 def test_what_any_program_needs_is_no_secret() -> None:
@@ -71,12 +79,12 @@ def test_what_any_program_needs_is_no_secret() -> None:
 
 
 def test_a_missing_program_is_told_of_with_the_way_to_install_it() -> None:
-    entry = Entry(command=("no-such-program",), install="npm install it")
-    assert not entry.found()
-    assert missing(entry) == "no-such-program is not installed; install it with: npm install it"
+    entry = AgentDefinition(command=("no-such-program",), install="npm install it")
+    assert not entry.is_installed()
+    assert install_advice(entry) == "no-such-program is not installed; install it with: npm install it"
 
 
 @pytest.mark.parametrize("wrong", [b'{"command": []}', b'{"command": ["x"], "colour": "red"}', b"{}"])
 def test_an_entry_that_cannot_be_started_is_refused(wrong: bytes) -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(wrong, type=Entry)
+        msgspec.json.decode(wrong, type=AgentDefinition)

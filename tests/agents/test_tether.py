@@ -15,9 +15,9 @@ import pytest
 
 from holdfast.agents.builtin.shell import Shell
 from holdfast.agents.launch import Launch
-from holdfast.agents.process.tree import grown
+from holdfast.agents.process.tree import spawn
 from holdfast.engine.workspace.effects import fence
-from holdfast.leaf.process.fd_marker import has_open, holding, tethered
+from holdfast.leaf.process.fd_marker import is_open_in_any_process, marker_fds, processes_holding
 from holdfast.leaf.process.identity import ProcessIdentity, identify
 from holdfast.leaf.process.proc import pids
 from tests.agents.company import is_alive
@@ -49,7 +49,7 @@ def marked_as(tether: str, name: str) -> str:
 
 
 def launch(tether: str, name: str, *command: str) -> Launch:
-    return Launch(command, os.path.dirname(tether), {}, marked_as(tether, name), tether=tether)
+    return Launch(command, os.path.dirname(tether), {}, marked_as(tether, name), fd_marker=tether)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def launch(tether: str, name: str, *command: str) -> Launch:
 async def test_who_went_elsewhere_without_a_trace_dies_with_its_tree_and_no_other(
     tether: str, command: tuple[str, ...]
 ) -> None:
-    async with grown(launch(tether, "other", "sh", "-c", f"{STRAY} sleep 600")) as other:
+    async with spawn(launch(tether, "other", "sh", "-c", f"{STRAY} sleep 600")) as other:
         spared = int(await other.stdout.readline())
-        async with grown(launch(tether, "one", *command)) as tree:
+        async with spawn(launch(tether, "one", *command)) as tree:
             stray = int(await tree.stdout.readline())
         assert not is_alive(stray)
         assert is_alive(spared)
@@ -82,10 +82,10 @@ async def test_who_went_elsewhere_without_a_trace_dies_with_its_tree_and_no_othe
 async def test_who_shed_all_else_and_is_another_process_every_moment_dies_with_its_tree(tether: str) -> None:
     with hopping(os.path.dirname(tether)) as hopper:
         script = f"cd /; setsid env -i {shlex.join(hopper)}; echo; exec sleep 600"
-        async with grown(launch(tether, "one", "sh", "-c", script)) as tree:
+        async with spawn(launch(tether, "one", "sh", "-c", script)) as tree:
             await tree.stdout.readline()
         for _ in range(20):
-            assert holding(tether) == []
+            assert processes_holding(tether) == []
 
 
 async def test_what_the_built_in_agents_shell_left_is_found_when_all_are_dead(tether: str) -> None:
@@ -94,7 +94,7 @@ async def test_what_the_built_in_agents_shell_left_is_found_when_all_are_dead(te
         f"import asyncio; print(asyncio.run({Shell(folder, dict(os.environ), 's')!r}.run({STRAY!r}, 'c', 20)).output)"
     )
     names = f"from {Shell.__module__} import Shell; "
-    with tethered(tether) as held:
+    with marker_fds(tether) as held:
         agent = subprocess.run(
             [sys.executable, "-c", names + code], pass_fds=held, capture_output=True, text=True, check=True
         )
@@ -108,9 +108,9 @@ def test_who_only_reads_it_does_not_hold_it(tether: str) -> None:
     Path(tether).touch()
     with subprocess.Popen(["tail", "-f", tether], stdout=subprocess.DEVNULL) as reader:
         try:
-            while not has_open(tether):
+            while not is_open_in_any_process(tether):
                 assert reader.poll() is None
-            assert holding(tether) == []
+            assert processes_holding(tether) == []
             fence("a run", tether)
             assert is_alive(reader.pid)
         finally:
@@ -121,18 +121,19 @@ def test_who_only_asks_about_a_file_does_not_have_it_open(tether: str) -> None:
     """Several may ask at once."""
     Path(tether).touch()
     asking = os.open(tether, os.O_PATH)
-    assert not has_open(tether)
+    assert not is_open_in_any_process(tether)
     os.close(asking)
     with open(tether, encoding="utf-8"):
-        assert has_open(tether)
+        assert is_open_in_any_process(tether)
 
 
 def test_it_is_held_where_few_files_may_be_open(tether: str) -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
-        "from holdfast.leaf.process.fd_marker import has_open, holding, tethered\n"
+        "from holdfast.leaf.process.fd_marker import is_open_in_any_process, marker_fds, processes_holding\n"
         f"path = {tether!r}\n"
-        "with tethered(path, 'a mark'): print(len(holding(path, 'a mark')), holding(path, 'another'))"
+        "with marker_fds(path, 'a mark'):\n"
+        "    print(len(processes_holding(path, 'a mark')), processes_holding(path, 'another'))"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "1 []\n"
@@ -141,7 +142,7 @@ def test_it_is_held_where_few_files_may_be_open(tether: str) -> None:
 @contextmanager
 def holder(tether: str, mark: str, program: str = "input()") -> Iterator[ProcessIdentity]:
     """A process that was given the tether, as an agent is."""
-    with tethered(tether, mark) as held:
+    with marker_fds(tether, mark) as held:
         process = subprocess.Popen([sys.executable, "-IS", "-c", program], pass_fds=held, stdin=subprocess.PIPE)
     with process:
         try:
@@ -154,17 +155,17 @@ def holder(tether: str, mark: str, program: str = "input()") -> Iterator[Process
 
 def test_who_started_before_the_first_that_was_given_it_is_not_looked_at(tether: str) -> None:
     with holder(tether, "a mark") as early:
-        assert holding(tether, "a mark", pids(early.start_time)) == [early]
-        assert holding(tether, "a mark", pids(early.start_time + 1)) == []
+        assert processes_holding(tether, "a mark", pids(early.start_time)) == [early]
+        assert processes_holding(tether, "a mark", pids(early.start_time + 1)) == []
 
 
 async def test_a_tree_spares_who_was_there_before_it(tether: str) -> None:
     with holder(tether, marked_as(tether, "one")) as early:
         later = early
         while later.start_time == early.start_time:  # the kernel counts in hundredths of a second
-            async with grown(launch(tether, "other", "sleep", "600")) as other:
+            async with spawn(launch(tether, "other", "sleep", "600")) as other:
                 later = other.identity
-        async with grown(launch(tether, "one", "sleep", "600")):
+        async with spawn(launch(tether, "one", "sleep", "600")):
             pass
         assert is_alive(early.pid)
 
@@ -172,7 +173,7 @@ async def test_a_tree_spares_who_was_there_before_it(tether: str) -> None:
 def test_who_opens_and_closes_files_all_the_time_is_found_every_time(tether: str) -> None:
     busy = "import os\nwhile True:\n  for fd in [os.dup(0) for _ in range(9)]: os.close(fd)"
     with holder(tether, "a mark", busy) as busy_one:
-        assert all(holding(tether, "a mark", pids(busy_one.start_time)) == [busy_one] for _ in range(300))
+        assert all(processes_holding(tether, "a mark", pids(busy_one.start_time)) == [busy_one] for _ in range(300))
 
 
 def test_files_that_are_not_the_tether_are_not_touched(tether: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,11 +186,11 @@ def test_files_that_are_not_the_tether_are_not_touched(tether: str, monkeypatch:
         return real(path, **how)
 
     with holder(tether, "a mark", "file = open('/dev/full', 'w'); input()") as found:
-        while not has_open("/dev/full"):
+        while not is_open_in_any_process("/dev/full"):
             pass
         monkeypatch.setattr(os, "stat", stat)
-        assert holding(tether, among=pids(found.start_time)) == [found]
-        assert has_open(tether)
+        assert processes_holding(tether, candidates=pids(found.start_time)) == [found]
+        assert is_open_in_any_process(tether)
     assert len({path for path in touched if path.startswith(f"/proc/{found.pid}/fd/")}) == 1
 
 
@@ -208,7 +209,7 @@ def test_where_the_kernel_does_not_number_open_files_they_are_found_all_the_same
 
     with holder(tether, "a mark") as found:
         monkeypatch.setattr("builtins.open", without_numbers)
-        assert holding(tether, "a mark", pids(found.start_time)) == [found]
-        assert has_open(tether)
+        assert processes_holding(tether, "a mark", pids(found.start_time)) == [found]
+        assert is_open_in_any_process(tether)
         os.unlink(tether)
-        assert holding(tether) == []
+        assert processes_holding(tether) == []

@@ -6,44 +6,46 @@ import signal
 
 import pytest
 
-from holdfast.agents.launch import Berth
-from holdfast.agents.tmux.files import Memory, Notes
-from holdfast.core.conversation.terminal_ui import Tui
+from holdfast.agents.launch import TmuxSlot
+from holdfast.agents.tmux.files import SessionNames, TmuxFiles
+from holdfast.core.conversation.terminal_ui import TerminalUi
 from holdfast.leaf import failpoints as crashing
 
-OLD, NEW = Memory("session"), Memory("session", native="its own")
+OLD, NEW = SessionNames("session"), SessionNames("session", native="its own")
 
 
-def notes(folder: str) -> Notes:
-    berth = Berth(
+def notes(folder: str) -> TmuxFiles:
+    berth = TmuxSlot(
         home=folder,
         run="run-7ssn2w",
         conversation="f55371ee9f87",
         folder=folder,
         socket=os.path.join(folder, "socket"),
         title="worker T-1",
-        tui=Tui(command=("agent",)),
+        tui=TerminalUi(command=("agent",)),
         endings=("submit_done",),
         monitor=(),
-        go_between=(),
+        proxy=(),
     )
-    return Notes(berth)
+    return TmuxFiles(berth)
 
 
 def killed(folder: str, point: str) -> None:
     passes = os.path.join(folder, "passes")
     with open(passes, "wb"):
-        os.environ |= {crashing.WHAT: f"{point}:1", crashing.FILE: passes}
-    crashing.arm()
-    notes(folder).remember(NEW)
+        os.environ |= {crashing.FAILPOINT_VARIABLE: f"{point}:1", crashing.FAILPOINT_FILE_VARIABLE: passes}
+    crashing.arm_failpoints()
+    notes(folder).save_session(NEW)
 
 
 @pytest.mark.parametrize(("point", "found"), [("tmux.note.before", OLD), ("tmux.note.after", NEW)])
-def test_a_session_is_remembered_as_it_was_or_as_it_is(tmp_path: os.PathLike[str], point: str, found: Memory) -> None:
+def test_a_session_is_remembered_as_it_was_or_as_it_is(
+    tmp_path: os.PathLike[str], point: str, found: SessionNames
+) -> None:
     folder = os.fspath(tmp_path)
-    notes(folder).remember(OLD)
+    notes(folder).save_session(OLD)
     child = multiprocessing.get_context("fork").Process(target=killed, args=(folder, point))
     child.start()
     child.join()
     assert child.exitcode == -signal.SIGKILL
-    assert notes(folder).recall("session") == found
+    assert notes(folder).find_session("session") == found

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
 
-from holdfast.app.tui.dashboard import Board
+from holdfast.app.tui.dashboard import Dashboard
 from tests.support.wait import PATIENCE
 
 
-class _Watched(Board):
+class _Watched(Dashboard):
     """Tells when something was drawn."""
 
     def __init__(self, home: str) -> None:

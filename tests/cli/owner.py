@@ -70,7 +70,7 @@ def owner_of(home: str, run_id: str) -> Iterator[Owner]:
 
 async def _own(home: str, run_id: str) -> None:
     async with open_run(FileStore(home), run_id) as run:
-        await run.begin(SessionStart(command="resume"))
+        await run.begin_session(SessionStart(command="resume"))
         _answer("owned")
         for line in sys.stdin:
             command, _, text = line.rstrip("\n").partition(" ")

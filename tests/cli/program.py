@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from holdfast.leaf.failpoints import FILE, WHAT
+from holdfast.leaf.failpoints import FAILPOINT_FILE_VARIABLE, FAILPOINT_VARIABLE
 from tests.support.crash_suite.warm_programs import Nursery
 from tests.support.wait import PATIENCE
 
@@ -89,7 +89,7 @@ def doom(folder: str, what: str) -> dict[str, str]:
     """For the environment of one that is to be killed. What it passes is written down in this folder."""
     passes = Path(folder, "passes")
     passes.touch()
-    return {WHAT: what, FILE: str(passes)}
+    return {FAILPOINT_VARIABLE: what, FAILPOINT_FILE_VARIABLE: str(passes)}
 
 
 def finished(process: subprocess.Popen[bytes], code: int = 0) -> Outcome:
@@ -111,5 +111,5 @@ def expected(outcome: Outcome, code: int) -> Outcome:
 
 def assert_no_noise(outcome: Outcome) -> None:
     """Nothing that only a programmer understands."""
-    for noise in ("Traceback", "Exception ignored", "a defect of Holdfast", "Warning:"):
+    for noise in ("Traceback", "Exception ignored", "a bug in Holdfast", "Warning:"):
         assert noise not in outcome.out + outcome.err, outcome

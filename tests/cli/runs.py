@@ -62,5 +62,5 @@ async def _make(home: str, run_id: str, events: Sequence[Event], at: str) -> Non
 
 async def _sit(home: str, run_id: str, start: SessionStart, events: Sequence[Event], at: str) -> None:
     async with open_run(FileStore(home), run_id, feature=run_id[:-7], clock=lambda: at) as run:
-        await run.begin(start)
+        await run.begin_session(start)
         await run.append(*events)

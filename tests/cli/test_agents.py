@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.agents.matrix import Row, keep, proven
+from holdfast.engine.agents.matrix import AgentMeasurement, proven_abilities, save_measurement
 from tests.cli.program import Program
 
 REMEMBERS: list[dict[str, Any]] = [{"when": "Which word", "steps": [{"echo_memory": True}]}]
@@ -52,9 +52,9 @@ def test_a_probe_finds_out_what_is_true_and_the_ladder_is_told(
 ) -> None:
     play(holdfast, {"agent": {"name": "player", "version": "7", **can}})
     outcome = probe(holdfast, agent)
-    assert outcome.out == f"{told}, tells no cost\n"
+    assert outcome.out == f"{told}, reports no cost\n"
     assert "player 7 answered in" in outcome.err
-    assert proven(holdfast.home) == {agent: showed}
+    assert proven_abilities(holdfast.home) == {agent: showed}
 
 
 @pytest.mark.parametrize("cost", [None, 0.0, 0.25])
@@ -120,22 +120,26 @@ def test_an_agent_that_dies_in_its_turn_has_no_turn_that_worked(holdfast: Progra
     outcome = probe(holdfast, agent)
     assert outcome.out == "no turn worked\n"
     assert "a turn: the agent died in session/prompt: it was killed by SIGKILL" in outcome.err
-    assert proven(holdfast.home) == {agent: {}}
+    assert proven_abilities(holdfast.home) == {agent: {}}
 
 
 def test_an_agent_that_dies_at_once_is_one_clear_line_and_nothing_is_kept(holdfast: Program, agent: str) -> None:
     play(holdfast, {"start": [{"crash": {"how": "exit", "code": 3}}]})
     outcome = probe(holdfast, agent, code=1, cold=True)
     assert outcome.complaint == "the agent died in initialize: it exited with code 3"
-    assert proven(holdfast.home) == {}
+    assert proven_abilities(holdfast.home) == {}
 
 
 def test_a_probe_replaces_the_row_of_its_agent_and_keeps_the_others(holdfast: Program, agent: str) -> None:
-    keep(holdfast.home, Row(agent="codex", when="2026-02-14T10:00:00.000Z", turn=True, load=True))
-    keep(holdfast.home, Row(agent=agent, when="2026-02-14T10:00:00.000Z", turn=True, load=True, resume=True))
+    save_measurement(
+        holdfast.home, AgentMeasurement(agent="codex", when="2026-02-14T10:00:00.000Z", turn=True, load=True)
+    )
+    save_measurement(
+        holdfast.home, AgentMeasurement(agent=agent, when="2026-02-14T10:00:00.000Z", turn=True, load=True, resume=True)
+    )
     play(holdfast, {"agent": {"load": "gone", "resume": "absent"}})
     probe(holdfast, agent)
-    assert proven(holdfast.home) == {agent: {"load": False}, "codex": {"load": True}}
+    assert proven_abilities(holdfast.home) == {agent: {"load": False}, "codex": {"load": True}}
 
 
 @pytest.mark.parametrize("name", ["nobody", "", " "])
@@ -144,7 +148,7 @@ def test_an_agent_that_nobody_knows_is_one_clear_line(holdfast: Program, name: s
 
 
 def test_which_agent_to_probe_must_be_said(holdfast: Program) -> None:
-    assert "probe which agent?" in holdfast("agents", "probe", code=2).complaint
+    assert "probe needs a NAME" in holdfast("agents", "probe", code=2).complaint
 
 
 def test_ls_tells_what_is_installed_and_how_to_install_the_rest(holdfast: Program) -> None:

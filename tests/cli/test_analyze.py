@@ -155,7 +155,7 @@ def test_an_unresolved_error_and_a_failed_task_after_the_checkpoint_need_a_decis
         ("C", "custom"),
         ("D", "retry"),
     ]
-    assert decision["options"][1]["warning"] == "Task #3 would be left without its input"
+    assert decision["options"][1]["warning"] == "Task #3 would be missing its input"
 
 
 def test_only_what_is_wrong_and_unresolved_keeps_it_from_going_on(holdfast: Program) -> None:
@@ -265,4 +265,4 @@ def test_a_run_at_work_is_said_to_be_and_analysed_all_the_same(holdfast: Program
     with owner_of(holdfast.home, "auth-system-abc234"):
         outcome = holdfast("analyze", "auth-system", "--json")
     assert outcome.object["decision"]["case"] == "auto"
-    assert outcome.err.startswith("auth-system-abc234 is at work now")
+    assert outcome.err.startswith("auth-system-abc234 is running:")

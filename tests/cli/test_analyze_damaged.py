@@ -130,7 +130,7 @@ def test_a_log_without_a_single_event_leaves_nothing_to_resume(holdfast: Program
 
 def test_the_report_of_an_empty_log_says_so(holdfast: Program) -> None:
     path = put(holdfast.cwd, "events.jsonl", log=b"")
-    assert "No session found: there is nothing to resume." in holdfast("analyze", path).out
+    assert "No session found; nothing to resume." in holdfast("analyze", path).out
 
 
 def test_text_of_any_language_comes_out_as_it_went_in(holdfast: Program) -> None:

@@ -59,7 +59,7 @@ def test_feature_folders_without_a_log_are_named(holdfast: Program) -> None:
         ("pay", None),
     ]
     assert found[1]["folder"] == "./.claude/progress/pay"
-    assert "./.claude/progress/pay holds no events.jsonl" in holdfast("analyze", ".").out
+    assert "./.claude/progress/pay has no events.jsonl" in holdfast("analyze", ".").out
     os.unlink(os.path.join(progress, "auth", "events.jsonl"))
     complaint = holdfast("analyze", ".", code=2).complaint
     assert "./.claude/progress/auth, ./.claude/progress/pay" in complaint

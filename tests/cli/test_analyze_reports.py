@@ -30,7 +30,7 @@ Auto-Resume:
   1. Checkpoint "wave-1-complete" found
   2. No unresolved errors, blockers, or failures after checkpoint
   3. Next step: wave-2-start
-  4. It can go on by itself
+  4. It can continue without a decision
 """
     )
 
@@ -106,7 +106,7 @@ def test_issues_without_a_checkpoint_are_not_called_later_than_it(holdfast: Prog
 def test_a_checkpoint_that_is_not_resumable_is_named_as_such(holdfast: Program) -> None:
     report = reported(holdfast, started(), checkpoint(1, resumable=False))
     assert 'Last checkpoint: "wave-1-complete" (seq 1), 2026-02-14 10:00:01' in report
-    assert "It is marked as no place to resume from." in report
+    assert "It is not marked as a point to resume from." in report
     assert "  A. Restart from scratch" in report
 
 
@@ -115,13 +115,13 @@ def test_a_choice_that_leaves_a_task_without_its_input_carries_a_warning(holdfas
     failed = event("task.failed", 3, {"taskId": "1"})
     report = reported(holdfast, started(), event("plan.created", 1, plan), checkpoint(2), failed)
     skip = "  B. Continue past it — skip Task #1, proceed to next wave\n"
-    assert skip + "     warning: Task #2 would be left without its input\n" in report
+    assert skip + "     warning: Task #2 would be missing its input\n" in report
 
 
 def test_a_session_that_ended_is_said_to_have_nothing_to_resume(holdfast: Program) -> None:
     report = reported(holdfast, SEED_LOG, event("session.end", 11, sid="f4e3d2c1"))
     assert "Session f4e3d2c1: ended, 12 events" in report
-    assert report.endswith("The session ended normally: there is nothing to resume.\n")
+    assert report.endswith("The session ended normally; nothing to resume.\n")
     assert "(interrupted)" not in report
 
 
@@ -150,7 +150,7 @@ def test_what_is_the_matter_with_the_log_is_never_silent(holdfast: Program) -> N
 
 
 def test_a_session_whose_beginning_is_lost_is_said_to_lack_it(holdfast: Program) -> None:
-    assert "the session begins at seq 5: its first events are missing" in reported(holdfast, checkpoint(5))
+    assert "the session starts at seq 5: its first events are missing" in reported(holdfast, checkpoint(5))
 
 
 def test_a_report_of_thousands_of_notes_stays_readable(holdfast: Program) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.app.text.live_area import area, elapsed
-from holdfast.app.text.screen import columns_of
+from holdfast.app.text.live_area import elapsed, live_rows
+from holdfast.app.text.screen import display_width
 from holdfast.core.events import Event
 from holdfast.core.events.budget import BudgetSet
 from holdfast.core.events.session import RunCreated, SessionStart
@@ -19,7 +19,7 @@ NOW = "2026-02-14T10:01:05.000Z"
 
 def drawn(*events: Event, width: int = 100, height: int = 24) -> list[str]:
     state = fold_all(sitting(*CREATED, *events))
-    return ["".join(span.text for span in row) for row in area(state, RUN, NOW, width, height)]
+    return ["".join(span.text for span in row) for row in live_rows(state, RUN, NOW, width, height)]
 
 
 def test_it_says_where_the_run_stands_and_who_is_at_what() -> None:
@@ -27,7 +27,7 @@ def test_it_says_where_the_run_stands_and_who_is_at_what() -> None:
     assert head.startswith(f"── {RUN} · waves · wave 2 of 3 · 1 of 4 tasks · 1 m 05 s ──")
     assert head.endswith("── 16,300 tokens · $0.42 ")
     assert first.split(maxsplit=2) == ["T-2", "work", f"{'Run pytest tests/login -q':72}  1 m 05 s"]
-    assert "waits for your answer" in second
+    assert "waiting for your answer" in second
     assert question == f"  ? T-3 asks: Run rm -rf build  holdfast approve {RUN} 3f9a01bc22de"
 
 
@@ -45,7 +45,7 @@ def test_a_cap_is_told_with_what_was_spent() -> None:
 def test_no_row_is_wider_than_the_terminal(width: int) -> None:
     wide = TaskStarted(task_id="项目" * 30, summary="任务" * 100)
     rows = drawn(*FIRST_WAVE, *SECOND_WAVE, wide, width=width)
-    assert max(map(columns_of, rows)) < width
+    assert max(map(display_width, rows)) < width
 
 
 def test_there_are_no_more_rows_than_fit() -> None:

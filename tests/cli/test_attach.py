@@ -57,7 +57,7 @@ def attached(holdfast: Program, *options: str) -> Iterator[Attached]:
     with holdfast.start("attach", RUN, *options) as process:
         try:
             view = Attached(process)
-            assert view.line() == f"attached to {RUN}; Ctrl-C detaches, and the run goes on"
+            assert view.line() == f"attached to {RUN}; Ctrl-C detaches, the run continues"
             yield view
         finally:
             process.kill()
@@ -75,7 +75,7 @@ def test_it_tells_what_happens_and_ends_with_the_sitting(holdfast: Program, run:
             assert view.line()[10:] == "              warning: ·[2Jslow"
             assert view.line()[10:] == "T-2           failed: no key"
             owner.end()
-            assert view.line().endswith("the sitting ended (all_done)")
+            assert view.line().endswith("session ended: all tasks done")
             assert finished(view.process).err == ""
 
 
@@ -96,7 +96,9 @@ def test_ctrl_c_detaches_says_so_and_the_run_goes_on(holdfast: Program, run: str
             view.until("needs you")
             view.process.send_signal(signal.SIGINT)
             told = finished(view.process, code=130).err.splitlines()
-            assert told[-1] == f"detached; {RUN} goes on: holdfast attach {RUN}, holdfast stop {RUN}"
+            assert (
+                told[-1] == f"detached; {RUN} continues. Watch it: holdfast attach {RUN}; stop it: holdfast stop {RUN}"
+            )
         owner.say("still here")
 
 
@@ -109,7 +111,7 @@ def test_a_runner_that_dies_ends_it_with_the_next_step(holdfast: Program, run: s
             owner.kill()
             told = finished(view.process).err.splitlines()
             assert told[-2].endswith("“my last words”")
-            assert told[-1] == f"its runner died; nothing is lost: holdfast resume {RUN}"
+            assert told[-1] == f"the runner died; nothing is lost. Continue with: holdfast resume {RUN}"
 
 
 def test_a_reader_that_goes_ends_it_and_not_the_run(holdfast: Program, run: str) -> None:
@@ -127,4 +129,4 @@ def test_a_reader_that_goes_ends_it_and_not_the_run(holdfast: Program, run: str)
 def test_there_must_be_somebody_at_work(holdfast: Program, options: tuple[str, ...]) -> None:
     make_run(holdfast.home, RUN, said("hello"), DONE)
     complaint = holdfast("attach", RUN, *options, code=4).complaint
-    assert complaint == f"nobody is at work on {RUN} (done); holdfast show {RUN} tells how it stands"
+    assert complaint == f"{RUN} is not running (done); see: holdfast show {RUN}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.app.cli.main import COMMANDS
-from holdfast.app.cli.setup.command_list import Value, described
+from holdfast.app.cli.setup.command_list import CompletionValue, describe_commands
 from tests.cli.program import Program
 from tests.cli.runs import DONE, make_run
 
@@ -69,12 +69,12 @@ def test_the_script_for_zsh_can_be_read_by_it(holdfast: Program, tmp_path: Path)
 
 
 def test_every_command_says_what_it_takes() -> None:
-    commands = {command.name: command for command in described()}
+    commands = {command.name: command for command in describe_commands()}
     assert list(commands) == list(COMMANDS)
     for command in commands.values():
         assert ("--json",) in [option.names for option in command.options], command.name
-    assert commands["diff"].places[0] == Value(runs=True)
-    assert commands["export"].options[-1].value == Value(files=True)
+    assert commands["diff"].positionals[0] == CompletionValue(runs=True)
+    assert commands["export"].options[-1].value == CompletionValue(files=True)
 
 
 def test_names_that_a_shell_would_act_on_are_not_offered(holdfast: Program) -> None:
@@ -84,4 +84,4 @@ def test_names_that_a_shell_would_act_on_are_not_offered(holdfast: Program) -> N
 
 def test_it_is_data_for_programs_too(holdfast: Program) -> None:
     assert holdfast("completion", "bash", "--json").object["script"] == holdfast("completion", "bash").out
-    assert "which shell?" in holdfast("completion", code=2).complaint
+    assert "name a shell:" in holdfast("completion", code=2).complaint

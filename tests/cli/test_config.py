@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from holdfast.core.config.settings import Settings
-from holdfast.core.config.settings_docs import example, schema
+from holdfast.core.config.settings_docs import example_file, settings_schema
 from scripts import configuration
 from tests.cli.program import Program
 from tests.support.projects import Project
@@ -63,7 +63,7 @@ def test_one_key_or_one_table_can_be_asked_for(holdfast: Program) -> None:
     assert holdfast("config", "caps.iterations").lines == ["caps.iterations  8  built-in"]
     assert [line.split(".")[0] for line in holdfast("config", "memory").lines] == ["memory", "memory"]
     complaint = holdfast("config", "caps.iteration", code=2).complaint
-    assert complaint == "there is no setting 'caps.iteration'; did you mean caps.iterations?"
+    assert complaint == "unknown setting 'caps.iteration'; did you mean caps.iterations?"
     holdfast("config", "cap", code=2)
 
 
@@ -161,7 +161,10 @@ def test_a_wrong_file_cannot_be_trusted(holdfast: Program, theirs: Path) -> None
 
 def test_path_tells_which_files_are_looked_at(holdfast: Program, user: Path, theirs: Path) -> None:
     repo = ("--repo", str(theirs.parent))
-    assert holdfast("config", "path", *repo).lines == [f"user     {user}  not there", f"project  {theirs}  not there"]
+    assert holdfast("config", "path", *repo).lines == [
+        f"user     {user}  does not exist",
+        f"project  {theirs}  does not exist",
+    ]
     theirs.write_text("neither need be good")
     user.write_text("nor this")
     assert holdfast("config", "path", *repo).lines == [f"user     {user}", f"project  {theirs}  not trusted"]
@@ -187,7 +190,7 @@ def test_settings_are_shown_also_in_a_folder_that_was_removed(holdfast: Program,
 def test_init_writes_an_example_once(holdfast: Program) -> None:
     file = Path(holdfast.environment()["XDG_CONFIG_HOME"]) / "holdfast" / "config.toml"
     assert holdfast("config", "init").out == f"{file}\n"
-    assert file.read_text() == example()
+    assert file.read_text() == example_file()
     file.write_text("parallel = 5")
     assert holdfast("config", "init", code=4).complaint == f"{file} is there already; nothing was written"
     assert file.read_text() == "parallel = 5"
@@ -195,8 +198,8 @@ def test_init_writes_an_example_once(holdfast: Program) -> None:
 
 
 def test_schema_prints_what_is_shipped(holdfast: Program) -> None:
-    assert json.loads(holdfast("config", "schema").out) == schema()
-    assert holdfast("config", "schema", "--json").object == schema()
+    assert json.loads(holdfast("config", "schema").out) == settings_schema()
+    assert holdfast("config", "schema", "--json").object == settings_schema()
 
 
 def test_no_setting_is_called_like_an_action() -> None:
@@ -223,4 +226,6 @@ def test_an_agent_of_the_user_is_listed_and_can_be_probed(holdfast: Program, use
     assert "My own" in line
     assert "installed" in line
     state = {"HOLDFAST_PLAYBOOK_STATE": os.path.join(holdfast.cwd, "memory")}
-    assert holdfast("agents", "probe", "mine", env=state).out == "resume not offered, load not offered, tells no cost\n"
+    assert (
+        holdfast("agents", "probe", "mine", env=state).out == "resume not offered, load not offered, reports no cost\n"
+    )

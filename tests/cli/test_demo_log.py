@@ -22,19 +22,19 @@ def test_the_demo_tells_its_story_and_leaves_a_run_to_look_at(holdfast: Program)
     assert 'Resume Analysis for feature "auth-system"' in out
     assert len(re.findall(r"pid \d+ +killed after +\d+ acknowledged events; none lost", out)) == 4
     assert "57 bytes of half a line" in out
-    assert re.search(r"\d+ events acknowledged, 0 lost, log whole", out)
+    assert re.search(r"\d+ events acknowledged, 0 lost, log intact", out)
     (run_id,) = os.listdir(os.path.join(holdfast.home, "runs"))
 
     assert (
         holdfast("ls", "--json", cold=True).object.items() >= {"id": run_id, "status": "done", "tasks_done": 4}.items()
     )
     assert holdfast("show", "survivor").out.startswith(f"{run_id}  done\n")
-    assert re.search(r"\d repaired torn tail", holdfast("show", run_id).out), "a kill may tear one more"
+    assert re.search(r"\d repaired torn write", holdfast("show", run_id).out), "a kill may tear one more"
     ended = holdfast("logs", run_id, "--type", "session.end", "--json", cold=True).object
     assert ended["data"]["reason"] == "all_done"
-    assert holdfast("verify", run_id).out.startswith(f"whole  {run_id}")
+    assert holdfast("verify", run_id).out.startswith(f"intact  {run_id}")
     assert len(holdfast("ls", "--search", "line 7 north", "--json", cold=True).objects) == 4
-    steps = out.partition("Look around:\n")[2].splitlines()
+    steps = out.partition("Look at the run:\n")[2].splitlines()
     assert len(steps) == 4
     for step in steps:  # they work as they stand
         program, _, arguments = step.strip().partition("holdfast ")
@@ -44,7 +44,7 @@ def test_the_demo_tells_its_story_and_leaves_a_run_to_look_at(holdfast: Program)
 
 def test_quiet_tells_the_verdict_only(holdfast: Program) -> None:
     (line,) = holdfast("demo", "log", "--quiet", cold=True).lines
-    assert re.fullmatch(r"survivor-\w{6}: \d{4} events acknowledged, 0 lost, log whole", line)
+    assert re.fullmatch(r"survivor-\w{6}: \d{4} events acknowledged, 0 lost, log intact", line)
 
 
 def test_json_is_one_object(holdfast: Program) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast doctor`: every ailment is found and explained; a repair loses nothing; and then all is well."""
+"""`holdfast doctor`: every ailment is found and explained; a repair loses nothing; and then no problems found."""
 
 import asyncio
 import os
@@ -34,11 +34,11 @@ def assert_repaired(doctor: Program, *arguments: str) -> None:
     assert outcome.lines
     assert all(line.startswith("repaired") for line in outcome.lines), outcome
     after = doctor("doctor")
-    assert (after.out, after.err) == ("", "all is well\n")
+    assert (after.out, after.err) == ("", "no problems found\n")
 
 
 def test_when_all_is_well_it_says_so_and_prints_nothing(doctor: Program, project: Project) -> None:
-    assert doctor("doctor").err == "all is well\n"
+    assert doctor("doctor").err == "no problems found\n"
     new_run(doctor.home, project)
     make_run(doctor.home, "demo-abc234")
     before = project.footprint()
@@ -52,8 +52,8 @@ def test_what_is_left_of_a_merged_task_can_go(doctor: Program, project: Project)
     before = project.footprint()
     told = [(told, can) for _, told, can in found(doctor)]
     assert told == [
-        (f"holdfast/{run_id}/T-1 was merged, so it can go", True),
-        ("tasks/T-1 is of a task that is done, so it can go", True),
+        (f"holdfast/{run_id}/T-1 was merged, so it can be deleted", True),
+        ("tasks/T-1 belongs to a finished task, so it can be deleted", True),
     ]
     assert project.footprint() == before
     assert_repaired(doctor)
@@ -73,7 +73,7 @@ def test_several_ailments_of_a_run_are_repaired_in_one_sitting(doctor: Program, 
 def test_a_lost_worktree_is_made_again(doctor: Program, project: Project) -> None:
     run_id = new_run(doctor.home, project)
     shutil.rmtree(workspace_of(doctor.home, run_id))
-    assert found(doctor) == [(run_id, "workspace is missing; it is made again", True)]
+    assert found(doctor) == [(run_id, "workspace is missing; it is created again", True)]
     assert_repaired(doctor)
     assert Path(workspace_of(doctor.home, run_id), "a.txt").exists()
 
@@ -220,7 +220,7 @@ def test_one_run_that_cannot_be_looked_into_does_not_hide_the_others(doctor: Pro
     shutil.rmtree(workspace_of(doctor.home, run_id))
     told = {subject: told for subject, told, _ in found(doctor)}
     assert told["odd-abc234"].startswith("cannot be looked into: ")
-    assert told[run_id] == "workspace is missing; it is made again"
+    assert told[run_id] == "workspace is missing; it is created again"
 
 
 def test_without_git_that_is_what_is_told(doctor: Program, tmp_path: Path) -> None:
@@ -238,5 +238,5 @@ def test_the_marks_say_what_can_be_done(doctor: Program, project: Project) -> No
     leave_interrupted(doctor.home, run_id, SessionStart(command="resume"))
     shutil.rmtree(workspace_of(doctor.home, run_id))
     outcome = doctor("doctor", code=1)
-    assert [line.split("  ")[0].strip() for line in outcome.lines] == ["look", "can fix"]
-    assert outcome.err == "`holdfast doctor --fix` does what it can\n"
+    assert [line.split("  ")[0].strip() for line in outcome.lines] == ["check", "can fix"]
+    assert outcome.err == "repair with: holdfast doctor --fix\n"

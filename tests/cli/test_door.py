@@ -141,8 +141,8 @@ def test_version(holdfast: Program) -> None:
 @pytest.mark.parametrize("command", ["frobnicate", "--frobnicate", "", "LS", "\udcff", "main"])
 def test_an_unknown_command_is_bad_usage_and_the_known_are_named(holdfast: Program, command: str) -> None:
     complaint = holdfast(command, code=2).complaint
-    assert complaint.startswith("there is no command ")
-    assert complaint.endswith(f"the commands are {', '.join(COMMANDS)}")
+    assert complaint.startswith("unknown command ")
+    assert complaint.endswith("list the commands with: holdfast --help")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_an_unknown_command_is_bad_usage_and_the_known_are_named(holdfast: Progr
     ],
 )
 def test_wrong_arguments_are_bad_usage_in_one_line(holdfast: Program, arguments: tuple[str, ...]) -> None:
-    assert holdfast(*arguments, code=2).complaint.endswith(f"; `holdfast {arguments[0]} --help` explains")
+    assert holdfast(*arguments, code=2).complaint.endswith(f"; see: holdfast {arguments[0]} --help")
 
 
 def test_it_starts_from_any_folder_also_one_that_was_removed(holdfast: Program, run: str) -> None:
@@ -205,7 +205,7 @@ def test_the_same_holds_without_a_buffer(holdfast: Program, run: str, arguments:
 def test_a_closed_stdout_is_told_in_one_line(holdfast: Program, run: str, arguments: tuple[str, ...]) -> None:
     outcome = in_shell(holdfast, ">&-", *arguments)
     assert outcome.code == 1
-    assert outcome.complaint == "stdout is closed: there is nowhere to write to"
+    assert outcome.complaint == "stdout is closed"
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&-", "<&- 2>&-"])

@@ -85,7 +85,7 @@ def test_everything_that_happened_is_in_it(holdfast: Program) -> None:
         "$0.42",
     ):
         assert words in text, words
-    assert [dict(one).get("class") for one in page.tags("details")].count("talk") == 3
+    assert [dict(one).get("class") for one in page.tags("details")].count("conversation") == 3
 
 
 def test_it_stands_in_the_folder_where_one_is_and_says_so(holdfast: Program) -> None:
@@ -99,7 +99,7 @@ def test_it_stands_in_the_folder_where_one_is_and_says_so(holdfast: Program) -> 
 
 def test_where_it_cannot_be_written_is_said_in_one_line(holdfast: Program) -> None:
     make_run(holdfast.home, RUN)
-    assert holdfast("export", RUN, "-o", ".", code=2).complaint.endswith("is a folder; name a file in it with -o")
+    assert holdfast("export", RUN, "-o", ".", code=2).complaint.endswith("is a folder; name a file with -o")
     assert "No such file or directory" in holdfast("export", RUN, "-o", "not/there.html", code=1).complaint
 
 

@@ -80,5 +80,5 @@ async def test_dashboard_passes_none_on_and_reads_no_markup(home: str) -> None:
         text = await screen.until("needs you", "[@click=app.quit]quit[/]")
         assert not set(text) & _DANGEROUS
         await screen.press("a")
-        text = await screen.until("Esc leaves all as it is")
+        text = await screen.until("Esc cancels")
         assert not set(text) & _DANGEROUS

@@ -105,13 +105,17 @@ def test_lines_scroll_and_the_area_stays_below_them(holdfast: Program, tmp_path:
         assert head.startswith(f"── {RUN} · solo · wave 2 of 3 · 1 of 4 tasks · ")
         assert len(head) in (width - 1, width - 2)
         assert first.startswith("  T-2  work      Run pytest tests/login -q")
-        assert second.startswith("  T-3  work      waits for your answer")
+        assert second.startswith("  T-3  work      waiting for your answer")
         assert question[-1].endswith(f"holdfast approve {RUN} 3f9a01bc22de")
         assert len([line for line in lines if line.startswith("── ")]) == 1, "one area, however often it was drawn"
         owner.append(TaskCompleted(task_id="T-2"))
         owner.end()
         screen.until("code 0")
-        assert rest(screen.lines)[-3:] == ["T-2           done", "              the sitting ended (all_done)", "code 0"]
+        assert rest(screen.lines)[-3:] == [
+            "T-2           done",
+            "              session ended: all tasks done",
+            "code 0",
+        ]
         assert not any(line.startswith("── ") for line in screen.lines), "the area is taken away at the end"
 
 
@@ -123,7 +127,7 @@ def test_after_a_resize_the_area_has_the_new_width_and_is_there_once(holdfast: P
         screen.until("3f9a01bc22de")
         (head,) = [line for line in screen.lines if line.startswith("── ")]
         assert len(head) in (78, 79)
-        assert [line for line in screen.lines if "waits for your answer" in line] != []
+        assert [line for line in screen.lines if "waiting for your answer" in line] != []
         assert sum("T-2  work" in line for line in screen.lines) == 1
 
 
@@ -149,5 +153,7 @@ def test_ctrl_c_takes_the_area_away_and_leaves_the_run_at_work(holdfast: Program
         screen.until("3f9a01bc22de")
         screen.press("C-c")
         screen.until("code 130")
-        assert f"detached; {RUN} goes on: holdfast attach {RUN}, holdfast stop {RUN}" in "".join(screen.lines)
+        assert f"detached; {RUN} continues. Watch it: holdfast attach {RUN}; stop it: holdfast stop {RUN}" in "".join(
+            screen.lines
+        )
         owner.say("still here")

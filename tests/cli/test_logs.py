@@ -75,7 +75,7 @@ def test_n_reaches_back_over_a_long_log(holdfast: Program) -> None:
 
 @pytest.mark.parametrize("count", ["-1", "x"])
 def test_n_must_be_a_number(holdfast: Program, log: Path, count: str) -> None:
-    assert "is not a number of lines" in holdfast("logs", RUN, f"--last={count}", code=2).complaint
+    assert "is not a number" in holdfast("logs", RUN, f"--last={count}", code=2).complaint
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_unreadable_lines_are_told_where_they_stand(holdfast: Program) -> None:
     assert third.endswith("  x")
     outcome = holdfast("logs", RUN, "--json")
     assert [line["type"] for line in outcome.objects] == ["session.start", "x"]
-    assert outcome.err.startswith("an unreadable line is left out: not JSON")
+    assert outcome.err.startswith("skipped an unreadable line: not JSON")
 
 
 def test_a_log_without_events_prints_nothing(holdfast: Program) -> None:

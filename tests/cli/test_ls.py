@@ -23,7 +23,7 @@ def statuses(holdfast: Program, **how: bool) -> dict[str, str]:
 def test_a_home_that_is_not_there_has_no_runs(holdfast: Program) -> None:
     outcome = holdfast("ls")
     assert outcome.out == ""
-    assert outcome.err == "no runs yet; `holdfast demo` makes one to look at\n"
+    assert outcome.err == "no runs yet; create one with: holdfast run GOAL, or try: holdfast demo\n"
     assert holdfast("ls", "--json").out == ""
     assert not os.path.exists(holdfast.home), "looking makes no home"
 

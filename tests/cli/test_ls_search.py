@@ -31,7 +31,7 @@ def test_a_hit_says_who_said_it_and_where(holdfast: Program) -> None:
 def test_what_nobody_said_is_not_found(holdfast: Program) -> None:
     make_run(holdfast.home, "auth-abc234", said("hello"))
     outcome = holdfast("ls", "--search", "good bye")
-    assert (outcome.out, outcome.err) == ("", "nobody said 'good bye'\n")
+    assert (outcome.out, outcome.err) == ("", "no message contains 'good bye'\n")
 
 
 @pytest.mark.parametrize("words", ['"stop" AND', "NEAR(stop", "*", "größe", "\udcff"])

@@ -74,7 +74,7 @@ def test_conflicts_leave_everything_as_it_was(holdfast: Program, project: Projec
 def test_what_is_in_no_commit_is_told_and_not_merged(holdfast: Program, project: Project, run_id: str) -> None:
     write(workspace_of(holdfast.home, run_id), {"draft.txt": "d\n"})
     outcome = holdfast("merge", run_id, "--into", "release", "--json")
-    assert outcome.err == "not included: 1 changed file in the run's worktree, in no commit yet\n"
+    assert outcome.err == "not included: 1 changed file in the run's worktree that are not committed\n"
     assert outcome.object["uncommitted"] == 1
     assert project.git("ls-tree", "--name-only", "release").split() == ["a.txt", "n.txt"]
 

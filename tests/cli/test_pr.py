@@ -98,7 +98,7 @@ def test_without_gh_the_page_is_told_on_which_to_open_it(holdfast: Program, proj
 
 def test_a_remote_that_is_no_web_host_is_pushed_nothing(holdfast: Program, project: Project, run_id: str) -> None:
     project.git("remote", "set-url", "origin", project.remote)
-    assert "no web host" in holdfast("pr", run_id, code=2).complaint
+    assert "not a web host" in holdfast("pr", run_id, code=2).complaint
     assert project.git("for-each-ref", "refs/heads/holdfast", at=project.remote) == ""
 
 

@@ -87,7 +87,7 @@ def test_the_line_decides_whatever_was_said_before(holdfast: Program) -> None:
 
 def test_one_that_nobody_proposed_is_named(holdfast: Program) -> None:
     assert "no preference 'ffffffffff' was proposed" in holdfast("preferences", "accept", "f" * 10, code=2).complaint
-    assert "accept which?" in holdfast("preferences", "accept", code=2).err
+    assert "accept needs an ID" in holdfast("preferences", "accept", code=2).err
 
 
 @pytest.mark.parametrize("side", ["before", "after"])

@@ -65,14 +65,14 @@ def test_a_remote_that_cannot_be_reached_leaves_a_question_that_is_answered_late
     assert still.lines[0].startswith("failed")
     project.git("remote", "set-url", "origin", project.remote)
     assert holdfast("doctor", "--fix").lines[0].startswith("repaired")
-    assert "all is well" in holdfast("doctor").err
+    assert "no problems found" in holdfast("doctor").err
 
 
 def test_the_remote_can_be_chosen_and_must_be_there(holdfast: Program, project: Project, run_id: str) -> None:
     project.git("remote", "add", "fork", project.remote)
     assert holdfast("push", run_id, "--remote", "fork", "--json").object["target"] == "fork"
     complaint = holdfast("push", run_id, "--remote", "nobody", code=2).complaint
-    assert complaint == "there is no remote 'nobody'; there are fork, origin"
+    assert complaint == "there is no remote 'nobody'; remotes: fork, origin"
     project.git("remote", "rename", "origin", "upstream")
     assert "which remote?" in holdfast("push", run_id, code=2).complaint
 

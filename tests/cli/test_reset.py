@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.workspace.workspace import opened
+from holdfast.engine.workspace.workspace import open_workspace
 from tests.cli.owner import owner_of
 from tests.cli.program import Program, doom, finished
 from tests.cli.runs import log_of, make_run
@@ -115,19 +115,19 @@ def test_on_a_terminal_it_asks_and_does_what_is_said(
         assert_gone(holdfast, project, run_id)
     else:
         assert (project.footprint(), log_of(holdfast.home, run_id).read_bytes()) == before
-        assert (code == 1) is (f"{run_id} was left as it is" in outcome.err)
+        assert (code == 1) is (f"{run_id} was not changed" in outcome.err)
 
 
 def test_it_tells_how_much_is_not_merged_before_it_asks(holdfast: Program, project: Project) -> None:
     run_id = unmerged_run(holdfast, project)
     told = answered(holdfast, "reset", run_id, answer="n\n").err
-    assert "2 commits in no branch of yours, to be saved under refs/holdfast/salvage" in told
+    assert "2 commits in no branch of yours; saved first, under refs/holdfast/salvage" in told
 
 
 def test_where_nobody_can_answer_it_refuses(holdfast: Program, project: Project) -> None:
     run_id = new_run(holdfast.home, project)
     outcome = holdfast("reset", run_id, code=5)
-    assert outcome.err.splitlines()[-1] == f"holdfast: nobody is here to confirm that {run_id} is to go; -y says so"
+    assert outcome.err.splitlines()[-1] == f"holdfast: not a terminal, so {run_id} was not removed; pass -y to confirm"
     assert project.branches() == [f"holdfast/{run_id}/main"]
 
 
@@ -144,7 +144,7 @@ def test_a_run_without_a_repository_goes(holdfast: Program) -> None:
     make_run(holdfast.home, "demo-abc234")
     told = answered(holdfast, "reset", "demo", answer="y\n")
     assert told.code == 0
-    assert "it has nothing in any repository" in told.err
+    assert "no branches or worktrees in any repository" in told.err
     assert holdfast("ls").lines == []
 
 
@@ -173,7 +173,7 @@ def test_a_folder_that_is_no_worktree_is_not_deleted(holdfast: Program, project:
     run_id = new_run(holdfast.home, project)
     write(workspace_of(holdfast.home, run_id, "mine"), {"precious.txt": "p\n"})
     said = holdfast("reset", run_id, "-y", code=5).complaint
-    assert said.endswith("nothing was done there, move it away")
+    assert said.endswith("nothing was changed, move it away")
     assert os.path.exists(os.path.join(workspace_of(holdfast.home, run_id, "mine"), "precious.txt"))
 
 
@@ -237,8 +237,8 @@ def run_with_a_deleted_worktree(holdfast: Program, project: Project) -> str:
     run_id = new_run(holdfast.home, project)
 
     async def work() -> None:
-        async with opened(holdfast.home, run_id, "run") as workspace:
-            task = (await workspace.open("T-1")).path
+        async with open_workspace(holdfast.home, run_id, "run") as workspace:
+            task = (await workspace.open_worktree("T-1")).path
             Path(task, "only-here.txt").write_text("only here\n", encoding="utf-8")
             await workspace.snapshot("T-1", "turn 1")
             shutil.rmtree(task)

@@ -190,7 +190,7 @@ def test_instructions_are_written_with_the_state_in_view(stage: Stage, failed: s
         terminal.type("C\n")
         shown = terminal.until("Your instructions: ")
         assert branch(failed, "T-1") in shown
-        assert "no_case" in shown
+        assert "the worker never submitted its case" in shown
         assert "FAILED" in shown
         terminal.type("\n")
         terminal.until("Your instructions: ")

@@ -96,7 +96,7 @@ def test_skipping_it_warns_of_what_builds_on_it_and_goes_on(stage: Stage) -> Non
     run = stage.run("--workflow", "loop", tasks, "--agent", agent, "--set", "caps.iterations=1", code=1)
     assert stage.states(run) == {"T-1": "FAILED", "T-2": "PENDING"}
     skipped = stage.holdfast("resume", run, "--on-issue", "skip", "--quiet")
-    assert "Task #T-2 would be left without its input" in skipped.err
+    assert "Task #T-2 would be missing its input" in skipped.err
     assert stage.states(run) == {"T-1": "SKIPPED", "T-2": "COMPLETE"}
     assert stage.subjects(run) == ["make T-2", "Merge task T-2"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.inbox.report import Reporter, report
+from holdfast.engine.inbox.report import Reporter, submit_report
 from tests.support.cli_stage import EVALUATE, SUBMIT, Event, Stage, killed, told, worker
 from tests.support.pipelines import calls, file_of, plan
 from tests.support.wait import until
@@ -136,7 +136,7 @@ def test_a_continued_turn_is_told_what_became_of_each_call(stage: Stage) -> None
     _, second = turns(stage, run)
     assert "- `Run tests`: completed: 3 passed" in second["prompt"]
     assert "- `Read b.py`: failed: no such file" in second["prompt"]
-    assert "- `Edit c.py`: it did not return; whether it took effect is not known" in second["prompt"]
+    assert "- `Edit c.py`: it did not return; it may or may not have taken effect" in second["prompt"]
 
 
 @pytest.mark.parametrize("arrived", [True, False])
@@ -150,7 +150,7 @@ def test_a_report_that_was_cut_off_is_known_to_have_arrived_or_not(stage: Stage,
         if arrived:
             (talk,) = (d["conversation"] for d in stage.data(run, "conversation.opened"))
             who = Reporter(stage.home, run, "worker", talk)
-            asyncio.run(report(who, "request_research", {"topic": "kelp", "question": "How does it hold on?"}))
+            asyncio.run(submit_report(who, "request_research", {"topic": "kelp", "question": "How does it hold on?"}))
         killed(process)
     stage.resume(run, code=0 if arrived else 1)
     prompt = turns(stage, run)[1]["prompt"]

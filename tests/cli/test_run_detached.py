@@ -46,11 +46,11 @@ def test_it_is_followed_and_stopped_from_elsewhere(stage: Stage) -> None:
     run = detached(stage, worker(WROTE, HANG))
     with stage.start("logs", "-f", run) as following:
         told(following, "tool.returned")
-        assert "still at work" in stage.holdfast("wait", run, "--timeout", "0", code=3).complaint
+        assert "still running" in stage.holdfast("wait", run, "--timeout", "0", code=3).complaint
         before = stage.project.footprint()
         assert "resume" not in stage.holdfast("resume", run, code=5).out  # it is owned
         assert stage.project.footprint() == before
-        assert "goes on" in stage.holdfast("stop", run).out
+        assert "continue with: holdfast resume" in stage.holdfast("stop", run).out
         following.kill()
         outcome(following, -9)
     asyncio.run(until(lambda: alive(stage) == []))  # it lets go of the run a moment before it ends

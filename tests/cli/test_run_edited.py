@@ -101,24 +101,24 @@ def test_what_is_skipped_is_skipped_though_it_was_written_anew_meanwhile(stage: 
 
 def test_a_worker_whose_task_was_changed_is_told_that_it_changed_and_what_it_was(stage: Stage) -> None:
     """In the same conversation, once, and not the evaluator, which sees it for the first time."""
-    again = {"when": "The task was changed after you were told it", "steps": [MAKE, SUBMIT]}
+    again = {"when": "The task changed after you got it", "steps": [MAKE, SUBMIT]}
     agent = stage.book(EVALUATE, again, worker(MAKE, SUBMIT), {"when": "is open again", "steps": [SUBMIT]})
     run = stage.run("--workflow", "loop", stage.tasks({"id": "T-1", "description": "be brief"}), "--agent", agent)
     stage.tasks({"id": "T-1", "description": "be polite"})
     assert stage.resume(run)["ended"] == "all_done"
     first, second = stage.prompts(run, "worker")
-    assert "The task was changed" not in first
-    assert "Before, it was:\n\n```text\nmake T-1\n\nbe brief\n\n- works\n```" in second
+    assert "The task changed" not in first
+    assert "The old task was:\n\n```text\nmake T-1\n\nbe brief\n\n- works\n```" in second
     assert second.count("be polite") == 1
-    assert not any("The task was changed" in prompt for prompt in stage.prompts(run, "evaluator"))
+    assert not any("The task changed" in prompt for prompt in stage.prompts(run, "evaluator"))
     assert [bool(d["notices"]) for d in stage.data(run, "turn.started")] == [False, False, True, False]
     stage.holdfast("send", run, "and be quick")
     assert stage.resume(run)["ended"] == "all_done"
-    assert "The task was changed" not in stage.prompts(run, "worker")[-1]
+    assert "The task changed" not in stage.prompts(run, "worker")[-1]
 
 
 def test_a_worker_that_is_killed_over_a_changed_task_is_told_of_the_change_again(stage: Stage) -> None:
-    agent = stage.book(EVALUATE, {"when": "The task was changed", "steps": [MAKE, SUBMIT]}, worker(MAKE, SUBMIT))
+    agent = stage.book(EVALUATE, {"when": "The task changed", "steps": [MAKE, SUBMIT]}, worker(MAKE, SUBMIT))
     run = stage.run("--workflow", "loop", stage.tasks({"id": "T-1", "description": "be brief"}), "--agent", agent)
     stage.tasks({"id": "T-1", "description": "be polite"})
     passes = Path(stage.folder, "passes")
@@ -127,5 +127,5 @@ def test_a_worker_that_is_killed_over_a_changed_task_is_told_of_the_change_again
     stage.holdfast("resume", run, code=-signal.SIGKILL, cold=True, env=doom)
     assert stage.resume(run)["ended"] == "all_done"
     _, killed, after = stage.prompts(run, "worker")
-    assert killed.count("The task was changed") == after.count("The task was changed") == 1
+    assert killed.count("The task changed") == after.count("The task changed") == 1
     assert after.startswith("Your last turn was interrupted")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.leaf.process.proc import fields_of
+from holdfast.leaf.process.proc import stat_fields
 from tests.support.cli_stage import Stage, outcome, told, worker
 from tests.support.pids import children_of
 
@@ -26,7 +26,7 @@ class Done(NamedTuple):
 
     @classmethod
     def by(cls, pid: int) -> "Done":
-        fields = fields_of(pid)
+        fields = stat_fields(pid)
         assert fields is not None
         seconds = sum(map(int, fields[TIMES])) / os.sysconf("SC_CLK_TCK")
         return cls(seconds, int(fields[FAULTS_OF_CHILDREN]), sorted(children_of(pid)))

@@ -27,7 +27,7 @@ def test_one_sent_while_the_agent_works_comes_with_its_next_turn(stage: Stage) -
     with stage.start("run", "go on", "--agent", agent) as process:
         told(process, "turn.started")
         run = stage.only_run()
-        assert stage.holdfast("send", run, WORDS).out == "taken\n"
+        assert stage.holdfast("send", run, WORDS).out == "message queued; delivered with the next prompt\n"
         open(f"{stage.folder}/go", "w").close()
         process.communicate()
         assert process.returncode == 0
@@ -101,7 +101,7 @@ def test_one_for_a_task_that_is_skipped_meanwhile_is_told_to_have_reached_nobody
     assert told_of(stage, run) == []
     assert any("words for T-1 reached nobody" in d["message"] for d in stage.data(run, "warning.logged"))
     assert "nothing to resume" in stage.holdfast("resume", run, code=4).err
-    assert "nobody would hear it" in stage.holdfast("send", run, WORDS, "--task", "T-1", code=2).complaint
+    assert "the message cannot be delivered" in stage.holdfast("send", run, WORDS, "--task", "T-1", code=2).complaint
 
 
 ODD = {
@@ -134,8 +134,8 @@ async def _put(home: str, run: str, messages: Iterable[tuple[str, bytes]], *, co
         await store.inbox(run).put(Message(id=kind, kind=kind, sender="somebody", body=Raw(body)))
     if consumed:
         async with open_run(store, run) as sitting:
-            await sitting.begin(SessionStart(command="run"))
-            await sitting.take_in()
+            await sitting.begin_session(SessionStart(command="run"))
+            await sitting.consume_inbox()
 
 
 def test_words_for_a_phase_reach_its_workers_or_are_refused_where_no_agent_hears_them(stage: Stage) -> None:
@@ -148,7 +148,7 @@ def test_words_for_a_phase_reach_its_workers_or_are_refused_where_no_agent_hears
     run = planned.object["run"]
     stage.holdfast("send", run, WORDS, "--task", "building")
     refused = stage.holdfast("send", run, "look well", "--task", "reading", code=2).complaint
-    assert refused == "nobody would hear it: reading has no agent that is told what people say"
+    assert refused == "the message cannot be delivered: reading has no agent that receives messages"
     body = b'{"text":"look well","task":"reading"}'  # as a version that did not refuse it sent it
     asyncio.run(_put(stage.home, run, [("user", body)], consumed=False))
     assert stage.resume(run)["ended"] == "all_done"

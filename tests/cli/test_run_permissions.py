@@ -25,7 +25,7 @@ def test_an_answer_from_another_process_reaches_the_agent(stage: Stage, answer: 
         assert "Delete the notes" in stage.holdfast(answer, run).out
         outcome(process)
     assert stage.file(run, "answer.txt") == {"approve": "allowed", "deny": "rejected"}[answer]
-    assert "waits for an answer" in stage.holdfast(answer, run, code=4).complaint
+    assert "has no open request" in stage.holdfast(answer, run, code=4).complaint
 
 
 def test_an_answer_given_while_nothing_is_alive_is_used(stage: Stage) -> None:

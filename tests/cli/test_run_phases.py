@@ -127,7 +127,7 @@ async def test_a_phase_whose_agent_was_never_started_when_a_change_came_is_gone_
     agent = stage.book({"when": "(?s)You are the planner.*a second", "steps": [plan("A", "B")]}, REVIEWER, *TEAM)
     run = str(stage.ended(*small(stage, agent), code=6)["run"])
     async with open_run(FileStore(stage.home), run) as sitting:
-        await sitting.begin(SessionStart(command="resume"))
+        await sitting.begin_session(SessionStart(command="resume"))
         opened = ConversationOpened(conversation="unheard", agent=agent, role="reviewer", about="reviewing")
         await sitting.append(PhaseStarted(phase="reviewing", round=2), opened)
     stage.holdfast("send", run, "--change", "a second note, please")

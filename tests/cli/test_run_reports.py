@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast.engine.inbox.report import Reporter, report
+from holdfast.engine.inbox.report import Reporter, submit_report
 from tests.support.cli_stage import HANG, Stage, killed, told, worker
 
 ONE = {"write": {"path": "one.txt", "text": "1\n"}}
@@ -18,6 +18,6 @@ def test_what_waits_for_a_resume_counts_once(stage: Stage) -> None:
     said = [f"step {number}" for number in range(40)]
     who = Reporter(stage.home, run, "worker", talk)
     for text in said:
-        asyncio.run(report(who, "report_progress", {"text": text}))
+        asyncio.run(submit_report(who, "report_progress", {"text": text}))
     stage.resume(run)
     assert [d["text"] for d in stage.data(run, "progress.reported")] == said

@@ -16,7 +16,7 @@ def reviewer(stage: Stage, kind: str, *, waits: bool) -> dict[str, Any]:
     """Says that it is there, waits until the others are, and passes the work."""
     here = {"run": f"touch {stage.folder}/{kind}"}
     others = [{"wait_for": {"path": f"{stage.folder}/{other}", "timeout": PATIENCE}} for other in KINDS if waits]
-    return {"when": f"(reviewer of the {kind}|the {kind} among the reviewers)", "steps": [here, *others, review()]}
+    return {"when": f"(reviewer of the {kind}|the {kind} reviewer)", "steps": [here, *others, review()]}
 
 
 def most_at_once(stage: Stage, run: str) -> int:

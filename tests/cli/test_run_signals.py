@@ -48,7 +48,7 @@ def test_people_are_told_how_to_go_on(stage: Stage) -> None:
         while b"one.txt" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGINT)
-        assert f"nothing is lost: holdfast resume {stage.only_run()}" in outcome(process, code=130).err
+        assert f"nothing is lost. Continue with: holdfast resume {stage.only_run()}" in outcome(process, code=130).err
 
 
 def test_the_second_signal_does_not_wait_for_a_deaf_agent(stage: Stage) -> None:

@@ -24,8 +24,8 @@ def test_a_new_run_beside_one_that_can_go_on_gives_time_to_think_again(stage: St
     run = interrupted(stage)
     before = stage.project.footprint()
     with conversation(stage.holdfast, "run", "something else") as terminal:
-        shown = terminal.until("Ctrl-C to think again.")
-        assert f"{run} (interrupted) can go on here: go on" in shown
+        shown = terminal.until("Ctrl-C to cancel.")
+        assert f"{run} (interrupted) is not finished here: go on" in shown
         assert f"holdfast resume {run}" in shown
         assert f"holdfast reset {run}" in shown
         terminal.type(CTRL_C)
@@ -46,14 +46,14 @@ def test_of_several_runs_one_is_picked(stage: Stage) -> None:
     older = interrupted(stage, "the older")
     newer = interrupted(stage, "the newer")
     with conversation(stage.holdfast, "resume") as terminal:
-        shown = terminal.until("enter for 1] ")
+        shown = terminal.until("default 1] ")
         assert shown.index(newer) < shown.index(older)
         terminal.type("7\n")
-        terminal.until("enter for 1] ")
+        terminal.until("default 1] ")
         terminal.type(CTRL_C)
         assert terminal.end() == 130
     with conversation(stage.holdfast, "resume", "--quiet") as terminal:
-        terminal.until("enter for 1] ")
+        terminal.until("default 1] ")
         terminal.type("2\n")
         assert terminal.end() == 0
     assert stage.project.show(f"{branch(older)}:one.txt") == "1"

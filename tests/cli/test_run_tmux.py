@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.runtimes.tmux import lacking
-from holdfast.leaf.failpoints import FILE, WHAT
+from holdfast.agents.runtimes.tmux import missing_requirement
+from holdfast.leaf.failpoints import FAILPOINT_FILE_VARIABLE, FAILPOINT_VARIABLE
 from holdfast.leaf.process.identity import identify
 from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, alive, killed, outcome, told, worker
 from tests.support.wait import PATIENCE
 
 IN_TMUX = ("--set", "runtime.kind=tmux")
 
-needs_tmux = pytest.mark.skipif(lacking() is not None, reason=lacking() or "")
+needs_tmux = pytest.mark.skipif(missing_requirement() is not None, reason=missing_requirement() or "")
 
 
 def patient(stage: Stage) -> str:
@@ -100,7 +100,7 @@ def test_killed_while_it_notes_where_its_tmux_is(stage: Stage, side: str) -> Non
     passes = Path(stage.folder, "passes")
     passes.touch()
     let_go(stage)
-    doom = {WHAT: f"tmux.place.{side}:1", FILE: str(passes)}
+    doom = {FAILPOINT_VARIABLE: f"tmux.place.{side}:1", FAILPOINT_FILE_VARIABLE: str(passes)}
     with stage.start("run", "say one", "--agent", patient(stage), *IN_TMUX, env=doom) as process:
         process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.leaf.failpoints import FILE, WHAT
+from holdfast.leaf.failpoints import FAILPOINT_FILE_VARIABLE, FAILPOINT_VARIABLE
 from tests.support.cli_stage import Stage, worker
 
 NOTHING = worker({"say": "There is nothing to do."})
@@ -16,7 +16,13 @@ def test_killed_while_it_is_tidied_up_it_leaves_nothing_behind(stage: Stage, poi
     passes = stage.folder + "/passes"
     with open(passes, "w", encoding="utf-8"):
         pass
-    killed = stage.start("run", "look around", "--agent", stage.book(NOTHING), env={WHAT: point, FILE: passes})
+    killed = stage.start(
+        "run",
+        "look around",
+        "--agent",
+        stage.book(NOTHING),
+        env={FAILPOINT_VARIABLE: point, FAILPOINT_FILE_VARIABLE: passes},
+    )
     with killed:
         killed.communicate()
     assert killed.returncode == -9

@@ -50,8 +50,8 @@ def test_words_go_to_stderr_as_it_works(holdfast: Program, gate: Path, play: lis
         outcome = finished(process)
     assert any("started: add b" in line for line in told)
     assert "“I am done.”" in outcome.err
-    assert "the sitting ended (all_done)" in outcome.err.splitlines()[-2]
-    assert outcome.err.splitlines()[-1].startswith("done: holdfast diff ")
+    assert "session ended: all tasks done" in outcome.err.splitlines()[-2]
+    assert outcome.err.splitlines()[-1].startswith("done; see it: holdfast diff ")
     assert outcome.out == ""
 
 
@@ -67,7 +67,7 @@ def test_quiet_says_only_how_it_ended(holdfast: Program, gate: Path, play: list[
     with holdfast.start(*play, "--quiet") as process:
         open_gate(gate)
         (line,) = finished(process).err.splitlines()
-    assert line.startswith("done: ")
+    assert line.startswith("done; ")
 
 
 @pytest.mark.parametrize("options", [(), pytest.param(("--json",), marks=pytest.mark.torture)])

@@ -62,8 +62,8 @@ def test_what_validators_say_of_a_resolved_conflict_is_told_to_the_worker(stage:
     run = stage.run("--workflow", "waves", stage.tasks("A", "B"), "--agent", agent, "--set", BOTH_NEED_AN_END)
     (repair,) = [prompt for prompt in stage.prompts(run, "worker") if "there is no end" in prompt]
     assert "the validators do not pass on the result: `end`." in repair
-    assert "These files hold conflict markers" not in repair
-    assert ("These files still hold conflict markers" in repair) == first.startswith("<")
+    assert "These files have conflict markers" not in repair
+    assert ("These files still have conflict markers" in repair) == first.startswith("<")
     assert stage.file(run, "a.txt") == "A and B, the end"
     assert len(stage.data(run, "merge.conflicted")) == 1
 

@@ -35,7 +35,7 @@ def test_what_was_saved_is_listed(holdfast: Program, project: Project, saved: st
     assert (one["run"], one["repo"], one["what"]) == (
         run_id,
         project.git_dir,
-        "What stood in workspace when it was removed",
+        "Files of workspace when it was removed",
     )
     assert one["commit"] == project.tip(_ref(saved))
     assert [line.split()[0] for line in holdfast("salvage", "ls", run_id[:5]).lines] == [one["name"] for one in listed]
@@ -49,7 +49,7 @@ def test_it_is_found_from_inside_and_outside_of_the_repository_and_after_the_run
     assert saved in names
     holdfast("reset", saved.partition("/")[0], "-y")
     outside = holdfast("salvage", "ls")
-    assert (outside.out, outside.err) == ("", "nothing was salvaged: nothing was at risk\n")
+    assert (outside.out, outside.err) == ("", "nothing was salvaged\n")
     for here in (project.path, project.git_dir):
         assert [line.split()[0] for line in holdfast("salvage", "ls", cwd=here).lines] == names
     assert [line.split()[0] for line in holdfast("salvage", "ls", "--repo", project.path).lines] == names
@@ -68,7 +68,7 @@ def test_it_is_brought_back_as_a_branch_and_nothing_else_is_touched(
     before = project.footprint()
     first = holdfast("salvage", "restore", saved, "--branch", "rescued")
     assert first.out == f"{saved}  restored as rescued\n"
-    assert f"`git switch rescued` in {project.path} takes you there" in first.err
+    assert f"switch to it with: git switch rescued, in {project.path}" in first.err
     assert project.show("rescued:draft.txt") == "d"
     assert project.show("rescued:T-1.txt") == "T-1"
     after = project.footprint()
@@ -107,14 +107,14 @@ def test_the_same_name_in_two_repositories_is_told_apart_by_the_repository(
 def test_wrong_input_is_told_and_makes_no_branch(holdfast: Program, project: Project, saved: str) -> None:
     before = project.footprint()
     for arguments, code, told in (
-        (("show",), 2, "show what?"),
-        (("restore",), 2, "restore what?"),
+        (("show",), 2, "show needs a NAME"),
+        (("restore",), 2, "restore needs a NAME"),
         (("drop", saved), 2, "invalid choice"),
         (("show", "nothing"), 4, "nothing was saved by the name 'nothing'"),
         (("show", ""), 4, "nothing was saved by the name ''"),
-        (("restore", saved, "--branch", "a..b"), 2, "cannot be the name of a branch"),
-        (("restore", saved, "--branch", "main~0"), 2, "cannot be the name of a branch"),
-        (("restore", saved, "--branch", "main"), 2, "there is a branch main already"),
+        (("restore", saved, "--branch", "a..b"), 2, "is not a valid branch name"),
+        (("restore", saved, "--branch", "main~0"), 2, "is not a valid branch name"),
+        (("restore", saved, "--branch", "main"), 2, "the branch main exists already"),
         (("ls", "--repo", os.path.join(holdfast.cwd, "nowhere")), 2, "is not a folder"),
         (("ls", "--repo", holdfast.cwd), 2, "is not in a git repository"),
     ):

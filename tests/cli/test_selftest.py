@@ -42,8 +42,8 @@ def test_doubt_about_the_resume_is_no_success(holdfast: Program, span: str) -> N
     assert found["resume"]["advice"].endswith("holdfast selftest --time 1m")
     assert not os.path.exists(holdfast.home)
     told = holdfast("selftest", "--time", span, code=1, cold=True).lines[-1]
-    assert told.startswith("Not proven here: resume.")
-    assert "It holds" not in told
+    assert told.startswith("No result: resume.")
+    assert "Passed" not in told
 
 
 def test_deadline_in_a_later_run_is_doubt_too(holdfast: Program) -> None:
@@ -57,7 +57,7 @@ def test_deadline_in_a_later_run_is_doubt_too(holdfast: Program) -> None:
 
 
 def test_a_span_that_is_none(holdfast: Program) -> None:
-    assert "is no span of time" in holdfast("selftest", "--time", "soon", code=2).complaint
+    assert "is not a duration" in holdfast("selftest", "--time", "soon", code=2).complaint
 
 
 @pytest.mark.torture
@@ -67,7 +67,7 @@ def test_people_get_a_line_a_check_within_eighty_columns(holdfast: Program) -> N
     lines = [line.rpartition("\x1b[K")[2] for line in shows.splitlines()]
     assert [line[7:18].strip() for line in lines[1:] if line[:5] in ("holds", "doubt")] == CHECKS
     assert [line for line in lines[1:] if len(line) > 80] == []
-    assert lines[-1].startswith("It holds here: ")
+    assert lines[-1].startswith("Passed: ")
 
 
 @pytest.mark.torture
@@ -104,4 +104,4 @@ def test_one_that_is_cut_off(holdfast: Program, number: int) -> None:
 
 
 def test_a_folder_that_is_not_there(holdfast: Program, tmp_path: Path) -> None:
-    assert "is no folder" in holdfast("selftest", "--at", str(tmp_path / "none"), code=2).complaint
+    assert "is not an existing folder" in holdfast("selftest", "--at", str(tmp_path / "none"), code=2).complaint

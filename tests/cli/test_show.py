@@ -12,7 +12,8 @@ from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted
 from holdfast.core.events.work import VerdictGiven
-from holdfast.engine.inbox.send import Words, send
+from holdfast.core.messages.schema import UserMessage
+from holdfast.engine.inbox.send import send
 from tests.cli.foreign import SEED_LOG, put
 from tests.cli.owner import owner_of
 from tests.cli.program import Program
@@ -22,7 +23,7 @@ from tests.cli.scenes import FIRST_WAVE, SECOND_WAVE
 RUN = "auth-abc234"
 
 FAILED = f"""\
-It needs a decision (holdfast analyze {RUN} tells why):
+Needs a decision: holdfast resume {RUN} asks for it (details: holdfast analyze {RUN})
   A. Restart Task #1 from scratch: new branch, new agent; its work so far is saved
   B. Continue past it — skip Task #1, proceed to next wave
   C. Provide custom instructions
@@ -53,16 +54,16 @@ tasks
 needs you
   2: failed: no key  →  holdfast resume {RUN} --on-issue retry   (or restart, skip)
 
-the last sitting
+last session
   done         1
   failed       2
 
 sessions and checkpoints
-  {first}  run       2026-02-14 10:00:00  5 events, no end
-  {second}  resume    2026-02-14 11:00:00  5 events, ended: all_done
+  {first}  run       2026-02-14 10:00:00  5 events, interrupted
+  {second}  resume    2026-02-14 11:00:00  5 events, ended: all tasks done
                 reached   2026-02-14 11:00:00  wave-1
 
-There is nothing to resume.
+Done. Merge it with: holdfast merge {RUN}
 """
     )
 
@@ -79,11 +80,14 @@ def test_json_holds_the_analysis_and_the_whole_state(holdfast: Program) -> None:
 @pytest.mark.parametrize(
     ("events", "last_lines"),
     [
-        ([DONE], "There is nothing to resume."),
-        ([Checkpoint(label="one", plan_step="wave-2")], "It can go on by itself, at wave-2."),
-        ([Checkpoint(label="one")], "It can go on by itself, at the next step."),
+        ([DONE], f"Done. Merge it with: holdfast merge {RUN}"),
+        ([Checkpoint(label="one", plan_step="wave-2")], f"Next: wave-2. Continue with: holdfast resume {RUN}"),
+        ([Checkpoint(label="one")], f"Next: as planned. Continue with: holdfast resume {RUN}"),
         ([Checkpoint(label="one"), TaskFailed(task_id="1")], FAILED),
-        ([Checkpoint(label="one"), SessionEnd(reason="stopped")], "It can go on by itself, at the next step."),
+        (
+            [Checkpoint(label="one"), SessionEnd(reason="stopped")],
+            f"Next: as planned. Continue with: holdfast resume {RUN}",
+        ),
     ],
 )
 def test_it_ends_with_how_it_would_go_on(holdfast: Program, events: list[SessionEnd], last_lines: str) -> None:
@@ -97,7 +101,7 @@ def test_a_run_at_work_names_its_owner(holdfast: Program) -> None:
         out = holdfast("show", RUN).out
         assert out.startswith(f"{RUN}  running\n")
         assert f"  owner       pid {owner.pid} on " in out
-        assert out.endswith(f"It is at work: holdfast attach {RUN}\n")
+        assert out.endswith(f"Running. Watch it with: holdfast attach {RUN}\n")
         assert holdfast("show", RUN, "--json").object["owner"]["pid"] == owner.pid
         owner.kill()
         assert holdfast("show", RUN, "--json").object.items() >= {"status": "interrupted", "owner": None}.items()
@@ -107,7 +111,7 @@ def test_what_was_begun_and_has_no_outcome_is_told(holdfast: Program) -> None:
     effect = EffectIntended(effect="e1", kind="commit")
     make_run(holdfast.home, RUN, effect, TurnStarted(conversation="c1", turn="t1"))
     out = holdfast("show", RUN).out
-    assert "\nopen\n  effect e1: commit (open)\n  turn t1 of c1\n" in out
+    assert "\nin progress\n  effect e1: commit (open)\n  turn t1 of c1\n" in out
 
 
 def test_the_tasks_are_a_tree_with_all_that_is_known_of_each(holdfast: Program) -> None:
@@ -118,7 +122,7 @@ def test_the_tasks_are_a_tree_with_all_that_is_known_of_each(holdfast: Program) 
 tasks
   wave 1  done
     T-1       COMPLETE     Design the schema  [accepted after 2 verdicts; commit c0ffee1234]
-  wave 2  at work
+  wave 2  in progress
     T-2       IN_PROGRESS  Build the login endpoint  [work]
     T-3       IN_PROGRESS  Build the token refresh  [work]
   wave 3
@@ -137,11 +141,11 @@ def test_a_task_says_where_it_stands_and_what_was_wrong(holdfast: Program) -> No
 
 def test_what_needs_the_user_comes_with_the_command_that_answers(holdfast: Program) -> None:
     make_run(holdfast.home, RUN, *FIRST_WAVE, *SECOND_WAVE)
-    asyncio.run(send(holdfast.home, RUN, Words("use sqlite")))
+    asyncio.run(send(holdfast.home, RUN, UserMessage("use sqlite")))
     needed = holdfast("show", RUN).out.partition("\nneeds you\n")[2].partition("\n\n")[0].splitlines()
     assert needed == [
         f"  T-3: Run rm -rf build  →  holdfast approve {RUN} 3f9a01bc22de   (or deny)",
-        f"  not taken in yet: use sqlite  →  it comes with holdfast resume {RUN}",
+        f"  not taken in yet: use sqlite  →  deliver it with: holdfast resume {RUN}",
     ]
     found = holdfast("show", RUN, "--json").object
     assert [(need["want"], need["key"] is None) for need in found["needs"]] == [
@@ -153,15 +157,15 @@ def test_what_needs_the_user_comes_with_the_command_that_answers(holdfast: Progr
 
 def test_a_run_that_is_done_and_was_sent_words_is_one_to_resume(holdfast: Program) -> None:
     make_run(holdfast.home, RUN, *FIRST_WAVE, DONE)
-    assert holdfast("show", RUN).lines[-1] == "There is nothing to resume."
-    asyncio.run(send(holdfast.home, RUN, Words("use sqlite")))
+    assert holdfast("show", RUN).lines[-1] == f"Done. Merge it with: holdfast merge {RUN}"
+    asyncio.run(send(holdfast.home, RUN, UserMessage("use sqlite")))
     assert holdfast("show", RUN).lines[-1].endswith(f"holdfast resume {RUN}")
 
 
 def test_what_the_last_sitting_did_and_left_is_told(holdfast: Program) -> None:
     make_run(holdfast.home, RUN, *FIRST_WAVE, DONE)
     resume_run(holdfast.home, RUN, *SECOND_WAVE)
-    told = holdfast("show", RUN).out.partition("\nthe last sitting\n")[2].partition("\n\n")[0].splitlines()
+    told = holdfast("show", RUN).out.partition("\nlast session\n")[2].partition("\n\n")[0].splitlines()
     assert told == [
         "  spent        4,000 tokens, $0.11",
         "  interrupted  T-2 (work), in the middle of a turn: Run pytest tests/login -q",
@@ -173,14 +177,14 @@ def test_what_is_odd_about_the_log_is_counted(holdfast: Program) -> None:
     log = SEED_LOG + b"noise\n" + SEED_LOG.splitlines(keepends=True)[-1] + SEED_LOG.replace(b"task.", b"tusk.")
     put(holdfast.home, "runs", RUN, "events.jsonl", log=log)
     first = next(line for line in holdfast("show", RUN).lines if line.startswith("  log "))
-    assert first == "  log         11 events in 1 session (1 unreadable line, 12 doubled lines, 3 unknown events)"
+    assert first == "  log         11 events in 1 session (1 unreadable line, 12 duplicate lines, 3 unknown events)"
 
 
 def test_a_run_without_events_is_empty(holdfast: Program) -> None:
     put(holdfast.home, "runs", RUN, "events.jsonl", log=b"")
     outcome = holdfast("show", RUN)
     assert outcome.lines[0] == f"{RUN}  empty"
-    assert outcome.lines[-1] == "There is nothing to resume."
+    assert outcome.lines[-1] == "Nothing to resume."
     assert holdfast("show", RUN, "--json").object["status"] == "empty"
 
 

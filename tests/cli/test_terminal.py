@@ -102,7 +102,7 @@ def test_json_has_no_colour_on_a_terminal_either(holdfast: Program) -> None:
 
 def test_an_empty_home_on_a_terminal_says_what_to_do(holdfast: Program) -> None:
     empty = holdfast.elsewhere(home=f"{holdfast.home}-empty")
-    assert shown(empty, "ls") == "no runs yet; `holdfast demo` makes one to look at\n"
+    assert shown(empty, "ls") == "no runs yet; create one with: holdfast run GOAL, or try: holdfast demo\n"
 
 
 def test_a_run_that_is_done_is_green(holdfast: Program) -> None:

@@ -44,15 +44,17 @@ async def test_what_needs_you_comes_first_and_the_chosen_run_is_shown_in_full(ho
             "T-3: Run rm -rf build",
             "a approves, d denies",
             "T-1       COMPLETE     Design the schema",
-            "T-2 worker claude  cut off",
+            "T-2 worker claude  interrupted",
             "T-1 worker claude",
             "12.3k tok $0.31",
-            "wave 2  at work",
-            "r resumes it, at wave-2",
+            "wave 2  in progress",
+            "r resumes it at wave-2",
         ):
             assert words in text, words
         await screen.press("down")
-        await screen.until("T-1: failed: the limiter does not count", "r resumes it, and asks which:", "skip Task #T-1")
+        await screen.until(
+            "T-1: failed: the limiter does not count", "r resumes it and asks you to choose:", "skip Task #T-1"
+        )
 
 
 @pytest.mark.parametrize("size", [(40, 12), NARROW, WIDE])
@@ -66,13 +68,13 @@ async def test_it_fits_any_terminal(home: str, size: tuple[int, int]) -> None:
 
 async def test_without_runs_it_says_what_to_type_and_shows_the_first_one_that_is_made(home: str) -> None:
     async with board(home) as screen:
-        await screen.until("holdfast 0 runs", 'holdfast run "what you want done"')
+        await screen.until("holdfast 0 runs", 'holdfast run "add OAuth login"')
         for key in ("a", "r", "x", "s"):
             await screen.press(key)
-            await screen.until("there is no run to do that with")
+            await screen.until("no run is selected")
         await asyncio.to_thread(make_run, home, AUTH)
         await screen.until("holdfast 1 run", AUTH, "Add OAuth login")
-        await screen.until_gone("what you want done")
+        await screen.until_gone("add OAuth login")
 
 
 async def test_a_run_is_seen_to_begin_to_move_and_to_die(home: str) -> None:
@@ -82,7 +84,7 @@ async def test_a_run_is_seen_to_begin_to_move_and_to_die(home: str) -> None:
         owner = owner_of(home, DOCS)
         running = await asyncio.to_thread(owner.__enter__)
         try:
-            await screen.until("1 at work")
+            await screen.until("1 running")
             await screen.press("end", *["up"] * 9)
             while "documentation" not in screen.lines[6]:
                 await screen.press("down")
@@ -119,7 +121,7 @@ async def test_a_damaged_run_is_shown_as_far_as_it_can_be_read(home: str) -> Non
     async with board(home) as screen:
         await screen.until("3 runs")
         await screen.press("end")
-        await screen.until("1 line of its log cannot be read: holdfast verify docs-abc234", "3 of 3 tasks")
+        await screen.until("1 unreadable line in the log: holdfast verify docs-abc234", "3 of 3 tasks")
 
 
 async def test_a_run_that_cannot_be_read_at_all_is_one_clear_line(home: str) -> None:
@@ -132,7 +134,7 @@ async def test_a_run_that_cannot_be_read_at_all_is_one_clear_line(home: str) -> 
         await screen.press("home")
         while "cannot be read (" not in screen.text:
             await screen.press("down")
-        assert "Is a directory); holdfast doctor" in " ".join(screen.text.split())
+        assert "Is a directory); look for repairs with: holdfast doctor" in " ".join(screen.text.split())
 
 
 async def test_what_goes_wrong_is_one_line(home: str) -> None:
@@ -143,10 +145,10 @@ async def test_what_goes_wrong_is_one_line(home: str) -> None:
         await screen.until("3 of 3 tasks")
         for keys, words in (
             (("r",), "killed before its plan was recorded"),
-            (("a",), "nothing of docs-abc234 waits for an answer"),
-            (("x",), "docs-abc234 is not at work"),
-            (("s", "enter"), "there is nothing to say; nothing was sent"),
-            (("enter",), "nobody is at work on docs-abc234 (done); r resumes it"),
+            (("a",), "docs-abc234 has no open request"),
+            (("x",), "docs-abc234 is not running"),
+            (("s", "enter"), "the message is empty; nothing was sent"),
+            (("enter",), "docs-abc234 is not running (done); r resumes it"),
         ):
             await screen.press(*keys)
             await screen.until(words)
@@ -167,7 +169,7 @@ async def test_a_filter_shows_only_what_fits_and_escape_shows_all(home: str) -> 
         await screen.until("3 runs, 1 shown", "Rate limits")
         assert AUTH not in screen.text
         await screen.type(" x")
-        await screen.until("No run has “rate fail x”; Esc shows all of them.")
+        await screen.until("No run matches “rate fail x”; Esc shows all runs.")
         await screen.press("escape")
         await screen.until(AUTH, RATES, DOCS)
 
@@ -176,7 +178,7 @@ async def test_help_explains_the_keys_and_goes_away(home: str) -> None:
     async with board(home) as screen:
         await screen.until("0 runs")
         await screen.press("question_mark")
-        await screen.until("go on from where it stood", "Esc leaves all as it is")
+        await screen.until("continue the run in the background", "Esc cancels")
         await screen.press("escape")
         await screen.until("0 runs")
 

@@ -52,7 +52,7 @@ async def test_an_answer_reaches_the_agent_that_waits_for_it(stage: Stage, key: 
         async with board(stage.home) as screen:
             await asked(screen)
             await screen.press(key)
-            await screen.until("kind   delete", "leave it")
+            await screen.until("kind   delete", "cancel")
             await screen.press("n")
             await asked(screen)
             assert stage.data(run, "permission.answered") == []
@@ -60,7 +60,7 @@ async def test_an_answer_reaches_the_agent_that_waits_for_it(stage: Stage, key: 
             await screen.until({"a": "approved", "d": "denied"}[key] + ": Delete the notes")
             await asyncio.to_thread(outcome, process)
             await screen.press(key)
-            await screen.until(f"nothing of {run} waits for an answer")
+            await screen.until(f"{run} has no open request")
     assert stage.file(run, "answer.txt") == answer
     (given,) = stage.data(run, "permission.answered")
     assert given["by"]
@@ -72,24 +72,24 @@ async def test_a_run_is_told_something_and_stopped_when_one_is_sure(stage: Stage
         told(process, "turn.started")
         run = stage.only_run()
         async with board(stage.home) as screen:
-            await screen.until("1 at work", "thinking")
+            await screen.until("1 running", "thinking")
             await screen.press("r")
-            await screen.until(f"{run} is at work already; Enter attaches")
+            await screen.until(f"{run} is already running; Enter attaches")
             await screen.press("x", "escape")
             await screen.press("s")
             await screen.until("with its next prompt")
             await screen.type("mind the tests")
             await screen.press("enter")
-            await screen.until("taken: mind the tests")
+            await screen.until("message queued: mind the tests")
             await screen.press("x")
             await screen.until(f"Stop {run}?")
             await screen.press("y")
-            await screen.until(f"{run} has stopped; r resumes it")
+            await screen.until(f"stopped {run}; r resumes it")
             await asyncio.to_thread(outcome, process)
             await screen.press("x")
-            await screen.until(f"{run} is not at work", f"{run}  stopped")
+            await screen.until(f"{run} is not running", f"{run}  stopped")
             await screen.press("enter")
-            await screen.until(f"nobody is at work on {run} (stopped); r resumes it")
+            await screen.until(f"{run} is not running (stopped); r resumes it")
     assert [d["reason"] for d in stage.data(run, "session.end")] == ["planned", "stopped"]
     assert "mind the tests" in stage.holdfast("show", run).out
 
@@ -101,14 +101,14 @@ async def test_a_killed_run_is_seen_to_be_and_goes_on_to_its_end(stage: Stage) -
         told(process, "turn.started")
         run = stage.only_run()
         async with board(stage.home) as screen:
-            await screen.until("1 at work")
+            await screen.until("1 running")
             killed(process)
             await screen.until("1 needs you", "interrupted")
             await screen.press("r")
-            await screen.until("is at work (pid ")
+            await screen.until(f"resumed {run} (pid ")
             await screen.until("last stop")
             await screen.press("x", "y")
-            await screen.until(f"{run} has stopped")
+            await screen.until(f"stopped {run}")
     assert [d["command"] for d in stage.data(run, "session.start")] == ["plan", "run", "resume"]
 
 
@@ -120,14 +120,14 @@ async def test_a_run_that_needs_a_decision_asks_for_it_and_goes_that_way(stage: 
     async with board(stage.home) as screen:
         await screen.until("no key", "and asks how")
         await screen.press("r")
-        await screen.until("does not go on by itself", "Provide custom instructions")
+        await screen.until("needs a decision", "Provide custom instructions")
         await screen.press("escape")
         await screen.until("and asks how")
         assert [d["command"] for d in stage.data(run, "session.start")] == ["plan", "run"]
         await screen.press("r", "c")
         await screen.until("Your instructions")
         await screen.press("enter")
-        await screen.until("no instructions were given; nothing was changed")
+        await screen.until("no instructions given; nothing changed")
         await screen.press("r", "a")
-        await screen.until("the sitting ended (all_done)")
+        await screen.until("session ended: all tasks done")
     assert stage.file(run, "hello.txt") == "hello"

@@ -45,9 +45,9 @@ def change(path: Path, make: Callable[[Lines], Lines]) -> None:
 
 
 def test_a_run_that_is_whole_is_said_to_be(holdfast: Program, log: Path) -> None:
-    link = chain.carried(log.read_bytes().splitlines()[-1])
+    link = chain.carried_link(log.read_bytes().splitlines()[-1])
     outcome = holdfast("verify", RUN)
-    assert outcome.lines[0] == f"whole  {RUN}  8 lines, 8 events, 1 session  chain {link}"
+    assert outcome.lines[0] == f"intact  {RUN}  8 lines, 8 events, 1 session  chain {link}"
     assert outcome.err == ""
 
 
@@ -117,7 +117,7 @@ def test_damage_is_told_in_the_first_line_with_its_place(holdfast: Program, log:
     change(log, lambda lines: [*lines[:3], lines[2], *lines[3:]])
     outcome = holdfast("verify", RUN, code=1)
     assert outcome.lines[0].startswith(f"damaged  {RUN}  line 4: duplicate: session ")
-    assert outcome.err == "9 lines, 9 events, 1 session read; the log was not changed\n"
+    assert outcome.err == "read 9 lines, 9 events, 1 session; the log was not changed\n"
 
 
 def test_json_names_all_that_is_damaged(holdfast: Program, log: Path) -> None:
@@ -131,7 +131,7 @@ def test_json_names_all_that_is_damaged(holdfast: Program, log: Path) -> None:
 def test_json_of_a_whole_run_tells_its_chain(holdfast: Program, log: Path) -> None:
     found = holdfast("verify", RUN, "--json").object
     assert (found["whole"], found["chained"], found["damage"]) == (True, True, [])
-    assert found["chain"] == chain.carried(log.read_bytes().splitlines()[-1])
+    assert found["chain"] == chain.carried_link(log.read_bytes().splitlines()[-1])
 
 
 def test_much_damage_is_counted_not_listed(holdfast: Program, log: Path) -> None:
@@ -143,14 +143,14 @@ def test_much_damage_is_counted_not_listed(holdfast: Program, log: Path) -> None
 
 def test_a_run_without_events_is_whole(holdfast: Program) -> None:
     put(holdfast.home, "runs", RUN, "events.jsonl", log=b"")
-    assert holdfast("verify", RUN).out.startswith(f"whole  {RUN}  0 lines, 0 events, 0 sessions")
+    assert holdfast("verify", RUN).out.startswith(f"intact  {RUN}  0 lines, 0 events, 0 sessions")
 
 
 def test_what_a_live_owner_is_writing_is_no_damage(holdfast: Program, log: Path) -> None:
     with owner_of(holdfast.home, RUN) as owner:
         owner.say("hello")
         owner.write_raw('{"v":1,"ts":"2026-02-14T10:0')
-        assert holdfast("verify", RUN).out.startswith(f"whole  {RUN}  10 lines")
+        assert holdfast("verify", RUN).out.startswith(f"intact  {RUN}  10 lines")
         owner.kill()
         assert f"damaged  {RUN}  line 11: torn" in holdfast("verify", RUN, code=1).out
 
@@ -158,11 +158,11 @@ def test_what_a_live_owner_is_writing_is_no_damage(holdfast: Program, log: Path)
 def test_a_call_that_a_live_owner_is_writing_is_no_damage(holdfast: Program, log: Path) -> None:
     """Of a call, the first line is there."""
     with owner_of(holdfast.home, RUN) as owner:
-        half, _ = chain.seal(chain.GENESIS, chain.with_more_to_come(b'{"sid":"s","seq":0,"type":"x"}'), b"\n")
+        half, _ = chain.seal(chain.GENESIS, chain.mark_more_to_come(b'{"sid":"s","seq":0,"type":"x"}'), b"\n")
         owner.say("hello")
         with log.open("ab") as file:
             file.write(half)
-        assert holdfast("verify", RUN).out.startswith(f"whole  {RUN}  10 lines")
+        assert holdfast("verify", RUN).out.startswith(f"intact  {RUN}  10 lines")
         owner.kill()
         assert f"damaged  {RUN}  line 12: torn" in holdfast("verify", RUN, code=1).out
 
@@ -170,7 +170,7 @@ def test_a_call_that_a_live_owner_is_writing_is_no_damage(holdfast: Program, log
 def test_a_log_of_another_tool_needs_no_chain(holdfast: Program) -> None:
     path = put(holdfast.cwd, "events.jsonl", log=SEED_LOG)
     assert holdfast("verify", path).out == (
-        f"whole  {path}  11 lines, 11 events, 1 session  no chain: another tool wrote it\n"
+        f"intact  {path}  11 lines, 11 events, 1 session  no chain: written by another tool\n"
     )
     assert holdfast("verify", path, "--json").object["chained"] is False
 
@@ -195,7 +195,7 @@ def test_events_of_unknown_types_and_versions_are_whole(holdfast: Program) -> No
     path = put(
         holdfast.cwd, "events.jsonl", log=started() + event("unheard.of", 1, [1]) + event("task.started", 2, v=9)
     )
-    assert holdfast("verify", path).out.startswith("whole")
+    assert holdfast("verify", path).out.startswith("intact")
 
 
 def test_a_log_that_another_tool_began_and_we_went_on_with_keeps_its_chain_from_there(holdfast: Program) -> None:
@@ -213,7 +213,7 @@ def test_a_folder_of_features_is_verified_one_by_one(holdfast: Program) -> None:
     put(holdfast.cwd, "good", "events.jsonl", log=SEED_LOG)
     put(holdfast.cwd, "bad", "events.jsonl", log=SEED_LOG + b"noise\n")
     outcome = holdfast("verify", ".", code=1)
-    assert sorted(line.split()[0] for line in outcome.lines) == ["damaged", "whole"]
+    assert sorted(line.split()[0] for line in outcome.lines) == ["damaged", "intact"]
 
 
 def test_escape_sequences_in_a_damaged_log_do_not_reach_the_terminal(holdfast: Program) -> None:

@@ -51,7 +51,7 @@ def forge(stage: Stage, run: str, make: Callable[[Lines], Lines]) -> Path:
 
 def calls(lines: Lines) -> list[int]:
     """After how many lines a call was whole: a log may be cut there, and nothing in it shows that."""
-    return [number for number, line in enumerate(lines, 1) if not chain.more_to_come(line)]
+    return [number for number, line in enumerate(lines, 1) if not chain.has_more_to_come(line)]
 
 
 def test_every_commit_carries_the_head_of_the_log(stage: Stage, run: str) -> None:
@@ -59,7 +59,7 @@ def test_every_commit_carries_the_head_of_the_log(stage: Stage, run: str) -> Non
     ours = trailers(stage, f"main..{branch(run)}")
     assert len(ours) == 2
     for position, link in (one.split(":") for one in (*ours, *trailers(stage, f"refs/holdfast/chain/{run}"))):
-        assert chain.carried(log[: int(position)].splitlines()[-1]) == link
+        assert chain.carried_link(log[: int(position)].splitlines()[-1]) == link
     effects = stage.project.git("log", "--format=%(trailers:key=Holdfast-Effect,valueonly)", f"main..{branch(run)}")
     for anchor, effect in zip(ours, effects.split(), strict=True):
         seen = log[: int(anchor.partition(":")[0])].splitlines()

@@ -20,7 +20,7 @@ def test_those_that_come_with_holdfast_are_listed_and_drawn(holdfast: Program) -
 def test_a_file_is_checked_and_what_is_wrong_is_told_with_its_line(holdfast: Program, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(SMALL)
-    assert holdfast("workflow", "check", str(file)).out == f"{file}: sound, 5 phases\n"
+    assert holdfast("workflow", "check", str(file)).out == f"{file}: valid, 5 phases\n"
     file.write_text(SMALL.replace("on_fail: fixing", "on_fail: mending"))
     assert (
         f"holdfast: {file}:13: phases[2].on_fail: there is no phase 'mending'"
@@ -75,11 +75,11 @@ def test_prompts_of_ones_own_are_named_and_a_wrong_place_in_one_is_told_with_its
     assert f"evaluator          {folder}/evaluator.md" in holdfast("workflow", "check", "loop").out
     assert "evaluator" in holdfast("workflow", "show", "pipeline").out
     assert holdfast("workflow", "show", "loop", "--json").object["prompts"] == {"evaluator": f"{folder}/evaluator.md"}
-    assert "Prompts of your own" not in holdfast("workflow", "show", "solo").out
+    assert "Your own prompts" not in holdfast("workflow", "show", "solo").out
     (folder / "evaluator.md").write_text("Be strict\nwith {{tsk}}.\n")
     for command in (("workflow", "check", "loop"), ("plan", "x", "--workflow", "loop")):
         complaint = holdfast(*command, code=2).complaint
-        assert complaint == f"{folder}/evaluator.md:2: there is no place 'tsk'; did you mean task?"
+        assert complaint == f"{folder}/evaluator.md:2: there is no variable 'tsk'; did you mean task?"
 
 
 def test_a_run_is_not_begun_by_a_workflow_that_is_not_sound(holdfast: Program, tmp_path: Path) -> None:

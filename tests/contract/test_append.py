@@ -23,7 +23,7 @@ from tests.support.wait import ticks
 
 async def test_append_returns_the_lines_that_it_wrote(store: Store) -> None:
     async with open_run(store, RUN, sid="s1", feature="auth", clock=lambda: "2026-01-01T00:00:00.000Z") as run:
-        first = await run.begin(START)
+        first = await run.begin_session(START)
         draft = Draft(numbered("a", 1), agent="worker", pane_id="%1", trace_id="t", span_id="p")
         second = await run.append(draft, numbered("a", 2))
         assert await whole(store, RUN) == first.data + second.data
@@ -40,15 +40,15 @@ async def test_append_returns_the_lines_that_it_wrote(store: Store) -> None:
 
 async def test_each_line_of_an_append_but_its_last_says_that_more_is_to_come(store: Store) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         for count in (1, 2, 3, 1):
             batch = await run.append(*(numbered("a", number) for number in range(count)))
-            assert [chain.more_to_come(line) for line in batch.data.splitlines()] == [True] * (count - 1) + [False]
+            assert [chain.has_more_to_come(line) for line in batch.data.splitlines()] == [True] * (count - 1) + [False]
 
 
 async def test_an_append_of_nothing_moves_nothing(store: Store) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         head = run.head
         assert await run.append() == Batch(head.position, b"")
         assert run.head == head
@@ -57,7 +57,7 @@ async def test_an_append_of_nothing_moves_nothing(store: Store) -> None:
 async def test_each_session_counts_from_zero_and_the_chain_goes_on(store: Store) -> None:
     for session in range(4):
         async with open_run(store, RUN, sid=f"s{session}") as run:
-            await run.begin(START, numbered("a", 2 * session))
+            await run.begin_session(START, numbered("a", 2 * session))
             await run.append(numbered("a", 2 * session + 1))
     data = await whole(store, RUN)
     assert_whole(data)
@@ -67,7 +67,7 @@ async def test_each_session_counts_from_zero_and_the_chain_goes_on(store: Store)
 
 async def test_the_state_moves_with_every_append_and_comes_back(store: Store) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         for number in range(20):
             await run.append(numbered("a", number), numbered("b", number))
             assert run.state == folded(await whole(store, RUN))
@@ -78,7 +78,7 @@ async def test_the_state_moves_with_every_append_and_comes_back(store: Store) ->
 
 async def test_expecting_the_right_place_succeeds(store: Store) -> None:
     async with open_run(store, RUN) as run:
-        batch = await run.begin(START)
+        batch = await run.begin_session(START)
         batch = await run.append(numbered("a", 1), expect=batch.end)
         await run.append(numbered("a", 2), expect=batch.end)
 
@@ -86,7 +86,7 @@ async def test_expecting_the_right_place_succeeds(store: Store) -> None:
 @pytest.mark.parametrize("off", [-1, 1, 1000])
 async def test_expecting_a_wrong_place_writes_nothing(store: Store, off: int) -> None:
     async with open_run(store, RUN) as run:
-        end = (await run.begin(START)).end
+        end = (await run.begin_session(START)).end
         with pytest.raises(PositionMismatch, match=str(end)):
             await run.append(numbered("a", 1), expect=end + off)
         await run.append(numbered("a", 2))
@@ -97,7 +97,7 @@ async def test_expecting_a_wrong_place_writes_nothing(store: Store, off: int) ->
 
 async def test_a_wrong_expectation_fails_alone(store: Store) -> None:
     async with open_run(store, RUN) as run:
-        end = (await run.begin(START)).end
+        end = (await run.begin_session(START)).end
         outcomes = await asyncio.gather(
             run.append(numbered("a", 1)),
             run.append(numbered("b", 1), expect=end - 1),
@@ -112,7 +112,7 @@ async def test_a_wrong_expectation_fails_alone(store: Store) -> None:
 
 async def test_of_many_who_expect_the_same_place_one_succeeds(store: Store) -> None:
     async with open_run(store, RUN) as run:
-        end = (await run.begin(START)).end
+        end = (await run.begin_session(START)).end
         outcomes = await asyncio.gather(
             *(run.append(numbered("a", number), expect=end) for number in range(10)), return_exceptions=True
         )
@@ -124,7 +124,7 @@ async def test_of_many_who_expect_the_same_place_one_succeeds(store: Store) -> N
 @pytest.mark.parametrize("place", range(4))
 async def test_an_event_that_cannot_be_encoded_fails_alone_and_leaves_no_hole(store: Store, place: int) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         appends: list[Awaitable[Batch]] = [run.append(numbered("a", number)) for number in range(3)]
         appends.insert(place, run.append(numbered("bad", 0), unencodable(), numbered("bad", 1)))
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
@@ -145,7 +145,7 @@ async def test_an_event_that_cannot_be_encoded_fails_alone_and_leaves_no_hole(st
 async def test_raw_data_that_could_not_be_read_back_is_refused(store: Store, output: bytes) -> None:
     """Acknowledging it would be a lie: on the next opening it would look like a torn line."""
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         outcomes = await asyncio.gather(
             run.append(numbered("a", 1)),
             run.append(ToolReturned(conversation="c", call="1", output=msgspec.Raw(output))),
@@ -163,7 +163,7 @@ async def test_raw_data_that_could_not_be_read_back_is_refused(store: Store, out
 async def test_raw_data_of_many_lines_becomes_one_line(store: Store) -> None:
     pretty = msgspec.json.format(msgspec.json.encode({"files": ["a", "b\n"], "ok": True}), indent=2)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         batch = await run.append(ToolReturned(conversation="c", call="1", output=msgspec.Raw(pretty)))
         assert run.state == folded(await whole(store, RUN))
     assert batch.data.count(b"\n") == 1
@@ -176,7 +176,7 @@ async def test_raw_data_of_many_lines_becomes_one_line(store: Store) -> None:
 async def test_raw_data_with_half_a_character_is_not_mistaken_for_a_torn_line(store: Store) -> None:
     """JSON allows it, and programs that cut text by its length write it."""
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await run.append(ToolReturned(conversation="c", call="1", output=msgspec.Raw(rb'"\ud83d"')), numbered("a", 1))
     before = await whole(store, RUN)
     async with open_run(store, RUN) as run:
@@ -188,7 +188,7 @@ async def test_raw_data_with_half_a_character_is_not_mistaken_for_a_torn_line(st
 @pytest.mark.parametrize(("name", "written"), [("caf\udce9", r"caf\xe9"), ("half \ud83d", r"half \ud83d")])
 async def test_name_that_is_no_text_is_written_with_an_escape(store: Store, name: str, written: str) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         happened = EffectHappened(effect="e", settled_by="run", result={"files": [name]})
         batch = await run.append(TaskCompleted(task_id="T-1", files_changed=[name]), happened)
         assert run.state == folded(await whole(store, RUN))
@@ -202,7 +202,7 @@ async def test_name_that_is_no_text_is_written_with_an_escape(store: Store, name
 async def test_every_kind_of_text_comes_back_as_it_was(store: Store) -> None:
     texts = ["a\nb", "a\r\nb", "\u2028\u2029\x85", "\0", "\ufeff", '"}\n{"', "é日本🌊", "\\", " " * 9, "x" * 100_000]
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         for text in texts:
             await run.append(numbered("a", 1), numbered(text, 2))
     data = await whole(store, RUN)
@@ -219,7 +219,7 @@ async def test_many_producers_keep_their_own_order(store: Store) -> None:
             await ticks(number * len(name) % 3)
 
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await asyncio.gather(*(produce(f"p{index}") for index in range(16)))
         assert run.state == folded(await whole(store, RUN))
     data = await whole(store, RUN)
@@ -232,7 +232,7 @@ async def test_many_producers_keep_their_own_order(store: Store) -> None:
 async def test_a_cancelled_appender_loses_nobody_elses_event(store: Store, victim: int, after: int) -> None:
     """Whoever it is: the one who would have written for all, or one who waits for it."""
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         tasks = [asyncio.create_task(run.append(numbered("a", number))) for number in range(5)]
         await ticks(after)
         tasks[victim].cancel()
@@ -254,7 +254,7 @@ async def test_a_cancelled_appender_loses_nobody_elses_event(store: Store, victi
 @pytest.mark.parametrize("after", range(4))
 async def test_when_all_are_cancelled_the_next_goes_on(store: Store, after: int) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         tasks = [asyncio.create_task(run.append(numbered("a", number))) for number in range(5)]
         await ticks(after)
         for task in tasks:
@@ -269,7 +269,7 @@ async def test_when_all_are_cancelled_the_next_goes_on(store: Store, after: int)
 
 async def test_a_closed_journal_refuses(store: Store) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
     before = await whole(store, RUN)
     with pytest.raises(StorageFailed, match="closed"):
         await run.append(numbered("a", 1))
@@ -279,7 +279,7 @@ async def test_a_closed_journal_refuses(store: Store) -> None:
 async def test_closing_waits_for_appends_that_were_under_way(store: Store) -> None:
     """Each of them is in the log and told so, or told that it is not."""
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         tasks = [asyncio.create_task(run.append(numbered("a", number))) for number in range(5)]
         await ticks(1)
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)

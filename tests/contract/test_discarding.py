@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from holdfast.leaf.errors import NoSuchRun, Owned
+from holdfast.leaf.errors import NoSuchRun, RunOwned
 from holdfast.store.base import Message, Store
 from holdfast.store.files.layout import run_folder, runs_folder, trash_folder
 from holdfast.store.files.store import FileStore
@@ -21,11 +21,11 @@ from tests.support.processes import KILLED, child
 async def test_a_discarded_run_is_gone_for_everyone(backend: Backend, store: Store) -> None:
     await store.create("other-aaaaaa")
     async with open_run(store, RUN) as run:
-        await run.begin(START, numbered("a", 1))
+        await run.begin_session(START, numbered("a", 1))
     await store.inbox(RUN).put(Message(id="m1", kind="say"))
     await store.discard(RUN)
     for one in (store, backend.store()):
-        assert list(await one.runs()) == ["other-aaaaaa"]
+        assert list(await one.run_ids()) == ["other-aaaaaa"]
         with pytest.raises(NoSuchRun, match=RUN):
             one.log(RUN)
         with pytest.raises(NoSuchRun, match=RUN):
@@ -34,7 +34,7 @@ async def test_a_discarded_run_is_gone_for_everyone(backend: Backend, store: Sto
 
 async def test_its_name_is_free_again_and_nothing_of_it_comes_back(store: Store) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await run.save_snapshot()
     await store.inbox(RUN).put(Message(id="m1", kind="say"))
     await store.discard(RUN)
@@ -48,21 +48,21 @@ async def test_its_name_is_free_again_and_nothing_of_it_comes_back(store: Store)
 
 async def test_a_run_that_somebody_owns_is_not_discarded(backend: Backend, store: Store) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
-        with pytest.raises(Owned):
+        await run.begin_session(START)
+        with pytest.raises(RunOwned):
             await backend.store().discard(RUN)
         await run.append(numbered("a", 1))
-    assert list(await store.runs()) == [RUN]
+    assert list(await store.run_ids()) == [RUN]
     await store.discard(RUN)
-    assert list(await store.runs()) == []
+    assert list(await store.run_ids()) == []
 
 
 async def test_a_run_whose_owner_died_is_discarded(backend: Backend, store: Store) -> None:
     sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin(START)
+    await sitting.run.begin_session(START)
     await backend.kill(sitting)
     await backend.store().discard(RUN)
-    assert list(await store.runs()) == []
+    assert list(await store.run_ids()) == []
 
 
 async def test_what_is_not_there_cannot_be_discarded(store: Store) -> None:
@@ -91,7 +91,7 @@ async def test_killed_between_the_move_and_the_deletion_no_half_run_is_left(home
     await store.create(RUN)
     with child(discard_and_die, home) as discarding:
         assert discarding.wait() == KILLED
-    assert list(await store.runs()) == []
+    assert list(await store.run_ids()) == []
     (left,) = os.listdir(trash_folder(home))
     assert left.startswith(f"{RUN}.")
     await store.create(RUN)

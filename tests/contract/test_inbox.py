@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.core.events.inbox import InboxConsumed, InboxRejected
 from holdfast.leaf.errors import BadInput
-from holdfast.store.base import Message, Received, Store
+from holdfast.store.base import InboxEntry, Message, Store
 from holdfast.store.run import open_run
 from tests.contract.backends import Backend
 from tests.contract.conftest import RUN
@@ -30,7 +30,7 @@ async def put_all(store: Store, *names: str) -> None:
         await store.inbox(RUN).put(message(name))
 
 
-async def received(store: Store, after: int = 0) -> list[Received]:
+async def received(store: Store, after: int = 0) -> list[InboxEntry]:
     return [one async for one in store.inbox(RUN).read(after)]
 
 
@@ -40,9 +40,9 @@ def consumed_in(data: bytes) -> list[str]:
 
 async def test_to_ask_whether_it_takes_messages_leaves_none(store: Store) -> None:
     inbox = store.inbox(RUN)
-    await inbox.must_take()
+    await inbox.check_writable()
     await put_all(store, "a")
-    await inbox.must_take()
+    await inbox.check_writable()
     await put_all(store, "b")
     assert [one.message.id for one in await received(store) if one.message is not None] == ["a", "b"]
     assert len(await received(store)) == 2
@@ -69,7 +69,10 @@ async def test_the_same_id_twice_is_one_message(store: Store) -> None:
     await put_all(store, "m1", "m2", "m1", "m2", "m3")
     found = await received(store)
     assert [one.message.id for one in found if one.message] == ["m1", "m2", "m3"]
-    assert [one.reason for one in found if one.message is None] == ["message m1 came before", "message m2 came before"]
+    assert [one.reason for one in found if one.message is None] == [
+        "duplicate of message m1",
+        "duplicate of message m2",
+    ]
 
 
 async def test_an_id_from_before_the_cursor_is_known_after_it(backend: Backend, store: Store) -> None:
@@ -109,8 +112,8 @@ async def test_a_body_comes_out_as_it_went_in(store: Store, body: bytes) -> None
     await store.inbox(RUN).put(Message(id="m", kind="say", body=msgspec.Raw(body)))
     await put_all(store, "next")
     async with open_run(store, RUN) as run:
-        await run.begin(START)
-        found = await run.take_in()
+        await run.begin_session(START)
+        found = await run.consume_inbox()
     assert [one.id for one in found] == ["m", "next"]
     assert msgspec.json.decode(found[0].body) == msgspec.json.decode(body)
     data = await whole(store, RUN)
@@ -125,8 +128,8 @@ async def test_a_body_that_could_not_be_read_is_refused_and_not_taken(store: Sto
         await store.inbox(RUN).put(Message(id="m", kind="say", body=msgspec.Raw(body)))
     await put_all(store, "next")
     async with open_run(store, RUN) as run:
-        await run.begin(START)
-        assert [one.id for one in await run.take_in()] == ["next"]
+        await run.begin_session(START)
+        assert [one.id for one in await run.consume_inbox()] == ["next"]
         assert run.state.malformed == []
     assert not [event for event in events_in(await whole(store, RUN)) if isinstance(event, InboxRejected)]
 
@@ -153,19 +156,19 @@ async def test_following_waits_for_what_comes(backend: Backend, store: Store) ->
 async def test_what_is_taken_in_is_in_the_log_and_comes_once(backend: Backend, store: Store) -> None:
     await put_all(store, "m1", "m2", "m1")
     async with open_run(store, RUN) as run:
-        await run.begin(START)
-        assert [content(one) for one in await run.take_in()] == [
+        await run.begin_session(START)
+        assert [content(one) for one in await run.consume_inbox()] == [
             (name, "say", "someone", {"text": name}) for name in ("m1", "m2")
         ]
-        assert await run.take_in() == []
+        assert await run.consume_inbox() == []
         await put_all(backend.store(), "m3", "m2")
-        assert [one.id for one in await run.take_in()] == ["m3"]
+        assert [one.id for one in await run.consume_inbox()] == ["m3"]
         assert run.state.inbox_consumed == 3
     async with open_run(store, RUN) as run:
-        await run.begin(START)
-        assert await run.take_in() == []
+        await run.begin_session(START)
+        assert await run.consume_inbox() == []
         await put_all(store, "m4", "m1")
-        assert [one.id for one in await run.take_in()] == ["m4"]
+        assert [one.id for one in await run.consume_inbox()] == ["m4"]
         assert run.state == folded(await whole(store, RUN))
     data = await whole(store, RUN)
     assert_whole(data)
@@ -175,8 +178,8 @@ async def test_what_is_taken_in_is_in_the_log_and_comes_once(backend: Backend, s
 
 async def test_taking_in_nothing_writes_nothing(store: Store) -> None:
     async with open_run(store, RUN) as run:
-        end = (await run.begin(START)).end
-        assert await run.take_in() == []
+        end = (await run.begin_session(START)).end
+        assert await run.consume_inbox() == []
         assert run.head.position == end
 
 
@@ -185,32 +188,32 @@ async def test_an_owner_who_dies_between_reading_and_writing_has_consumed_nothin
 ) -> None:
     await put_all(store, "m1", "m2")
     first = await Sitting.open(store, RUN)
-    await first.run.begin(START)
+    await first.run.begin_session(START)
     assert len(await received(store, first.run.state.inbox_cursor)) == 2
     await backend.kill(first)
     async with open_run(backend.store(), RUN) as run:
-        await run.begin(START)
-        assert [one.id for one in await run.take_in()] == ["m1", "m2"]
+        await run.begin_session(START)
+        assert [one.id for one in await run.consume_inbox()] == ["m1", "m2"]
 
 
 async def test_an_owner_who_dies_after_taking_in_has_consumed(backend: Backend, store: Store) -> None:
     await put_all(store, "m1", "m2")
     first = await Sitting.open(store, RUN)
-    await first.run.begin(START)
-    assert len(await first.run.take_in()) == 2
+    await first.run.begin_session(START)
+    assert len(await first.run.consume_inbox()) == 2
     await backend.kill(first)
     await put_all(store, "m3")
     async with open_run(backend.store(), RUN) as run:
-        await run.begin(START)
-        assert [one.id for one in await run.take_in()] == ["m3"]
+        await run.begin_session(START)
+        assert [one.id for one in await run.consume_inbox()] == ["m3"]
     assert consumed_in(await whole(store, RUN)) == ["m1", "m2", "m3"]
 
 
 async def test_two_who_take_in_at_once_share_the_messages(store: Store) -> None:
     await put_all(store, "m1", "m2", "m3")
     async with open_run(store, RUN) as run:
-        await run.begin(START)
-        taken = await asyncio.gather(*(run.take_in() for _ in range(4)), run.append(numbered("a", 1)))
+        await run.begin_session(START)
+        taken = await asyncio.gather(*(run.consume_inbox() for _ in range(4)), run.append(numbered("a", 1)))
         assert sorted(one.id for found in taken[:4] if isinstance(found, list) for one in found) == ["m1", "m2", "m3"]
     assert consumed_in(await whole(store, RUN)) == ["m1", "m2", "m3"]
 
@@ -220,13 +223,13 @@ async def test_a_cancelled_take_in_consumes_all_or_nothing(store: Store, after: 
     """What it consumed is in the log, where the next who looks finds it."""
     await put_all(store, "m1", "m2")
     async with open_run(store, RUN) as run:
-        await run.begin(START)
-        taking = asyncio.create_task(run.take_in())
+        await run.begin_session(START)
+        taking = asyncio.create_task(run.consume_inbox())
         for _ in range(after):
             await asyncio.sleep(0)
         taking.cancel()
         await asyncio.gather(taking, return_exceptions=True)
-        await run.take_in()
+        await run.consume_inbox()
         assert run.state == folded(await whole(store, RUN))
     data = await whole(store, RUN)
     assert_whole(data)
@@ -235,8 +238,8 @@ async def test_a_cancelled_take_in_consumes_all_or_nothing(store: Store, after: 
 
 async def test_only_the_first_message_of_an_id_is_put(backend: Backend, store: Store) -> None:
     other = Message(id="m1", kind="say", sender="another", body=msgspec.Raw(b'{"text":"no"}'))
-    assert await store.inbox(RUN).put_first(message("m1")) is None
-    first = await backend.store().inbox(RUN).put_first(other)
+    assert await store.inbox(RUN).put_if_absent(message("m1")) is None
+    first = await backend.store().inbox(RUN).put_if_absent(other)
     assert first is not None
     assert content(first) == content(message("m1"))
     assert [content(one.message) for one in await received(store) if one.message] == [content(message("m1"))]
@@ -245,7 +248,7 @@ async def test_only_the_first_message_of_an_id_is_put(backend: Backend, store: S
 
 async def test_of_many_that_put_one_id_at_once_one_succeeds(backend: Backend, store: Store) -> None:
     bodies = [Message(id="m", kind="say", sender=str(n), body=msgspec.Raw(b"{}")) for n in range(20)]
-    firsts = await asyncio.gather(*(backend.store().inbox(RUN).put_first(one) for one in bodies))
+    firsts = await asyncio.gather(*(backend.store().inbox(RUN).put_if_absent(one) for one in bodies))
     assert [first is None for first in firsts].count(True) == 1
     (only,) = await received(store)
     assert only.message is not None

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from holdfast.leaf.errors import Fenced, Owned
-from holdfast.leaf.process.identity import myself
+from holdfast.leaf.errors import RunFenced, RunOwned
+from holdfast.leaf.process.identity import own_identity
 from holdfast.store.base import Head, Snapshot, Store
 from holdfast.store.run import open_run
 from tests.contract.backends import Backend
@@ -20,9 +20,9 @@ async def test_a_second_taker_is_told_who_owns_the_run(backend: Backend, store: 
     async with store.own(RUN) as lease:
         holder = await backend.store().holder(RUN)
         assert holder is not None
-        assert (holder.pid, holder.start_time, holder.boot_id) == myself()
+        assert (holder.pid, holder.start_time, holder.boot_id) == own_identity()
         assert holder.epoch == lease.epoch
-        with pytest.raises(Owned, match=f"{RUN}.*pid {os.getpid()}.*since {holder.since}"):
+        with pytest.raises(RunOwned, match=f"{RUN}.*pid {os.getpid()}.*since {holder.since}"):
             async with backend.store().own(RUN):
                 pass
         assert await backend.store().holder(RUN) == holder
@@ -44,7 +44,7 @@ async def test_of_many_takers_one_succeeds(backend: Backend, store: Store) -> No
 
     outcomes = await asyncio.gather(*(take() for _ in range(10)), return_exceptions=True)
     assert sum(isinstance(outcome, int) for outcome in outcomes) >= 1
-    assert all(isinstance(outcome, int | Owned) for outcome in outcomes)
+    assert all(isinstance(outcome, int | RunOwned) for outcome in outcomes)
 
 
 async def test_two_runs_have_two_owners(store: Store) -> None:
@@ -72,12 +72,12 @@ async def test_a_run_is_free_after_an_error_in_its_owner(store: Store) -> None:
 
 async def test_a_dead_owners_run_is_free_at_once_and_whole(backend: Backend, store: Store) -> None:
     sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin(START)
+    await sitting.run.begin_session(START)
     await sitting.run.append(numbered("a", 1))
     await backend.kill(sitting)
     assert await store.holder(RUN) is None
     async with open_run(backend.store(), RUN) as run:
-        await run.begin(START, numbered("a", 2))
+        await run.begin_session(START, numbered("a", 2))
     data = await whole(store, RUN)
     assert_whole(data)
     assert labels_in(data) == [("a", 1), ("a", 2)]
@@ -85,12 +85,12 @@ async def test_a_dead_owners_run_is_free_at_once_and_whole(backend: Backend, sto
 
 async def test_a_usurped_owner_writes_nothing_more(backend: Backend, store: Store) -> None:
     old = await Sitting.open(store, RUN)
-    await old.run.begin(START, numbered("old", 1))
+    await old.run.begin_session(START, numbered("old", 1))
     await backend.usurp(RUN)
     async with open_run(backend.store(), RUN) as run:
-        await run.begin(START, numbered("new", 1))
+        await run.begin_session(START, numbered("new", 1))
         for number in (2, 3):
-            with pytest.raises(Fenced):
+            with pytest.raises(RunFenced):
                 await old.run.append(numbered("old", number))
         await run.append(numbered("new", 2))
         assert run.state == folded(await whole(store, RUN))
@@ -98,7 +98,7 @@ async def test_a_usurped_owner_writes_nothing_more(backend: Backend, store: Stor
         holder = await store.holder(RUN)
         assert holder is not None
         assert holder.epoch == run.epoch
-        with pytest.raises(Owned):
+        with pytest.raises(RunOwned):
             await Sitting.open(store, RUN)
         await run.append(numbered("new", 3))
     data = await whole(store, RUN)
@@ -108,20 +108,20 @@ async def test_a_usurped_owner_writes_nothing_more(backend: Backend, store: Stor
 
 async def test_every_waiting_appender_of_a_usurped_owner_is_told(backend: Backend, store: Store) -> None:
     old = await Sitting.open(store, RUN)
-    await old.run.begin(START)
+    await old.run.begin_session(START)
     await backend.usurp(RUN)
     async with open_run(backend.store(), RUN):
         outcomes = await asyncio.gather(
             *(old.run.append(numbered("old", number)) for number in range(5)), return_exceptions=True
         )
-        assert [type(outcome) for outcome in outcomes] == [Fenced] * 5
+        assert [type(outcome) for outcome in outcomes] == [RunFenced] * 5
         await old.close()
     assert labels_in(await whole(store, RUN)) == []
 
 
 async def test_a_snapshot_comes_back_as_it_was_saved(backend: Backend, store: Store) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START, numbered("a", 1))
+        await run.begin_session(START, numbered("a", 1))
         await run.save_snapshot()
         assert await backend.store().snapshot(RUN) == Snapshot(run.head, run.state)
         covered = run.head

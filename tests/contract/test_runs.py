@@ -16,22 +16,22 @@ MISSING = "nobody-aaaaaa"
 
 
 async def test_there_are_no_runs_at_first(backend: Backend) -> None:
-    assert list(await backend.store().runs()) == []
+    assert list(await backend.store().run_ids()) == []
 
 
 async def test_runs_are_listed_by_name(store: Store) -> None:
     for name in ("zeta-aaaaaa", "alpha-aaaaaa"):
         await store.create(name)
-    assert list(await store.runs()) == ["alpha-aaaaaa", RUN, "zeta-aaaaaa"]
+    assert list(await store.run_ids()) == ["alpha-aaaaaa", RUN, "zeta-aaaaaa"]
 
 
 async def test_another_process_sees_the_run(backend: Backend, store: Store) -> None:
-    assert list(await backend.store().runs()) == [RUN]
+    assert list(await backend.store().run_ids()) == [RUN]
 
 
 async def test_a_run_is_created_once(store: Store) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
     before = await whole(store, RUN)
     with pytest.raises(RunExists, match=RUN):
         await store.create(RUN)
@@ -46,7 +46,7 @@ async def test_of_many_creators_one_succeeds(backend: Backend) -> None:
 
 async def test_a_new_run_is_empty(store: Store) -> None:
     assert await whole(store, RUN) == b""
-    assert await store.log(RUN).fragment() == b""
+    assert await store.log(RUN).torn_tail() == b""
     assert await store.snapshot(RUN) is None
     assert await store.holder(RUN) is None
     assert [received async for received in store.inbox(RUN).read()] == []
@@ -73,4 +73,4 @@ async def test_a_missing_run_is_named(store: Store) -> None:
     with pytest.raises(NoSuchRun, match=MISSING):
         async with store.own(MISSING):
             pass
-    assert list(await store.runs()) == [RUN]
+    assert list(await store.run_ids()) == [RUN]

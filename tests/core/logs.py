@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.core.decide.analysis import Analysis, analyze, lineage, session_to_resume
+from holdfast.core.decide.analysis import Analysis, analyze, session_lineage, session_to_resume
 from holdfast.core.events import Envelope, Event
-from holdfast.core.fold.fold import Fold, Superseded
+from holdfast.core.fold.fold import Fold, SupersededLines
 from holdfast.core.log.codec import encode
 from holdfast.core.state import RunState
 
@@ -50,12 +50,12 @@ def fold_once(data: bytes, state: RunState | None = None, **how: Any) -> Fold:
 
 def fold_all(data: bytes, *, only: frozenset[str] | None = None) -> RunState:
     """The state of a log; a second time without the lines that later ones replace, where there are such."""
-    fold = fold_once(data, only=only)
+    fold = fold_once(data, only_sessions=only)
     if not fold.repeated:
         return fold.state
-    older = Superseded(fold.repeated)
+    older = SupersededLines(fold.repeated)
     older.feed(data)
-    return fold_once(data, only=only, without=older.lines).state
+    return fold_once(data, only_sessions=only, skip_lines=older.lines).state
 
 
 def analysis_of(data: bytes) -> Analysis:
@@ -64,7 +64,7 @@ def analysis_of(data: bytes) -> Analysis:
     target = session_to_resume(state)
     if target is None:
         return analyze(state)
-    members = lineage(state, target)
+    members = session_lineage(state, target)
     return analyze(state if members == state.sessions.keys() else fold_all(data, only=members))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from holdfast.core.decide.actions import AT_REST, Action, Facts
+from holdfast.core.decide.actions import NOTHING_IN_PROGRESS, Action, RuntimeFacts
 from holdfast.core.decide.phases import decide
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationOpened, TurnEnded, TurnInterrupted, TurnStarted
@@ -22,10 +22,10 @@ from holdfast.core.events.phase import (
 )
 from holdfast.core.events.session import RunCreated, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskSkipped, TaskStarted, WaveCompleted, WaveStarted
-from holdfast.core.messages.addressing import USER_MESSAGE
+from holdfast.core.messages.schema import MessageKind
 from holdfast.core.state import RunState
 from holdfast.core.work.tasks import TaskList, TaskSpec
-from holdfast.core.work.workflow import Bounds, Shape, Workflow, lay_out
+from holdfast.core.work.workflow import Bounds, PlanShape, Workflow, build_plan
 from holdfast.workflows.builtin import find_workflow
 from tests.core.logs import fold_all, sitting
 
@@ -43,7 +43,9 @@ def state_of(*events: Event) -> RunState:
     return fold_all(sitting(*BEGUN, *events))
 
 
-def next_of(*events: Event, workflow: Workflow = PIPELINE, bounds: Bounds = BOUNDS, facts: Facts = AT_REST) -> str:
+def next_of(
+    *events: Event, workflow: Workflow = PIPELINE, bounds: Bounds = BOUNDS, facts: RuntimeFacts = NOTHING_IN_PROGRESS
+) -> str:
     """What a run with this log does next."""
     return told(decide(state_of(*events), workflow, bounds, facts))
 
@@ -55,8 +57,8 @@ def told(actions: list[Action]) -> str:
 def _told(action: Action) -> str:
     wave = str(action.wave) if action.wave is not None else None
     about = (action.phase, action.role, action.research, action.task, wave)
-    words = " ".join(part for part in (action.do, *about) if part)
-    return words + "".join(f" ({part})" for part in (action.how, action.reason) if part)
+    words = " ".join(part for part in (action.kind, *about) if part)
+    return words + "".join(f" ({part})" for part in (action.prompt_kind, action.reason) if part)
 
 
 def started(phase: str, round_: int = 1, **more: Any) -> PhaseStarted:
@@ -95,7 +97,7 @@ def document(phase: str) -> ArtifactStored:
 
 def plan(*names: str, needs_design: bool = False) -> Event:
     tasks = tuple(TaskSpec(id=name, title=f"make {name}") for name in names)
-    return lay_out(TaskList(tasks=tasks), Shape.GRAPH, needs_design=needs_design)
+    return build_plan(TaskList(tasks=tasks), PlanShape.GRAPH, needs_design=needs_design)
 
 
 def review(role: str = "validators", *, passed: bool = True, round_: int = 1) -> ReviewGiven:
@@ -104,7 +106,7 @@ def review(role: str = "validators", *, passed: bool = True, round_: int = 1) ->
 
 def words(key: str, task: str | None = None) -> InboxConsumed:
     body = b'{"text":"more","task":"%s"}' % task.encode() if task is not None else b'{"text":"more"}'
-    return InboxConsumed(cursor=1, message=key, kind=USER_MESSAGE, body=Raw(body))
+    return InboxConsumed(cursor=1, message=key, kind=MessageKind.USER, body=Raw(body))
 
 
 LEFT_OUT = completed("product_management", "skipped", 0)

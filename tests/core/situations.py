@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.core.decide.actions import Action, ActionKey
-from holdfast.core.messages.addressing import USER_MESSAGE
-from holdfast.core.state import OpenMessage, Plan, RunState, Stage, Task, TaskStatus, Wave
+from holdfast.core.messages.schema import MessageKind
+from holdfast.core.state import OpenMessage, Plan, RunState, Task, TaskStage, TaskStatus, Wave
 from holdfast.core.work.workflow import Workflow
 
 SOLO = Workflow(name="solo", about="a worker")
@@ -21,7 +21,7 @@ def failed(error: str = "iter_cap") -> Task:
     return Task(TaskStatus.FAILED, error=error)
 
 
-def begun(stage: Stage = Stage.WORK, **more: Any) -> Task:
+def begun(stage: TaskStage = TaskStage.WORK, **more: Any) -> Task:
     return Task(**{"status": TaskStatus.IN_PROGRESS, "stage": stage, "iteration": 1, **more})
 
 
@@ -42,7 +42,7 @@ def of_task(name: str) -> ActionKey:
 
 def words(**addressees: str | None) -> dict[str, OpenMessage]:
     """Messages of people, by their keys: whom each is for."""
-    return {key: OpenMessage(USER_MESSAGE, task=task) for key, task in addressees.items()}
+    return {key: OpenMessage(MessageKind.USER, task=task) for key, task in addressees.items()}
 
 
 def told(actions: list[Action]) -> str:
@@ -52,6 +52,6 @@ def told(actions: list[Action]) -> str:
 
 def _told(action: Action) -> str:
     about = action.task or (str(action.wave) if action.wave is not None else None)
-    return " ".join(part for part in (action.do, about) if part) + "".join(
-        f" ({part})" for part in (action.how, action.reason) if part
+    return " ".join(part for part in (action.kind, about) if part) + "".join(
+        f" ({part})" for part in (action.prompt_kind, action.reason) if part
     )

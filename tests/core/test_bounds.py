@@ -13,7 +13,7 @@ from holdfast.core.events.effect import EffectHappened, EffectIntended
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.events.issue import ErrorEncountered
 from holdfast.core.events.task import TaskFailed, TaskStarted
-from holdfast.core.state import KEPT
+from holdfast.core.state import MAX_KEPT
 from tests.core.logs import fold_once, sitting, size
 
 Pair = Callable[[int], tuple[Event, ...]]
@@ -81,7 +81,7 @@ def stays_small(kind: Pair, pairs: int) -> None:
 
 
 def test_of_endless_issues_the_newest_are_kept() -> None:
-    log = sitting(*(ErrorEncountered(error=f"error {number}") for number in range(KEPT + 50)))
+    log = sitting(*(ErrorEncountered(error=f"error {number}") for number in range(MAX_KEPT + 50)))
     state = fold_once(log).state
-    assert len(state.issues) == KEPT
-    assert state.issues[-1].detail["error"] == f"error {KEPT + 49}"
+    assert len(state.issues) == MAX_KEPT
+    assert state.issues[-1].detail["error"] == f"error {MAX_KEPT + 49}"

@@ -26,7 +26,7 @@ from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import RunResumed
 from holdfast.core.events.task import TaskCompleted
 from holdfast.core.events.work import ReportRefused
-from holdfast.core.state import DENIAL, Conversation, OpenMessage, Permission, Turn
+from holdfast.core.state import Conversation, OpenMessage, OpenTurn, PermissionRequest
 from tests.core.logs import TS, Row, fold_once, row, sitting
 
 OPENED = ConversationOpened(conversation="c", agent="claude", role="coder", task=2)
@@ -78,7 +78,7 @@ TABLE = (
         ConversationTokenStored(conversation="c", token="two"),
         conversations={"c": Conversation(token="two", tokens=7, cost=0.5, priced=True)},
     ),
-    row("a turn started", TURN, conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS))}),
+    row("a turn started", TURN, conversations={"c": Conversation(turns=1, turn=OpenTurn("t1", started=TS))}),
     row(
         "a turn ended",
         TURN,
@@ -111,7 +111,7 @@ TABLE = (
     row(
         "a call whose input came later",
         *(TURN, CALL, ToolDetailed(conversation="c", call="k1", tool="edit a.py")),
-        conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS, calls={"k1": "edit a.py"}))},
+        conversations={"c": Conversation(turns=1, turn=OpenTurn("t1", started=TS, calls={"k1": "edit a.py"}))},
     ),
     row(
         "a report",
@@ -193,7 +193,7 @@ TABLE = (
         "a question is open until it is answered",
         TURN,
         ASKED,
-        permissions={"p": Permission("c", "Edit", "edit", ["a"], "[]", "f", "t1")},
+        permissions={"p": PermissionRequest("c", "Edit", "edit", ["a"], "[]", "f", "t1")},
     ),
     row("an answer closes the question", TURN, ASKED, ANSWERED, permissions={}),
     row(
@@ -202,7 +202,7 @@ TABLE = (
         WORKER,
         ASKED,
         DENIED,
-        messages={"denial-p": OpenMessage(DENIAL, "user", WHY, "2")},
+        messages={"denial-p": OpenMessage("denial", "user", WHY, "2")},
     ),
     row(
         "until the task is over",
@@ -218,7 +218,7 @@ TABLE = (
         OPENED,
         ASKED,
         DENIED,
-        messages={"denial-p": OpenMessage(DENIAL, "user", WHY, None, "c")},
+        messages={"denial-p": OpenMessage("denial", "user", WHY, None, "c")},
     ),
     row(
         "until its conversation is over",
@@ -230,7 +230,7 @@ TABLE = (
         TURN,
         ASKED,
         ANSWERED,
-        conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS, answers={"f": "y"}))},
+        conversations={"c": Conversation(turns=1, turn=OpenTurn("t1", started=TS, answers={"f": "y"}))},
     ),
     row(
         "an answer after which nothing is known of the agent waits for it to ask again",
@@ -291,14 +291,14 @@ TABLE = (
         "a call in flight",
         TURN,
         CALL,
-        conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS, calls={"k1": "edit"}))},
+        conversations={"c": Conversation(turns=1, turn=OpenTurn("t1", started=TS, calls={"k1": "edit"}))},
     ),
     row(
         "a call returned",
         TURN,
         CALL,
         ToolReturned(conversation="c", call="k1"),
-        conversations={"c": Conversation(turns=1, turn=Turn("t1", started=TS))},
+        conversations={"c": Conversation(turns=1, turn=OpenTurn("t1", started=TS))},
     ),
     row("a call outside any turn", CALL, conversations={"c": Conversation()}),
     row("a return outside any turn", ToolReturned(conversation="c", call="k1"), conversations={"c": Conversation()}),

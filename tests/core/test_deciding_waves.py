@@ -4,27 +4,27 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.core.decide.actions import AT_REST, ActionKey, Facts
+from holdfast.core.decide.actions import NOTHING_IN_PROGRESS, ActionKey, RuntimeFacts
 from holdfast.core.decide.tasks import decide
 from holdfast.core.messages.addressing import messages_for
-from holdfast.core.state import Conversation, OpenMessage, RunState, Stage, Task, Turn, Wave
+from holdfast.core.state import Conversation, OpenMessage, OpenTurn, RunState, Task, TaskStage, Wave
 from holdfast.core.work.workflow import Bounds
 from tests.core.situations import COMPLETE, LOOP, PENDING, SKIPPED, SOLO, begun, failed, of_task, situation, told, words
 
-ASKING = Bounds(ask_when_cut_off=True)
+ASKING = Bounds(ask_when_interrupted=True)
 
 
 class Row(NamedTuple):
     state: RunState
     expected: str
-    facts: Facts = AT_REST
+    facts: RuntimeFacts = NOTHING_IN_PROGRESS
     bounds: Bounds = Bounds()
 
 
-def at(busy: str = "", stuck: str = "") -> Facts:
+def at(busy: str = "", stuck: str = "") -> RuntimeFacts:
     """Tasks, by name, that are in progress or failed too often."""
     in_progress, failed_too_often = (frozenset(map(of_task, names.split())) for names in (busy, stuck))
-    return Facts(in_progress, failed_too_often)
+    return RuntimeFacts(in_progress, failed_too_often)
 
 
 def closed(state: RunState, *waves: int) -> RunState:
@@ -51,7 +51,7 @@ def diamond(a: Task = COMPLETE, b: Task = PENDING, c: Task = PENDING, d: Task = 
     return closed(state, 1) if a in (COMPLETE, SKIPPED) else state
 
 
-MERGE = begun(Stage.MERGE)
+MERGE = begun(TaskStage.MERGE)
 
 PLACES: dict[str, Row] = {
     "as many start as there are places": Row(situation({"a": PENDING, "b": PENDING, "c": PENDING}), "start a; start b"),
@@ -83,13 +83,13 @@ PLACES: dict[str, Row] = {
     "one that waits for a person leaves its place to others": Row(
         situation({"a": at_work("a"), "b": PENDING}, conversations=spoken(a="interrupted")),
         "start b",
-        bounds=Bounds(parallel=1, ask_when_cut_off=True),
+        bounds=Bounds(parallel=1, ask_when_interrupted=True),
     ),
     "answered, it waits for a place": Row(
         situation({"a": at_work("a"), "b": begun()}, conversations=spoken(a="interrupted"), messages=words(m="a")),
         "",
         at(busy="b"),
-        Bounds(parallel=1, ask_when_cut_off=True),
+        Bounds(parallel=1, ask_when_interrupted=True),
     ),
     "one that could not be started is not started again": Row(
         situation({"a": PENDING, "b": PENDING}), "start b", at(stuck="a"), Bounds(parallel=1)
@@ -103,10 +103,12 @@ WAVES: dict[str, Row] = {
         situation({"a": COMPLETE, "b": PENDING}, "a", "b"), "close wave 1"
     ),
     "a wave is closed once": Row(
-        situation({"a": COMPLETE, "b": PENDING}, "a", "b"), "", Facts(busy=frozenset({ActionKey("wave", "1")}))
+        situation({"a": COMPLETE, "b": PENDING}, "a", "b"), "", RuntimeFacts(busy=frozenset({ActionKey("wave", "1")}))
     ),
     "one that cannot be closed holds up nobody": Row(
-        situation({"a": COMPLETE, "b": PENDING}, "a", "b"), "start b", Facts(stuck=frozenset({ActionKey("wave", "1")}))
+        situation({"a": COMPLETE, "b": PENDING}, "a", "b"),
+        "start b",
+        RuntimeFacts(stuck=frozenset({ActionKey("wave", "1")})),
     ),
     "what was skipped is settled": Row(diamond(SKIPPED), "start b; start c"),
     "a wave of what was skipped is closed": Row(situation({"a": SKIPPED}), "close wave 1"),
@@ -163,7 +165,7 @@ MERGES: dict[str, Row] = {
     "the first in the plan's order": Row(situation({"a": MERGE, "b": MERGE}), "merge a"),
     "one at a time": Row(situation({"a": MERGE, "b": MERGE}), "", at(busy="a")),
     "the next when the one before it is merged": Row(
-        situation({"a": begun(Stage.COMPLETE), "b": MERGE}), "complete a; merge b"
+        situation({"a": begun(TaskStage.COMPLETE), "b": MERGE}), "complete a; merge b"
     ),
     "not before one that is at work": Row(situation({"a": begun(), "b": MERGE}), "", at(busy="a")),
     "not before one that is still to start": Row(
@@ -223,7 +225,7 @@ MESSAGES: dict[str, Row] = {
         "work b (message)",
     ),
     "for anyone, when the first is past its work": Row(
-        situation({"a": begun(Stage.VALIDATE), "b": at_work("b")}, conversations=DONE, messages=ANYONE),
+        situation({"a": begun(TaskStage.VALIDATE), "b": at_work("b")}, conversations=DONE, messages=ANYONE),
         "validate a; work b (message)",
     ),
     "taken along by what is said anyway": Row(
@@ -275,7 +277,7 @@ OUTCOMES: dict[str, Row] = {
     "an empty plan": Row(RunState(plan=situation({}).plan), "close wave 1"),
     "all done": Row(closed(situation({"a": COMPLETE, "b": SKIPPED}), 1), "stop (all_done)"),
     "all done, but its wave cannot be closed": Row(
-        situation({"a": COMPLETE}), "stop (parked)", Facts(stuck=frozenset({ActionKey("wave", "1")}))
+        situation({"a": COMPLETE}), "stop (parked)", RuntimeFacts(stuck=frozenset({ActionKey("wave", "1")}))
     ),
     **{
         f"failed by {cap}": Row(situation({"a": failed("blocked"), "b": failed(cap)}), f"stop ({cap})")
@@ -295,12 +297,12 @@ OUTCOMES: dict[str, Row] = {
         situation({"a": at_work("a"), "b": failed()}, conversations=CUT), "stop (waiting)", bounds=ASKING
     ),
     "the turn was still open": Row(
-        situation({"a": at_work("a")}, conversations={"a": Conversation(turns=1, turn=Turn("t"))}),
+        situation({"a": at_work("a")}, conversations={"a": Conversation(turns=1, turn=OpenTurn("t"))}),
         "stop (waiting)",
         bounds=ASKING,
     ),
     "what comes next is for us": Row(
-        situation({"a": begun(Stage.MERGE, worker="a")}, conversations=CUT), "stop (parked)", at(stuck="a"), ASKING
+        situation({"a": begun(TaskStage.MERGE, worker="a")}, conversations=CUT), "stop (parked)", at(stuck="a"), ASKING
     ),
     "stuck": Row(situation({"a": begun()}), "stop (parked)", at(stuck="a")),
     "stuck before it began": Row(situation({"a": PENDING}), "stop (parked)", at(stuck="a")),

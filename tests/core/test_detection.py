@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.decide.analysis import (
-    Detection,
+    InterruptionDetector,
     analyze,
 )
 from holdfast.core.events.checkpoint import Checkpoint
@@ -22,9 +22,9 @@ POINT = Checkpoint(label="wave-1-complete", branch="feature/x", plan_step="wave-
 
 def detect(newest_first: Iterable[bytes]) -> tuple[str | None, bool]:
     """What the end of a log tells."""
-    detection = Detection()
-    any(detection.show(raw) for raw in newest_first)
-    return detection.sid, detection.interrupted
+    detection = InterruptionDetector()
+    any(detection.feed(raw) for raw in newest_first)
+    return detection.sid, detection.is_interrupted
 
 
 @given(sittings())

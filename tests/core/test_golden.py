@@ -33,7 +33,7 @@ def test_every_event_type_and_every_field_has_a_golden_line() -> None:
 
 @pytest.mark.parametrize(("name", "seq"), NEWEST.items(), ids=NEWEST)
 def test_the_encoder_still_writes_the_newest_golden_line(name: str, seq: int) -> None:
-    previous = chain.carried(GOLDEN[seq - 1]) if seq else chain.GENESIS
+    previous = chain.carried_link(GOLDEN[seq - 1]) if seq else chain.GENESIS
     assert previous is not None
     assert make.line(previous, seq, EXAMPLES[name]) == GOLDEN[seq]
 
@@ -55,7 +55,7 @@ def test_every_golden_line_still_reads_as_the_event_it_was(raw: bytes) -> None:
 def test_the_golden_lines_are_one_whole_chain() -> None:
     verifier = Verifier(must_be_chained=True)
     verifier.feed(make.EVENTS_V1.read_bytes())
-    assert verifier.verdict().damage == ()
+    assert verifier.result().damage == ()
 
 
 def test_making_golden_lines_only_adds_what_is_missing() -> None:

@@ -15,7 +15,7 @@ from holdfast.core.events.conversation import (
     MessageRecorded,
     PermissionAnswered,
     PermissionRequested,
-    RungFailed,
+    RecoveryStrategyFailed,
     ToolCalled,
     TurnStarted,
 )
@@ -390,7 +390,7 @@ def test_the_table_has_a_row_for_every_event_type_that_is_handled() -> None:
 
 
 def test_only_talk_and_remarks_have_no_handler() -> None:
-    talk = (MessageRecorded, AgentPlanned, AgentMisbehaved, RungFailed)
+    talk = (MessageRecorded, AgentPlanned, AgentMisbehaved, RecoveryStrategyFailed)
     remarks = (MemoryLoaded, ProgressReported, HookRan)
     assert TYPES.keys() - HANDLERS.keys() == {kind.type for kind in (*talk, *remarks)}
 
@@ -399,7 +399,7 @@ def test_a_session_has_its_command_its_times_and_its_end() -> None:
     start = SessionStart(command="resume", branch="b", mode="strict")
     state = fold_once(sitting(start, SessionEnd(reason="stopped"), sid="s7")).state
     session = state.sessions["s7"]
-    assert (session.command, session.branch, session.mode, session.resumed) == ("resume", "b", "strict", True)
+    assert (session.command, session.branch, session.mode, session.is_resume) == ("resume", "b", "strict", True)
     assert (session.started, session.last, session.events, session.seen) == (TS, TS, 2, [[0, 1]])
     assert (session.ended, session.end_reason) == (True, "stopped")
 

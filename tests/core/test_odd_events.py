@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.decide.resume import Case
+from holdfast.core.decide.resume import ResumeCase
 from holdfast.core.log.codec import Line, parse
 from holdfast.core.state import TaskStatus
 from tests.core.logs import analysis_of, fold_all, foreign
@@ -24,7 +24,7 @@ _CHECKPOINT = foreign("checkpoint", 1, data={"label": "one", "plan_step": "two"}
 )
 def test_an_issue_with_odd_data_is_an_issue_all_the_same(kind: str, data: dict[str, object]) -> None:
     analysis = analysis_of(_START + _CHECKPOINT + foreign(kind, 2, data=data))
-    assert analysis.decision.case is Case.ISSUES
+    assert analysis.decision.case is ResumeCase.ISSUES
     assert [issue.type for issue in analysis.issues] == [kind]
     assert "does not fit" in analysis.malformed[0].reason
 
@@ -43,7 +43,7 @@ def test_a_session_that_ended_with_an_odd_summary_has_ended() -> None:
 def test_a_checkpoint_whose_flag_cannot_be_read_is_no_place_to_resume_from(flag: object) -> None:
     data = {"label": "one", "plan_step": "two", "resumable": flag}
     analysis = analysis_of(_START + foreign("checkpoint", 1, data=data))
-    assert analysis.decision.case is Case.NO_CHECKPOINT
+    assert analysis.decision.case is ResumeCase.NO_CHECKPOINT
 
 
 def test_what_an_event_cannot_do_without_is_not_made_up() -> None:

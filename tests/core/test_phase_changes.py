@@ -3,15 +3,15 @@
 import pytest
 from msgspec import Raw
 
-from holdfast.core.decide.actions import ActionKey, Facts
-from holdfast.core.decide.phases import wishes_for
+from holdfast.core.decide.actions import ActionKey, RuntimeFacts
+from holdfast.core.decide.phases import changes_for
 from holdfast.core.events import Event
 from holdfast.core.events.phase import (
     ApprovalAnswered,
     ApprovalRequested,
     ReviewGiven,
 )
-from holdfast.core.work.workflow import Kind, PhaseSpec, Workflow
+from holdfast.core.work.workflow import PhaseKind, PhaseSpec, Workflow
 from tests.core.phase_logs import (
     CHANGE,
     HEARD,
@@ -29,7 +29,7 @@ from tests.core.phase_logs import (
 def test_whoever_plans_and_asks_for_approval_plans_anew_what_is_denied() -> None:
     phases = (
         PhaseSpec(name="planning", role="planner", exit="submit_plan", approval=True),
-        PhaseSpec(name="building", kind=Kind.TASKS),
+        PhaseSpec(name="building", kind=PhaseKind.TASKS),
     )
     flow = Workflow(name="approved", about="a plan that somebody has to agree to", phases=phases)
     assert flow.planner is not None
@@ -46,23 +46,23 @@ def test_a_change_that_a_phase_heard_is_told_to_the_one_that_plans_too() -> None
     drafting = PIPELINE.phase("product_management")
     assert planner is not None
     assert drafting is not None
-    assert wishes_for(state, PIPELINE, planner) == (["m1"], [])
-    assert wishes_for(state, PIPELINE, drafting) == ([], ["m1"])
-    assert [wishes_for(state, PIPELINE, one) for one in PIPELINE.phases[1:2]] == [([], [])]
+    assert changes_for(state, PIPELINE, planner) == (["m1"], [])
+    assert changes_for(state, PIPELINE, drafting) == ([], ["m1"])
+    assert [changes_for(state, PIPELINE, one) for one in PIPELINE.phases[1:2]] == [([], [])]
 
 
 @pytest.mark.parametrize("busy", [ActionKey("phase", "implementing"), ActionKey("research", "r")])
 def test_a_change_waits_until_nothing_is_under_way(busy: ActionKey) -> None:
     """Another phase that is just being entered would be the newest after it, and what is planned be heard by nobody."""
     log = (*PLANNED, CHANGE)
-    assert next_of(*log, facts=Facts(busy=frozenset({busy}))) == ""
+    assert next_of(*log, facts=RuntimeFacts(busy=frozenset({busy}))) == ""
     assert next_of(*log) == "enter planning (a change was asked for)"
 
 
 def test_a_change_that_was_heard_before_does_not_begin_the_loop_anew() -> None:
     phases = (
         PhaseSpec(name="drafting", role="product_manager", exit="submit_document", approval=True),
-        PhaseSpec(name="judging", kind=Kind.REVIEW, roles=("reviewer",), on_fail="drafting", limit=2),
+        PhaseSpec(name="judging", kind=PhaseKind.REVIEW, roles=("reviewer",), on_fail="drafting", limit=2),
         PhaseSpec(name="planning", role="planner", exit="submit_plan"),
     )
     flow = Workflow(name="judged", about="a draft that is reviewed, then a plan", phases=phases)

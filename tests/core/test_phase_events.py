@@ -22,7 +22,6 @@ from holdfast.core.events.phase import (
     WorkPublished,
 )
 from holdfast.core.state import (
-    RESEARCH,
     Approval,
     Document,
     OpenMessage,
@@ -104,7 +103,7 @@ PHASES: list[Row] = [
         ASKER,
         QUESTION,
         ResearchAnswered(research="r-1", answer="a"),
-        messages={"r-1": OpenMessage(RESEARCH, "researcher", '{"text":"What was found out about t:\\n\\na"}', "p")},
+        messages={"r-1": OpenMessage("research", "researcher", '{"text":"What was found out about t:\\n\\na"}', "p")},
     ),
     row(
         "preferences, each once",

@@ -7,7 +7,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import ArtifactStored, PhaseFailed, PhaseReopened, ReviewGiven
 from holdfast.core.events.session import SessionStart
-from holdfast.core.work.workflow import Kind, PhaseSpec, Workflow
+from holdfast.core.work.workflow import PhaseKind, PhaseSpec, Workflow
 from tests.core.logs import fold_all, sitting
 from tests.core.phase_logs import (
     BEGUN,
@@ -30,10 +30,10 @@ LOOPS = Workflow(
     about="checks that lead back",
     phases=(
         PhaseSpec(name="thinking", role="architect", exit="submit_document", validators=("lint",), on_fail="thinking"),
-        PhaseSpec(name="building", kind=Kind.TASKS, validate=True, on_fail="mending", limit=2, on_limit="ending"),
-        PhaseSpec(name="looking", kind=Kind.REVIEW, roles=("reviewer",), on_fail="mending"),
-        PhaseSpec(name="mending", kind=Kind.TASKS, detour=True),
-        PhaseSpec(name="ending", kind=Kind.COMPLETE, validate=True),
+        PhaseSpec(name="building", kind=PhaseKind.TASKS, validate=True, on_fail="mending", limit=2, on_limit="ending"),
+        PhaseSpec(name="looking", kind=PhaseKind.REVIEW, roles=("reviewer",), on_fail="mending"),
+        PhaseSpec(name="mending", kind=PhaseKind.TASKS, detour=True),
+        PhaseSpec(name="ending", kind=PhaseKind.COMPLETE, validate=True),
     ),
 )
 THOUGHT = (started("thinking"), delivered("thinking"))

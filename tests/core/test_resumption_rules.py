@@ -16,7 +16,7 @@ from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.events.phase import PhaseFailed, PhaseReopened, ResearchRequested, WorkflowChosen
 from holdfast.core.events.session import RunResumed, SessionStart
 from holdfast.core.events.task import TaskStarted
-from holdfast.core.work.workflow import Shape, Workflow
+from holdfast.core.work.workflow import PlanShape, Workflow
 from tests.core.logs import fold_all, sitting
 from tests.core.phase_logs import (
     BEGUN,
@@ -155,7 +155,7 @@ def test_how_tasks_are_dispatched_is_as_it_was_chosen_and_only_what_is_left_is_d
     state = state_of(chosen, *LEFT_OUT, *through("architecting"), *through("planning"), *tasks, RESUMED)
     kept = msgspec.convert(state.workflow, Workflow)
     assert kept == PIPELINE
-    assert kept.shape is Shape.GRAPH
+    assert kept.shape is PlanShape.GRAPH
     assert told(decide(state, kept, BOUNDS)) == "start B"
 
 

@@ -2,10 +2,10 @@
 
 from holdfast.core.decide.analysis import (
     interrupted_sessions,
-    lineage,
+    session_lineage,
     session_to_resume,
 )
-from holdfast.core.decide.resume import Case
+from holdfast.core.decide.resume import ResumeCase
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import ErrorEncountered
 from holdfast.core.events.plan import PlanCreated, PlannedTask
@@ -38,7 +38,7 @@ def test_a_resumed_session_cut_off_before_a_new_checkpoint_keeps_the_earlier_one
     )
     found = analysis_of(log)
     assert found.checkpoint is not None
-    assert (found.sid, found.checkpoint.sid, found.decision.case) == ("s3", "s1", Case.AUTO)
+    assert (found.sid, found.checkpoint.sid, found.decision.case) == ("s3", "s1", ResumeCase.AUTO)
     assert {name: task.status.value for name, task in found.tasks.items()} == {
         "1": "COMPLETE",
         "2": "COMPLETE",
@@ -49,7 +49,7 @@ def test_a_resumed_session_cut_off_before_a_new_checkpoint_keeps_the_earlier_one
 
 def test_issues_that_a_resume_decided_on_do_not_come_again() -> None:
     log = sitting(START, POINT, FAILED) + sitting(RESUME, TaskStarted(task_id="2"), sid="s2")
-    assert analysis_of(log).decision.case is Case.AUTO
+    assert analysis_of(log).decision.case is ResumeCase.AUTO
 
 
 def test_an_interrupted_session_behind_a_finished_one_is_the_one_to_resume() -> None:
@@ -57,7 +57,7 @@ def test_an_interrupted_session_behind_a_finished_one_is_the_one_to_resume() -> 
         START, Checkpoint(label="other"), TaskCompleted(task_id="8"), SessionEnd(), sid="s2"
     )
     found = analysis_of(log)
-    assert (found.sid, found.interrupted, found.decision.case) == ("s1", True, Case.ISSUES)
+    assert (found.sid, found.interrupted, found.decision.case) == ("s1", True, ResumeCase.ISSUES)
     assert list(found.tasks) == ["1"]
     assert found.checkpoint is not None
     assert found.checkpoint.label == "wave-1-complete"
@@ -71,27 +71,27 @@ def test_a_resume_takes_up_the_interrupted_session_not_the_finished_one_before_i
     )
     state = fold_all(log)
     assert interrupted_sessions(state) == ["s3"]
-    assert lineage(state, "s3") == {"s1", "s3"}
+    assert session_lineage(state, "s3") == {"s1", "s3"}
     found = analysis_of(log)
     assert {name: task.status.value for name, task in found.tasks.items()} == {"1": "COMPLETE", "2": "IN_PROGRESS"}
-    assert found.decision.case is Case.AUTO
+    assert found.decision.case is ResumeCase.AUTO
 
 
 def test_a_resume_takes_up_the_newest_of_several_interrupted_sessions() -> None:
     log = sitting(START) + sitting(START, sid="s2") + sitting(RESUME, SessionEnd(), sid="s3")
     state = fold_all(log)
-    assert lineage(state, "s3") == {"s2", "s3"}
+    assert session_lineage(state, "s3") == {"s2", "s3"}
     assert interrupted_sessions(state) == ["s1"]
     again = fold_all(log + sitting(RESUME, sid="s4"))
-    assert lineage(again, "s4") == {"s1", "s4"}
+    assert session_lineage(again, "s4") == {"s1", "s4"}
     assert interrupted_sessions(again) == ["s4"]
 
 
 def test_a_resume_of_nothing_interrupted_goes_on_with_the_session_before_it() -> None:
     log = sitting(START, PLAN, POINT, SessionEnd(reason="stopped")) + sitting(RESUME, sid="s2")
     state = fold_all(log)
-    assert lineage(state, "s2") == {"s1", "s2"}
-    assert analysis_of(log).decision.case is Case.AUTO
+    assert session_lineage(state, "s2") == {"s1", "s2"}
+    assert analysis_of(log).decision.case is ResumeCase.AUTO
 
 
 def test_in_the_log_of_one_run_every_session_goes_on_with_the_one_before() -> None:
@@ -101,15 +101,15 @@ def test_in_the_log_of_one_run_every_session_goes_on_with_the_one_before() -> No
         + sitting(START, TaskStarted(task_id="2"), sid="s3")
     )
     state = fold_all(log)
-    assert lineage(state, "s3") == {"s1", "s2", "s3"}
+    assert session_lineage(state, "s3") == {"s1", "s2", "s3"}
     assert interrupted_sessions(state) == ["s3"]
     assert analysis_of(log).tasks["1"].status is TaskStatus.COMPLETE
 
 
 def test_a_fresh_session_stands_alone() -> None:
     state = fold_all(sitting(START, PLAN) + sitting(START, sid="s2"))
-    assert lineage(state, "s1") == {"s1"}
-    assert lineage(state, "s2") == {"s2"}
+    assert session_lineage(state, "s1") == {"s1"}
+    assert session_lineage(state, "s2") == {"s2"}
 
 
 def test_when_none_was_interrupted_the_newest_is_the_one_to_look_at() -> None:

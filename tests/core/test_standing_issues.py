@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.decide.resume import Case
+from holdfast.core.decide.resume import ResumeCase
 from holdfast.core.events import Event
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered
@@ -56,20 +56,20 @@ GO: dict[str, tuple[Event, ...]] = {
 def test_a_checkpoint_does_not_leave_behind(events: tuple[Event, ...]) -> None:
     analysis = analysis_of(sitting(START, RUN, PLAN, *events))
     assert {issue.task for issue in analysis.issues} == {"2"}
-    assert analysis.decision.case is Case.ISSUES
+    assert analysis.decision.case is ResumeCase.ISSUES
     assert analysis.decision.affected == ("2",)
 
 
 @pytest.mark.parametrize("events", GO.values(), ids=GO)
 def test_nobody_is_asked_any_more_about(events: tuple[Event, ...]) -> None:
     analysis = analysis_of(sitting(START, RUN, PLAN, *events))
-    assert (analysis.issues, analysis.decision.case) == ((), Case.AUTO)
+    assert (analysis.issues, analysis.decision.case) == ((), ResumeCase.AUTO)
 
 
 @pytest.mark.parametrize("events", [*STAY.values(), *GO.values()], ids=[*STAY, *GO])
 def test_in_a_log_that_is_no_runs_a_checkpoint_leaves_all_of_it_behind(events: tuple[Event, ...]) -> None:
     analysis = analysis_of(sitting(START, PLAN, *events, POINT))
-    assert (analysis.issues, analysis.decision.case) == ((), Case.AUTO)
+    assert (analysis.issues, analysis.decision.case) == ((), ResumeCase.AUTO)
 
 
 AGAIN: tuple[Event, ...] = (

@@ -38,7 +38,7 @@ from holdfast.core.events.work import (
     ValidatorFinished,
     VerdictGiven,
 )
-from holdfast.core.state import Check, OpenMessage, Plan, Stage, Task, TaskStatus, Verdict, Wave
+from holdfast.core.state import Check, EvaluatorVerdict, OpenMessage, Plan, Task, TaskStage, TaskStatus, Wave
 from tests.core.logs import TS, Row, fold_once, row, sitting
 
 STARTED = TaskStarted(task_id="1")
@@ -71,38 +71,38 @@ def planned(*keys: str | None) -> PlanCreated:
     )
 
 
-def at(stage: Stage, **more: Any) -> dict[str, Task]:
+def at(stage: TaskStage, **more: Any) -> dict[str, Task]:
     return {"1": Task(**{"status": TaskStatus.IN_PROGRESS, "stage": stage, "iteration": 1, **more})}
 
 
 TABLE = (
-    row("a worker is its task's", STARTED, WORKER, tasks=at(Stage.WORK, worker="w")),
+    row("a worker is its task's", STARTED, WORKER, tasks=at(TaskStage.WORK, worker="w")),
     row(
         "what its worker was refused is counted",
         *(STARTED, WORKER, ToolBlocked(conversation="w", tool="edit"), *asked("no")),
-        tasks=at(Stage.WORK, worker="w", refused=2),
+        tasks=at(TaskStage.WORK, worker="w", refused=2),
     ),
     row(
         "not what it was allowed, nor what nobody answered",
         *(STARTED, WORKER, *asked("yes"), *asked(None)),
-        tasks=at(Stage.WORK, worker="w"),
+        tasks=at(TaskStage.WORK, worker="w"),
     ),
     row(
         "nor what its evaluator was refused",
         *(STARTED, EVALUATOR, ToolBlocked(conversation="e", tool="edit"), *asked("no", "e")),
-        tasks=at(Stage.WORK, evaluator="e"),
+        tasks=at(TaskStage.WORK, evaluator="e"),
     ),
     row(
         "opened again, it begins to count anew",
         *(STARTED, WORKER, *asked("no"), TaskReopened(task_id="1")),
         tasks={"1": Task(worker="w")},
     ),
-    row("so is an evaluator", STARTED, EVALUATOR, tasks=at(Stage.WORK, evaluator="e")),
+    row("so is an evaluator", STARTED, EVALUATOR, tasks=at(TaskStage.WORK, evaluator="e")),
     row(
         "somebody else is not",
         STARTED,
         ConversationOpened(conversation="x", agent="claude", role="coder", task="1"),
-        tasks=at(Stage.WORK),
+        tasks=at(TaskStage.WORK),
     ),
     row(
         "what was learnt is kept once",
@@ -110,13 +110,13 @@ TABLE = (
         LearningsProposed(task_id="2", learnings=["b"]),
         learnings=["a", "b"],
     ),
-    row("a case", STARTED, CASE, tasks=at(Stage.VALIDATE, case='{"summary":"done"}')),
+    row("a case", STARTED, CASE, tasks=at(TaskStage.VALIDATE, case='{"summary":"done"}')),
     row(
         "a later case takes its place",
         STARTED,
         CASE,
         CaseSubmitted(task_id="1", iteration=1),
-        tasks=at(Stage.VALIDATE, case="null"),
+        tasks=at(TaskStage.VALIDATE, case="null"),
     ),
     row(
         "what a validator found, the last time",
@@ -125,11 +125,11 @@ TABLE = (
         ValidatorFinished(task_id="1", name="ruff", passed=False, problem="not there"),
         ValidatorFinished(task_id="1", name="pytest", passed=True, flaky=True),
         tasks=at(
-            Stage.WORK,
+            TaskStage.WORK,
             checks=[Check("ruff", passed=False, problem="not there"), Check("pytest", passed=True, flaky=True)],
         ),
     ),
-    row("valid work is evaluated", STARTED, CASE, VALID, tasks=at(Stage.EVALUATE, case='{"summary":"done"}')),
+    row("valid work is evaluated", STARTED, CASE, VALID, tasks=at(TaskStage.EVALUATE, case='{"summary":"done"}')),
     row(
         "what is not valid goes back to the worker",
         STARTED,
@@ -137,7 +137,7 @@ TABLE = (
         *TURN,
         CASE,
         ValidationFinished(task_id="1", passed=False, failed=["pytest"]),
-        tasks=at(Stage.WORK, worker="w", iteration=2, since=1),
+        tasks=at(TaskStage.WORK, worker="w", iteration=2, since=1),
     ),
     row(
         "accepted work is committed, and the next case is for another evaluator",
@@ -146,7 +146,12 @@ TABLE = (
         CASE,
         VALID,
         ACCEPTED,
-        tasks=at(Stage.COMMIT, case='{"summary":"done"}', evaluations=1, verdicts=[Verdict(1, accept=True, ts=TS)]),
+        tasks=at(
+            TaskStage.COMMIT,
+            case='{"summary":"done"}',
+            evaluations=1,
+            verdicts=[EvaluatorVerdict(1, accept=True, ts=TS)],
+        ),
     ),
     row(
         "rejected work goes back to the worker",
@@ -155,17 +160,17 @@ TABLE = (
         VALID,
         REJECTED,
         tasks=at(
-            Stage.WORK,
+            TaskStage.WORK,
             iteration=2,
             evaluations=1,
-            verdicts=[Verdict(1, accept=False, category="weak_test", concern="c", next_step="n", ts=TS)],
+            verdicts=[EvaluatorVerdict(1, accept=False, category="weak_test", concern="c", next_step="n", ts=TS)],
         ),
     ),
     row(
         "nothing came of an iteration",
         STARTED,
         IterationEnded(task_id="1", iteration=1, reason="no_case"),
-        tasks=at(Stage.WORK, iteration=2, reason="no_case"),
+        tasks=at(TaskStage.WORK, iteration=2, reason="no_case"),
     ),
     row(
         "whoever was to judge what came to nothing is not asked about what comes next",
@@ -174,7 +179,7 @@ TABLE = (
         CASE,
         VALID,
         IterationEnded(task_id="1", iteration=1, reason="lost"),
-        tasks=at(Stage.WORK, iteration=2, reason="lost"),
+        tasks=at(TaskStage.WORK, iteration=2, reason="lost"),
     ),
     row(
         "once something came of the next one, that is past",
@@ -182,7 +187,7 @@ TABLE = (
         IterationEnded(task_id="1", iteration=1, reason="no_case"),
         CASE,
         ValidationFinished(task_id="1", passed=False),
-        tasks=at(Stage.WORK, iteration=3),
+        tasks=at(TaskStage.WORK, iteration=3),
     ),
     row(
         "what is captured is checked, judged and committed; earlier checks are past",
@@ -191,14 +196,14 @@ TABLE = (
         ValidatorFinished(task_id="1", name="pytest", passed=False),
         CAPTURED,
         ValidationFinished(task_id="1", passed=True, tree="t1"),
-        tasks=at(Stage.EVALUATE, case='{"summary":"done"}', tree="t1", head="h1"),
+        tasks=at(TaskStage.EVALUATE, case='{"summary":"done"}', tree="t1", head="h1"),
     ),
     row(
         "a hook that changes the commit has the checks run again, and the verdict stands",
         STARTED,
         CAPTURED,
         HOOKED,
-        tasks=at(Stage.VALIDATE, tree="t2", head="c2", unchecked="c2", recheck="hook"),
+        tasks=at(TaskStage.VALIDATE, tree="t2", head="c2", unchecked="c2", recheck="hook"),
     ),
     row(
         "what a hook made, once it is checked, is committed",
@@ -206,7 +211,7 @@ TABLE = (
         CAPTURED,
         HOOKED,
         VALID,
-        tasks=at(Stage.COMMIT, tree="t2", head="c2", unchecked="c2", recheck="hook"),
+        tasks=at(TaskStage.COMMIT, tree="t2", head="c2", unchecked="c2", recheck="hook"),
     ),
     row(
         "what a hook made, if it does not pass, goes back to the worker",
@@ -214,7 +219,7 @@ TABLE = (
         CAPTURED,
         HOOKED,
         ValidationFinished(task_id="1", passed=False),
-        tasks=at(Stage.WORK, iteration=2, tree="t2", head="c2", unchecked="c2"),
+        tasks=at(TaskStage.WORK, iteration=2, tree="t2", head="c2", unchecked="c2"),
     ),
     row(
         "what somebody else committed is judged too",
@@ -222,7 +227,7 @@ TABLE = (
         COMMITTED,
         CommitChanged(task_id="1", commit="c2", tree="t2", reason="moved"),
         VALID,
-        tasks=at(Stage.EVALUATE, tree="t2", head="c2", commit="abc", unchecked="c2", recheck="moved"),
+        tasks=at(TaskStage.EVALUATE, tree="t2", head="c2", commit="abc", unchecked="c2", recheck="moved"),
     ),
     row(
         "a hook that refuses is a check that failed",
@@ -230,7 +235,7 @@ TABLE = (
         CAPTURED,
         CommitRefused(task_id="1", tree="t1", output="no"),
         tasks=at(
-            Stage.WORK,
+            TaskStage.WORK,
             iteration=2,
             tree="t1",
             head="h1",
@@ -244,31 +249,31 @@ TABLE = (
         CAPTURED,
         HOOKED,
         COMMITTED,
-        tasks=at(Stage.MERGE, tree="t2", head="c2", commit="abc"),
+        tasks=at(TaskStage.MERGE, tree="t2", head="c2", commit="abc"),
     ),
-    row("a commit is to be merged", STARTED, COMMITTED, tasks=at(Stage.MERGE, commit="abc")),
-    row("nothing to commit is nothing to merge", STARTED, TaskCommitted(task_id="1"), tasks=at(Stage.COMPLETE)),
+    row("a commit is to be merged", STARTED, COMMITTED, tasks=at(TaskStage.MERGE, commit="abc")),
+    row("nothing to commit is nothing to merge", STARTED, TaskCommitted(task_id="1"), tasks=at(TaskStage.COMPLETE)),
     row(
         "a merged branch is its task's last step but one",
         BranchCreated(name="b", task="1"),
         STARTED,
         COMMITTED,
         BranchMerged(name="b", target="main"),
-        tasks=at(Stage.COMPLETE, commit="abc"),
+        tasks=at(TaskStage.COMPLETE, commit="abc"),
     ),
     row(
         "a branch that is merged by others does not end the work",
         BranchCreated(name="b", task="1"),
         STARTED,
         BranchMerged(name="b", target="main"),
-        tasks=at(Stage.WORK),
+        tasks=at(TaskStage.WORK),
     ),
     row(
         "a conflict goes back to the worker",
         STARTED,
         COMMITTED,
         CONFLICT,
-        tasks=at(Stage.WORK, iteration=2, commit="abc", conflicts=["a.py"], conflicted=1),
+        tasks=at(TaskStage.WORK, iteration=2, commit="abc", conflicts=["a.py"], conflicted=1),
     ),
     row(
         "a conflict is over with the next commit",
@@ -276,7 +281,7 @@ TABLE = (
         COMMITTED,
         CONFLICT,
         TaskCommitted(task_id="1", commit="def"),
-        tasks=at(Stage.MERGE, iteration=2, commit="def", conflicted=1),
+        tasks=at(TaskStage.MERGE, iteration=2, commit="def", conflicted=1),
     ),
     row(
         "a task that is opened again has all its caps, its worker and its verdicts",
@@ -296,7 +301,7 @@ TABLE = (
                 reason="tried again",
                 worker="w",
                 since=1,
-                verdicts=[Verdict(1, accept=False, category="weak_test", concern="c", next_step="n", ts=TS)],
+                verdicts=[EvaluatorVerdict(1, accept=False, category="weak_test", concern="c", next_step="n", ts=TS)],
             )
         },
     ),
@@ -307,7 +312,7 @@ TABLE = (
         tasks={
             "1": Task(
                 reason="chosen",
-                verdicts=[Verdict(1, accept=False, category="weak_test", concern="c", next_step="n", ts=TS)],
+                verdicts=[EvaluatorVerdict(1, accept=False, category="weak_test", concern="c", next_step="n", ts=TS)],
             )
         },
     ),

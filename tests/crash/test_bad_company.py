@@ -15,8 +15,8 @@ import pytest
 
 from holdfast.core.events.conversation import ConversationAttached
 from holdfast.core.events.session import SessionStart
-from holdfast.leaf.process.env_markers import RUN_MARK, marked
-from holdfast.leaf.process.identity import end, identify
+from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
+from holdfast.leaf.process.identity import identify, kill_processes
 from tests.support import user_actions as deeds
 from tests.support.crash_suite.judge import Done
 from tests.support.crash_suite.program import CLOCK, FILE_SIZE, OBEDIENT
@@ -181,9 +181,9 @@ async def test_who_shed_all_that_it_was_known_by_is_gone_when_the_run_was_killed
         with open(place.of_run("events.jsonl"), "rb") as file:
             events = events_in(file.read())
         (runner,) = {event.pid for event in events if isinstance(event, SessionStart) and event.pid is not None}
-        everybody = marked(RUN_MARK, place.run_id)
+        everybody = marked_processes(RUN_MARK, place.run_id)
         os.kill(runner, signal.SIGKILL)
-        assert end(everybody) == []
+        assert kill_processes(everybody) == []
         assert let_go().code == KILLED
     with open(os.path.join(place.folder, "stray"), encoding="ascii") as file:
         stray = identify(int(file.read()))

@@ -14,7 +14,7 @@ import pytest
 from holdfast.core.events.conversation import TurnStarted
 from holdfast.core.events.work import CaseSubmitted
 from holdfast.core.log.codec import Line, parse
-from holdfast.store.sequencer import CONTINUES
+from holdfast.store.sequencer import CONTINUATION_MARK
 from tests.support.crash_suite.resumable_trials import hold, number, shared_out, some
 from tests.support.crash_suite.scenarios import SCENARIOS
 from tests.support.crash_suite.suite import Theatre, Theatres, Undisturbed, numbered
@@ -138,7 +138,7 @@ def commits_until(kind: str, log: bytes, *, of_session: bool = False) -> int:
     for raw in log.split(b"\n")[:-1]:
         line = parse(raw)
         assert isinstance(line, Line)
-        commits = (commits if line.seq or not of_session else 0) + (not raw.endswith(CONTINUES))
+        commits = (commits if line.seq or not of_session else 0) + (not raw.endswith(CONTINUATION_MARK))
         if line.type == kind:
             break
     return commits

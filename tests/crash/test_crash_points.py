@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.git.effects import GitEffect
-from holdfast.leaf.failpoints import FILE, POINTS, WHAT
-from holdfast.store.files.disk import REAL, Appending
+from holdfast.leaf.failpoints import FAILPOINT_FILE_VARIABLE, FAILPOINT_VARIABLE, POINTS
+from holdfast.store.files.disk import REAL_DISK, AppendFailpoints
 from tests.cli.program import Program
 from tests.support.crash_suite.suite import Theatres
 from tests.support.crash_suite.trial_place import Place
@@ -30,107 +30,109 @@ _HOOK_COPY = (
     "of a hook that works on a copy of the repository: git died with us, and the scratch folder goes with the trash"
 )
 BETWEEN = {
-    "agents/acp/driver.py speaking": "agent.spawn",
-    "agents/playbook/actions.py _write": "playbook.deed",
+    "agents/acp/driver.py connect_agent": "agent.spawn",
+    "agents/playbook/actions.py _write_file": "playbook.deed",
     "agents/playbook/actions.py append": "playbook.deed",
     "agents/playbook/actions.py delete": "playbook.deed",
     "agents/acp/replace_file.py _fill": "file.replace",
-    "agents/acp/replace_file.py _give": "file.replace",
-    "agents/acp/replace_file.py _name_at_once": "file.replace",
-    "agents/acp/replace_file.py _name_when_complete": "file.replace",
-    "engine/hooks/process.py _called": "hook.run",
-    "engine/checks/validators.py _started": "validator.run",
+    "agents/acp/replace_file.py _set_attributes": "file.replace",
+    "agents/acp/replace_file.py _create_in_place": "file.replace",
+    "agents/acp/replace_file.py _link_when_complete": "file.replace",
+    "engine/hooks/process.py _run_process": "hook.run",
+    "engine/checks/validators.py _start": "validator.run",
     "git/effects/worktrees.py MakeWorktree.sync": "effect.worktree.make",
-    "git/worktree_admin.py _out_of_sight": "entry.drop",
+    "git/worktree_admin.py _move_to_trash": "entry.drop",
     "git/worktrees/link.py _new_entry": "worktree.link",
     "git/worktrees/link.py _set_aside": "worktree.link",
-    "git/worktrees/link.py _write": "worktree.link",
-    "git/missing_objects.py forget_dropped": "lost.mend",
-    "git/missing_objects.py set_back": "lost.mend",
-    "git/merge.py _delete_what_git_left": "effect.merge",
-    "git/worktrees/worktree.py _note_made": "effect.worktree.make",
-    "git/worktrees/worktree.py _note_making": "effect.worktree.make",
-    "git/worktrees/worktree.py _take_gits_lock_away": "effect.worktree.make",
+    "git/worktrees/link.py _write_file": "worktree.link",
+    "git/missing_objects.py delete_dropped": "lost.mend",
+    "git/missing_objects.py reset_branch": "lost.mend",
+    "git/merge.py _delete_leftover_files": "effect.merge",
+    "git/worktrees/worktree.py _delete_marker": "effect.worktree.make",
+    "git/worktrees/worktree.py _write_marker": "effect.worktree.make",
+    "git/worktrees/worktree.py _delete_creation_locks": "effect.worktree.make",
     "git/worktrees/worktree.py add_worktree": "effect.worktree.make",
-    "git/worktrees/worktree.py clear_half_made": "effect.worktree.make",
+    "git/worktrees/worktree.py delete_half_made": "effect.worktree.make",
     "store/files/inbox.py FileInbox._write": "inbox.append",  # by the disk that it was given
     "store/files/journal.py FileJournal._commit": "journal.append",  # by the disk that it was given
-    "store/files/journal.py FileJournal._take_back": "journal.append",
-    "store/files/create.py _inbox_held": "run.make",
+    "store/files/journal.py FileJournal._roll_back": "journal.append",
+    "store/files/create.py _lock_inbox": "run.make",
     "store/files/create.py _make_log": "run.make",
-    "store/files/repair.py _opened": "log.repair",
+    "store/files/repair.py _open_for_append": "log.repair",
     "store/files/repair.py _set_aside": "log.repair",
     "store/files/repair.py repair": "log.repair",
 }
 # or it needs none.
 WITHOUT = {
+    "agents/playbook/mcp_client.py StdioMcpClient.start": "what an agent does, by a script",
+    "app/mcp/server.py _write_all": "an answer to an agent: the report that it acknowledges has points",
     "agents/builtin/session_file.py SessionFile.create": "a session that nobody was told of yet",
-    "agents/builtin/tools.py _searched": "it only reads",
-    "leaf/files/contained.py open_plain": "it opens what is there: nobody who calls it asks for a new file",
+    "agents/builtin/tools.py _run_search": "it only reads",
+    "leaf/files/contained.py open_regular_file": "it opens what is there: nobody who calls it asks for a new file",
     "agents/acp/file_access.py write_text": "a file of the work, written in its place where it cannot be replaced",
-    "leaf/files/contained.py folder_of": "empty folders: made again",
-    "agents/playbook/actions.py _leave_running": "what an agent does, by a script",
-    "agents/playbook/actions.py _run_to_the_end": "what an agent does, by a script",
+    "leaf/files/contained.py open_parent_folder": "empty folders: made again",
+    "agents/playbook/actions.py _run_in_background": "what an agent does, by a script",
+    "agents/playbook/actions.py _run_to_end": "what an agent does, by a script",
     "agents/playbook/program.py serve": "the same agent, once more",
-    "agents/playbook/sessions.py Folder.first_time": "a script's mark of what is done once: made first",
-    "agents/playbook/jsonrpc.py Wire._write": "a pipe",
-    "agents/runtimes/container_proxy.py _write": "a pipe",
-    "agents/runtimes/mounts.py _for_commits": "an empty file, which says nothing: made again",
-    "agents/runtimes/mounts.py _made": "empty folders: made again",
-    "agents/runtimes/sandbox.py _must_work": "it is asked whether it works, and does nothing",
-    "agents/runtimes/sandbox.py spawned": "a file in memory",
-    "agents/runtimes/tmux.py lacking": "it is asked for its version",
-    "agents/tmux/control.py listening": "it only listens",
-    "agents/tmux/acp_server.py Face._open": "a pipe",
-    "agents/tmux/files.py Notes.__init__": "empty folders: made again",
-    "agents/tmux/files.py Notes.pipe": "a pipe: one that a kill left goes when the next is made",
-    "agents/tmux/server.py _private": "empty folders: made again",
+    "agents/playbook/sessions.py StateFolder.is_first_time": "a script's mark of what is done once: made first",
+    "agents/playbook/jsonrpc.py JsonRpcConnection._write": "a pipe",
+    "agents/runtimes/container_proxy.py _write_all": "a pipe",
+    "agents/runtimes/mounts.py _commit_paths": "an empty file, which says nothing: made again",
+    "agents/runtimes/mounts.py _create_missing": "empty folders: made again",
+    "agents/runtimes/sandbox.py _check_bwrap": "it is asked whether it works, and does nothing",
+    "agents/runtimes/sandbox.py spawn_command": "a file in memory",
+    "agents/runtimes/tmux.py missing_requirement": "it is asked for its version",
+    "agents/tmux/control.py watch_output": "it only listens",
+    "agents/tmux/acp_server.py TmuxAcpServer._open": "a pipe",
+    "agents/tmux/files.py TmuxFiles.__init__": "empty folders: made again",
+    "agents/tmux/files.py TmuxFiles.open_pipe": "a pipe: one that a kill left goes when the next is made",
+    "agents/tmux/server.py _make_private_folder": "empty folders: made again",
     "agents/tmux/exec_agent.py main": "it becomes the agent for whom its window was made",
     "agents/process/tree.py _append": "an agent's complaints, for people: the end may be lost",
-    "agents/process/tree.py _private": "an agent's complaints, for people: the end may be lost",
-    "agents/process/tree.py _started": "the call itself: whoever has one `grown` has the points",
-    "app/cli/attend/attach.py _become": "a person looks at a run",
+    "agents/process/tree.py _open_private": "an agent's complaints, for people: the end may be lost",
+    "agents/process/tree.py _start_process": "the call itself: whoever has one `grown` has the points",
+    "app/cli/attend/attach.py _exec_tmux": "a person looks at a run",
     "app/tui/attach.py attach_here": "a person looks at a run",
-    "app/cli/inspect/export.py _replaced": "a page, whole or not there: exported again",
+    "app/cli/inspect/export.py _replace_file": "a page, whole or not there: exported again",
     "app/cli/main.py main": "/dev/null",
-    "app/html/spool.py Spool._put_by": "for as long as a page is written",
+    "app/html/spool.py Spool._flush": "for as long as a page is written",
     "app/html/page.py write_page": "for as long as a page is written",
-    "app/cli/live/async_writer.py Pen._written": "a terminal",
+    "app/cli/live/async_writer.py AsyncWriter._write_all": "a terminal",
     "app/mcp/server.py serve": "a pipe",
-    "engine/config/files.py trust": "the user's trust in a file: asked for again",
-    "engine/config/files.py write_first": "the user's own config: whole or not there",
-    "engine/demo/log.py _started": "a show, in a home of its own",
+    "engine/config/files.py record_trust": "the user's trust in a file: asked for again",
+    "engine/config/files.py create_config": "the user's own config: whole or not there",
+    "engine/demo/log.py _writer_process": "a show, in a home of its own",
     "engine/demo/log.py _write": "a show, in a home of its own",
-    "engine/demo/log.py tear": "a show, in a home of its own",
-    "engine/commands/doctor.py _trash": "runs that were reset: deleted by the next who looks",
-    "engine/session/artifacts.py _forget_other_forms": "looked for at every writing: the next forgets them",
-    "engine/commands/supervise.py keep_alive": "empty folders: made again",
+    "engine/demo/log.py tear_log_end": "a show, in a home of its own",
+    "engine/commands/doctor.py _check_trash": "runs that were reset: deleted by the next who looks",
+    "engine/session/artifacts.py _delete_other_formats": "looked for at every writing: the next forgets them",
+    "engine/commands/supervise.py supervise_runs": "empty folders: made again",
     "engine/agents/matrix.py _set_aside": "under a name that follows from its content: done again",
-    "engine/agents/matrix.py keep": "what was measured of agents: measured again when it is lost",
-    "engine/queries/watch_runs.py oversee": "empty folders: made again",
+    "engine/agents/matrix.py save_measurement": "what was measured of agents: measured again when it is lost",
+    "engine/queries/watch_runs.py watch_all_runs": "empty folders: made again",
     "engine/commands/probe.py _Probe.__init__": "for as long as an agent is measured",
     "engine/commands/probe.py probe": "for as long as an agent is measured",
     "engine/demo/demo.py _write": "a show, in a home of its own",
-    "engine/demo/demo.py git": "a show, in a home of its own",
-    "engine/demo/demo.py set_up": "a show, in a home of its own",
-    "engine/demo/demo.py started": "a show, in a home of its own",
+    "engine/demo/demo.py run_git": "a show, in a home of its own",
+    "engine/demo/demo.py create_demo_folder": "a show, in a home of its own",
+    "engine/demo/demo.py start_runner": "a show, in a home of its own",
     "engine/selftest/calibrate.py _start_cost": "of a selftest: a process that ends by itself",
     "engine/selftest/calibrate.py _sync_cost": "of a selftest, in a folder of its own: the next takes it away",
     "engine/selftest/child.py _append": "of a selftest, in a folder of its own: the next takes it away",
-    "engine/selftest/child.py child": "of a selftest, in a folder of its own: the next takes it away",
-    "engine/selftest/disk.py _put": "of a selftest, in a folder of its own: the next takes it away",
-    "engine/selftest/disk.py _write_and": "of a selftest, in a folder of its own: the next takes it away",
-    "engine/selftest/disk.py renaming": "of a selftest, in a folder of its own: the next takes it away",
-    "engine/selftest/disk.py syncing": "of a selftest, in a folder of its own: the next takes it away",
-    "engine/selftest/file_system.py clock": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/child.py child_process": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/disk.py _write_file": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/disk.py _write_and_sync": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/disk.py check_rename": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/disk.py check_sync": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/file_system.py check_clock": "of a selftest, in a folder of its own: the next takes it away",
     "engine/selftest/kernel.py _append": "of a selftest, in a folder of its own: the next takes it away",
-    "engine/selftest/kernel.py locking": "of a selftest, in a folder of its own: the next takes it away",
-    "engine/selftest/folder.py _made": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/kernel.py check_lock": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/folder.py _create_folders": "of a selftest, in a folder of its own: the next takes it away",
     "engine/selftest/folder.py _remove": "of a selftest, in a folder of its own: the next takes it away",
-    "engine/selftest/folder.py temporary": "of a selftest, in a folder of its own: the next takes it away",
-    "engine/selftest/runs.py _committed": "of a selftest, in a folder of its own: the next takes it away",
-    "engine/selftest/runs.py _sat": "of a selftest, in a folder of its own: the next takes it away",
-    "engine/selftest/runs.py _using_git": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/folder.py temporary_folder": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/runs.py _commit_file": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/runs.py _run_session": "of a selftest, in a folder of its own: the next takes it away",
+    "engine/selftest/runs.py _check_git": "of a selftest, in a folder of its own: the next takes it away",
     "engine/workspace/confined_program.py _Copy.make": _HOOK_COPY,
     "engine/workspace/confined_program.py _copy_all": _HOOK_COPY,
     "engine/workspace/confined_program.py _copy_own": _HOOK_COPY,
@@ -143,35 +145,35 @@ WITHOUT = {
     "engine/agents/tool_listing.py forget_listed": "a hint for the first prompt: deleted before each start of an agent",
     "engine/agents/tool_listing.py tell_listed": "a hint for the first prompt: without it, the prompt only comes later",
     "git/confinement.py _write": "wrappers, whole or not there: written again by the next who confines git",
-    "git/worktrees/half_made.py _not_of": "for as long as git reads it: what a kill leaves is cleared with the locks",
+    "git/worktrees/half_made.py _files_not_in": "only while git reads it: what a kill leaves is cleared with the locks",
     "git/effects/worktrees.py empty_trash": "worktrees that were removed: deleted by the next who looks",
     "git/locks.py clear_locks": "what the dead left: cleared by the next who looks",
     "git/locks.py clear_ref_locks": "what the dead left: cleared by the next who looks",
     "git/locks.py remove_stale": "what the dead left: cleared by the next who looks",
     "git/missing_objects.py drop_empty_objects": "under a name that follows from theirs: the next finds both",
-    "git/process.py _memory.__enter__": "a file in memory",
+    "git/process.py _memory_file.__enter__": "a file in memory",
     "git/process.py run_program": "every command of git has a test of its own, by a git that dies: test_git_effects",
-    "git/snapshot.py _copy_of_index": "for as long as git reads it: what a kill leaves is cleared with the locks",
+    "git/snapshot.py _copy_index": "only while git reads it: what a kill leaves is cleared with the locks",
     "git/seeds.py _copy": "for as long as git reads the seeds",
     "git/seeds.py read_seeds": "for as long as git reads the seeds",
-    "leaf/failpoints.py Doom.has_come": "the passes of points, counted for a test",
-    "leaf/files/directories.py _open_up": "of what is being deleted",
+    "leaf/failpoints.py ArmedFailpoint.is_due": "the passes of points, counted for a test",
+    "leaf/files/directories.py _make_writable": "of what is being deleted",
     "leaf/files/directories.py remove_tree": "the call itself",
     "leaf/files/directories.py sync_directory": "the call itself",
-    "leaf/process/fd_marker.py tether": "an empty file: what counts is who has it open",
-    "store/files/catalog.py _connected": "an index of the logs: made again from them",
-    "store/files/catalog.py _throw_away": "an index of the logs: made again from them",
+    "leaf/process/fd_marker.py open_marker_fd": "an empty file: what counts is who has it open",
+    "store/files/catalog.py _connect": "an index of the logs: made again from them",
+    "store/files/catalog.py _delete_catalog": "an index of the logs: made again from them",
     "store/files/disk.py make_directories": "empty folders: made again",
     "store/files/disk.py replace": "the call itself",
     "store/files/store.py FileStore.create": "only the time of a folder, for who watches it: the next run sets it",
     "store/files/inbox.py FileInbox._make_durable": "what others wrote: synced again by the next who reads",
-    "store/files/create.py take_away": "of a run that was never made: taken away by the next who looks",
-    "store/files/owner.py _take": "an empty file: who holds the lock is told by the kernel",
+    "store/files/create.py delete_incomplete": "of a run that was never made: taken away by the next who looks",
+    "store/files/owner.py _try_acquire": "an empty file: who holds the lock is told by the kernel",
     "store/files/owner.py _write_record": "who holds the lock is told by the kernel; the file is for people",
-    "store/files/report_files.py ReportFiles.make": "an empty file: made again",
-    "store/files/report_files.py _blank": "a secret in what was not moved yet: made unreadable by the next who reads",
-    "store/files/report_files.py _end_line": "of a torn end: ended by the next who reads",
-    "store/files/repair.py end_line": "of a torn end: set aside by the next who writes",
+    "store/files/report_files.py ReportFiles.create": "an empty file: made again",
+    "store/files/report_files.py _redact": "a secret in what was not moved yet: made unreadable by the next who reads",
+    "store/files/report_files.py _terminate_line": "of a torn end: ended by the next who reads",
+    "store/files/repair.py terminate_line": "of a torn end: set aside by the next who writes",
 }
 
 
@@ -208,8 +210,8 @@ def test_whoever_passes_one_of_two_points_passes_the_other() -> None:
 _AS_IT_MAY_BE = """
 import os, shutil, subprocess
 from pathlib import Path
-from holdfast.leaf.failpoints import around
-_CRASH = around("some.change")
+from holdfast.leaf.failpoints import failpoint_pair
+_CRASH = failpoint_pair("some.change")
 _ONLY_READ = os.O_RDONLY | os.O_CLOEXEC
 
 def change(folder):
@@ -276,7 +278,7 @@ def test_an_append_can_be_cut_off_before_in_the_middle_and_after(family: str) ->
 
 
 def test_without_a_doom_the_journal_writes_by_the_very_disk_that_it_was_given() -> None:
-    assert Appending("some.append").on(REAL) is REAL
+    assert AppendFailpoints("some.append").wrap(REAL_DISK) is REAL_DISK
     del POINTS["some.append.before"], POINTS["some.append.torn"], POINTS["some.append.after"]
 
 
@@ -287,15 +289,23 @@ def program(home: str, tmp_path: Path) -> Program:
 
 
 def test_one_variable_alone_kills_nobody_and_says_nothing(program: Program, tmp_path: Path) -> None:
-    assert program("--version", env={WHAT: "journal.append.before:1"}).err == ""
-    assert program("--version", env={FILE: str(tmp_path / "passes")}).err == ""
-    assert program("--version", env={WHAT: "journal.append.before:1", FILE: str(tmp_path / "none")}).err == ""
+    assert program("--version", env={FAILPOINT_VARIABLE: "journal.append.before:1"}).err == ""
+    assert program("--version", env={FAILPOINT_FILE_VARIABLE: str(tmp_path / "passes")}).err == ""
+    assert (
+        program(
+            "--version",
+            env={FAILPOINT_VARIABLE: "journal.append.before:1", FAILPOINT_FILE_VARIABLE: str(tmp_path / "none")},
+        ).err
+        == ""
+    )
 
 
 def test_who_is_doomed_says_so(program: Program, tmp_path: Path) -> None:
     passes = tmp_path / "passes"
     passes.touch()
-    said = program("--version", env={WHAT: "journal.append.before:2:group", FILE: str(passes)}).err
+    said = program(
+        "--version", env={FAILPOINT_VARIABLE: "journal.append.before:2:group", FAILPOINT_FILE_VARIABLE: str(passes)}
+    ).err
     assert said == "holdfast: HOLDFAST_CRASH is on: group will be killed at pass 2 of journal.append.before\n"
 
 
@@ -303,13 +313,18 @@ def test_a_doom_that_cannot_be_read_is_refused(program: Program, tmp_path: Path)
     passes = tmp_path / "passes"
     passes.touch()
     for doom in ("journal.append.before", "journal.append.before:x", "a:1:nobody"):
-        assert "unset it" in program("--version", code=2, env={WHAT: doom, FILE: str(passes)}).complaint
+        assert (
+            "unset it"
+            in program(
+                "--version", code=2, env={FAILPOINT_VARIABLE: doom, FAILPOINT_FILE_VARIABLE: str(passes)}
+            ).complaint
+        )
 
 
 def test_a_real_program_is_really_killed(program: Program, tmp_path: Path) -> None:
     passes = tmp_path / "passes"
     passes.touch()
-    doom = {WHAT: "journal.append.before:1", FILE: str(passes)}
+    doom = {FAILPOINT_VARIABLE: "journal.append.before:1", FAILPOINT_FILE_VARIABLE: str(passes)}
     with program.start("demo", "--json", env=doom) as process:
         process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL

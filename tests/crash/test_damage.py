@@ -23,7 +23,7 @@ async def written(home: str) -> list[bytes]:
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await run.append(numbered("a", 1))
         await run.append(numbered("a", 2), numbered("a", 3), numbered("a", 4))
         await run.append(numbered("a", 5))
@@ -53,7 +53,7 @@ async def assert_kept(home: str, damaged: bytes, malformed: int) -> None:
         async with open_run(store, RUN) as run:
             assert run.state == folded(await whole(store, RUN))
             assert len(run.state.malformed) == malformed
-            await run.begin(RESUME, numbered("after", turn))
+            await run.begin_session(RESUME, numbered("after", turn))
     data = content(log_file(home))
     assert data.startswith(damaged)
     assert torn_pieces(log_file(home)) == {}
@@ -105,7 +105,7 @@ async def test_a_flipped_bit_anywhere_in_history_cuts_nothing_off(home: str, bit
         remove(snapshot_file(home))
         async with open_run(store, RUN) as run:
             assert run.state.lines in (LINES - 1, LINES, LINES + 1)
-            await run.begin(RESUME)
+            await run.begin_session(RESUME)
         assert content(path).startswith(damaged)
         with pytest.raises(AssertionError, match="chain"):
             assert_chained(bytes(damaged))
@@ -120,7 +120,7 @@ async def test_damage_in_the_last_commit_is_set_aside_with_its_call(home: str, p
     damaged = b"".join(lines)
     put_content(log_file(home), damaged)
     async with open_run(FileStore(home), RUN) as run:
-        await run.begin(RESUME)
+        await run.begin_session(RESUME)
         assert len(run.state.repairs) == 1
     assert list(torn_pieces(log_file(home)).values()) == [b"".join(lines[-3:])]
     assert content(log_file(home)).startswith(b"".join(lines[:-3]))

@@ -37,7 +37,7 @@ async def assert_goes_on(home: str, acknowledged: list[Label], submitted: list[L
     async with open_run(store, RUN) as run:
         assert run.state == folded(await whole(store, RUN))
         assert run.state.malformed == []
-        await run.begin(RESUME, numbered("z", 0))
+        await run.begin_session(RESUME, numbered("z", 0))
     data = await whole(store, RUN)
     assert_whole(data)
     labels = labels_in(data)
@@ -80,14 +80,14 @@ async def test_the_error_says_what_to_do(home: str) -> None:
     await made(home)
     async with open_run(FileStore(home, disk=FailingDisk("write", 0).disk), RUN) as run:
         with pytest.raises(StorageFailed, match=r"No space left on device.*resume"):
-            await run.begin(START)
+            await run.begin_session(START)
 
 
 async def test_a_failure_between_appends_of_one_commit_fails_all_of_them(home: str) -> None:
     await made(home)
     failing = FailingDisk("sync", 1)
     async with open_run(FileStore(home, disk=failing.disk), RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         outcomes = await asyncio.gather(
             *(run.append(numbered("a", number)) for number in range(20)), return_exceptions=True
         )
@@ -101,7 +101,7 @@ async def test_a_snapshot_that_cannot_be_saved_costs_nothing(home: str) -> None:
     failing = FailingDisk("write", 1)
     store = FileStore(home, disk=failing.disk)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await run.save_snapshot()
     assert await store.snapshot(RUN) is None
     assert not [name for name in os.listdir(os.path.dirname(inbox_file(home))) if name.endswith(".tmp")]
@@ -113,7 +113,7 @@ async def test_a_commit_that_fails_while_the_run_is_closed_is_told_and_all_is_re
     before = open_descriptors()
     failing = FailingDisk("sync", 1)
     async with open_run(FileStore(home, disk=failing.disk), RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         tasks = [asyncio.create_task(run.append(numbered("a", number))) for number in range(3)]
         await asyncio.sleep(0)
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
@@ -131,7 +131,7 @@ async def test_opening_and_closing_leaves_nothing_open(home: str) -> None:
             file.write(b"torn")
         try:
             async with open_run(FileStore(home, disk=failing.disk), RUN) as run:
-                await run.begin(RESUME)
+                await run.begin_session(RESUME)
         except HoldfastError:
             pass
     await until(lambda: open_descriptors() == before)
@@ -142,10 +142,10 @@ async def test_a_disk_that_takes_a_few_bytes_at_a_time_gets_them_all(home: str, 
     await made(home)
     store = FileStore(home, disk=short_writes(lambda _: length))
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await run.append(numbered("a", 1), numbered("a", 2, 10_000))
         await store.inbox(RUN).put(Message(id="m", kind="say"))
-        assert [message.id for message in await run.take_in()] == ["m"]
+        assert [message.id for message in await run.consume_inbox()] == ["m"]
     await assert_goes_on(home, [("a", 1), ("a", 2)], [("a", 1), ("a", 2)])
     assert await FileStore(home).snapshot(RUN) is not None
 
@@ -156,7 +156,7 @@ async def test_a_disk_of_moods_gets_every_byte(home: str) -> None:
     store = FileStore(home, disk=short_writes(lambda offered: dice.randint(1, offered)))
     labels = [("a", number) for number in range(60)]
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         for label in labels:
             await run.append(numbered(*label, dice.randint(0, 500)))
     await assert_goes_on(home, labels, labels)
@@ -182,9 +182,9 @@ async def test_a_message_that_the_disk_refused_was_not_taken(home: str, kind: st
         assert acknowledged == [f"m{number}" for number in range(6) if number < fails_at or number > 4]
         store = FileStore(place)
         async with open_run(store, RUN) as run:
-            await run.begin(START)
-            taken = [message.id for message in await run.take_in()]
-            assert await run.take_in() == []
+            await run.begin_session(START)
+            taken = [message.id for message in await run.consume_inbox()]
+            assert await run.consume_inbox() == []
         assert [name for name in taken if name in acknowledged] == acknowledged
         assert len(set(taken)) == len(taken)
         if kind == "write":
@@ -197,19 +197,19 @@ async def test_an_inbox_that_takes_no_message_says_so(home: str, kind: str) -> N
     await made(home)
     failing = FailingDisk(kind, 0)
     inbox = FileStore(home, disk=failing.disk).inbox(RUN)
-    with pytest.raises(StorageFailed, match="agents cannot report to the run; put that right, and resume"):
-        await inbox.must_take()
+    with pytest.raises(StorageFailed, match="agents cannot report to the run; fix this, then resume the run"):
+        await inbox.check_writable()
     failing.healed = True
-    await inbox.must_take()
+    await inbox.check_writable()
 
 
 async def test_an_inbox_that_somebody_writes_in_takes_messages(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long they keep others from it: nobody's turn is cut off by that."""
     await made(home)
-    monkeypatch.setattr(inboxes, "_WRITERS_TAKE", 0.01)
+    monkeypatch.setattr(inboxes, "_LOCK_WAIT_S", 0.01)
     with open(inbox_file(home), "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        await FileStore(home).inbox(RUN).must_take()
+        await FileStore(home).inbox(RUN).check_writable()
 
 
 @pytest.mark.parametrize("doom", ["journal.append.after:65:enospc", "journal.append.torn:71:eio"])

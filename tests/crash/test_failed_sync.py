@@ -48,9 +48,9 @@ async def test_a_message_that_follows_a_refused_one_is_not_lost_with_it(home: st
     store = FileStore(home, disk=lossy.disk)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
     lossy.next_sync_fails = True
-    with pytest.raises(StorageFailed, match=f"may have arrived nonetheless .`holdfast show {RUN}`"):
+    with pytest.raises(StorageFailed, match=f"may have arrived nonetheless: check `holdfast show {RUN}`"):
         await store.inbox(RUN).put(Message(id="refused", kind="say"))
     taken = await taken_in(store) if looked else []
     await store.inbox(RUN).put(Message(id="acknowledged", kind="say"))
@@ -68,11 +68,11 @@ async def test_a_message_that_its_reader_cannot_sync_is_not_there_for_the_next(h
         await store.inbox(RUN).put(Message(id="unsynced", kind="say"))
     lossy.calls_left = None
     sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin(START)
+    await sitting.run.begin_session(START)
     lossy.next_sync_fails = True
     with pytest.raises(StorageFailed):
-        await sitting.run.take_in()
-    assert await sitting.run.take_in() == []
+        await sitting.run.consume_inbox()
+    assert await sitting.run.consume_inbox() == []
     await kill(sitting)
     await store.inbox(RUN).put(Message(id="acknowledged", kind="say"))
     lossy.cut(Nothing())
@@ -84,19 +84,19 @@ async def test_what_an_opening_could_not_sync_the_next_does_not_build_on(home: s
     store = FileStore(home, disk=lossy.disk)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
     killed = b'{"sid":"dead","seq":0,"type":"task.completed","data":{"taskId":"unsynced","summary":"0"}}\n'
     lossy.tear(log_file(home), killed)
     lossy.next_sync_fails = True
     with pytest.raises(StorageFailed):
         await Sitting.open(store, RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START, numbered("acknowledged", 0))
+        await run.begin_session(START, numbered("acknowledged", 0))
     lossy.cut(Nothing())
     assert labels_in(await whole(store, RUN)) == [("acknowledged", 0)]
 
 
 async def taken_in(store: FileStore) -> list[str]:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
-        return [message.id for message in await run.take_in()]
+        await run.begin_session(START)
+        return [message.id for message in await run.consume_inbox()]

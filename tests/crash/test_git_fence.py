@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from holdfast.engine.workspace.effects import fence
-from holdfast.leaf.process.env_markers import RUN_MARK, marked
-from holdfast.leaf.process.identity import end, identify
+from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
+from holdfast.leaf.process.identity import identify, kill_processes
 from tests.support.hopping_process import hopping
 from tests.support.wait import PATIENCE, until
 
@@ -24,13 +24,13 @@ def started(command: Sequence[str], run_id: str) -> Iterator[subprocess.Popen[by
         try:
             yield running
         finally:
-            end(marked(RUN_MARK, run_id))
+            kill_processes(marked_processes(RUN_MARK, run_id))
             running.kill()
 
 
 async def test_it_ends_what_carries_the_runs_mark_and_spares_another_runs() -> None:
     with started(_SLEEPER, RUN) as ours, started(_SLEEPER, OTHER) as others:
-        await until(lambda: len(marked(RUN_MARK, RUN)) == 1)
+        await until(lambda: len(marked_processes(RUN_MARK, RUN)) == 1)
         fence(RUN)
         assert ours.wait() < 0
         assert others.poll() is None
@@ -41,9 +41,9 @@ async def test_it_finds_a_daemon_in_a_session_of_its_own() -> None:
     daemon = "(setsid sleep 1000 >/dev/null 2>&1 </dev/null &) & wait"
     with started(["sh", "-c", daemon], RUN) as parent:
         assert parent.wait() == 0
-        await until(lambda: any(is_running(process.pid, "sleep") for process in marked(RUN_MARK, RUN)))
+        await until(lambda: any(is_running(process.pid, "sleep") for process in marked_processes(RUN_MARK, RUN)))
         fence(RUN)
-        assert marked(RUN_MARK, RUN) == []
+        assert marked_processes(RUN_MARK, RUN) == []
 
 
 def is_running(pid: int, program: str) -> bool:
@@ -59,15 +59,15 @@ async def test_it_finds_who_is_another_process_every_moment(tmp_path: os.PathLik
         first.wait()
         fence(RUN)
         for _ in range(20):
-            assert marked(RUN_MARK, RUN) == []
+            assert marked_processes(RUN_MARK, RUN) == []
 
 
 async def test_it_looks_again_for_what_the_dying_started() -> None:
     """A shell that starts another child whenever one dies."""
     with started(["sh", "-c", _SPAWNER], RUN):
-        await until(lambda: len(marked(RUN_MARK, RUN)) >= 2)
+        await until(lambda: len(marked_processes(RUN_MARK, RUN)) >= 2)
         fence(RUN)
-        assert marked(RUN_MARK, RUN) == []
+        assert marked_processes(RUN_MARK, RUN) == []
 
 
 def test_it_spares_itself_and_those_who_called_it() -> None:
@@ -84,14 +84,14 @@ def test_a_process_whose_pid_went_to_another_is_not_ended() -> None:
     with started(_SLEEPER, OTHER) as running:
         now = identify(running.pid)
         assert now is not None
-        assert end([now._replace(start_time=now.start_time - 1)]) == []
+        assert kill_processes([now._replace(start_time=now.start_time - 1)]) == []
         assert running.poll() is None
 
 
 def test_all_are_killed_before_any_is_waited_for() -> None:
     with started(_SLEEPER, RUN) as one, started(_SLEEPER, RUN) as two:
         found = [process for process in (identify(one.pid), identify(two.pid)) if process is not None]
-        assert end(found) == []
+        assert kill_processes(found) == []
         assert one.wait() < 0
         assert two.wait() < 0
 

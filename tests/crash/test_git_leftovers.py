@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from holdfast.core.work.names import place_of
-from holdfast.engine.workspace.workspace import NewRun, create_run, opened
+from holdfast.core.work.names import worktree_names
+from holdfast.engine.workspace.workspace import NewRun, create_run, open_workspace
 from holdfast.leaf.errors import Denied
 from holdfast.store.files.layout import run_folder
 from tests.support.effect_child import INTENT
@@ -31,13 +31,13 @@ async def interrupted(prepared: Prepared, kind: str) -> Play:
 
 
 def own_dir(stage: Stage, run_id: str, task: str = "T-1") -> str:
-    folder = os.path.join(run_folder(stage.home, run_id), place_of(run_id, task).folder)
+    folder = os.path.join(run_folder(stage.home, run_id), worktree_names(run_id, task).folder)
     return stage.git("rev-parse", "--absolute-git-dir", at=folder).strip()
 
 
 def locks_of_a_commit(stage: Stage, run_id: str) -> list[str]:
     own = own_dir(stage, run_id)
-    branch = os.path.join(stage.git_dir, "refs", "heads", f"{place_of(run_id, 'T-1').branch}.lock")
+    branch = os.path.join(stage.git_dir, "refs", "heads", f"{worktree_names(run_id, 'T-1').branch}.lock")
     return [os.path.join(own, "index.lock"), os.path.join(own, "HEAD.lock"), branch]
 
 
@@ -56,7 +56,7 @@ async def test_a_lock_that_a_process_holds_open_is_refused_with_a_clear_line(pre
     for lock in locks_of_a_commit(stage, play.run_id):
         with (
             open(lock, "w", encoding="utf-8"),
-            pytest.raises(Denied, match=r"git is at work in .*tasks/T-1") as refusal,
+            pytest.raises(Denied, match=r"git is running in .*tasks/T-1") as refusal,
         ):
             await play.finish()
         assert lock in str(refusal.value)
@@ -85,7 +85,7 @@ async def test_a_lock_that_git_closed_while_it_sits_in_a_hook_is_refused_too(pre
     lock = os.path.join(own_dir(stage, play.run_id), "index.lock")
     with users_commit_in_a_hook(stage, folder) as commit:
         assert os.path.exists(lock)
-        with pytest.raises(Denied, match=r"git is at work in .*tasks/T-1 .*index\.lock is held"):
+        with pytest.raises(Denied, match=r"git is running in .*tasks/T-1 .*index\.lock is held"):
             await play.finish()
         assert commit.poll() is None, "a git that is not of the run is not ended"
         assert os.path.exists(lock)
@@ -140,7 +140,7 @@ async def test_what_somebody_put_into_a_half_made_worktree_is_saved_before_it_is
         orchestrator.kill()
         edit(os.path.join(run_folder(stage.home, play.run_id), "tasks/T-1"), "mine.txt", "by hand, after the crash\n")
         async with play.reopened() as workspace:
-            (settled,) = workspace.settled
+            (settled,) = workspace.settled_effects
     assert settled.salvaged is not None
     assert "by hand" in stage.git("show", f"{settled.salvaged}:mine.txt")
     await play.finish()
@@ -166,8 +166,8 @@ async def test_a_deleted_worktree_is_made_again_with_all_that_was_committed(prep
         shutil.rmtree(path)
         if meanwhile:
             stage.git(*meanwhile)
-        async with opened(stage.home, play.run_id, "resume") as workspace:
-            assert (await workspace.open("T-1")).path == path
+        async with open_workspace(stage.home, play.run_id, "resume") as workspace:
+            assert (await workspace.open_worktree("T-1")).path == path
     await play.finish()
     await play.must_be_as_if_nothing_had_been()
     assert users_own(stage) == before
@@ -181,8 +181,8 @@ async def test_a_run_that_was_cut_off_before_it_had_a_branch_gets_one(stage: Sta
         await create_run(stage.home, NewRun("Try", stage.repo, slug="try"))
     os.unlink(os.path.join(stage.git_dir, "refs/heads/holdfast"))
     (run_id,) = os.listdir(os.path.join(stage.home, "runs"))
-    async with opened(stage.home, run_id, "resume") as workspace:
-        worktree = await workspace.open()
+    async with open_workspace(stage.home, run_id, "resume") as workspace:
+        worktree = await workspace.open_worktree()
         edit(worktree.path, "new.txt", "new\n")
         assert await workspace.commit(None, "First") is not None
     await assert_sound(stage, run_id)

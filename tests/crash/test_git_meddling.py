@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from holdfast.core.work.names import place_of
-from holdfast.engine.workspace.workspace import Merge, opened
-from holdfast.git.effects import Happened
+from holdfast.core.work.names import worktree_names
+from holdfast.engine.workspace.workspace import MergeResult, open_workspace
+from holdfast.git.effects import ProbeOutcome
 from holdfast.git.worktrees.worktree import NotOurWorktree
 from holdfast.leaf.errors import BadInput, HoldfastError
 from holdfast.store.files.layout import run_folder
@@ -80,11 +80,11 @@ async def test_a_moved_home_is_told_by_its_worktrees_and_nothing_is_written_ther
 async def test_a_branch_that_the_user_deleted_is_unknown_and_comes_back_with_it(prepared: Prepared) -> None:
     play = await crashed(prepared, "commit", INTENT)
     stage = play.stage
-    branch = f"refs/heads/{place_of(play.run_id, 'T-1').branch}"
+    branch = f"refs/heads/{worktree_names(play.run_id, 'T-1').branch}"
     at = stage.git("rev-parse", branch).strip()
     stage.git("update-ref", "-d", branch)
     async with play.reopened() as workspace:
-        assert workspace.settled[0].probe.happened is Happened.UNKNOWN
+        assert workspace.settled_effects[0].probe.outcome is ProbeOutcome.UNKNOWN
         with pytest.raises(HoldfastError):
             await scene_of("commit").act(workspace)
     stage.git("update-ref", branch, at)
@@ -95,10 +95,10 @@ async def test_a_branch_that_the_user_deleted_is_unknown_and_comes_back_with_it(
 async def test_a_branch_that_moved_on_is_not_deleted(prepared: Prepared) -> None:
     play = await crashed(prepared, "branch.delete", INTENT)
     stage = play.stage
-    branch = f"refs/heads/{place_of(play.run_id, 'T-1').branch}"
+    branch = f"refs/heads/{worktree_names(play.run_id, 'T-1').branch}"
     moved = stage.git("commit-tree", "-p", branch, "-m", "Mine", f"{branch}^{{tree}}").strip()
     async with play.reopened() as workspace:
-        assert workspace.settled[0].probe.happened is Happened.NO
+        assert workspace.settled_effects[0].probe.outcome is ProbeOutcome.NO
     stage.git("update-ref", branch, moved)
     async with play.reopened() as workspace:
         await scene_of("branch.delete").act(workspace)
@@ -165,10 +165,10 @@ async def test_a_worktree_deleted_by_the_user_leaves_the_others_in_peace(prepare
     stage = play.stage
     shutil.rmtree(os.path.join(run_folder(stage.home, play.run_id), "tasks/T-2"))
     async with play.reopened() as workspace:
-        assert workspace.settled[0].probe.happened is Happened.UNKNOWN
-        await workspace.open("T-2")
-    async with opened(stage.home, play.run_id, "resume") as workspace:
-        assert [settled.probe.happened for settled in workspace.settled] == [Happened.NO]
+        assert workspace.settled_effects[0].probe.outcome is ProbeOutcome.UNKNOWN
+        await workspace.open_worktree("T-2")
+    async with open_workspace(stage.home, play.run_id, "resume") as workspace:
+        assert [settled.probe.outcome for settled in workspace.settled_effects] == [ProbeOutcome.NO]
         assert [merge.conflicts for merge in await workspace.merge(["T-2"])] == [("a.txt",)]
 
 
@@ -180,7 +180,7 @@ async def test_conflicts_that_are_resolved_and_not_committed_do_not_merge_for_ev
     stage.git("add", "--all", at=folder)
     async with play.reopened() as workspace:
         (merge,) = await workspace.merge(["T-2"])
-        assert merge == Merge("T-2", None)
+        assert merge == MergeResult("T-2", None)
         await workspace.commit("T-2", "Resolve")
         (merge,) = await workspace.merge(["T-2"])
         assert merge.commit is not None
@@ -199,7 +199,7 @@ async def test_of_two_placeholders_none_is_left(prepared: Prepared) -> None:
         assert orchestrator.hear() == EFFECT
         orchestrator.kill()
     async with play.reopened() as workspace:
-        assert workspace.settled[0].probe.happened is Happened.YES
+        assert workspace.settled_effects[0].probe.outcome is ProbeOutcome.YES
     assert "FAILED" not in stage.git("log", "--format=%s", at=folder)
     assert {"again.txt", "own.txt", "staged.txt"} <= set(os.listdir(folder))
 
@@ -208,10 +208,10 @@ async def test_a_snapshot_taken_under_an_old_name_is_not_taken_for_the_old_one(p
     play = await prepared("snapshot.restore")
     play.set_back()
     async with play.reopened() as workspace:
-        old = await workspace.repository.commit_of(f"{workspace.place('T-1').snapshots}/turn-1")
+        old = await workspace.repository.commit_of(f"{workspace.place('T-1').snapshot_refs}/turn-1")
     with play.orchestrator_of("snapshot.take", stop=INTENT) as orchestrator:
         assert orchestrator.hear() == INTENT
         orchestrator.kill()
     async with play.reopened() as workspace:
-        assert workspace.settled[0].probe.happened is Happened.NO
+        assert workspace.settled_effects[0].probe.outcome is ProbeOutcome.NO
         assert await workspace.snapshot("T-1", "turn 1") != old

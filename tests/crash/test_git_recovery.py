@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.core.events.effect import EffectIntended, EffectUnknown
 from holdfast.core.state import EffectStatus
-from holdfast.engine.workspace.workspace import opened
-from holdfast.git.effects import Happened
+from holdfast.engine.workspace.workspace import open_workspace
+from holdfast.git.effects import ProbeOutcome
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
@@ -72,7 +72,9 @@ async def test_crash_after_crash_it_is_done_once(prepared: Prepared, kind: str) 
             assert orchestrator.hear() == stop
             orchestrator.kill()
         async with play.reopened() as workspace:
-            assert workspace.settled[-1].probe.happened is (Happened.YES if stop == EFFECT else Happened.NO)
+            assert workspace.settled_effects[-1].probe.outcome is (
+                ProbeOutcome.YES if stop == EFFECT else ProbeOutcome.NO
+            )
     await play.finish()
     await play.must_be_as_if_nothing_had_been()
 
@@ -91,7 +93,7 @@ async def open_effects(stage: Stage, run_id: str) -> list[EffectStatus]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "hidden", "said"), [("push", "remote.git", "remote.git"), ("pull_request", "bin/gh", "gh is not here")]
+    ("kind", "hidden", "said"), [("push", "remote.git", "remote.git"), ("pull_request", "bin/gh", "gh was not found")]
 )
 @pytest.mark.parametrize("point", [INTENT, EFFECT])
 async def test_what_nobody_can_tell_stays_open_until_somebody_can(
@@ -107,8 +109,8 @@ async def test_what_nobody_can_tell_stays_open_until_somebody_can(
     os.rename(path, f"{path}.away")
     for _ in range(2):
         async with play.reopened() as workspace:
-            (settled,) = workspace.settled
-            assert settled.probe.happened is Happened.UNKNOWN
+            (settled,) = workspace.settled_effects
+            assert settled.probe.outcome is ProbeOutcome.UNKNOWN
             assert said in (settled.probe.reason or "")
         assert await open_effects(stage, play.run_id) == [EffectStatus.UNKNOWN]
     assert len(await unknown_in(stage, play.run_id)) == 1, "said once, as long as nothing is new"
@@ -126,8 +128,8 @@ async def test_an_effect_of_a_kind_that_is_not_known_is_shown_and_left_alone(pre
         await run.append(EffectIntended(effect="f" * 16, kind="commit", arguments={"base": ["not", "text"]}))
     for _ in range(2):
         async with play.reopened() as workspace:
-            assert [settled.probe.happened for settled in workspace.settled] == [Happened.UNKNOWN] * 2
-            assert "does not know how to ask" in (workspace.settled[0].probe.reason or "")
+            assert [settled.probe.outcome for settled in workspace.settled_effects] == [ProbeOutcome.UNKNOWN] * 2
+            assert "does not know how to ask" in (workspace.settled_effects[0].probe.reason or "")
     assert await open_effects(stage, play.run_id) == [EffectStatus.UNKNOWN] * 2
     assert len(await unknown_in(stage, play.run_id)) == 2
 
@@ -137,7 +139,7 @@ async def test_a_failed_push_leaves_the_run_usable(prepared: Prepared) -> None:
     stage = play.stage
     play.set_back()
     os.rename(stage.remote, f"{stage.remote}.away")
-    async with opened(stage.home, play.run_id, "resume") as workspace:
+    async with open_workspace(stage.home, play.run_id, "resume") as workspace:
         with pytest.raises(HoldfastError, match="git push"):
             await scene_of("push").act(workspace)
     os.rename(f"{stage.remote}.away", stage.remote)

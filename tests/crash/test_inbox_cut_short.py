@@ -33,7 +33,7 @@ async def put(store: FileStore, *names: str) -> None:
 
 
 async def taken(run: OwnedRun) -> list[str]:
-    return [message.id for message in await run.take_in()]
+    return [message.id for message in await run.consume_inbox()]
 
 
 async def read_before(home: str) -> FileStore:
@@ -41,7 +41,7 @@ async def read_before(home: str) -> FileStore:
     await store.create(RUN)
     await put(store, *BEFORE)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         assert await taken(run) == BEFORE
         assert await taken(run) == []
         assert run.state.warnings == []
@@ -57,15 +57,15 @@ async def test_what_was_sent_since_is_taken_in_once(home: str, way: str, sent: i
     new = [f"n{number}" for number in range(sent)]
     await put(store, *new)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
-        assert await run.has_mail() == bool(sent)
+        await run.begin_session(START)
+        assert await run.has_unread() == bool(sent)
         assert await taken(run) == new
         assert len(run.state.warnings) == (way != "cut before a newline" or not sent)
         await put(store, "later")
         assert await taken(run) == ["later"]
-        assert not await run.has_mail()
+        assert not await run.has_unread()
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         assert await taken(run) == []
         assert run.state == folded(await whole(store, RUN))
     data = await whole(store, RUN)
@@ -76,7 +76,7 @@ async def test_what_was_sent_since_is_taken_in_once(home: str, way: str, sent: i
 async def test_it_is_noticed_while_the_owner_is_there(home: str) -> None:
     store = await read_before(home)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         os.truncate(inbox_file(home), 0)
         await put(store, "m4")
         assert await taken(run) == ["m4"]
@@ -88,7 +88,7 @@ async def test_whoever_waits_for_what_comes_is_woken(home: str, way: str) -> Non
     """Also by what stands before the place that was read so far, and by what comes into a file that is new there."""
     store = await read_before(home)
     async with open_run(store, RUN) as run, asyncio.timeout(PATIENCE):
-        await run.begin(START)
+        await run.begin_session(START)
         waiting = store.inbox(RUN).changes()
         await anext(waiting)
         if way == "cut short":
@@ -112,9 +112,9 @@ async def test_that_it_is_read_again_and_what_is_found_are_one_commit(home: str)
     put_content(inbox_file(home), WAYS["cut after a line"](content(inbox_file(home))))
     await put(store, "m4")
     first = await Sitting.open(store, RUN)
-    await first.run.begin(START)
+    await first.run.begin_session(START)
     before = len(await whole(store, RUN))
-    await first.run.take_in()
+    await first.run.consume_inbox()
     await kill(first)
     data = await whole(store, RUN)
     for cut in range(before, len(data), 17):
@@ -124,8 +124,8 @@ async def test_that_it_is_read_again_and_what_is_found_are_one_commit(home: str)
         put_content(inbox_file(place), content(inbox_file(home)))
         put_content(os.path.join(os.path.dirname(inbox_file(place)), "events.jsonl"), data[:cut])
         async with open_run(copy, RUN) as run:
-            await run.begin(START)
-            await run.take_in()
+            await run.begin_session(START)
+            await run.consume_inbox()
         log = await whole(copy, RUN)
         assert consumed_in(log) == [*BEFORE, "m4"]
         assert sum(isinstance(event, InboxReread) for event in events_in(log)) == 1

@@ -40,9 +40,9 @@ async def kill_rounds(home: str, senders: int, rounds: int, seed: int) -> None:
             owner.kill()
         acknowledged += kill_senders(home, [f"{turn}.{index}.unowned" for index in range(2)], dice)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
-        await run.take_in()
-        assert await run.take_in() == []
+        await run.begin_session(START)
+        await run.consume_inbox()
+        assert await run.consume_inbox() == []
         data = await whole(store, RUN)
         assert run.state == folded(data)
     assert_whole(data)

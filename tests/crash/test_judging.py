@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.workspace.effects import TETHER
+from holdfast.engine.workspace.effects import FD_MARKER_FILE
 from holdfast.leaf.process.env_markers import RUN_MARK
-from holdfast.leaf.process.fd_marker import tethered
+from holdfast.leaf.process.fd_marker import marker_fds
 from tests.support.crash_suite.judge import Work, but_for, different
 from tests.support.crash_suite.resumable_trials import hold
 from tests.support.crash_suite.small_disk import must_not_have_lost_attempts
@@ -99,7 +99,7 @@ async def test_a_process_that_is_left_is_seen_by_its_mark_or_where_it_stands_or_
     place = await ended(theatre)
     environment = {RUN_MARK: place.run_id} if by == "its mark" else {}
     cwd = place.of_run("tasks") if by == "where it stands" else "/"
-    with tethered(place.of_run(TETHER) if by == "what it holds" else None) as held:
+    with marker_fds(place.of_run(FD_MARKER_FILE) if by == "what it holds" else None) as held:
         stray = subprocess.Popen(["/bin/sleep", "600"], cwd=cwd, env=environment, pass_fds=held)
     with stray:
         try:

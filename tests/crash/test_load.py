@@ -92,10 +92,10 @@ async def held_by_a_runner(warm: Nursery, folder: str, tasks: int) -> list[Held]
     make_template(template)
     place.make(template)
     assert place.call("plan", *place.beginning()[1:-1]).code == 0
-    follower = await Follower.of(place.home, place.run_id)
+    follower = await Follower.create(place.home, place.run_id)
     found: list[Held] = []
     with place.start(*place.going_on()) as born:
-        async with aclosing(follower.moves()) as moves:
+        async with aclosing(follower.updates()) as moves:
             async for moved in moves:
                 kinds = [line.line.type for line in moved.lines if isinstance(line.line, Line)]
                 if TaskCompleted.type in kinds:

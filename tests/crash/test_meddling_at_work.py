@@ -206,15 +206,15 @@ class Stopping(NamedTuple):
         return self.deed.__name__
 
 
-NO_BRANCH, NOT_OURS = "is not there any more; `git branch", "it has no .git of its own; nothing was done there, move it"
+NO_BRANCH, NOT_OURS = "git branch holdfast/", "it has no .git of its own; nothing was changed, move it"
 STOPPING = [
     Stopping(deeds.delete_the_tasks_folder, FAILED, NOT_OURS, deeds.move_away_what_is_there, but=("iterations",)),
     Stopping(deeds.remove_the_task, FAILED, NOT_OURS, deeds.move_away_what_is_there, but=("iterations",)),
     Stopping(deeds.move_the_tasks_worktree, FAILED, NOT_OURS, deeds.move_the_tasks_worktree_back),
-    Stopping(deeds.switch_the_task, FAILED, "switch it back with git -C", deeds.switch_the_task_back),
-    Stopping(deeds.detach_the_task, FAILED, "switch it back with git -C", deeds.switch_the_task_back),
-    Stopping(deeds.switch_the_run, FAILED, "switch it back with git -C", deeds.switch_the_run_back),
-    Stopping(deeds.begin_to_rebase_the_task, FAILED, "`git rebase --abort` takes it back", deeds.take_the_rebase_back),
+    Stopping(deeds.switch_the_task, FAILED, "switch it back with: git -C", deeds.switch_the_task_back),
+    Stopping(deeds.detach_the_task, FAILED, "switch it back with: git -C", deeds.switch_the_task_back),
+    Stopping(deeds.switch_the_run, FAILED, "switch it back with: git -C", deeds.switch_the_run_back),
+    Stopping(deeds.begin_to_rebase_the_task, FAILED, "undo it with `git rebase --abort`", deeds.take_the_rebase_back),
     Stopping(deeds.leave_a_file_in_the_run, FAILED, "commit them or move them away", deeds.take_the_file_from_the_run),
     Stopping(deeds.set_the_run_back, FAILED, "commit them or move them away", deeds.take_the_files_back_too),
     Stopping(deeds.delete_the_tasks_branch, FAILED, NO_BRANCH),
@@ -260,7 +260,7 @@ MOVED = {
     "repo": (BAD_INPUT, "if it was moved, `holdfast doctor --repo NEW-PLACE --fix` finds it again"),
     "home": (OWNED, "nothing more is written"),
     "events.jsonl": (OWNED, "put it back"),
-    "inbox.jsonl": (FAILED, "put that right and resume"),
+    "inbox.jsonl": (FAILED, "fix this, then resume the run"),
     "owner.lock": (OWNED, "its lock is gone; nothing more is written"),
 }
 
@@ -278,7 +278,7 @@ async def test_what_is_moved_away_under_a_run_ends_its_sitting_and_it_goes_on_wh
         ended = let_go()
     code, says = MOVED[name]
     assert ended.code in (code, FAILED), ended  # whoever meets it first
-    assert any(words in ended.err for words in (says, "put that right and resume", "nothing was done there")), ended
+    assert any(words in ended.err for words in (says, "fix this, then resume the run", "nothing was changed")), ended
     assert "Traceback" not in ended.err
     if os.path.isdir(path):  # what the agent wrote where its worktree was
         shutil.rmtree(path)

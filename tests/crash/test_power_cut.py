@@ -89,7 +89,7 @@ class Machine:
             assert run.state == folded(await whole(self.store, RUN))
             assert run.state.malformed == []
             (label,) = self.number([0])
-            await run.begin(RESUME, numbered(*label))
+            await run.begin_session(RESUME, numbered(*label))
             self.acknowledged.append(label)
         await self.check()
 
@@ -99,7 +99,7 @@ async def life(home: str, history: list[Commit], last: Commit, calls: int, fate:
     machine = Machine(home)
     await machine.store.create(RUN)
     sitting = await Sitting.open(machine.store, RUN)
-    await sitting.run.begin(START)
+    await sitting.run.begin_session(START)
     for commit in history:
         await machine.commit(sitting, commit)
     assert machine.acknowledged == machine.submitted
@@ -143,7 +143,7 @@ async def goes_on_over_repairs_cut(
         with suppress(HoldfastError):
             sitting = await Sitting.open(machine.store, RUN)
             with suppress(HoldfastError):
-                await sitting.run.begin(RESUME)
+                await sitting.run.begin_session(RESUME)
             await kill(sitting)
         machine.lossy.cut(fate)
     await machine.go_on()
@@ -209,7 +209,7 @@ async def test_what_a_failed_sync_forgot_makes_no_hole_under_later_events(home: 
     machine = Machine(home)
     await machine.store.create(RUN)
     sitting = await Sitting.open(machine.store, RUN)
-    await sitting.run.begin(START)
+    await sitting.run.begin_session(START)
     await machine.commit(sitting, [[0], [0]])
     machine.lossy.next_sync_fails = True
     await machine.commit(sitting, [[3 * PAGE], [3 * PAGE, 0]])
@@ -236,16 +236,16 @@ async def test_a_message_that_is_consumed_before_it_is_synced_hides_no_later_one
         await store.inbox(RUN).put(say("m2"))
     lossy.calls_left = None
     sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin(START)
-    taken = [message.id for message in await sitting.run.take_in()]
+    await sitting.run.begin_session(START)
+    taken = [message.id for message in await sitting.run.consume_inbox()]
     assert taken == ["m1", "m2"]
     await kill(sitting)
     lossy.cut(fate)
     await store.inbox(RUN).put(say("m3"))
     await store.inbox(RUN).put(say("m4"))
     async with open_run(store, RUN) as run_:
-        await run_.begin(RESUME)
-        assert [message.id for message in await run_.take_in()] == ["m3", "m4"]
+        await run_.begin_session(RESUME)
+        assert [message.id for message in await run_.consume_inbox()] == ["m3", "m4"]
 
 
 @settings(max_examples=150)
@@ -280,8 +280,8 @@ def test_after_any_power_cut_every_acknowledged_message_is_consumed_once(
 
     async def take_in(store: FileStore) -> list[str]:
         async with open_run(store, RUN) as run_:
-            await run_.begin(RESUME)
-            return [message.id for message in await run_.take_in()]
+            await run_.begin_session(RESUME)
+            return [message.id for message in await run_.consume_inbox()]
 
     with new_home() as home:
         run(story(home))

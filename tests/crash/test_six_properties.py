@@ -15,7 +15,7 @@ from msgspec import structs
 from holdfast.core.config.settings import Settings
 from holdfast.core.decide.actions import Action
 from holdfast.core.decide.analysis import analyze
-from holdfast.core.decide.resume import Decision
+from holdfast.core.decide.resume import ResumeDecision
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchMerged
 from holdfast.core.events.checkpoint import Checkpoint
@@ -35,13 +35,13 @@ from holdfast.core.events.work import (
 )
 from holdfast.core.log import chain
 from holdfast.core.work.tasks import TaskList, TaskSpec
-from holdfast.core.work.workflow import Bounds, Shape, lay_out
-from holdfast.engine.config.run_config import terms_of
+from holdfast.core.work.workflow import Bounds, PlanShape, build_plan
+from holdfast.engine.config.run_config import new_run_config
 from holdfast.engine.queries.verify import verify_run
 from holdfast.store.files.store import FileStore
 from holdfast.store.fold import fold_log
 from holdfast.store.run import open_run
-from holdfast.store.sequencer import CONTINUES
+from holdfast.store.sequencer import CONTINUATION_MARK
 from tests.support.crash_suite.suite import Theatre, Theatres
 from tests.support.crash_suite.trial import play
 from tests.support.crash_suite.trial_place import Place
@@ -57,7 +57,7 @@ LONG = pytest.mark.torture
 
 
 def ends_of_calls(log: bytes) -> list[int]:
-    return [0, *(end for end in ends_of_lines(log) if not chain.more_to_come(log[end - chain.TAIL : end]))]
+    return [0, *(end for end in ends_of_lines(log) if not chain.has_more_to_come(log[end - chain.TAIL_BYTES : end]))]
 
 
 # --- deaths at a commit that holds something, and what they leave ------------------------------------
@@ -67,7 +67,7 @@ def commits(log: bytes) -> list[list[str]]:
     """Of each commit, the types of its events."""
     found: list[list[str]] = []
     for raw, line in zip(log.splitlines(), heads(log), strict=True):
-        if not raw.endswith(CONTINUES):
+        if not raw.endswith(CONTINUATION_MARK):
             found.append([])
         found[-1].append(line.type)
     return found
@@ -150,11 +150,11 @@ async def test_prefix_continuation(theatres: Theatres, home: str) -> None:
             file.write(log[:end])
         async with open_run(store, run_id) as run:
             decided = decisions(run.state)
-            begun = await run.begin(SessionStart(command="resume"))
+            begun = await run.begin_session(SessionStart(command="resume"))
         kept = await whole(store, run_id)
         assert kept.startswith(log[: max(place for place in ends_of_calls(log) if place <= end)])
         assert decided == decisions(folded(kept.removesuffix(begun.data)))
-        assert (await verify_run(home, run_id)).whole
+        assert (await verify_run(home, run_id)).is_intact
 
 
 @pytest.mark.parametrize(
@@ -229,8 +229,8 @@ async def test_fork_determinism_in_every_process(theatres: Theatres, workflow: s
 def log_of_many_at_once() -> bytes:
     """A run that was only played: six tasks at a time, of which many fail; cut off and resumed, with words for some."""
     names = ("ant", "bee", "cat", "dog", "elk", "fox")
-    plan = lay_out(TaskList(tasks=tuple(TaskSpec(id=name, title=f"Do {name}") for name in names)), Shape.GRAPH)
-    workflow = terms_of(Settings(workflow="waves"), {}).workflow
+    plan = build_plan(TaskList(tasks=tuple(TaskSpec(id=name, title=f"Do {name}") for name in names)), PlanShape.GRAPH)
+    workflow = new_run_config(Settings(workflow="waves"), {}).workflow
     simulation = Simulation(World(workflow, Bounds(parallel=PARALLEL), [plan], LUCK, 3, [None, *names], seed=1))
     simulation.run()
     return b"".join(simulation.log)
@@ -434,7 +434,7 @@ def resumes(log: bytes) -> list[RunResumed]:
     return [event for event in events_in(log) if isinstance(event, RunResumed)]
 
 
-Standing = tuple[dict[str, Any], list[Action], Decision]
+Standing = tuple[dict[str, Any], list[Action], ResumeDecision]
 
 
 def standings_after_resumes(log: bytes) -> list[Standing]:

@@ -13,7 +13,7 @@ from holdfast.leaf.errors import StorageFailed
 from holdfast.store.base import Batch
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
-from holdfast.store.sequencer import CONTINUES
+from holdfast.store.sequencer import CONTINUATION_MARK
 from tests.support.disks import FailingDisk
 from tests.support.events import START, events_in, labels_in, numbered
 from tests.support.logs import assert_whole, boundaries, closed, folded, whole
@@ -28,7 +28,7 @@ async def written(home: str, *last: int) -> tuple[bytes, list[Batch]]:
     store = FileStore(home)
     await store.create(RUN)
     sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin(START)
+    await sitting.run.begin_session(START)
     await sitting.run.append(numbered("before", 1))
     await sitting.run.append(numbered("before", 2), numbered("before", 3))
     calls = await asyncio.gather(
@@ -39,7 +39,7 @@ async def written(home: str, *last: int) -> tuple[bytes, list[Batch]]:
     )
     await kill(sitting)
     lines = b"".join(call.data for call in calls).splitlines()
-    assert [line.endswith(CONTINUES) for line in lines] == [False] + [True] * (len(lines) - 1), "one commit"
+    assert [line.endswith(CONTINUATION_MARK) for line in lines] == [False] + [True] * (len(lines) - 1), "one commit"
     return content(log_file(home)), calls
 
 
@@ -82,9 +82,9 @@ async def test_torn_at_every_byte_of_the_last_commit(home: str, last: int) -> No
         async with open_run(store, RUN) as run:
             assert content(path) == expected
             assert run.state == folded(expected)
-            await run.begin(RESUME, numbered("after", 1))
+            await run.begin_session(RESUME, numbered("after", 1))
         async with open_run(store, RUN) as run:
-            await run.begin(RESUME, numbered("after", 2))
+            await run.begin_session(RESUME, numbered("after", 2))
             assert run.state.repairs == list(aside)
             assert run.state.malformed == []
         after = await whole(store, RUN)
@@ -113,7 +113,7 @@ async def test_torn_at_every_byte_of_a_commit_of_many_calls(home: str) -> None:
 async def test_a_log_without_the_mark_of_calls_keeps_what_is_whole(home: str) -> None:
     """As older logs are: of a torn commit, the lines before the tear."""
     data, (call,) = await written(home, 3)
-    link, old = chain.carried(data[: call.start].splitlines()[-1]), []
+    link, old = chain.carried_link(data[: call.start].splitlines()[-1]), []
     for line in call.data.splitlines(keepends=True):
         bare, end = chain.unseal(line)[0].replace(b"\t}", b"}"), line[line.rindex(b"}") + 1 :]
         assert link is not None
@@ -123,7 +123,7 @@ async def test_a_log_without_the_mark_of_calls_keeps_what_is_whole(home: str) ->
     for short, kept in ((0, 3), (2, 3), (3, 2), (len(old[2]), 2), (len(old[2]) + 3, 1)):
         reset(home, before + b"".join(old)[: len(b"".join(old)) - short])
         async with open_run(FileStore(home), RUN) as run:
-            await run.begin(RESUME)
+            await run.begin_session(RESUME)
         assert labels_in(content(log_file(home)))[3:] == [("last0", number) for number in range(kept)]
 
 
@@ -143,9 +143,9 @@ async def test_killed_between_the_copy_and_the_cut(home: str, last: int) -> None
             assert content(path) == data[:cut]
         store = FileStore(home)
         async with open_run(store, RUN) as run:
-            await run.begin(RESUME)
+            await run.begin_session(RESUME)
         async with open_run(store, RUN) as run:
-            await run.begin(RESUME)
+            await run.begin_session(RESUME)
         after = await whole(store, RUN)
         assert after.startswith(expected)
         assert_whole(after)
@@ -163,7 +163,7 @@ async def test_a_repair_that_fails_changes_nothing(home: str, kind: str) -> None
         await Sitting.open(FileStore(home, disk=FailingDisk(kind, 0).disk), RUN)
     assert content(path) == torn
     async with open_run(FileStore(home), RUN) as run:
-        await run.begin(RESUME)
+        await run.begin_session(RESUME)
         assert len(run.state.repairs) == 1
 
 
@@ -173,7 +173,7 @@ async def test_a_repair_is_told_even_if_the_repairer_died_before_it_could(home: 
     store = FileStore(home)
     await kill(await Sitting.open(store, RUN))
     async with open_run(store, RUN) as run:
-        await run.begin(RESUME)
+        await run.begin_session(RESUME)
         assert run.state.repairs == list(torn_pieces(log_file(home)))
     assert len(repairs_told(await whole(store, RUN))) == 1
 
@@ -187,10 +187,10 @@ async def test_torn_again_and_again_every_piece_is_kept(home: str) -> None:
         pieces.append(b'{"torn":%d' % turn)
         sitting = await Sitting.open(store, RUN)
         if turn % 2:
-            await sitting.run.begin(RESUME, numbered("after", turn))
+            await sitting.run.begin_session(RESUME, numbered("after", turn))
         await kill(sitting)
     async with open_run(store, RUN) as run:
-        await run.begin(RESUME)
+        await run.begin_session(RESUME)
         assert sorted(run.state.repairs) == list(torn_pieces(path))
     assert sorted(torn_pieces(path).values()) == pieces
     after = await whole(store, RUN)
@@ -204,7 +204,7 @@ async def test_a_stray_file_that_looks_like_a_kept_piece_does_no_harm(home: str)
     for stray in ("torn-backup", "torn-12.gz", "torn-"):
         put_content(f"{log_file(home)}.{stray}", b"mine")
     async with open_run(FileStore(home), RUN) as run:
-        await run.begin(RESUME)
+        await run.begin_session(RESUME)
         assert run.state.repairs == []
 
 
@@ -213,7 +213,7 @@ async def test_a_fragment_larger_than_any_buffer_is_kept(home: str) -> None:
     fragment = b'{"v":1,"data":"' + b"x" * 3_000_000
     put_content(log_file(home), data + fragment)
     async with open_run(FileStore(home), RUN) as run:
-        await run.begin(RESUME)
+        await run.begin_session(RESUME)
     assert list(torn_pieces(log_file(home)).values()) == [fragment]
 
 
@@ -222,7 +222,7 @@ async def test_a_last_line_of_another_tool_without_its_newline_is_an_event(home:
     await store.create(RUN)
     put_content(log_file(home), b'{"sid":"x","seq":0,"type":"session.start"}\n{"sid":"x","seq":1,"type":"task.x"}')
     async with open_run(store, RUN) as run:
-        await run.begin(RESUME)
+        await run.begin_session(RESUME)
         assert run.state.events == 3
         assert run.state.repairs == []
         assert run.state.malformed == []
@@ -233,7 +233,7 @@ async def test_a_reader_sees_no_torn_line(home: str) -> None:
     put_content(log_file(home), data[:-5])
     store = FileStore(home)
     assert await whole(store, RUN) == data[: call.start]
-    assert await store.log(RUN).fragment() == data[call.start : -5]
+    assert await store.log(RUN).torn_tail() == data[call.start : -5]
 
 
 async def test_a_follower_sees_a_call_when_all_of_it_is_there(home: str) -> None:

@@ -11,7 +11,7 @@ from holdfast.store.run import open_run
 async def test_what_an_opening_builds_on_is_on_the_disk_first(home: str) -> None:
     await FileStore(home).create("r1")
     async with open_run(FileStore(home), "r1") as run:
-        await run.begin(SessionStart(command="run"))
+        await run.begin_session(SessionStart(command="run"))
     path = f"{home}/runs/r1/events.jsonl"
     with open(path, "ab") as log:  # as a writer does that is killed between its write and its sync
         log.write(b'{"sid":"dead","seq":0,"type":"task.started","data":{"taskId":"1"}}\n')

@@ -179,12 +179,12 @@ async def test_the_conversation_goes_on(place: Place, case: Case) -> None:
         async with place.sitting(deadlines=case.deadlines, proven=case.proven) as sitting:
             talks = sitting.talks
             name = await talks.open(AGENT)
-            await talks.say(name, TOLD, place.cwd)
+            await talks.send_prompt(name, TOLD, place.cwd)
             if death.said is None:
                 await kill_idle(sitting, name)
                 play_fault(place, case)
             else:
-                turn = await talks.say(name, death.said, place.cwd)
+                turn = await talks.send_prompt(name, death.said, place.cwd)
                 assert turn.reason == ("end_turn" if death.said == "mute" else "interrupted")
             await goes_on(talks, name, place, case)
     await the_log_tells_it(place, case)
@@ -194,16 +194,16 @@ async def goes_on(talks: Conversations, name: str, place: Place, case: Case) -> 
     death = DEATHS[case.death]
     assert talks.state(name).state == "waiting_for_input"
     if death.said != "mute":  # which has brought it back already
-        assert talks.need(name)[0]
+        assert talks.resume_need(name)[0]
     turn = await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
     if death.said is None or death.said == "mute":
         assert turn is None
     else:
         assert turn is not None
         assert turn.reason == "end_turn"
-    assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
+    assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert TOLD in (await place.said())[-1], "it knows what was said before"
-    assert talks.need(name) == (False, "agent_running")
+    assert talks.resume_need(name) == (False, "agent_running")
 
 
 async def the_log_tells_it(place: Place, case: Case) -> None:
@@ -251,7 +251,7 @@ async def killed_with_its_runner(place: Place, case: Case) -> str:
     if death.fault is not None:
         async with place.sitting() as (_, _, talks):
             name = await talks.open(AGENT)
-            await talks.say(name, TOLD, place.cwd)
+            await talks.send_prompt(name, TOLD, place.cwd)
         play_fault(place, case)
         with child(ready_until_killed, place, name, case.deadlines, case.proven) as runner:
             await until(lambda: place.harmed() == 1)
@@ -278,14 +278,14 @@ async def test_a_runner_that_is_killed_while_a_session_comes_back_can_ask_for_it
     place.play(book(**{way: "works"}))
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
     place.play(book(**{way: {"how": "hangs", "once": True}}))
     with child(ready_until_killed, place, name, DEADLINES, {}) as runner:
         await until(lambda: place.harmed() == 1)
         runner.kill()
     async with place.sitting() as (_, _, talks):
         assert place.processes() == []
-        assert talks.need(name) == (True, "agent_not_running")
-        await talks.say(name, KNOW, place.cwd)
+        assert talks.resume_need(name) == (True, "agent_not_running")
+        await talks.send_prompt(name, KNOW, place.cwd)
     assert await place.rungs() == ["fresh", f"session/{way}"]
     assert TOLD in (await place.said())[-1]

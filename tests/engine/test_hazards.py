@@ -10,11 +10,11 @@ import pytest
 from holdfast.core.events.effect import EffectIntended
 from holdfast.core.state import BranchStatus
 from holdfast.engine.commands.archive import archive, reset
-from holdfast.engine.queries.diff import changes_of
-from holdfast.engine.workspace.reconcile import reconciled
-from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, opened
-from holdfast.git.commit import HookRefused, Unresolved
-from holdfast.git.effects import Happened
+from holdfast.engine.queries.diff import compare_run
+from holdfast.engine.workspace.reconcile import reconcile_workspace
+from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
+from holdfast.git.commit import HookRefused, UnresolvedConflicts
+from holdfast.git.effects import ProbeOutcome
 from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import Denied
 from tests.support.run_files import content, put_content
@@ -60,17 +60,17 @@ def hook(repo: str, name: str, script: str) -> None:
 
 async def conflicting(w: Workspace, name: str, first: str | bytes, second: str | bytes) -> None:
     for task, text in (("T-1", first), ("T-2", second)):
-        put((await w.open(task)).path, name, text)
+        put((await w.open_worktree(task)).path, name, text)
         await w.commit(task, task)
     await w.merge(["T-1", "T-2"])
 
 
 async def test_a_task_with_an_odd_name_is_saved_like_any_other(home: str, repo: str) -> None:
     run_id = await create_run(home, NewRun("go", repo))
-    async with opened(home, run_id, "run") as w:
-        put((await w.open(ODD_TASK)).path, "new.txt", "new\n")
-        findings = await reconciled(w)
-    assert all("left alone" not in finding.told for finding in findings)
+    async with open_workspace(home, run_id, "run") as w:
+        put((await w.open_worktree(ODD_TASK)).path, "new.txt", "new\n")
+        findings = await reconcile_workspace(w)
+    assert all("left alone" not in finding.message for finding in findings)
     (saved,) = await archive(home, run_id)
     assert git(repo, "show", f"{saved}:new.txt") == "new"
 
@@ -89,15 +89,15 @@ async def test_whoever_only_looks_survives_the_opening_of_a_run(home: str, repo:
     run_id = await create_run(home, NewRun("go", repo))
     script = (
         "import asyncio, sys\n"
-        "from holdfast.engine.queries.diff import changes_of\n"
+        "from holdfast.engine.queries.diff import compare_run\n"
         "print('looking', flush=True)\n"
-        "while True: asyncio.run(changes_of(sys.argv[1], sys.argv[2]))\n"
+        "while True: asyncio.run(compare_run(sys.argv[1], sys.argv[2]))\n"
     )
     with subprocess.Popen([sys.executable, "-c", script, home, run_id], stdout=subprocess.PIPE) as reader:
         assert reader.stdout is not None
         reader.stdout.readline()
         for _ in range(5):
-            async with opened(home, run_id, "resume"):
+            async with open_workspace(home, run_id, "resume"):
                 pass
         assert reader.poll() is None
         reader.kill()
@@ -106,13 +106,13 @@ async def test_whoever_only_looks_survives_the_opening_of_a_run(home: str, repo:
 async def test_merges_at_the_same_time_are_made_one_after_the_other(home: str, repo: str) -> None:
     run_id = await create_run(home, NewRun("go", repo))
     tasks = [f"T-{number}" for number in range(4)]
-    async with opened(home, run_id, "run") as w:
+    async with open_workspace(home, run_id, "run") as w:
         for task in tasks:
-            put((await w.open(task)).path, task, task)
+            put((await w.open_worktree(task)).path, task, task)
             await w.commit(task, task)
         await asyncio.gather(*(w.merge([task]) for task in tasks))
         assert all(os.path.exists(os.path.join(w.worktree().path, task)) for task in tasks)
-        branches = w.hands.run.state.branches
+        branches = w.effects.run.state.branches
         assert all(branches[w.place(task).branch].status is BranchStatus.MERGED for task in tasks)
 
 
@@ -121,7 +121,7 @@ async def test_a_detached_head_and_a_pushed_copy_do_not_count_as_the_users(home:
     git(repo, "init", "--quiet", "--bare", remote)
     git(repo, "remote", "add", "origin", remote)
     run_id = await create_run(home, NewRun("go", repo))
-    async with opened(home, run_id, "run") as w:
+    async with open_workspace(home, run_id, "run") as w:
         put(w.worktree().path, "new.txt", "new\n")
         await w.commit(None, "New")
     git(repo, "checkout", "--quiet", "--detach", f"holdfast/{run_id}/main")
@@ -133,9 +133,9 @@ async def test_a_detached_head_and_a_pushed_copy_do_not_count_as_the_users(home:
 async def test_a_merge_puts_nothing_aside_but_in_salvage(home: str, repo: str) -> None:
     git(repo, "config", "merge.autoStash", "true")
     run_id = await create_run(home, NewRun("go", repo))
-    async with opened(home, run_id, "run") as w:
+    async with open_workspace(home, run_id, "run") as w:
         for task in ("T-1", "T-2"):
-            put((await w.open(task)).path, "a.txt", f"{task}\n")
+            put((await w.open_worktree(task)).path, "a.txt", f"{task}\n")
             put(w.worktree(task).path, f"{task}.txt", "begun\n")
             await w.commit(task, task)
         put(w.worktree("T-2").path, "T-2.txt", "not committed yet\n")
@@ -153,9 +153,9 @@ async def test_a_conflict_that_nobody_touched_is_not_resolved(
     git(repo, "add", "--all")
     git(repo, "commit", "--quiet", "--message=attributes")
     run_id = await create_run(home, NewRun("go", repo))
-    async with opened(home, run_id, "run") as w:
+    async with open_workspace(home, run_id, "run") as w:
         await conflicting(w, "data", first, second)
-        with pytest.raises(Unresolved, match="data"):
+        with pytest.raises(UnresolvedConflicts, match="data"):
             await w.commit("T-2", "Resolved?")
         put(w.worktree("T-2").path, "data", b"\0both" if isinstance(first, bytes) else "both\n")
         git(w.worktree("T-2").path, "add", "data")
@@ -167,20 +167,20 @@ async def test_a_conflict_that_nobody_touched_is_not_resolved(
 async def test_a_note_that_came_back_does_not_cost_the_work(home: str, repo: str) -> None:
     """As after a power cut: the note says that the worktree is being made, and somebody has worked in it."""
     run_id = await create_run(home, NewRun("go", repo))
-    async with opened(home, run_id, "run") as w:
-        task = (await w.open("T-1")).path
+    async with open_workspace(home, run_id, "run") as w:
+        task = (await w.open_worktree("T-1")).path
         put(task, "new.txt", "new\n")
         put(os.path.dirname(task), ".T-1.making", "")
-    async with opened(home, run_id, "resume") as w:
-        await w.open("T-1")
+    async with open_workspace(home, run_id, "resume") as w:
+        await w.open_worktree("T-1")
     (saved,) = git(repo, "for-each-ref", "--format=%(refname)", "refs/holdfast/salvage").splitlines()
     assert git(repo, "show", f"{saved}:new.txt") == "new"
 
 
 async def test_what_comes_into_the_tree_during_a_merge_that_fails_is_saved(home: str, repo: str) -> None:
     run_id = await create_run(home, NewRun("go", repo))
-    async with opened(home, run_id, "run") as w:
-        put((await w.open("T-1")).path, "new.txt", "new\n")
+    async with open_workspace(home, run_id, "run") as w:
+        put((await w.open_worktree("T-1")).path, "new.txt", "new\n")
         await w.commit("T-1", "New")
         hook(repo, "pre-merge-commit", "echo mine > notes.txt; exit 1")
         with pytest.raises(HookRefused):
@@ -193,7 +193,7 @@ async def test_git_that_cannot_tell_is_not_git_that_says_no(home: str, repo: str
     run_id = await create_run(home, NewRun("go", repo))
     config = os.path.join(repo, ".git", "config")
     before = content(config)
-    async with opened(home, run_id, "run") as w:
+    async with open_workspace(home, run_id, "run") as w:
         put_content(config, before + b"[broken\n")
         with pytest.raises(GitFailed, match="bad config"):
             await w.repository.commit_of("refs/heads/nothing")
@@ -203,8 +203,8 @@ async def test_git_that_cannot_tell_is_not_git_that_says_no(home: str, repo: str
 
 async def test_commits_of_others_stay_theirs(home: str, repo: str) -> None:
     run_id = await create_run(home, NewRun("go", repo))
-    async with opened(home, run_id, "run") as w:
-        task = (await w.open("T-1")).path
+    async with open_workspace(home, run_id, "run") as w:
+        task = (await w.open_worktree("T-1")).path
         put(repo, "theirs.txt", "theirs\n")
         git(repo, "add", "--all")
         git(repo, "commit", "--quiet", "--message=Theirs")
@@ -217,7 +217,7 @@ async def test_commits_of_others_stay_theirs(home: str, repo: str) -> None:
 
 async def test_a_lock_that_is_held_for_a_moment_is_waited_for(home: str, repo: str) -> None:
     run_id = await create_run(home, NewRun("go", repo))
-    async with opened(home, run_id, "run") as w:
+    async with open_workspace(home, run_id, "run") as w:
         put(w.worktree().path, "new.txt", "new\n")
         with open(os.path.join(w.worktree().must_be_ours(), "index.lock"), "w", encoding="utf-8") as lock:
             asyncio.get_running_loop().call_later(0.3, lock.close)
@@ -226,8 +226,8 @@ async def test_a_lock_that_is_held_for_a_moment_is_waited_for(home: str, repo: s
 
 async def test_a_hook_that_refuses_leaves_the_agents_own_commits(home: str, repo: str) -> None:
     run_id = await create_run(home, NewRun("go", repo))
-    async with opened(home, run_id, "run") as w:
-        task = (await w.open("T-1")).path
+    async with open_workspace(home, run_id, "run") as w:
+        task = (await w.open_worktree("T-1")).path
         put(task, "own.txt", "own\n")
         git(task, "add", "--all")
         git(task, "commit", "--quiet", "--message=Own")
@@ -241,7 +241,7 @@ async def test_a_hook_that_refuses_leaves_the_agents_own_commits(home: str, repo
 
 async def test_an_effect_that_is_cancelled_has_an_outcome_in_the_same_session(home: str, repo: str) -> None:
     run_id = await create_run(home, NewRun("go", repo))
-    async with opened(home, run_id, "run") as w:
+    async with open_workspace(home, run_id, "run") as w:
         put(w.worktree().path, "new.txt", "new\n")
         held = os.path.join(home, "held")
         hook(repo, "pre-commit", f"touch {held}; sleep 60")
@@ -250,7 +250,7 @@ async def test_an_effect_that_is_cancelled_has_an_outcome_in_the_same_session(ho
         commit.cancel()
         with pytest.raises(asyncio.CancelledError):
             await commit
-        assert w.hands.run.state.effects == {}
+        assert w.effects.run.state.effects == {}
         hook(repo, "pre-commit", "exit 0")
         assert await w.commit(None, "New") is not None
 
@@ -258,30 +258,30 @@ async def test_an_effect_that_is_cancelled_has_an_outcome_in_the_same_session(ho
 async def test_what_a_branch_began_at_is_what_it_did_begin_at(home: str, repo: str) -> None:
     """A branch that a crash left behind, and the run's own moved on meanwhile."""
     run_id = await create_run(home, NewRun("go", repo))
-    async with opened(home, run_id, "run") as w:
+    async with open_workspace(home, run_id, "run") as w:
         began = await w.tip()
         git(repo, "branch", "--no-track", w.place("T-1").branch, began)
-        put((await w.open("T-2")).path, "two.txt", "two\n")
+        put((await w.open_worktree("T-2")).path, "two.txt", "two\n")
         await w.commit("T-2", "Two")
         await w.merge(["T-2"])
-        await w.open("T-1")
-        assert w.hands.run.state.branches[w.place("T-1").branch].base == began
-    assert (await changes_of(home, run_id, "T-1")).files == ()
+        await w.open_worktree("T-1")
+        assert w.effects.run.state.branches[w.place("T-1").branch].base == began
+    assert (await compare_run(home, run_id, "T-1")).files == ()
 
 
 async def test_an_opening_does_not_touch_what_came_after_an_effect_that_happened(home: str, repo: str) -> None:
     run_id = await create_run(home, NewRun("go", repo))
-    async with opened(home, run_id, "run") as w:
-        put((await w.open("T-1")).path, "new.txt", "new\n")
+    async with open_workspace(home, run_id, "run") as w:
+        put((await w.open_worktree("T-1")).path, "new.txt", "new\n")
         await w.commit("T-1", "New")
         await w.merge(["T-1"])
         put(w.worktree().path, "after.txt", "after\n")
-        assert await _merge_again(w) == [Happened.YES]
+        assert await _merge_again(w) == [ProbeOutcome.YES]
         assert content(os.path.join(w.worktree().path, "after.txt")) == b"after\n"
 
 
-async def _merge_again(w: Workspace) -> list[Happened]:
+async def _merge_again(w: Workspace) -> list[ProbeOutcome]:
     """The same merge, left open as a crash would, and settled."""
     arguments = {"task": "T-1", "base": w.base(None), "commit": await w.tip("T-1")}
-    await w.hands.run.append(EffectIntended(effect="e" * 16, kind="merge", task="T-1", arguments=arguments))
-    return [settled.probe.happened for settled in await w.hands.settle()]
+    await w.effects.run.append(EffectIntended(effect="e" * 16, kind="merge", task="T-1", arguments=arguments))
+    return [settled.probe.outcome for settled in await w.effects.settle()]

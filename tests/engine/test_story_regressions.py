@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.engine.commands.doctor import diagnose
 from holdfast.engine.commands.publish import push_run
-from holdfast.engine.workspace.workspace import NewRun, create_run, opened
+from holdfast.engine.workspace.workspace import NewRun, create_run, open_workspace
 from holdfast.git.commit import HookRefused
 from holdfast.git.process import GitFailed
 from holdfast.git.worktrees.worktree import NotOurWorktree
@@ -51,25 +51,25 @@ async def test_the_lock_of_a_killed_git_on_a_branch_does_not_stop_its_next_makin
     run_id = await create_run(home, NewRun("go on", repo))
     lock = os.path.join(repo, ".git", "refs", "heads", "holdfast", run_id, "T-1.lock")
     put_content(lock, b"")
-    async with opened(home, run_id, "resume") as workspace:
+    async with open_workspace(home, run_id, "resume") as workspace:
         assert not os.path.exists(lock)
         put_content(lock, b"")  # and once more, while we own the run
-        assert os.path.isdir((await workspace.open("T-1")).path)
+        assert os.path.isdir((await workspace.open_worktree("T-1")).path)
 
 
 async def test_the_lock_of_a_killed_git_on_a_snapshot_does_not_stop_the_same_snapshot(home: str, repo: str) -> None:
     run_id = await create_run(home, NewRun("go on", repo))
-    async with opened(home, run_id, "resume") as workspace:
-        await workspace.open("T-1")
+    async with open_workspace(home, run_id, "resume") as workspace:
+        await workspace.open_worktree("T-1")
         await workspace.snapshot("T-1", "turn 1")
-        put_content(os.path.join(repo, ".git", workspace.place("T-1").snapshots, "turn-2.lock"), b"")
+        put_content(os.path.join(repo, ".git", workspace.place("T-1").snapshot_refs, "turn-2.lock"), b"")
         assert await workspace.snapshot("T-1", "turn 2")
 
 
 async def test_the_locks_of_a_killed_agents_git_do_not_stop_a_commit(home: str, repo: str) -> None:
     run_id = await create_run(home, NewRun("go on", repo))
-    async with opened(home, run_id, "resume") as workspace:
-        task = await workspace.open("T-1")
+    async with open_workspace(home, run_id, "resume") as workspace:
+        task = await workspace.open_worktree("T-1")
         put_content(os.path.join(task.path, "a.txt"), b"two\n")
         own = task.must_be_ours()
         for name in ("index.lock", "HEAD.lock"):
@@ -79,25 +79,25 @@ async def test_the_locks_of_a_killed_agents_git_do_not_stop_a_commit(home: str, 
 
 async def test_opening_a_run_frees_its_worktrees_of_the_locks_of_the_dead(home: str, repo: str) -> None:
     run_id = await create_run(home, NewRun("go on", repo))
-    async with opened(home, run_id, "resume") as workspace:
-        lock = os.path.join((await workspace.open("T-1")).must_be_ours(), "index.lock")
+    async with open_workspace(home, run_id, "resume") as workspace:
+        lock = os.path.join((await workspace.open_worktree("T-1")).must_be_ours(), "index.lock")
     put_content(lock, b"")
     put_content(os.path.join(repo, ".git", "packed-refs.lock"), b"")
-    async with opened(home, run_id, "resume"):
+    async with open_workspace(home, run_id, "resume"):
         assert not os.path.exists(lock)
         assert not os.path.exists(os.path.join(repo, ".git", "packed-refs.lock"))
 
 
 async def test_a_git_that_was_killed_did_not_say_no(home: str, repo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run_id = await create_run(home, NewRun("go on", repo))
-    async with opened(home, run_id, "resume") as workspace:
-        await workspace.open("T-1")
+    async with open_workspace(home, run_id, "resume") as workspace:
+        await workspace.open_worktree("T-1")
     monkeypatch.setenv("PATH", git_that_dies(os.path.join(home, "bin"), "rev-parse"))
-    async with opened(home, run_id, "resume") as workspace:
+    async with open_workspace(home, run_id, "resume") as workspace:
         with pytest.raises(GitFailed, match="signal 9"):
             await workspace.repository.commit_of(f"refs/heads/{workspace.place('T-1').branch}")
     monkeypatch.setenv("PATH", git_that_dies(os.path.join(home, "bin2"), "merge-base"))
-    async with opened(home, run_id, "resume") as workspace:
+    async with open_workspace(home, run_id, "resume") as workspace:
         with pytest.raises(GitFailed, match="signal 9"):
             await workspace.repository.is_ancestor("main", "HEAD")
 
@@ -106,12 +106,12 @@ async def test_a_commit_that_was_killed_was_not_refused_by_a_hook(
     home: str, repo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = await create_run(home, NewRun("go on", repo))
-    async with opened(home, run_id, "resume") as workspace:
-        task = await workspace.open("T-1")
+    async with open_workspace(home, run_id, "resume") as workspace:
+        task = await workspace.open_worktree("T-1")
     put_content(os.path.join(task.path, "a.txt"), b"two\n")
     os.makedirs(os.path.join(repo, ".git", "hooks"), exist_ok=True)
     program(os.path.join(repo, ".git", "hooks", "pre-commit"), "kill -9 $PPID")
-    async with opened(home, run_id, "resume") as workspace:
+    async with open_workspace(home, run_id, "resume") as workspace:
         with pytest.raises(GitFailed, match="signal 9") as killed:
             await workspace.commit("T-1", "two")
         assert not isinstance(killed.value, HookRefused)
@@ -123,19 +123,19 @@ async def test_a_worktree_on_another_branch_is_told_as_such_and_not_as_something
     home: str, repo: str
 ) -> None:
     run_id = await create_run(home, NewRun("go on", repo))
-    async with opened(home, run_id, "resume") as workspace:
-        task = await workspace.open("T-1")
+    async with open_workspace(home, run_id, "resume") as workspace:
+        task = await workspace.open_worktree("T-1")
         git(task.path, "switch", "--quiet", "--create", "agents-own")
         with pytest.raises(NotOurWorktree, match="is on agents-own, not on"):
-            await workspace.open("T-1")
+            await workspace.open_worktree("T-1")
 
 
 async def test_a_worktree_is_not_removed_with_a_repository_that_its_commits_name_and_nothing_else_has(
     home: str, repo: str
 ) -> None:
     run_id = await create_run(home, NewRun("go on", repo))
-    async with opened(home, run_id, "resume") as workspace:
-        task = await workspace.open("T-1")
+    async with open_workspace(home, run_id, "resume") as workspace:
+        task = await workspace.open_worktree("T-1")
         nested = os.path.join(task.path, "nested")
         git(task.path, "init", "--quiet", nested)
         put_content(os.path.join(nested, "only here"), b"work\n")
@@ -144,7 +144,7 @@ async def test_a_worktree_is_not_removed_with_a_repository_that_its_commits_name
         git(task.path, "add", "--all")
         git(task.path, "commit", "--quiet", "--message=with a repository in it")
         with pytest.raises(Denied, match="nested"):
-            await workspace.remove("T-1")
+            await workspace.remove_worktree("T-1")
     assert content(os.path.join(nested, "only here")) == b"work\n"
 
 

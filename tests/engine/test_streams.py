@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.acp.recorder import ENOUGH
+from holdfast.agents.acp.recorder import MAX_BUFFER_CHARS
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.store.files.store import FileStore
 from tests.agents.company import resident
@@ -36,10 +36,10 @@ async def test_a_long_stream_keeps_its_order_and_takes_little_memory_and_disk(pl
 
     async with place.sitting(hint=hear) as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, "warm up", place.cwd)
+        await talks.send_prompt(name, "warm up", place.cwd)
         heard = out_of_order = 0
         before = resident()
-        assert (await talks.say(name, text, place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, text, place.cwd)).reason == "end_turn"
     assert (heard, out_of_order) == (count, 0)
     assert most - before < 8 * MEGABYTE + 4 * len(text), "what has been heard is not kept"
     assert "".join(await place.said()).removeprefix("warm up") == text
@@ -54,7 +54,7 @@ async def written(place: Place) -> int:
 
 async def test_of_a_stream_that_the_runners_death_cuts_off_the_log_has_all_but_the_last_words(place: Place) -> None:
     place.play({"turns": [{"when": "0", "steps": [*ECHO, {"hang": "deaf"}]}], "otherwise": ECHO})
-    text = numbered(ENOUGH // WORD * 2 + 100)
+    text = numbered(MAX_BUFFER_CHARS // WORD * 2 + 100)
     with child(say_until_killed, place, [text]) as runner:
         runner.hear()
         runner.hear_some(len(text) // WORD)
@@ -63,7 +63,7 @@ async def test_of_a_stream_that_the_runners_death_cuts_off_the_log_has_all_but_t
         parts = [event for event in await place.events(MessageRecorded) if event.speaker == "agent"]
         kept = "".join(part.text for part in parts)
         assert text.startswith(kept)
-        assert len(kept) > len(text) - ENOUGH
+        assert len(kept) > len(text) - MAX_BUFFER_CHARS
         assert all(part.more for part in parts)
     (reason,) = await place.interruptions()
     assert reason == "the sitting died; the agent had begun to answer"

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from holdfast.core.conversation.states import Phase
-from holdfast.core.decide.tasks import heard_out
+from holdfast.core.conversation.states import ConversationState
+from holdfast.core.decide.tasks import finished_turns
 from holdfast.leaf.errors import Denied
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
 from tests.support.conversations import AGENT, Place
@@ -32,27 +32,27 @@ async def test_a_turn_that_it_cut_off_counts_as_such_and_no_other_agent_comes(pl
     place.play(book(load="works"))
     async with place.sitting() as (run, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
         with immortal(place, name) as pid:
             with pytest.raises(Denied, match=f"will not die .*{pid}"):
-                await talks.say(name, "die", place.cwd)
+                await talks.send_prompt(name, "die", place.cwd)
             state = run.state.conversations[name]
-            assert (state.turns, state.interrupted_turns, heard_out(state)) == (2, 1, 1)
-            assert (state.turn, state.pid, state.state) == (None, None, Phase.WAITING)
+            assert (state.turns, state.interrupted_turns, finished_turns(state)) == (2, 1, 1)
+            assert (state.turn, state.pid, state.state) == (None, None, ConversationState.WAITING)
             with pytest.raises(Denied, match=f"will not die .*{pid}"):
-                await talks.ready(name, place.cwd)
+                await talks.ensure_agent(name, place.cwd)
             assert [process.pid for process in place.processes()] == [pid]
-        assert (await talks.say(name, "and now?", place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, "and now?", place.cwd)).reason == "end_turn"
 
 
 async def test_it_is_not_sent_away_and_its_conversation_not_over_as_long_as_it_lives(place: Place) -> None:
     place.play(book(load="works"))
     async with place.sitting() as (run, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
         with immortal(place, name) as pid:
-            for leave in (talks.rest(name, "a pause"), talks.close(name, Phase.COMPLETED)):
+            for leave in (talks.stop_agent(name, "a pause"), talks.close(name, ConversationState.COMPLETED)):
                 with pytest.raises(Denied, match=f"will not die .*{pid}"):
                     await leave
-            assert run.state.conversations[name].state == Phase.WAITING
-        await talks.close(name, Phase.COMPLETED)
+            assert run.state.conversations[name].state == ConversationState.WAITING
+        await talks.close(name, ConversationState.COMPLETED)

@@ -14,7 +14,7 @@ async def test_what_is_left_of_a_run_can_be_taken_away(home: str) -> None:
     os.mkdir(left)
     put_content(inbox_file(home, "left-aaaaaa"), b"")
     (ailment,) = await diagnose(home, [])
-    assert (ailment.subject, ailment.told) == (left, "is what is left of a run whose making was cut off")
+    assert (ailment.subject, ailment.description) == (left, "is what is left of a run whose making was cut off")
     assert ailment.repair is not None
     assert os.path.isdir(left)
     await ailment.repair()

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from acp import PROTOCOL_VERSION
 from acp.client.connection import ClientSideConnection
 
-from holdfast.agents.acp.client import Asked, ClientSide
-from holdfast.agents.acp.recorder import Scribe
+from holdfast.agents.acp.client import AcpClient, PermissionQuestion
+from holdfast.agents.acp.recorder import EventRecorder
 from holdfast.agents.acp.transport import Transport
 from holdfast.agents.launch import Launch
 from holdfast.agents.process.terminals import Terminals
-from holdfast.core.conversation.permission import Consent, Policy
+from holdfast.core.conversation.permission import PermissionConfig, Policy
 from holdfast.core.conversation.tool_call import ToolCall
 from holdfast.core.events import Event
 from holdfast.core.events.base import Envelope
@@ -27,7 +27,7 @@ from holdfast.core.events.session import SessionStart
 from holdfast.core.fold.fold import Fold
 from holdfast.core.log.codec import encode
 from holdfast.core.state import RunState
-from holdfast.engine.agents.permissions import Counsel, Desk
+from holdfast.engine.agents.permissions import AgentPermissions, PermissionBroker
 from tests.fuzz.ground import COMMAND, Ground, must_be_answers
 from tests.fuzz.writing import must_be_writable
 from tests.support.memory import in_memory
@@ -84,7 +84,7 @@ class _Run:
             )
             self._fold.feed(encode(line) + b"\n")
             self._seq += 1
-            if isinstance(event, AgentMisbehaved) and event.what == "a line that is no JSON":
+            if isinstance(event, AgentMisbehaved) and event.what == "a line that is not JSON":
                 self.noted += event.times or 1
         assert not self.state.malformed
 
@@ -92,10 +92,10 @@ class _Run:
 class _Careful:
     """Decides as the rules of a run do, and keeps commands that chance made from this machine."""
 
-    def __init__(self, counsel: Counsel) -> None:
+    def __init__(self, counsel: AgentPermissions) -> None:
         self._counsel = counsel
 
-    async def permit(self, asked: Asked) -> str | None:
+    async def permit(self, asked: PermissionQuestion) -> str | None:
         return await self._counsel.permit(asked)
 
     async def veto(self, call: ToolCall) -> str | None:
@@ -119,34 +119,38 @@ async def hear(data: bytes) -> set[str]:
 async def _heard(said: bytes, ground: Ground, run: Any) -> bytes:
     """What it was answered."""
     await run.append(SessionStart(command="run"), ConversationOpened(conversation=_TALK))
-    desk = Desk(run, Consent(Policy.ALLOW_ALL))
+    desk = PermissionBroker(run, PermissionConfig(Policy.ALLOW_ALL))
     ear = _Ear()
     pipe = _Pipe(asyncio.StreamReader(_LIMIT), ear)
     pipe.stdout.feed_data(said)
     pipe.stdout.feed_eof()
-    scribe = Scribe(_TALK, run.append, lambda *_: None)
-    scribe.turn = "turn"
+    scribe = EventRecorder(_TALK, run.append, lambda *_: None)
+    scribe.turn_id = "turn"
 
     async def tell(_: str, update: dict[str, Any]) -> None:
         await scribe.update(update)
 
     tree: Any = pipe
-    transport = Transport(tree, tell, scribe.odd)
+    transport = Transport(tree, tell, scribe.record_oddity)
     launch = Launch(command=("true",), cwd=ground.work, environment={}, mark=_TALK, stderr=None)
     terminals = Terminals(launch)
-    client: Any = ClientSide(
-        ground.work, _Careful(desk.for_agent(_TALK, ground.work)), terminals, scribe.begun, scribe.told
+    client: Any = AcpClient(
+        ground.work,
+        _Careful(desk.for_agent(_TALK, ground.work)),
+        terminals,
+        scribe.record_allowed_call,
+        scribe.look_up_call,
     )
     connection = ClientSideConnection(client, transport)
     asked = asyncio.ensure_future(connection.initialize(PROTOCOL_VERSION))
     try:
         async with asyncio.timeout(PATIENCE):
             await asyncio.wait({asked})
-            while not pipe.stdout.at_eof() or transport.owing:
+            while not pipe.stdout.at_eof() or transport.unanswered_requests:
                 await asyncio.sleep(0.001)
                 await desk.withdraw(_TALK, "nobody is there to answer")
             for name in terminals._open:
-                await terminals[name].exited()  # what it does is seen
+                await terminals[name].wait_for_exit()  # what it does is seen
     finally:
         await connection.close()
         await terminals.close()
@@ -154,7 +158,7 @@ async def _heard(said: bytes, ground: Ground, run: Any) -> bytes:
         asked.exception()
     if transport.failure is not None:
         raise transport.failure
-    await run.append(*scribe.cut_off())
+    await run.append(*scribe.final_events())
     return ear.heard
 
 

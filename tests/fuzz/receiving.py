@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from holdfast.core.conversation.permission import Consent
+from holdfast.core.conversation.permission import PermissionConfig
 from holdfast.core.decide.phases import decide
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationOpened, PermissionRequested
@@ -22,16 +22,13 @@ from holdfast.core.events.phase import ApprovalRequested, ResearchRequested
 from holdfast.core.events.session import SessionStart
 from holdfast.core.events.task import TaskStarted, WaveStarted
 from holdfast.core.events.work import CaseSubmitted, ValidationFinished
-from holdfast.core.messages.addressing import FOR_AGENTS
-from holdfast.core.messages.reports import REFUSED, SIGNAL
+from holdfast.core.messages.schema import PROMPT_KINDS, MessageKind, is_report
 from holdfast.core.messages.signals import ROLES
 from holdfast.core.summary.needs import needs_of
-from holdfast.engine.agents.permissions import Desk
-from holdfast.engine.inbox.answers import ANSWER
-from holdfast.engine.inbox.handle import Receiver
-from holdfast.engine.inbox.send import CHANGE, STOP
-from holdfast.store.base import START, Batch, Received
-from holdfast.store.files.inbox import _received
+from holdfast.engine.agents.permissions import PermissionBroker
+from holdfast.engine.inbox.handle import InboxHandler
+from holdfast.store.base import START, Batch, InboxEntry
+from holdfast.store.files.inbox import _parse_batch
 from holdfast.store.files.layout import INBOX, run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
@@ -101,28 +98,28 @@ SCENES: dict[str, tuple[Event, ...]] = {  # each with somebody who is waited for
 
 _HANDED_IN = {"artifact.stored", "preferences.proposed", "phase.delivered"}
 MEANINGS = {  # what may come of a message, by its kind
-    ANSWER: {"permission.answered", "approval.answered", "phase.failed", "change.requested"},
-    CHANGE: {"change.requested"},
-    STOP: set[str](),
-    REFUSED: {"report.refused"},
-    f"{SIGNAL}submit_case": {"case.submitted", "learnings.proposed"},
-    f"{SIGNAL}submit_verdict": {"verdict.given"},
-    f"{SIGNAL}submit_plan": {"plan.created", *_HANDED_IN},
-    f"{SIGNAL}submit_document": _HANDED_IN,
-    f"{SIGNAL}submit_done": {"case.submitted", *_HANDED_IN},
-    f"{SIGNAL}submit_review": {"review.given", "preferences.proposed"},
-    f"{SIGNAL}submit_research": {"research.answered"},
-    f"{SIGNAL}request_research": {"research.requested"},
-    f"{SIGNAL}report_blocker": {"blocker.reported"},
-    f"{SIGNAL}report_progress": {"progress.reported"},
+    MessageKind.ANSWER: {"permission.answered", "approval.answered", "phase.failed", "change.requested"},
+    MessageKind.CHANGE: {"change.requested"},
+    MessageKind.STOP: set[str](),
+    MessageKind.REFUSED_REPORT: {"report.refused"},
+    "signal.submit_case": {"case.submitted", "learnings.proposed"},
+    "signal.submit_verdict": {"verdict.given"},
+    "signal.submit_plan": {"plan.created", *_HANDED_IN},
+    "signal.submit_document": _HANDED_IN,
+    "signal.submit_done": {"case.submitted", *_HANDED_IN},
+    "signal.submit_review": {"review.given", "preferences.proposed"},
+    "signal.submit_research": {"research.answered"},
+    "signal.request_research": {"research.requested"},
+    "signal.report_blocker": {"blocker.reported"},
+    "signal.report_progress": {"progress.reported"},
 }
-assert {f"{SIGNAL}{tool.tool}" for tools in ROLES.values() for tool in tools} <= MEANINGS.keys()
+assert {f"signal.{tool.tool}" for tools in ROLES.values() for tool in tools} <= MEANINGS.keys()
 
 _SHAPES: dict[str, dict[str, type]] = {  # what a body must have at least
-    **{kind: {"text": str} for kind in (*FOR_AGENTS, CHANGE)},
-    ANSWER: {"request": str, "allow": bool},
-    STOP: {"epoch": int},
-    REFUSED: {"role": str, "tool": str, "error": str, "raw": str},
+    **{kind: {"text": str} for kind in (*PROMPT_KINDS, MessageKind.CHANGE)},
+    MessageKind.ANSWER: {"request": str, "allow": bool},
+    MessageKind.STOP: {"epoch": int},
+    MessageKind.REFUSED_REPORT: {"role": str, "tool": str, "error": str, "raw": str},
 }
 _REPORT: dict[str, type] = {"role": str, "signal": dict}
 
@@ -148,9 +145,12 @@ async def _in_all_scenes(home: str, inbox: bytes) -> set[str]:
 async def _in_scene(store: FileStore, run_id: str, inbox: bytes, scene: Sequence[Event]) -> list[Event]:
     stopped: list[str] = []
     async with open_run(store, run_id) as run:
-        await run.begin(SessionStart(), *BEGUN[1:], *scene)
-        receiver, before = Receiver(run, Desk(run, Consent()), PIPELINE, stopped.append), run.head.position
-        await run.take_in()
+        await run.begin_session(SessionStart(), *BEGUN[1:], *scene)
+        receiver, before = (
+            InboxHandler(run, PermissionBroker(run, PermissionConfig()), PIPELINE, stopped.append),
+            run.head.position,
+        )
+        await run.consume_inbox()
         decide(run.state, PIPELINE, BOUNDS)  # as one does that died before it acted on them
         await receiver.receive()
         await receiver.receive()  # whoever words were left for may be gone by what came after them
@@ -160,7 +160,7 @@ async def _in_scene(store: FileStore, run_id: str, inbox: bytes, scene: Sequence
         list(needs_of(run.state))
         decide(run.state, PIPELINE, BOUNDS)
     done = [event async for event in _written(store, run_id, before)]
-    received = list(_received(Batch(START, inbox), set(), set()))
+    received = list(_parse_batch(Batch(START, inbox), set(), set()))
     _must_be_consumed_once(received, done)
     handled = dict(_handled(done))
     for one in received:
@@ -168,11 +168,11 @@ async def _in_scene(store: FileStore, run_id: str, inbox: bytes, scene: Sequence
             key, kind, body = one.message.id, one.message.kind, _read(one.message.body)
             assert (key in handled) != (key in left), f"{key} was lost, or is done and left"
             if key in left:
-                assert kind in FOR_AGENTS, f"{key} waits for nobody"
+                assert kind in PROMPT_KINDS, f"{key} waits for nobody"
                 assert _has_shape(kind, body), f"{key} says nothing"
             else:
                 _must_be_meant(kind, body, handled[key])
-    asked = {body["epoch"] for body in _bodies(received, STOP)}
+    asked = {body["epoch"] for body in _bodies(received, MessageKind.STOP)}
     assert not stopped or epoch in asked, "nobody asked it to stop"
     await _must_be_over(store, run_id, left)
     return [event for events in handled.values() for event in events]
@@ -184,7 +184,7 @@ async def _written(store: FileStore, run_id: str, after: int) -> AsyncIterator[E
             yield event
 
 
-def _must_be_consumed_once(received: Sequence[Received], done: Sequence[Event]) -> None:
+def _must_be_consumed_once(received: Sequence[InboxEntry], done: Sequence[Event]) -> None:
     """In the order in which it came; and what is no message is passed over, in words."""
     taken = [event for event in done if isinstance(event, InboxConsumed | InboxRejected)]
     assert [event.cursor for event in taken] == [one.cursor for one in received]
@@ -219,13 +219,16 @@ def _must_be_meant(kind: str, body: Any, events: Sequence[Event]) -> None:
         assert only.message is not None
         assert only.message.startswith(f"a message of kind {kind} was passed over: ")
     else:
-        assert events or kind in (STOP, f"{SIGNAL}request_research")  # a question that was asked before is one question
+        assert events or kind in (
+            MessageKind.STOP,
+            "signal.request_research",
+        )  # a question that was asked before is one question
         assert {event.type for event in events} <= {WarningLogged.type, *MEANINGS.get(kind, ())}
 
 
 def _has_shape(kind: str, body: Any) -> bool:
     """Not all that it takes to be a message of that kind, but by hand: nothing else can be one."""
-    shape = _REPORT if kind in MEANINGS and kind.startswith(SIGNAL) else _SHAPES.get(kind)
+    shape = _REPORT if kind in MEANINGS and is_report(kind) else _SHAPES.get(kind)
     return shape is not None and isinstance(body, dict) and all(type(body.get(name)) is shape[name] for name in shape)
 
 
@@ -236,7 +239,7 @@ def _read(body: Raw) -> Any:
         return None
 
 
-def _bodies(received: Sequence[Received], kind: str) -> Iterator[dict[str, Any]]:
+def _bodies(received: Sequence[InboxEntry], kind: str) -> Iterator[dict[str, Any]]:
     for one in received:
         if one.message is not None and one.message.kind == kind and _has_shape(kind, body := _read(one.message.body)):
             yield body
@@ -246,7 +249,7 @@ async def _must_be_over(store: FileStore, run_id: str, left: dict[str, Any]) -> 
     """For whoever comes next: nothing is taken in, or acted on, once more."""
     async with open_run(store, run_id) as run:
         assert run.state.messages == left
-        await run.begin(SessionStart())
+        await run.begin_session(SessionStart())
         at = run.head.position
-        await Receiver(run, Desk(run, Consent()), PIPELINE, lambda _: None).receive()
+        await InboxHandler(run, PermissionBroker(run, PermissionConfig()), PIPELINE, lambda _: None).receive()
         assert run.head.position == at

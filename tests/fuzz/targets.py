@@ -16,18 +16,18 @@ import msgspec
 import pytest
 
 from holdfast.agents.playbook.reader import read_playbook
-from holdfast.app.text.events import subject, told, tone
-from holdfast.app.text.resume_report import report
-from holdfast.app.text.workflow_drawing import drawn
+from holdfast.app.text.events import describe_event, event_colour, event_subject
+from holdfast.app.text.resume_report import format_report
+from holdfast.app.text.workflow_drawing import draw_workflow
 from holdfast.core.decide.analysis import analyze
 from holdfast.core.decide.phases import decide
 from holdfast.core.events import Event
 from holdfast.core.fold.fold import Fold
-from holdfast.core.log.codec import CODEC, Line, Unfit, parse
+from holdfast.core.log.codec import CODEC, InvalidEventData, Line, parse
 from holdfast.core.log.verification import Verifier
-from holdfast.core.messages.signals import read_signal, tools_of
+from holdfast.core.messages.signals import read_signal, signals_for_role
 from holdfast.core.summary.needs import needs_of
-from holdfast.core.work.workflow import Bounds, Shape, lay_out
+from holdfast.core.work.workflow import Bounds, PlanShape, build_plan
 from holdfast.engine.config import config
 from holdfast.engine.config.of_run import workflow_of
 from holdfast.leaf.errors import HoldfastError
@@ -101,8 +101,8 @@ def _tasks(name: str) -> Callable[[bytes], object]:
     def read(data: bytes) -> None:
         with _file(data, name) as path:
             tasks = read_tasks(path)
-        for shape in Shape:
-            must_be_writable(lay_out(tasks, shape, "source"))
+        for shape in PlanShape:
+            must_be_writable(build_plan(tasks, shape, "source"))
 
     return read
 
@@ -116,7 +116,7 @@ def _folder(data: bytes) -> None:
                 os.path.join(os.path.dirname(path), os.fsdecode(name.replace(b"/", b"")) or "page.md")
             ) as file:
                 file.write(text)
-        must_be_writable(lay_out(read_tasks(os.path.dirname(path)), Shape.GRAPH))
+        must_be_writable(build_plan(read_tasks(os.path.dirname(path)), PlanShape.GRAPH))
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 def _settings(data: bytes) -> None:
     with _file(data, "config.toml") as path, _environment(HOLDFAST_CONFIG=path):
-        found = config.load(home=os.path.dirname(path))
+        found = config.load_config(home=os.path.dirname(path))
         assert found.origins.keys() == found.values.keys()
 
 
@@ -140,7 +140,7 @@ def _project(data: bytes) -> None:
         folder = os.path.dirname(path)
         os.mkdir(os.path.join(folder, ".git"))
         with _environment(XDG_CONFIG_HOME=folder):
-            found = config.load(folder, home=folder)
+            found = config.load_config(folder, home=folder)
         assert bool(found.warnings) == bool(found.ignored)
         assert all(line and line.isprintable() for line in found.warnings), found.warnings
 
@@ -152,13 +152,13 @@ def _flags(data: bytes) -> None:
     except (ValueError, RecursionError):
         given = value
     with _file(b"", "config.toml") as path, _environment(HOLDFAST_CONFIG=path):
-        config.load(home=os.path.dirname(path), flags={name: given})
+        config.load_config(home=os.path.dirname(path), flags={name: given})
 
 
 def _workflow(data: bytes) -> None:
     with _file(data, "flow.yaml") as path:
         workflow = read_workflow(path)
-    assert list(drawn(workflow))
+    assert list(draw_workflow(workflow))
     state = Fold().state
     decide(state, workflow, Bounds())
 
@@ -178,16 +178,16 @@ def _log(data: bytes) -> None:
     fold.feed(whole)
     verifier = Verifier()
     verifier.feed(whole)
-    assert verifier.verdict().lines == whole.count(b"\n")
-    assert report(analyze(fold.state))
+    assert verifier.result().lines == whole.count(b"\n")
+    assert format_report(analyze(fold.state))
     list(needs_of(fold.state))
     for raw in whole.split(b"\n"):
         line = parse(raw)
         if isinstance(line, Line):
             try:
                 event = CODEC.event(line)
-            except Unfit as unfit:
-                event = unfit.without
+            except InvalidEventData as unfit:
+                event = unfit.partial_event
             if event is not None:
                 _shown(event, fold)
     if fold.state.workflow is None:
@@ -195,10 +195,10 @@ def _log(data: bytes) -> None:
 
 
 def _shown(event: Event, fold: Fold) -> None:
-    words = told(event)
+    words = describe_event(event)
     assert not any(category(one) == "Cc" for one in words or ""), words  # nothing that drives a terminal
-    assert subject(event, fold.state) is not None
-    tone(event)
+    assert event_subject(event, fold.state) is not None
+    event_colour(event)
 
 
 def _report(data: bytes) -> None:
@@ -211,7 +211,7 @@ def _report(data: bytes) -> None:
         return
     if isinstance(arguments, dict):
         signal = read_signal(role, tool, arguments)
-        assert signal.tool in {kind.tool for kind in tools_of(role)}
+        assert signal.tool in {kind.tool for kind in signals_for_role(role)}
         assert read_signal(role, tool, msgspec.json.decode(msgspec.json.encode(signal))) == signal
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents.acp.client import Asked
-from holdfast.agents.acp.driver import AgentDied, AgentRefused, AgentSilent, Deadlines
+from holdfast.agents.acp.client import PermissionQuestion
+from holdfast.agents.acp.driver import AgentExited, AgentRefused, AgentSilent, Deadlines
 from holdfast.agents.launch import Launch
 from holdfast.core.conversation.tool_call import ToolCall
 from tests.agents.company import Company, Person, text
@@ -39,7 +39,7 @@ def _nested(depth: int) -> object:
 class Careful(Person):
     """Allows everything, but for commands that chance made."""
 
-    async def permit(self, asked: Asked) -> str | None:
+    async def permit(self, asked: PermissionQuestion) -> str | None:
         return asked.options[0][0] if asked.options else None
 
     async def veto(self, call: ToolCall) -> str | None:
@@ -63,11 +63,11 @@ async def heard_out(company: Company, when: str, garbage: bytes) -> set[str]:
         command = (sys.executable, "-IS", str(BABBLER), when, file)
         launch = Launch(command, ground.work, {}, f"test/{secrets.token_hex(6)}", f"{file}.err")
         async with company.speaking(launch, PATIENT) as agent:
-            with suppress(AgentDied, AgentRefused, AgentSilent):
-                await agent.greet()
-                session = await agent.new()
-                await agent.prompt(session.session, text())
-            await agent.scribe.flush(*agent.scribe.cut_off())
+            with suppress(AgentExited, AgentRefused, AgentSilent):
+                await agent.initialize()
+                session = await agent.new_session()
+                await agent.prompt(session.session_id, text())
+            await agent.recorder.flush(*agent.recorder.final_events())
         for event in company.book.events:
             must_be_writable(event)
         company.book.events.clear()
@@ -100,7 +100,7 @@ def test_a_run_with_an_agent_that_talks_nonsense_ends(stage: Stage) -> None:
     command = f'agents.babbler.command=["{sys.executable}", "{BABBLER}", "before session/prompt", "{said}"]'
     run = stage.run("say hello", "--agent", "babbler", "--set", command)
     odd = {event["what"] for event in stage.data(run, "conversation.misbehaved")}
-    assert {"a line that is no JSON", "an answer to nothing that was asked", "an unknown update"} <= odd
+    assert {"a line that is not JSON", "an answer without a request", "an unknown update"} <= odd
     stage.holdfast("verify", run)
     assert ground.must_be_as_asked(b"") == set()
 

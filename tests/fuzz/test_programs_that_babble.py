@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.hooks.process import called
+from holdfast.engine.hooks.process import run_hook
 from holdfast.git.remote import find_pull_request, read_issue
 from holdfast.git.repository import Repository, find_repository
 from holdfast.leaf.errors import HoldfastError
@@ -63,18 +63,18 @@ async def test_gh_may_print_anything(repository: Repository, said: Path, what: b
 @pytest.mark.parametrize("what", SAID, ids=lambda what: repr(what[:20]))
 async def test_a_hook_may_print_anything(tmp_path: Path, what: bytes) -> None:
     (tmp_path / "said").write_bytes(what)
-    answer = await called(["cat", "said"], str(tmp_path), b"told", run_id=None)
-    assert (answer.code, answer.problem) == (0, None)
-    assert answer.said.encode() or not what.split()
+    answer = await run_hook(["cat", "said"], str(tmp_path), b"told", run_id=None)
+    assert (answer.exit_code, answer.problem) == (0, None)
+    assert answer.output.encode() or not what.split()
 
 
 async def test_a_hook_that_floods_us_takes_no_memory(tmp_path: Path) -> None:
-    answer = await called(["head", "-c", "30000000", "/dev/zero"], str(tmp_path), b"x" * 1_000_000, run_id=None)
-    assert answer.code == 0
-    assert "bytes left out" in answer.said
-    assert len(answer.said) < 20_000
+    answer = await run_hook(["head", "-c", "30000000", "/dev/zero"], str(tmp_path), b"x" * 1_000_000, run_id=None)
+    assert answer.exit_code == 0
+    assert "bytes left out" in answer.output
+    assert len(answer.output) < 20_000
 
 
 async def test_a_hook_whose_name_cannot_be_one_is_told(tmp_path: Path) -> None:
-    answer = await called(["no\0name"], str(tmp_path), b"", run_id=None)
+    answer = await run_hook(["no\0name"], str(tmp_path), b"", run_id=None)
     assert answer.problem is not None

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from holdfast.core.work.names import half_written
-from holdfast.git.commit import HookRefused, Unresolved, unresolved
+from holdfast.core.work.names import temporary_name
+from holdfast.git.commit import HookRefused, UnresolvedConflicts, unresolved_paths
 from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import DecisionNeeded, Denied
 from tests.support.repositories import UserRepository, git, put, put_program, state_of, text, working_on
@@ -25,7 +25,7 @@ def log(place: str, *names: str) -> list[str]:
 
 async def test_the_trailers_say_whose_it_is(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T 1\nödd")
+        task = await w.open_worktree("T 1\nödd")
         put(task.path, {"a.txt": "one\n"})
         commit = await w.commit("T 1\nödd", "Do it\n\n# not a comment\n\nReviewed-by: nobody\n\n")
         assert commit is not None
@@ -40,7 +40,7 @@ async def test_the_trailers_say_whose_it_is(repo: UserRepository, home: str) -> 
 @pytest.mark.parametrize("message", ["a\0b", "x" * 200_000, "a\ud800b", "\udcff", "-x", "", "\n", "# only a comment"])
 async def test_any_message_can_be_committed(repo: UserRepository, home: str, message: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "one\n"})
         commit = await w.commit("T-1", message)
         assert commit == git(repo.path, "rev-parse", task.branch)
@@ -48,7 +48,7 @@ async def test_any_message_can_be_committed(repo: UserRepository, home: str, mes
 
 async def test_nothing_to_commit_is_no_commit(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"x.log": "ignored\n"})
         os.mkdir(os.path.join(task.path, "empty"))
         assert await w.commit("T-1", "Nothing") is None
@@ -56,9 +56,9 @@ async def test_nothing_to_commit_is_no_commit(repo: UserRepository, home: str) -
 
 
 async def test_what_a_killed_write_left_is_not_committed(repo: UserRepository, home: str) -> None:
-    left = half_written("0123456789abcdef")
+    left = temporary_name("0123456789abcdef")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {left: "half", f"src/{left}": "half"})
         assert await w.commit("T-1", "Nothing") is None
         put(task.path, {"new.txt": "new\n", ".holdfast-notes.tmp": "somebody's\n", f"{left}.txt": "somebody's\n"})
@@ -70,10 +70,10 @@ async def test_what_a_killed_write_left_is_not_committed(repo: UserRepository, h
 
 
 async def test_a_file_of_the_users_is_committed_whatever_its_name(repo: UserRepository, home: str) -> None:
-    name = half_written("0123456789abcdef")
+    name = temporary_name("0123456789abcdef")
     repo.commit({name: "tracked\n"})
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {name: "changed\n"})
         commit = await w.commit("T-1", "Work")
         assert git(repo.path, "show", f"{commit}:{name}") == "changed"
@@ -81,7 +81,7 @@ async def test_a_file_of_the_users_is_committed_whatever_its_name(repo: UserRepo
 
 async def test_what_an_agent_committed_becomes_one_commit_and_is_kept(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         for number in range(3):
             put(task.path, {"a.txt": f"{number}\n"})
             git(task.path, "commit", "--quiet", "--all", f"--message=Agent's {number}")
@@ -100,7 +100,7 @@ async def test_what_an_agent_committed_becomes_one_commit_and_is_kept(repo: User
 
 async def test_a_second_commit_does_not_swallow_the_first(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         for number in range(2):
             put(task.path, {"a.txt": f"{number}\n"})
             git(task.path, "commit", "--quiet", "--all", "--message=Agent's")
@@ -110,7 +110,7 @@ async def test_a_second_commit_does_not_swallow_the_first(repo: UserRepository, 
 
 async def test_a_merge_that_an_agent_made_is_not_flattened(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        one, two = await w.open("T-1"), await w.open("T-2")
+        one, two = await w.open_worktree("T-1"), await w.open_worktree("T-2")
         put(one.path, {"one.txt": "one\n"})
         await w.commit("T-1", "One")
         await w.merge(["T-1"])
@@ -126,7 +126,7 @@ async def test_a_merge_that_an_agent_made_is_not_flattened(repo: UserRepository,
 
 async def test_an_agents_unfinished_merge_is_finished_as_a_merge(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        one, two = await w.open("T-1"), await w.open("T-2")
+        one, two = await w.open_worktree("T-1"), await w.open_worktree("T-2")
         put(one.path, {"one.txt": "one\n"})
         await w.commit("T-1", "One")
         await w.merge(["T-1"])
@@ -138,7 +138,7 @@ async def test_an_agents_unfinished_merge_is_finished_as_a_merge(repo: UserRepos
 async def test_a_refusing_hook_is_quoted_and_the_work_stays(repo: UserRepository, home: str) -> None:
     repo.hook("pre-commit", "echo 'line 3 is'; echo too long >&2; grep -q good a.txt")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         head = git(task.path, "rev-parse", "HEAD")
         put(task.path, {"a.txt": "bad\n", "new.txt": "new\n"})
         with pytest.raises(HookRefused, match=r"^a commit hook refused: line 3 is too long$"):
@@ -151,12 +151,12 @@ async def test_a_refusing_hook_is_quoted_and_the_work_stays(repo: UserRepository
 
 async def test_a_refusing_hook_after_an_agents_own_commits_loses_none(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "own\n"})
         git(task.path, "commit", "--quiet", "--all", "--message=Agent's")
         own = git(task.path, "rev-parse", "HEAD")
         repo.hook("commit-msg", "exit 1")
-        with pytest.raises(HookRefused, match="it said nothing"):
+        with pytest.raises(HookRefused, match="it printed nothing"):
             await w.commit("T-1", "Commit")
         assert text(task.path, "a.txt") == "own\n"
         assert own in git(repo.path, "for-each-ref", "--format=%(objectname)", "refs/holdfast")
@@ -169,7 +169,7 @@ async def test_hooks_of_a_folder_that_the_user_named_are_run(repo: UserRepositor
     put_program(os.path.join(folder, "hooks", "pre-commit"), "echo named; exit 1")
     repo.config("core.hooksPath", os.path.join(folder, "hooks"))
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "one\n"})
         with pytest.raises(HookRefused, match="named"):
             await w.commit("T-1", "Commit")
@@ -178,7 +178,7 @@ async def test_hooks_of_a_folder_that_the_user_named_are_run(repo: UserRepositor
 async def test_hooks_in_the_repository_itself_are_run(repo: UserRepository, home: str) -> None:
     repo.config("core.hooksPath", ".hooks")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put_program(os.path.join(task.path, ".hooks", "pre-commit"), "echo own; exit 1")
         with pytest.raises(HookRefused, match="own"):
             await w.commit("T-1", "Commit")
@@ -187,7 +187,7 @@ async def test_hooks_in_the_repository_itself_are_run(repo: UserRepository, home
 async def test_what_a_hook_stages_is_in_the_commit(repo: UserRepository, home: str) -> None:
     repo.hook("pre-commit", "echo formatted > a.txt; git add a.txt; echo made > made.txt")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "one\n"})
         commit = await w.commit("T-1", "Commit")
         assert git(repo.path, "show", f"{commit}:a.txt") == "formatted"
@@ -203,7 +203,7 @@ async def test_a_failing_signature_is_no_hooks_refusal(repo: UserRepository, hom
     repo.config("gpg.ssh.program", "false")
     repo.config("user.signingKey", "/nowhere")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "one\n"})
         with pytest.raises(GitFailed, match="failed to write commit object"):
             await w.commit("T-1", "Commit")
@@ -213,28 +213,28 @@ async def test_a_failing_signature_is_no_hooks_refusal(repo: UserRepository, hom
 async def test_conflict_markers_are_refused(repo: UserRepository, home: str) -> None:
     name = "ü:\n.txt"
     async with working_on(repo, home) as w:
-        one, two = await w.open("T-1"), await w.open("T-2")
+        one, two = await w.open_worktree("T-1"), await w.open_worktree("T-2")
         put(one.path, {"a.txt": "one\n", name: "one\n"})
         put(two.path, {"a.txt": "two\n", name: "two\n"})
         await w.commit("T-1", "One")
         await w.commit("T-2", "Two")
         await w.merge(["T-1", "T-2"])
-        with pytest.raises(Unresolved, match=r"conflicts are not resolved yet in a.txt, "):
+        with pytest.raises(UnresolvedConflicts, match=r"conflicts are not resolved yet in a.txt, "):
             await w.commit("T-2", "Resolved")
-        assert await unresolved(two) == ["a.txt", name]
+        assert await unresolved_paths(two) == ["a.txt", name]
         put(two.path, {"a.txt": "both\n"})
-        with pytest.raises(Unresolved) as caught:
+        with pytest.raises(UnresolvedConflicts) as caught:
             await w.commit("T-2", "Resolved")
         assert caught.value.paths == [name]
         put(two.path, {name: "both\n"})
-        assert await unresolved(two) == []
+        assert await unresolved_paths(two) == []
         assert await w.commit("T-2", "Resolved") is not None
 
 
 async def test_the_work_of_a_failed_task_is_kept_whatever_a_hook_says(repo: UserRepository, home: str) -> None:
     repo.hook("pre-commit", "exit 1")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "partial\n"})
         commit = await w.keep_failed("T-1", "iter\ncap")
         assert commit is not None
@@ -245,7 +245,7 @@ async def test_the_work_of_a_failed_task_is_kept_whatever_a_hook_says(repo: User
 async def test_the_next_attempt_builds_on_what_failed(repo: UserRepository, home: str) -> None:
     """And sees all of it as one difference, the part of the first attempt too."""
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         base = git(task.path, "rev-parse", "HEAD")
         put(task.path, {"a.txt": "partial\n", "new.txt": "new\n"})
         failed = await w.keep_failed("T-1", "iter_cap")
@@ -261,7 +261,7 @@ async def test_the_next_attempt_builds_on_what_failed(repo: UserRepository, home
 
 async def test_failing_twice_leaves_one_placeholder(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "one\n"})
         await w.keep_failed("T-1", "first")
         await w.unwind_failed("T-1")
@@ -274,7 +274,7 @@ async def test_failing_twice_leaves_one_placeholder(repo: UserRepository, home: 
 async def test_a_placeholder_is_never_merged(repo: UserRepository, home: str) -> None:
     """Whatever is on top of it."""
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "partial\n"})
         await w.keep_failed("T-1", "reason")
         put(task.path, {"b.txt": "by hand\n"})
@@ -289,7 +289,7 @@ async def test_a_placeholder_is_never_merged(repo: UserRepository, home: str) ->
 async def test_commits_on_top_of_a_placeholder_stay_as_they_are(repo: UserRepository, home: str) -> None:
     """The placeholder goes from beneath them, its content stays, and the next commit does not swallow them."""
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         base = git(task.path, "rev-parse", "HEAD")
         put(task.path, {"a.txt": "partial\n"})
         failed = await w.keep_failed("T-1", "reason")
@@ -315,7 +315,7 @@ async def test_commits_that_need_the_placeholder_are_for_a_person_to_decide(
     repo: UserRepository, home: str, merged: bool
 ) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "partial\n"})
         failed = await w.keep_failed("T-1", "reason")
         put(task.path, {"a.txt": "partial, by hand\n"})
@@ -336,10 +336,10 @@ async def test_commits_that_need_the_placeholder_are_for_a_person_to_decide(
 
 async def test_the_placeholder_of_another_task_is_not_taken_back(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        one = await w.open("T-1")
+        one = await w.open_worktree("T-1")
         put(one.path, {"a.txt": "one\n"})
         failed = await w.keep_failed("T-1", "reason")
-        two = await w.open("T-2")
+        two = await w.open_worktree("T-2")
         git(two.path, "reset", "--quiet", "--hard", str(failed))
         assert await w.unwind_failed("T-2") is None
         assert git(two.path, "rev-parse", "HEAD") == failed
@@ -356,7 +356,7 @@ async def test_a_users_way_of_searching_and_showing_does_not_hide_our_commits(re
     repo.config("diff.relative", "true")
     repo.config("core.quotePath", "true")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         for number in range(2):
             put(task.path, {"a.txt": f"{number}\n", f"new {number}": "x"})
             assert await w.commit("T-1", f"Attempt {number}") is not None
@@ -373,7 +373,7 @@ async def test_work_is_not_lost_for_want_of_a_name(
     if config_only:
         repo.config("user.useConfigOnly", "true")
     async with working_on(repo, home) as w:
-        one, two = await w.open("T-1"), await w.open("T-2")
+        one, two = await w.open_worktree("T-1"), await w.open_worktree("T-2")
         put(one.path, {"a.txt": "one\n"})
         put(two.path, {"a.txt": "two\n"})
         assert await w.snapshot("T-1", "one")
@@ -387,14 +387,14 @@ async def test_work_is_not_lost_for_want_of_a_name(
 
 async def test_markers_that_an_agent_staged_with_all_the_rest_are_refused(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        one, two = await w.open("T-1"), await w.open("T-2")
+        one, two = await w.open_worktree("T-1"), await w.open_worktree("T-2")
         put(one.path, {"a.txt": "one\n"})
         put(two.path, {"a.txt": "two\n"})
         await w.commit("T-1", "One")
         await w.commit("T-2", "Two")
         await w.merge(["T-1", "T-2"])
         git(two.path, "add", "--all")
-        with pytest.raises(Unresolved, match=r"a.txt"):
+        with pytest.raises(UnresolvedConflicts, match=r"a.txt"):
             await w.commit("T-2", "Resolved")
         put(two.path, {"a.txt": "both\n"})
         assert await w.commit("T-2", "Resolved") is not None
@@ -402,7 +402,7 @@ async def test_markers_that_an_agent_staged_with_all_the_rest_are_refused(repo: 
 
 async def test_a_heading_is_no_conflict_marker(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        one, two = await w.open("T-1"), await w.open("T-2")
+        one, two = await w.open_worktree("T-1"), await w.open_worktree("T-2")
         put(one.path, {"a.txt": "Heading\n=======\none\n"})
         put(two.path, {"a.txt": "two\n"})
         await w.commit("T-1", "One")
@@ -414,13 +414,13 @@ async def test_a_heading_is_no_conflict_marker(repo: UserRepository, home: str) 
 
 async def test_an_open_conflict_is_not_hidden_in_a_placeholder(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        one, two = await w.open("T-1"), await w.open("T-2")
+        one, two = await w.open_worktree("T-1"), await w.open_worktree("T-2")
         put(one.path, {"a.txt": "one\n"})
         put(two.path, {"a.txt": "two\n"})
         await w.commit("T-1", "One")
         await w.commit("T-2", "Two")
         await w.merge(["T-1", "T-2"])
         before = state_of(two.path)
-        with pytest.raises(Unresolved):
+        with pytest.raises(UnresolvedConflicts):
             await w.keep_failed("T-2", "reason")
         assert state_of(two.path) == before

@@ -10,7 +10,7 @@ from tests.support.repositories import UserRepository, git, put, text, working_o
 
 async def test_a_run_leaves_branches_and_refs_and_nothing_else(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        one, two = await w.open("T-1"), await w.open("T-2")
+        one, two = await w.open_worktree("T-1"), await w.open_worktree("T-2")
         put(one.path, {"a.txt": "one\n", "new.txt": "new\n"})
         put(two.path, {"src/c.py": "c = 2\n"})
         snapshot = await w.snapshot("T-1", "turn 1")
@@ -24,7 +24,7 @@ async def test_a_run_leaves_branches_and_refs_and_nothing_else(repo: UserReposit
         assert git(run.path, "status", "--porcelain") == ""
         assert (text(run.path, "a.txt"), text(run.path, "src/c.py")) == ("one\n", "c = 2\n")
         for task in ("T-1", "T-2", None):
-            assert await w.remove(task) is None
+            assert await w.remove_worktree(task) is None
             assert not os.path.exists(w.worktree(task).path)
     assert git(repo.path, "worktree", "list", "--porcelain").count("worktree ") == 1
     assert git(repo.path, "for-each-ref", "--format=%(refname)", "refs/heads") == "\n".join(

@@ -50,7 +50,7 @@ async def test_a_worktree_is_linked_again_with_its_files_as_they_were(
     repo: UserRepository, home: str, loss: Callable[[str], None]
 ) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         made(task)
         loss(task.path)
         await w.relink("T-1")
@@ -63,12 +63,12 @@ async def test_a_worktree_is_linked_again_with_its_files_as_they_were(
         commit = await w.commit("T-1", "One")
         assert [git(repo.path, "show", f"{commit}:{name}") for name in ("a.txt", "new.txt")] == ["work", "new"]
         assert git(task.path, "status", "--porcelain") == ""
-        assert await w.remove("T-1") is None
+        assert await w.remove_worktree("T-1") is None
 
 
 async def test_the_history_of_a_repository_in_its_place_is_kept(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         made(task)
         replace(task.path)
         own = git(task.path, "rev-parse", "HEAD")
@@ -79,7 +79,7 @@ async def test_the_history_of_a_repository_in_its_place_is_kept(repo: UserReposi
 
 async def test_commits_that_no_branch_has_are_kept_too(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         made(task)
         replace(task.path)
         git(task.path, "tag", "v1")
@@ -95,7 +95,7 @@ async def test_commits_that_no_branch_has_are_kept_too(repo: UserRepository, hom
 
 async def test_repository_that_cannot_be_read_is_not_deleted_with_the_run(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task, run = await w.open("T-1"), w.run_id
+        task, run = await w.open_worktree("T-1"), w.run_id
         made(task)
         replace(task.path)
         branch = os.path.join(task.path, ".git", "refs", "heads", "mine")
@@ -113,10 +113,10 @@ async def test_a_worktree_without_its_git_is_saved_and_removed(
     repo: UserRepository, home: str, loss: Callable[[str], None]
 ) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         made(task)
         loss(task.path)
-        saved = await w.remove("T-1")
+        saved = await w.remove_worktree("T-1")
         assert git(repo.path, "show", f"{saved}:new.txt") == "new"
         assert not os.path.lexists(task.path)
         assert task.path not in git(repo.path, "worktree", "list")
@@ -125,7 +125,7 @@ async def test_a_worktree_without_its_git_is_saved_and_removed(
 async def test_a_folder_that_was_made_anew_is_not_taken_for_the_worktree(repo: UserRepository, home: str) -> None:
     """An agent that goes on writing after its worktree was deleted makes one: all other files seem to be deleted."""
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {f"file {number}": "x" for number in range(5)})
         await w.commit("T-1", "Many")
         shutil.rmtree(task.path)

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.engine.workspace.workspace import Workspace
 from holdfast.git.effects import MergeInto
-from holdfast.git.merge import Conflicts
+from holdfast.git.merge import MergeConflicts
 from holdfast.leaf.errors import Denied
 from tests.support.repositories import UserRepository, git, put, put_program, working_on
 
@@ -23,7 +23,7 @@ async def done(repo: UserRepository, home: str) -> AsyncIterator[Workspace]:
 
 async def into(w: Workspace, target: str) -> str:
     commit = git(w.repository.common_dir, "rev-parse", w.place().branch)
-    result = await w.hands.perform(MergeInto(target=target, commit=commit))
+    result = await w.effects.perform(MergeInto(target=target, commit=commit))
     return str(result["commit"])
 
 
@@ -59,13 +59,13 @@ async def test_a_branch_that_went_its_own_way_gets_a_merge(repo: UserRepository,
 
 async def test_a_conflict_moves_nothing(repo: UserRepository, done: Workspace) -> None:
     theirs = commit_on(repo, "other", "a.txt", "1\n2\ntheirs\n")
-    with pytest.raises(Conflicts, match=r"does not merge into other: conflicts in a.txt"):
+    with pytest.raises(MergeConflicts, match=r"does not merge into other: conflicts in a.txt"):
         await into(done, "other")
     assert repo.tip("other") == theirs
 
 
 async def test_changed_file_of_a_checkout_is_not_overwritten(repo: UserRepository, done: Workspace) -> None:
-    with pytest.raises(Denied, match=r"main is checked out in .*, and a\.txt there would be overwritten"):
+    with pytest.raises(Denied, match=r"main is checked out in .*, and the merge would overwrite a\.txt there"):
         await into(done, "main")
 
 
@@ -75,7 +75,7 @@ async def test_a_branch_that_is_being_rebased_is_left_to_the_user(repo: UserRepo
     repo.git("worktree", "add", "--quiet", tree, "other")
     git(tree, "-c", "sequence.editor=sed -i 1ibreak", "rebase", "--quiet", "--interactive", "HEAD^")
     repo.remember()
-    with pytest.raises(Denied, match="other is being rebased, by you; finish that first"):
+    with pytest.raises(Denied, match="other is being rebased; finish the rebase first"):
         await into(done, "other")
 
 
@@ -109,12 +109,12 @@ async def test_a_branch_that_never_stands_still_is_left_alone(
     repo.config("merge.odd.driver", put_program(os.path.join(folder, "driver"), swap))
     put(os.path.join(repo.git_dir, "info"), {"attributes": "a.txt merge=odd\n"})
     repo.remember()
-    with pytest.raises(Denied, match=rf"other was moved .*holdfast merge {done.run_id} --into other"):
+    with pytest.raises(Denied, match=rf"another git moved other .*holdfast merge {done.run_id} --into other"):
         await into(done, "other")
     assert repo.tip("other") in (first, second)
     repo.remember()
 
 
 async def test_a_branch_that_is_not_there_is_one_clear_line(done: Workspace) -> None:
-    with pytest.raises(Denied, match="the branch nowhere is not there"):
+    with pytest.raises(Denied, match="the branch nowhere does not exist"):
         await into(done, "nowhere")

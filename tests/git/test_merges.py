@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.core.events.work import TaskCommitted
-from holdfast.engine.workspace.workspace import Merge, Workspace
+from holdfast.engine.workspace.workspace import MergeResult, Workspace
 from holdfast.git.commit import HookRefused
 from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import Denied
@@ -66,7 +66,7 @@ CONFLICTS: dict[str, tuple[Change, Change, str]] = {
 
 async def commit_two(w: Workspace, one: Change, two: Change) -> None:
     for task, change in (("T-1", one), ("T-2", two)):
-        change((await w.open(task)).path)
+        change((await w.open_worktree(task)).path)
         assert await w.commit(task, task) is not None
 
 
@@ -98,14 +98,14 @@ async def test_conflicts_are_in_the_log_whatever_the_name(repo: UserRepository, 
     async with working_on(repo, home) as w:
         await commit_two(w, one, two)
         await w.merge(["T-1", "T-2"])
-        with open(os.path.join(w.hands.folder, "events.jsonl"), encoding="utf-8") as log:
+        with open(os.path.join(w.effects.folder, "events.jsonl"), encoding="utf-8") as log:
             assert "caf" in log.read()
 
 
 async def test_a_conflict_does_not_stop_those_after_it(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
         await commit_two(w, write(a_txt="one\n"), write(a_txt="two\n"))
-        put((await w.open("T-3", base=repo.tip())).path, {"three.txt": "three\n"})
+        put((await w.open_worktree("T-3", base=repo.tip())).path, {"three.txt": "three\n"})
         await w.commit("T-3", "Three")
         merged = await w.merge(["T-1", "T-2", "T-3"])
         assert [merge.conflicts for merge in merged] == [(), ("a.txt",), ()]
@@ -114,7 +114,7 @@ async def test_a_conflict_does_not_stop_those_after_it(repo: UserRepository, hom
 
 async def test_a_merge_says_whose_it_is(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        put((await w.open("T-1")).path, {"a.txt": "one\n"})
+        put((await w.open_worktree("T-1")).path, {"a.txt": "one\n"})
         commit = await w.commit("T-1", "One")
         merge = (await w.merge(["T-1"]))[0].commit
         assert merge is not None
@@ -127,11 +127,11 @@ async def test_a_merge_says_whose_it_is(repo: UserRepository, home: str) -> None
 
 async def test_merging_twice_is_merging_once(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        put((await w.open("T-1")).path, {"a.txt": "one\n"})
+        put((await w.open_worktree("T-1")).path, {"a.txt": "one\n"})
         await w.commit("T-1", "One")
         first = await w.merge(["T-1"])
         assert await w.merge(["T-1"]) == first
-        await w.open("T-2")
+        await w.open_worktree("T-2")
         assert (await w.merge(["T-2"]))[0].commit == first[0].commit
 
 
@@ -142,7 +142,7 @@ async def test_a_resolution_that_is_in_no_commit_is_waited_for(repo: UserReposit
         task = w.worktree("T-2").path
         put(task, {"a.txt": "both\n"})
         git(task, "add", "--all")
-        assert await w.merge(["T-2"]) == [Merge("T-2", None)]
+        assert await w.merge(["T-2"]) == [MergeResult("T-2", None)]
         await w.commit("T-2", "Both")
         assert (await w.merge(["T-2"]))[0].commit is not None
 
@@ -157,7 +157,7 @@ async def test_a_resolution_that_git_remembers_is_a_conflict_to_look_at(repo: Us
         put(task, {"a.txt": "both\n"})
         await w.commit("T-2", "Both")
         git(task, "reset", "--quiet", "--hard", "HEAD^1")
-        await w.hands.run.append(TaskCommitted(task_id="T-2", commit=await w.tip("T-2")))
+        await w.effects.run.append(TaskCommitted(task_id="T-2", commit=await w.tip("T-2")))
         assert (await w.merge(["T-2"]))[0].conflicts == ("a.txt",)
         assert text(task, "a.txt") == "both\n"
         assert await w.commit("T-2", "Both") is not None
@@ -167,7 +167,7 @@ async def test_a_resolution_that_git_remembers_is_a_conflict_to_look_at(repo: Us
 @pytest.mark.parametrize("hook", ["pre-merge-commit", "commit-msg"])
 async def test_a_refusing_hook_takes_the_merge_back(repo: UserRepository, home: str, hook: str) -> None:
     async with working_on(repo, home) as w:
-        put((await w.open("T-1")).path, {"new.txt": "one\n", "a.txt": "one\n"})
+        put((await w.open_worktree("T-1")).path, {"new.txt": "one\n", "a.txt": "one\n"})
         await w.commit("T-1", "One")
         repo.hook(hook, "echo not today; exit 1")
         run = w.worktree().path
@@ -189,7 +189,7 @@ async def test_a_merge_that_breaks_off_in_the_middle_is_taken_back(
     repo.config("filter.odd.smudge", f"{program} %f")
     repo.config("filter.odd.required", "true")
     async with working_on(repo, home) as w:
-        task, run = await w.open("T-1"), w.worktree()
+        task, run = await w.open_worktree("T-1"), w.worktree()
         put(task.path, {".gitattributes": "*fails filter=odd\n", "a.txt": "one\n", "new": "new\n", "z-fails": "x\n"})
         await w.commit("T-1", "One")
         with pytest.raises(GitFailed, match="z-fails: smudge filter odd failed"):
@@ -201,13 +201,11 @@ async def test_a_merge_that_breaks_off_in_the_middle_is_taken_back(
 
 async def test_changes_in_the_runs_worktree_are_not_merged_over(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        put((await w.open("T-1")).path, {"a.txt": "one\n"})
+        put((await w.open_worktree("T-1")).path, {"a.txt": "one\n"})
         await w.commit("T-1", "One")
         run = w.worktree().path
         put(run, {"stray.txt": "stray\n"})
-        with pytest.raises(
-            Denied, match="has changes that are in no commit; commit them or move them away, and resume"
-        ):
+        with pytest.raises(Denied, match="has uncommitted changes; commit them or move them away, and resume"):
             await w.merge(["T-1"])
         assert text(run, "stray.txt") == "stray\n"
 

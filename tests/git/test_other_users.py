@@ -14,7 +14,7 @@ from holdfast.engine.commands.doctor import diagnose
 from holdfast.git.locks import remove_stale
 from holdfast.git.repository import Repository
 from holdfast.git.worktree_admin import drop_entries, entries_of
-from holdfast.git.worktrees.worktree import Worktree, clear_half_made, is_made
+from holdfast.git.worktrees.worktree import Worktree, delete_half_made, is_complete
 from tests.support.wait import until
 
 _NOBODY = 65534
@@ -116,9 +116,9 @@ def test_a_worktree_in_a_folder_of_another_user_is_not_gone(repository: str) -> 
 def _added_beside(repository: str, folder: str) -> None:
     async def add() -> None:
         tree = Worktree(Repository(repository), os.path.join(folder, "workspace"), "holdfast/mine-abc234/main")
-        clear_half_made(tree)
-        await tree.repository.git.do("worktree", "add", "--quiet", "-b", tree.branch, tree.path)
-        assert await is_made(tree)
+        delete_half_made(tree)
+        await tree.repository.git.execute("worktree", "add", "--quiet", "-b", tree.branch, tree.path)
+        assert await is_complete(tree)
         shutil.rmtree(tree.path)
         drop_entries(repository, tree.path)
         assert entries_of(repository, tree.path) == []

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.git.process import Git, GitFailed, Spot, run_program
+from holdfast.git.process import Git, GitFailed, ProcessContext, run_program
 from holdfast.git.repository import Repository, find_repository
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
 from holdfast.leaf.process.identity import identify
@@ -35,8 +35,8 @@ async def test_a_time_limit_ends_git_and_all_that_its_hook_started(repo: UserRep
     repo.hook("pre-commit", f"sleep 100 & echo $! > {pids}/child; echo $$ > {pids}/hook; sleep 100")
     repo.git("worktree", "add", "--quiet", "../tree", "other")
     repo.remember()
-    with pytest.raises(TimedOut, match="`git commit --allow-empty -m x` took longer than 1 s and was ended"):
-        await Git(os.path.join(folder, "tree")).do("commit", "--allow-empty", "-m", "x", limit=1)
+    with pytest.raises(TimedOut, match="`git commit --allow-empty -m x` took longer than 1 s and was killed"):
+        await Git(os.path.join(folder, "tree")).execute("commit", "--allow-empty", "-m", "x", timeout_s=1)
     for name in ("hook", "child"):
         pid = pid_in(os.path.join(pids, name))
         assert pid is not None
@@ -48,7 +48,7 @@ async def test_a_time_limit_ends_also_what_left_the_process_group(folder: str) -
     note = os.path.join(folder, "note")
     script = f"set -m; sleep 100 & echo $! > {note}; wait"
     with pytest.raises(TimedOut):
-        await run_program("bash", "-c", script, at=Spot(folder, os.environ), limit=1)
+        await run_program("bash", "-c", script, context=ProcessContext(folder, os.environ), timeout_s=1)
     pid = pid_in(note)
     assert pid is not None
     await until(lambda: not lives(pid))
@@ -57,7 +57,7 @@ async def test_a_time_limit_ends_also_what_left_the_process_group(folder: str) -
 async def test_what_a_hook_leaves_in_the_background_is_not_waited_for(repo: UserRepository, folder: str) -> None:
     note = os.path.join(folder, "note")
     repo.hook("post-checkout", f"echo from the hook; sleep 3600 & echo $! > {note}")
-    await Git(repo.path).do("worktree", "add", "--quiet", "../tree", "other")
+    await Git(repo.path).execute("worktree", "add", "--quiet", "../tree", "other")
     pid = pid_in(note)
     assert pid is not None
     assert lives(pid)
@@ -67,7 +67,7 @@ async def test_what_a_hook_leaves_in_the_background_is_not_waited_for(repo: User
 async def test_a_cancelled_call_leaves_no_process(folder: str) -> None:
     note = os.path.join(folder, "note")
     script = put_program(os.path.join(folder, "program"), f"echo $$ > {note}; sleep 100")
-    call = asyncio.create_task(run_program(script, at=Spot(folder, os.environ)))
+    call = asyncio.create_task(run_program(script, context=ProcessContext(folder, os.environ)))
     await until(lambda: pid_in(note) is not None)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -77,7 +77,7 @@ async def test_a_cancelled_call_leaves_no_process(folder: str) -> None:
 
 async def test_an_error_is_one_line_with_gits_own_words(repo: UserRepository) -> None:
     with pytest.raises(GitFailed) as caught:
-        await Git(repo.path).do("branch", "new", "no-such-commit")
+        await Git(repo.path).execute("branch", "new", "no-such-commit")
     assert (
         str(caught.value) == "`git branch new no-such-commit` failed: fatal: not a valid object name: 'no-such-commit'"
     )
@@ -101,7 +101,7 @@ async def test_where_the_caller_looks_is_not_where_we_look(
     value = values.get(name, "" if name == "GIT_WORK_TREE" else ".git")
     monkeypatch.setenv(name, value if name == "GIT_NAMESPACE" else os.path.join(elsewhere.path, value))
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"new.txt": "new\n"})
         await w.snapshot("T-1", "one")
         commit = await w.commit("T-1", "New")
@@ -130,7 +130,7 @@ async def test_how_the_caller_works_is_not_how_we_work(
 ) -> None:
     monkeypatch.setenv(name, value)
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"new.txt": "new\n"})
         await w.snapshot("T-1", "one")
         assert await w.commit("T-1", "New") is not None
@@ -141,46 +141,46 @@ async def test_a_large_output_comes_whole(repo: UserRepository) -> None:
     put(repo.path, {"large.log": "x" * 30_000_000})
     repo.remember()
     oid = git(repo.path, "hash-object", "-w", "large.log")
-    assert len((await Git(repo.path).ask("cat-file", "blob", oid)).out) == 30_000_000
+    assert len((await Git(repo.path).query("cat-file", "blob", oid)).stdout) == 30_000_000
 
 
 async def test_names_that_are_no_utf8_come_as_they_are(repo: UserRepository) -> None:
     name = os.fsdecode(b"caf\xe9 \n-")
     repo.commit({name: "x"})
-    assert name in (await Git(repo.path).ask("ls-files", "-z")).fields()
+    assert name in (await Git(repo.path).query("ls-files", "-z")).fields()
 
 
 async def test_a_missing_folder_is_one_clear_line(folder: str) -> None:
-    with pytest.raises(BadInput, match="nowhere is not there"):
-        await Git(os.path.join(folder, "nowhere")).ask("status")
+    with pytest.raises(BadInput, match="nowhere does not exist"):
+        await Git(os.path.join(folder, "nowhere")).query("status")
 
 
 async def test_a_file_is_no_folder(folder: str) -> None:
     put(folder, {"file": ""})
     with pytest.raises(BadInput, match="file is not a folder"):
-        await Git(os.path.join(folder, "file")).ask("status")
+        await Git(os.path.join(folder, "file")).query("status")
     with pytest.raises(BadInput, match="file is not a folder"):
         await find_repository(os.path.join(folder, "file"))
 
 
 async def test_a_missing_program_is_one_clear_line(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", folder)
-    with pytest.raises(BadInput, match=r"^git is not there; install it"):
-        await Git(folder).ask("status")
-    with pytest.raises(BadInput, match=r"^gh is not there; install it"):
-        await run_program("gh", "pr", "list", at=Spot(folder, os.environ))
+    with pytest.raises(BadInput, match=r"^git was not found; install it"):
+        await Git(folder).query("status")
+    with pytest.raises(BadInput, match=r"^gh was not found; install it"):
+        await run_program("gh", "pr", "list", context=ProcessContext(folder, os.environ))
 
 
 async def test_a_program_that_cannot_be_started_is_one_clear_line(folder: str) -> None:
     put(folder, {"program": "no program"})
     os.chmod(os.path.join(folder, "program"), 0o755)
-    with pytest.raises(HoldfastError, match=r"program.* could not be started: Exec format error"):
-        await run_program(os.path.join(folder, "program"), at=Spot(folder, os.environ))
+    with pytest.raises(HoldfastError, match=r"^could not start `.*program.*`: Exec format error"):
+        await run_program(os.path.join(folder, "program"), context=ProcessContext(folder, os.environ))
 
 
 async def test_too_many_words_are_one_clear_line(folder: str) -> None:
-    with pytest.raises(HoldfastError, match=r"^`git status x+` could not be started: Argument list too long$"):
-        await Git(folder).ask("status", "x" * 200_000)
+    with pytest.raises(HoldfastError, match=r"^could not start `git status x+`: Argument list too long$"):
+        await Git(folder).query("status", "x" * 200_000)
 
 
 async def test_a_folder_without_repository_is_one_clear_line(folder: str) -> None:
@@ -191,7 +191,7 @@ async def test_a_folder_without_repository_is_one_clear_line(folder: str) -> Non
 async def test_the_users_config_is_ours_too(repo: UserRepository, folder: str) -> None:
     repo.config("user.name", "Grace")
     repository = await find_repository(repo.path)
-    assert (await repository.git.ask("var", "GIT_AUTHOR_IDENT")).text.startswith("Grace <ada@example.org>")
+    assert (await repository.git.query("var", "GIT_AUTHOR_IDENT")).text.startswith("Grace <ada@example.org>")
 
 
 async def test_a_repository_is_found_from_any_of_its_folders(repo: UserRepository, folder: str) -> None:
@@ -203,8 +203,8 @@ async def test_a_repository_is_found_from_any_of_its_folders(repo: UserRepositor
 async def test_processes_carry_the_mark(repo: UserRepository, folder: str) -> None:
     note = os.path.join(folder, "note")
     repo.hook("post-checkout", f"env > {note}")
-    repository = Repository(repo.git_dir, mark={"HOLDFAST_RUN": "run-1"})
-    await repository.git.do("worktree", "add", "--quiet", "../../tree", "other")
+    repository = Repository(repo.git_dir, env_markers={"HOLDFAST_RUN": "run-1"})
+    await repository.git.execute("worktree", "add", "--quiet", "../../tree", "other")
     with open(note, encoding="utf-8") as file:
         assert "HOLDFAST_RUN=run-1\n" in file.readlines()
 
@@ -219,13 +219,13 @@ def blind() -> Iterator[None]:
 
 @pytest.mark.usefixtures("blind")
 async def test_an_exit_code_that_is_lost_is_not_taken_for_success(folder: str) -> None:
-    with pytest.raises(HoldfastError, match="how git ended was kept from us"):
+    with pytest.raises(HoldfastError, match="the exit code of git is unknown"):
         await Git(folder).run("status")
 
 
 async def test_a_failure_is_told_in_one_line_whatever_git_was_told(repo: UserRepository) -> None:
     with pytest.raises(GitFailed) as refusal:
-        await Git(repo.path).do("merge", "--message=Merge\n\nTrailer: it", "no-such-branch")
+        await Git(repo.path).execute("merge", "--message=Merge\n\nTrailer: it", "no-such-branch")
     assert str(refusal.value).startswith(
         "`git merge --message=Merge Trailer: it no-such-branch` failed: merge: no-such-b"
     )
@@ -246,7 +246,7 @@ def entry_in_the_making(repo: UserRepository) -> str:
 
 async def test_a_worktree_that_somebody_makes_just_now_stops_nobody(repo: UserRepository) -> None:
     path = entry_in_the_making(repo)
-    looking = asyncio.ensure_future(Git(repo.path).ask("worktree", "list"))
+    looking = asyncio.ensure_future(Git(repo.path).query("worktree", "list"))
     await asyncio.sleep(0.2)
     assert not looking.done()
     put(os.path.dirname(path), {"commondir": "../..\n"})
@@ -256,7 +256,7 @@ async def test_a_worktree_that_somebody_makes_just_now_stops_nobody(repo: UserRe
 async def test_one_that_was_left_in_the_making_is_told(repo: UserRepository) -> None:
     path = entry_in_the_making(repo)
     with pytest.raises(GitFailed, match=r"failed to read .*worktrees/tree/commondir"):
-        await Git(repo.path).ask("worktree", "list")
+        await Git(repo.path).query("worktree", "list")
     put(os.path.dirname(path), {"commondir": "../..\n"})
 
 
@@ -273,7 +273,7 @@ async def test_a_folder_of_entries_that_is_removed_just_now_stops_nobody(repo: U
     remover.start()
     try:
         for number in range(8):
-            await Git(repo.path).do("worktree", "add", "--quiet", "--detach", os.path.join(folder, str(number)))
+            await Git(repo.path).execute("worktree", "add", "--quiet", "--detach", os.path.join(folder, str(number)))
             repo.git("worktree", "remove", os.path.join(folder, str(number)))
     finally:
         over.set()
@@ -294,7 +294,7 @@ async def test_program_in_the_worktree_is_never_started(hostile: str, monkeypatc
     for name in ("git", "tools/git"):
         put_program(os.path.join(hostile, name), "touch ../marker ../../marker")
     monkeypatch.setenv("PATH", f":.:tools:{os.environ['PATH']}")
-    assert (await Git(hostile).ask("rev-parse", "--is-inside-work-tree")).text == "true"
+    assert (await Git(hostile).query("rev-parse", "--is-inside-work-tree")).text == "true"
     assert not os.path.exists(os.path.join(hostile, "..", "marker"))
 
 
@@ -302,5 +302,5 @@ async def test_fsmonitor_of_a_config_is_never_started(hostile: str) -> None:
     marker = os.path.join(hostile, "..", "marker")
     program = put_program(os.path.join(hostile, "watch"), f"touch {marker}")
     git(hostile, "config", "core.fsmonitor", program)
-    await Git(hostile).ask("status", "--porcelain")
+    await Git(hostile).query("status", "--porcelain")
     assert not os.path.exists(marker)

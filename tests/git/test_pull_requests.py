@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.git.effects import Happened, OpenPullRequest, Probe, Site
+from holdfast.git.effects import EffectSite, OpenPullRequest, ProbeOutcome, ProbeResult
 from holdfast.git.process import GitFailed
 from holdfast.git.remote import can_open_pull_requests
 from holdfast.leaf.errors import BadInput, HoldfastError
@@ -64,9 +64,9 @@ REQUEST = OpenPullRequest(base="main", title='-t: it\'s "new"', body="Body\n\nwi
 
 async def test_it_is_asked_for_once(repo: UserRepository, home: str, github: GitHub) -> None:
     async with working_on(repo, home) as w:
-        first = await w.hands.perform(REQUEST)
+        first = await w.effects.perform(REQUEST)
         assert first == {"url": "https://example.org/pull/1"}
-        assert await w.hands.perform(REQUEST) == first
+        assert await w.effects.perform(REQUEST) == first
         [opened] = github.state["opened"]
         assert opened["head"] == w.place().branch
         assert (opened["base"], opened["title"], opened["body"], opened["draft"]) == (
@@ -76,15 +76,15 @@ async def test_it_is_asked_for_once(repo: UserRepository, home: str, github: Git
 
 async def test_one_that_was_closed_is_not_asked_for_again(repo: UserRepository, home: str, github: GitHub) -> None:
     async with working_on(repo, home) as w:
-        first = await w.hands.perform(REQUEST)
+        first = await w.effects.perform(REQUEST)
         github.set(opened=[{**pr, "state": "CLOSED"} for pr in github.state["opened"]])
-        assert await w.hands.perform(REQUEST) == first
+        assert await w.effects.perform(REQUEST) == first
 
 
 async def test_one_whose_answer_was_lost_is_found(repo: UserRepository, home: str, github: GitHub) -> None:
     github.set(dies=True)
     async with working_on(repo, home) as w:
-        assert await w.hands.perform(REQUEST) == {"url": "https://example.org/pull/1"}
+        assert await w.effects.perform(REQUEST) == {"url": "https://example.org/pull/1"}
         assert len(github.state["opened"]) == 1
 
 
@@ -92,9 +92,9 @@ async def test_what_gh_says_is_passed_on(repo: UserRepository, home: str, github
     github.set(fails="not logged in;\nrun gh auth login")
     async with working_on(repo, home) as w:
         with pytest.raises(GitFailed, match=r"^`gh pr list` failed: not logged in; run gh auth login$"):
-            await w.hands.perform(REQUEST)
+            await w.effects.perform(REQUEST)
         github.set(fails="")
-        assert [settled.probe.happened for settled in await w.hands.settle()] == [Happened.NO]
+        assert [settled.probe.outcome for settled in await w.effects.settle()] == [ProbeOutcome.NO]
 
 
 @pytest.mark.parametrize("says", ["not JSON", "{}", '[{"no": "url"}]', "[1]", "3"])
@@ -104,10 +104,10 @@ async def test_an_answer_that_is_no_list_is_one_clear_line(
     github.set(says=says)
     async with working_on(repo, home) as w:
         if says == "{}":
-            assert (await w.hands.perform(REQUEST))["url"]
+            assert (await w.effects.perform(REQUEST))["url"]
             return
-        with pytest.raises(HoldfastError, match="gh said something that is not a list of pull requests"):
-            await w.hands.perform(REQUEST)
+        with pytest.raises(HoldfastError, match="gh printed something that is not a list of pull requests"):
+            await w.effects.perform(REQUEST)
         assert github.state["opened"] == []
 
 
@@ -117,7 +117,7 @@ async def test_without_gh_nobody_is_asked(
     async with working_on(repo, home) as w:
         monkeypatch.setenv("PATH", folder)
         assert not can_open_pull_requests("https://github.com/me/my/compare")
-        probe: Probe = await REQUEST.probe(Site(w.run_id, "e", w.repository, w.hands.folder))
-        assert (probe.happened, probe.reason) == (Happened.UNKNOWN, "gh is not here to ask")
+        probe: ProbeResult = await REQUEST.probe(EffectSite(w.run_id, "e", w.repository, w.effects.folder))
+        assert (probe.outcome, probe.reason) == (ProbeOutcome.UNKNOWN, "gh was not found")
         monkeypatch.undo()
     assert BadInput.exit_code == 2

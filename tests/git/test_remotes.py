@@ -5,7 +5,7 @@ import os
 import pytest
 
 from holdfast.engine.workspace.workspace import Workspace
-from holdfast.git.effects import Happened, Probe, Push, Site
+from holdfast.git.effects import EffectSite, ProbeOutcome, ProbeResult, Push
 from holdfast.git.process import GitFailed
 from holdfast.git.remote import choose_remote, compare_link, default_branch
 from holdfast.git.repository import find_repository
@@ -29,26 +29,26 @@ async def change(w: Workspace, content: str) -> str:
 
 
 async def push(w: Workspace, commit: str, remote: str = "origin") -> None:
-    await w.hands.perform(Push(remote=remote, commit=commit))
+    await w.effects.perform(Push(remote=remote, commit=commit))
 
 
-async def probe(w: Workspace, commit: str, remote: str = "origin") -> Probe:
-    return await Push(remote=remote, commit=commit).probe(Site(w.run_id, "e", w.repository, w.hands.folder))
+async def probe(w: Workspace, commit: str, remote: str = "origin") -> ProbeResult:
+    return await Push(remote=remote, commit=commit).probe(EffectSite(w.run_id, "e", w.repository, w.effects.folder))
 
 
 async def test_a_branch_is_pushed_under_its_own_name(repo: UserRepository, home: str, origin: str) -> None:
     async with working_on(repo, home) as w:
         commit = await change(w, "one\n")
-        assert (await probe(w, commit)).happened is Happened.NO
+        assert (await probe(w, commit)).outcome is ProbeOutcome.NO
         await push(w, commit)
         assert git(origin, "for-each-ref", "--format=%(refname) %(objectname)") == (
             f"refs/heads/{w.place().branch} {commit}"
         )
-        assert (await probe(w, commit)).happened is Happened.YES
+        assert (await probe(w, commit)).outcome is ProbeOutcome.YES
         await push(w, commit)
         later = await change(w, "two\n")
         await push(w, later)
-        assert (await probe(w, commit)).happened is Happened.YES
+        assert (await probe(w, commit)).outcome is ProbeOutcome.YES
     repo.remember()  # what is known of the remote
 
 
@@ -78,7 +78,7 @@ async def test_nothing_is_pushed_over_what_somebody_else_pushed(
         with pytest.raises(GitFailed, match="Updates were rejected because the remote contains work"):
             await push(w, mine)
         assert git(origin, "rev-parse", w.place().branch) == theirs
-        assert (await probe(w, mine)).happened is Happened.NO
+        assert (await probe(w, mine)).outcome is ProbeOutcome.NO
     repo.remember()
 
 
@@ -93,7 +93,7 @@ async def test_the_users_hook_may_refuse_a_push(repo: UserRepository, home: str,
 async def test_a_push_needs_no_worktree(repo: UserRepository, home: str, origin: str) -> None:
     async with working_on(repo, home) as w:
         commit = await change(w, "one\n")
-        await w.remove()
+        await w.remove_worktree()
         await push(w, commit)
         assert git(origin, "rev-parse", w.place().branch) == commit
     repo.remember()
@@ -105,11 +105,11 @@ async def test_a_remote_that_is_away_is_asked_again_later(repo: UserRepository, 
         os.rename(origin, f"{origin}.away")
         with pytest.raises(GitFailed, match="does not appear to be a git repository"):
             await push(w, commit)
-        left = list(w.hands.run.state.effects.values())
+        left = list(w.effects.run.state.effects.values())
         assert [effect.kind for effect in left] == ["push"]
         os.rename(f"{origin}.away", origin)
-        assert [settled.probe.happened for settled in await w.hands.settle()] == [Happened.NO]
-        assert not w.hands.run.state.effects
+        assert [settled.probe.outcome for settled in await w.effects.settle()] == [ProbeOutcome.NO]
+        assert not w.effects.run.state.effects
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,14 @@ async def test_the_remote_is_the_one_that_is_meant(
 @pytest.mark.parametrize(
     ("remotes", "asked", "said"),
     [
-        ([], None, "which remote? There are none; name one with --remote, or add one with git remote add"),
-        (["a", "b"], None, "which remote? There are a, b; name one with --remote, or add one with git remote add"),
-        (["a"], "b", "there is no remote 'b'; there is a"),
-        ([], "b", "there is no remote 'b'; there are none"),
+        (
+            [],
+            None,
+            "which remote? the repository has no remotes; choose one with --remote, or add one with git remote add",
+        ),
+        (["a", "b"], None, "which remote? remotes: a, b; choose one with --remote, or add one with git remote add"),
+        (["a"], "b", "there is no remote 'b'; remotes: a"),
+        ([], "b", "there is no remote 'b'; the repository has no remotes"),
     ],
 )
 async def test_a_remote_that_is_not_clear_is_one_clear_line(
@@ -201,5 +205,5 @@ async def test_the_page_to_ask_on(repo: UserRepository, url: str, link: str) -> 
 )
 async def test_a_folder_has_no_page_to_ask_on(repo: UserRepository, url: str) -> None:
     repo.git("remote", "add", "origin", url)
-    with pytest.raises(BadInput, match="which is no web host"):
+    with pytest.raises(BadInput, match="which is not a web host"):
         await compare_link(await find_repository(repo.path), "origin", "main", "holdfast/x/main")

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.core.work.names import SNAPSHOTS, half_written
+from holdfast.core.work.names import SNAPSHOT_REFS, temporary_name
 from holdfast.git.snapshot import capture, diff, save, take_snapshot
 from holdfast.leaf.errors import Denied
 from tests.support.repositories import UserRepository, files_of, git, put, state_of, text, working_on
 
-REF = f"{SNAPSHOTS}test/x"
+REF = f"{SNAPSHOT_REFS}test/x"
 
 
 def stage(tree: str) -> None:
@@ -97,7 +97,7 @@ async def test_a_worktree_comes_back_as_it_was_and_was_not_disturbed(
     repo: UserRepository, home: str, state: Callable[[str], None]
 ) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         state(task.path)
         before, looks = state_of(task.path), seen(task.path)
         snapshot = await w.snapshot("T-1", "one")
@@ -113,7 +113,7 @@ async def test_a_worktree_comes_back_as_it_was_and_was_not_disturbed(
 
 async def test_ignored_files_are_not_in_it_and_stay(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"x.log": "ignored\n", "new.txt": "new\n"})
         snapshot = await w.snapshot("T-1", "one")
         assert sorted(files_of(repo.path, snapshot)) == [".gitignore", "a.txt", "b.txt", "new.txt", "src/c.py"]
@@ -124,16 +124,16 @@ async def test_ignored_files_are_not_in_it_and_stay(repo: UserRepository, home: 
 
 async def test_the_snapshot_of_a_clean_worktree_is_its_commit(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         assert await w.snapshot("T-1", "one") == git(task.path, "rev-parse", "HEAD")
 
 
 async def test_what_a_killed_write_left_is_not_in_it(repo: UserRepository, home: str) -> None:
-    left = half_written("0123456789abcdef")
+    left = temporary_name("0123456789abcdef")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {left: "half", f"src/{left}": "half"})
-        assert (await capture(task, "only that")).clean
+        assert (await capture(task, "only that")).is_clean
         assert await save(task, REF, "Saved") is None
         put(task.path, {"new.txt": "new\n"})
         snapshot = await w.snapshot("T-1", "one")
@@ -142,7 +142,7 @@ async def test_what_a_killed_write_left_is_not_in_it(repo: UserRepository, home:
 
 async def test_a_file_that_is_only_announced_is_in_it(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"new.txt": "new\n"})
         git(task.path, "add", "--intent-to-add", "new.txt")
         before = state_of(task.path)
@@ -154,7 +154,7 @@ async def test_a_file_that_is_only_announced_is_in_it(repo: UserRepository, home
 async def test_a_change_in_the_tick_of_the_add_is_not_missed(repo: UserRepository, home: str) -> None:
     """Same size, and as old as the index: git must look into the file, and knows it by the age of the index."""
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         for round_ in range(10):
             put(task.path, {"a.txt": f"{round_}a\n"})
             git(task.path, "add", "a.txt")
@@ -165,7 +165,7 @@ async def test_a_change_in_the_tick_of_the_add_is_not_missed(repo: UserRepositor
 
 async def test_what_was_staged_comes_back_also_when_the_files_are_the_same(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         stage_and_go_on(task.path)
         looks = seen(task.path)
         snapshot = await w.snapshot("T-1", "one")
@@ -177,7 +177,7 @@ async def test_what_was_staged_comes_back_also_when_the_files_are_the_same(repo:
 
 async def test_one_is_taken_in_the_middle_of_a_conflict(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task, other = await w.open("T-1"), await w.open("T-2")
+        task, other = await w.open_worktree("T-1"), await w.open_worktree("T-2")
         put(task.path, {"a.txt": "one\n", "new.txt": "one\n"})
         put(other.path, {"a.txt": "two\n", "new.txt": "two\n"})
         await w.commit("T-1", "One")
@@ -193,7 +193,7 @@ async def test_one_is_taken_in_the_middle_of_a_conflict(repo: UserRepository, ho
 
 async def test_saving_never_overwrites_what_was_saved(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         refs = []
         for content in ("one", "two", "three"):
             put(task.path, {"a.txt": content})
@@ -204,19 +204,19 @@ async def test_saving_never_overwrites_what_was_saved(repo: UserRepository, home
 
 async def test_what_the_branch_has_is_not_saved(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         assert await save(task, REF, "Saved") is None
         put(task.path, {"a.txt": "one"})
         await w.commit("T-1", "One")
         assert await save(task, REF, "Saved") is None
-        assert await w.remove("T-1") is None
+        assert await w.remove_worktree("T-1") is None
 
 
 async def test_any_two_can_be_compared(repo: UserRepository, home: str) -> None:
     repo.config("color.ui", "always")
     repo.config("diff.noprefix", "true")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         clean = await w.snapshot("T-1", "clean")
         put(task.path, {"b.txt": "one\n"})
         one = await w.snapshot("T-1", "one")
@@ -236,7 +236,7 @@ async def test_a_merge_commit_is_not_taken_for_a_snapshot_with_something_staged(
     monkeypatch.setenv("HOME", folder)
     repo.config("user.useConfigOnly", "true")
     async with working_on(repo, home) as w:
-        for task in [await w.open("T-1"), await w.open("T-2")]:
+        for task in [await w.open_worktree("T-1"), await w.open_worktree("T-2")]:
             put(task.path, {os.path.basename(task.path): "new\n"})
             await w.commit(os.path.basename(task.path), "New")
         await w.merge(["T-1", "T-2"])
@@ -249,7 +249,7 @@ async def test_a_merge_commit_is_not_taken_for_a_snapshot_with_something_staged(
 
 async def test_restoring_saves_what_stands_there_and_keeps_commits(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "one\n"})
         one = await w.snapshot("T-1", "one")
         commit = await w.commit("T-1", "One")
@@ -264,7 +264,7 @@ async def test_restoring_saves_what_stands_there_and_keeps_commits(repo: UserRep
 
 async def test_a_snapshot_may_be_called_like_our_own_folder_of_refs(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "one\n"})
         await w.snapshot("T-1", "taken back")
         git(task.path, "commit", "--quiet", "--all", "--message=Agent's own")
@@ -273,12 +273,12 @@ async def test_a_snapshot_may_be_called_like_our_own_folder_of_refs(repo: UserRe
 
 async def test_what_cannot_be_saved_is_not_overwritten(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         one = await w.snapshot("T-1", "one")
         put(task.path, {"nested/file": "x", "a.txt": "two\n"})
         git(f"{task.path}/nested", "init", "--quiet")
-        for act in (w.restore("T-1", one), w.remove("T-1")):
-            with pytest.raises(Denied, match=r"holds repositories of its own with work in them \(nested/\)"):
+        for act in (w.restore("T-1", one), w.remove_worktree("T-1")):
+            with pytest.raises(Denied, match=r"contains repositories with uncommitted work \(nested/\)"):
                 await act
         assert (text(task.path, "nested/file"), text(task.path, "a.txt")) == ("x", "two\n")
 
@@ -287,17 +287,17 @@ async def test_lines_that_a_careful_user_has_git_refuse_are_saved_all_the_same(r
     repo.config("core.autocrlf", "input")
     repo.config("core.safecrlf", "true")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"windows.txt": "a\r\nb\r\n"})
         assert await w.snapshot("T-1", "one")
-        assert await w.remove("T-1") is not None
+        assert await w.remove_worktree("T-1") is not None
 
 
 async def test_a_killed_snapshots_copy_is_cleared_away(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         own = task.must_be_ours()
         put(own, {"holdfast-index-abc/index": "", "index.lock": ""})
         task.clear_locks()
         assert [name for name in os.listdir(own) if "holdfast" in name or "lock" in name] == []
-        assert (await capture(task, "x")).clean
+        assert (await capture(task, "x")).is_clean

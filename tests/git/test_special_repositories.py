@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, opened
+from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
 from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import BadInput, Denied
 from tests.git.conftest import NewRepository
@@ -18,7 +18,7 @@ from tests.support.wait import PATIENCE
 
 async def live(w: Workspace, task: str = "T-1") -> None:
     """Open, edit, snapshot, commit, merge, restore, remove; each must do what it says."""
-    tree = await w.open(task)
+    tree = await w.open_worktree(task)
     assert git(tree.path, "status", "--porcelain") == ""
     put(tree.path, {f"new {task.encode().hex()[:40]}": "new\n", "folder/both": "one\n"})
     snapshot = await w.snapshot(task, "one")
@@ -32,7 +32,7 @@ async def live(w: Workspace, task: str = "T-1") -> None:
     assert git(w.worktree().path, "status", "--porcelain") == ""
     assert text(w.worktree().path, "folder/both") == "one\n"
     for each in (task, None):
-        assert await w.remove(each) is None
+        assert await w.remove_worktree(each) is None
         assert not os.path.exists(w.worktree(each).path)
 
 
@@ -101,7 +101,7 @@ async def test_a_linked_worktree_of_the_users_begins_where_it_is(repo: UserRepos
     linked = UserRepository(tree, git_dir=os.path.join(repo.git_dir, "worktrees", "linked"))
     async with working_on(linked, home) as w:
         assert git(w.worktree().path, "rev-parse", "HEAD") == git(tree, "rev-parse", "HEAD")
-        info = w.hands.run.state.run
+        info = w.effects.run.state.run
         assert info is not None
         assert info.base == "feature"
         await live(w)
@@ -123,7 +123,7 @@ async def test_a_submodule_as_the_repository(new_repository: NewRepository, home
 async def test_a_detached_head(repo: UserRepository, home: str) -> None:
     repo.git("switch", "--quiet", "--detach")
     async with working_on(repo, home) as w:
-        info = w.hands.run.state.run
+        info = w.effects.run.state.run
         assert info is not None
         assert info.base == repo.tip()
         await live(w)
@@ -134,7 +134,7 @@ async def test_a_branch_or_a_commit_to_begin_at(repo: UserRepository, home: str)
     repo.commit({"c.txt": "c\n"})
     for base, name in (("other", "other"), (first[:10], first), ("main~1", first)):
         async with working_on(repo, home, base) as w:
-            info = w.hands.run.state.run
+            info = w.effects.run.state.run
             assert info is not None
             assert (info.base, git(w.worktree().path, "rev-parse", "HEAD")) == (name, first)
 
@@ -183,7 +183,7 @@ async def test_a_submodule_that_the_agent_initialised_and_left_as_it_was(
 ) -> None:
     outer = with_submodule(new_repository)
     async with working_on(outer, home) as w:
-        initialise((await w.open("T-1")).path)
+        initialise((await w.open_worktree("T-1")).path)
         await live(w)
     outer.remember()
 
@@ -191,11 +191,11 @@ async def test_a_submodule_that_the_agent_initialised_and_left_as_it_was(
 async def test_changes_in_a_submodule_keep_the_worktree(new_repository: NewRepository, home: str) -> None:
     outer = with_submodule(new_repository)
     async with working_on(outer, home) as w:
-        sub = initialise((await w.open("T-1")).path)
+        sub = initialise((await w.open_worktree("T-1")).path)
         put(sub, {"a.txt": "changed\n", "new.txt": "new\n"})
         assert await w.snapshot("T-1", "one")
-        with pytest.raises(Denied, match=r"holds repositories of its own with work in them \(sub\)"):
-            await w.remove("T-1")
+        with pytest.raises(Denied, match=r"contains repositories with uncommitted work \(sub\)"):
+            await w.remove_worktree("T-1")
         assert (text(sub, "a.txt"), text(sub, "new.txt")) == ("changed\n", "new\n")
     outer.remember()
 
@@ -205,16 +205,16 @@ async def test_commits_in_a_submodule_keep_the_worktree_until_they_are_pushed(
 ) -> None:
     outer = with_submodule(new_repository)
     async with working_on(outer, home) as w:
-        sub = initialise((await w.open("T-1")).path)
+        sub = initialise((await w.open_worktree("T-1")).path)
         put(sub, {"a.txt": "changed\n"})
         git(sub, "commit", "--quiet", "--all", "--message=In the submodule")
         commit = git(sub, "rev-parse", "HEAD")
         assert await w.commit("T-1", "Moves the submodule") is not None
-        with pytest.raises(Denied, match=r"holds submodules with commits of their own \(sub\); push them"):
-            await w.remove("T-1")
+        with pytest.raises(Denied, match=r"has submodules with unpushed commits \(sub\); push them"):
+            await w.remove_worktree("T-1")
         assert git(sub, "rev-parse", "HEAD") == commit
         git(sub, "push", "--quiet", "origin", "HEAD:refs/heads/pushed")
-        assert await w.remove("T-1") is None
+        assert await w.remove_worktree("T-1") is None
     outer.remember()
 
 
@@ -223,11 +223,11 @@ async def test_a_submodule_that_only_moved_to_a_pushed_commit_is_saved_with_the_
 ) -> None:
     outer = with_submodule(new_repository)
     async with working_on(outer, home) as w:
-        sub = initialise((await w.open("T-1")).path)
+        sub = initialise((await w.open_worktree("T-1")).path)
         put(sub, {"a.txt": "changed\n"})
         git(sub, "commit", "--quiet", "--all", "--message=In the submodule")
         git(sub, "push", "--quiet", "origin", "HEAD:refs/heads/pushed")
-        saved = await w.remove("T-1")
+        saved = await w.remove_worktree("T-1")
         assert saved is not None
         assert git(sub_origin(outer), "rev-parse", "pushed") in files_of(outer.path, saved)["sub"].decode()
     outer.remember()
@@ -240,7 +240,7 @@ def sub_origin(outer: UserRepository) -> str:
 @pytest.mark.parametrize("committed", [False, True])
 async def test_a_nested_repository_is_left_out_and_kept(repo: UserRepository, home: str, committed: bool) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "one\n", "in/nested[1]/file": "nested\n"})
         nested = os.path.join(task.path, "in/nested[1]")
         git(nested, "init", "--quiet")
@@ -251,15 +251,15 @@ async def test_a_nested_repository_is_left_out_and_kept(repo: UserRepository, ho
         commit = await w.commit("T-1", "One")
         for each in (snapshot, str(commit)):
             assert not [name for name in files_of(repo.path, each) if name.startswith("in/")]
-        with pytest.raises(Denied, match=r"repositories of its own with work in them \(in/nested\[1\]/\)"):
-            await w.remove("T-1")
+        with pytest.raises(Denied, match=r"repositories with uncommitted work \(in/nested\[1\]/\)"):
+            await w.remove_worktree("T-1")
         assert text(nested, "file") == "nested\n"
 
 
 async def test_a_nested_repository_that_the_agent_committed_as_a_link_is_kept(repo: UserRepository, home: str) -> None:
     """Nothing shows in the status then, and nothing but the folder holds its commits."""
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"nested/file": "nested\n"})
         nested = os.path.join(task.path, "nested")
         git(nested, "init", "--quiet")
@@ -268,8 +268,8 @@ async def test_a_nested_repository_that_the_agent_committed_as_a_link_is_kept(re
         git(task.path, "add", "--all")
         await w.commit("T-1", "One")
         assert git(task.path, "status", "--porcelain") == ""
-        with pytest.raises(Denied, match=r"holds submodules with commits of their own \(nested\)"):
-            await w.remove("T-1")
+        with pytest.raises(Denied, match=r"has submodules with unpushed commits \(nested\)"):
+            await w.remove_worktree("T-1")
         assert text(nested, "file") == "nested\n"
 
 
@@ -284,7 +284,7 @@ async def test_pointers_of_lfs_are_text_without_lfs(new_repository: NewRepositor
         "made", files={".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "x.bin": POINTER}
     )
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         assert text(task.path, "x.bin") == POINTER
         await live(w)
 
@@ -295,7 +295,7 @@ async def test_a_filter_of_the_users_cleans_and_smudges(repo: UserRepository, ho
     repo.config("filter.lfs.required", "true")
     repo.commit({".gitattributes": "*.bin filter=lfs -text\n"})
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"x.bin": "large\n"})
         snapshot = await w.snapshot("T-1", "one")
         assert git(repo.path, "cat-file", "blob", f"{snapshot}:x.bin") == "pointer"
@@ -310,11 +310,11 @@ async def test_a_filter_of_the_users_cleans_and_smudges(repo: UserRepository, ho
 async def test_a_required_filter_that_is_missing_is_one_clear_line(repo: UserRepository, home: str) -> None:
     repo.commit({".gitattributes": "*.bin filter=lfs -text\n"})
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         repo.config("filter.lfs.clean", "no-such-program clean -- %f")
         repo.config("filter.lfs.required", "true")
         put(task.path, {"x.bin": "large\n"})
-        for act in (w.snapshot("T-1", "one"), w.commit("T-1", "One"), w.remove("T-1")):
+        for act in (w.snapshot("T-1", "one"), w.commit("T-1", "One"), w.remove_worktree("T-1")):
             with pytest.raises(GitFailed, match=r"no-such-program.*clean filter 'lfs' failed"):
                 await act
         assert text(task.path, "x.bin") == "large\n"
@@ -338,7 +338,7 @@ async def test_a_sparse_checkout_stays_sparse_and_loses_nothing(
     repo = new_repository("made", files=files)
     repo.git("sparse-checkout", "set", mode, "in")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         assert not os.path.exists(os.path.join(task.path, "out"))
         put(task.path, {"in/i.txt": "changed\n", "out/new.txt": "outside\n", "new.txt": "new\n"})
         snapshot = await w.snapshot("T-1", "one")
@@ -351,12 +351,12 @@ async def test_a_sparse_checkout_stays_sparse_and_loses_nothing(
         assert {*files, "out/new.txt", "new.txt"} == set(files_of(repo.path, str(commit)))
         assert (await w.merge(["T-1"]))[0].commit is not None
         assert git(w.worktree().path, "status", "--porcelain") == ""
-        assert await w.remove("T-1") is None
+        assert await w.remove_worktree("T-1") is None
 
 
 async def test_very_many_files_at_once(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {f"many/{number % 100}/{'long-name-' * 10}{number}": "x" for number in range(5_000)})
         snapshot = await w.snapshot("T-1", "one")
         assert len(files_of(repo.path, snapshot)) == 5_004
@@ -367,7 +367,7 @@ async def test_very_many_files_at_once(repo: UserRepository, home: str) -> None:
 async def test_files_of_every_kind_come_through(repo: UserRepository, home: str) -> None:
     repo.config("core.autocrlf", "input")
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         odd = ["with space", "new\nline", "-dash", "--all", ":(top)magic", ":root", "ünï", os.fsdecode(b"\xff\xfe"),
                'quo"te', "tab\t", "Case", "case", "a*", "[x]", "!bang", "#hash", "back\\slash"]  # fmt: skip
         put(task.path, {f"odd/{name}": name.encode(errors="surrogateescape") for name in odd})
@@ -403,7 +403,7 @@ async def test_several_tasks_of_a_run_at_once(repo: UserRepository, home: str) -
     tasks = [f"T-{number}" for number in range(6)]
 
     async def one(w: Workspace, task: str) -> None:
-        put((await w.open(task)).path, {task: task})
+        put((await w.open_worktree(task)).path, {task: task})
         await w.snapshot(task, "one")
         assert await w.commit(task, task) is not None
 
@@ -411,7 +411,7 @@ async def test_several_tasks_of_a_run_at_once(repo: UserRepository, home: str) -
         await asyncio.gather(*(one(w, task) for task in tasks))
         assert all(merge.commit for merge in await w.merge(tasks))
         assert set(tasks) <= set(os.listdir(w.worktree().path))
-        await asyncio.gather(*(w.remove(task) for task in tasks))
+        await asyncio.gather(*(w.remove_worktree(task) for task in tasks))
     assert git(repo.path, "worktree", "list", "--porcelain").count("worktree ") == 2
 
 
@@ -438,13 +438,13 @@ def test_several_processes_at_once_on_one_repository(repo: UserRepository, home:
 
 async def test_a_worktree_that_somebody_deleted_is_made_again(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open("T-1")
+        task = await w.open_worktree("T-1")
         put(task.path, {"a.txt": "one\n"})
         commit = await w.commit("T-1", "One")
         run_id = w.run_id
     shutil.rmtree(task.path)
-    async with opened(home, run_id, "resume") as w:
-        task = await w.open("T-1")
+    async with open_workspace(home, run_id, "resume") as w:
+        task = await w.open_worktree("T-1")
         assert git(task.path, "rev-parse", "HEAD") == commit
         shutil.rmtree(task.path)
-        assert await w.remove("T-1") is None
+        assert await w.remove_worktree("T-1") is None

@@ -16,7 +16,7 @@ from holdfast.core.state import BranchStatus
 from holdfast.engine.commands.archive import reset
 from holdfast.engine.commands.doctor import diagnose
 from holdfast.engine.queries.logs import view_run
-from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, opened
+from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
 from holdfast.git.commit import HookRefused
 from holdfast.git.effects import DeleteBranch, MakeWorktree
 from holdfast.git.merge import forget_concluded_merge
@@ -87,15 +87,15 @@ async def test_what_was_staged_in_a_deleted_worktree_is_not_given_up_for_a_bad_b
     repo: UserRepository, home: str, file: str
 ) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open(TASK)
+        task = await w.open_worktree(TASK)
         put(task.path, {"staged.txt": "staged\n"})
         git(task.path, "add", "--all")
         own = task.must_be_ours()
         shutil.rmtree(task.path)
         branch = os.path.join(repo.git_dir, "refs", "heads", task.branch)
         with unseen(branch if file == "the branch" else os.path.join(own, file)), pytest.raises(StorageFailed):
-            await w.remove(TASK)
-        await w.remove(TASK)
+            await w.remove_worktree(TASK)
+        await w.remove_worktree(TASK)
         assert "staged.txt" in await saved(w)
 
 
@@ -103,28 +103,28 @@ async def test_what_was_staged_in_a_deleted_worktree_is_not_given_up_because_git
     repo: UserRepository, home: str, bad_git: BadGit
 ) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open(TASK)
+        task = await w.open_worktree(TASK)
         put(task.path, {"staged.txt": "staged\n"})
         git(task.path, "add", "--all")
         shutil.rmtree(task.path)
         with bad_git("*rev-parse*HEAD^{commit}*"), pytest.raises(GitFailed):
-            await w.remove(TASK)
-        await w.remove(TASK)
+            await w.remove_worktree(TASK)
+        await w.remove_worktree(TASK)
         assert "staged.txt" in await saved(w)
 
 
 @needs_strace
 async def test_what_a_rebase_had_put_aside_is_not_given_up_for_a_bad_block(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open(TASK)
+        task = await w.open_worktree(TASK)
         put(task.path, {"aside.txt": "aside\n"})
         git(task.path, "add", "--all")
         own = task.must_be_ours()
         put(os.path.join(own, "rebase-merge"), {"autostash": f"{git(task.path, 'stash', 'create')}\n"})
         git(task.path, "reset", "--quiet", "--hard")
         with unseen(os.path.join(own, "rebase-merge", "autostash")), pytest.raises(StorageFailed):
-            await w.remove(TASK)
-        await w.remove(TASK)
+            await w.remove_worktree(TASK)
+        await w.remove_worktree(TASK)
         assert "aside.txt" in await saved(w)
 
 
@@ -134,14 +134,14 @@ async def test_an_entry_that_cannot_be_read_is_not_dropped_with_one_of_its_name(
 ) -> None:
     """Tasks of two runs have the same names, and git numbers them."""
     async with working_on(repo, home) as w, working_on(repo, home) as others:
-        await w.open(TASK)
-        theirs = await others.open(TASK)
+        await w.open_worktree(TASK)
+        theirs = await others.open_worktree(TASK)
         put(theirs.path, {"staged.txt": "staged\n"})
         git(theirs.path, "add", "--all")
         with unseen(os.path.join(theirs.must_be_ours(), "gitdir")), suppress(StorageFailed):
-            await w.remove(TASK)
+            await w.remove_worktree(TASK)
         assert git(theirs.path, "diff", "--cached", "--name-only") == "staged.txt"
-        await w.remove(TASK)
+        await w.remove_worktree(TASK)
         theirs.must_be_ours()
 
 
@@ -171,12 +171,12 @@ async def test_a_sitting_that_a_bad_block_ended_does_not_look_as_if_it_had_been_
 @needs_strace
 async def test_a_worktree_that_cannot_be_seen_is_not_taken_for_a_deleted_one(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open(TASK)
+        task = await w.open_worktree(TASK)
         put(task.path, {"mine.txt": "mine\n"})
         with unseen(task.path, "stat", "lstat", "newfstatat", "statx"), pytest.raises(StorageFailed):
-            await w.remove(TASK)
+            await w.remove_worktree(TASK)
         task.must_be_ours()
-        assert await w.remove(TASK) is not None
+        assert await w.remove_worktree(TASK) is not None
         assert "mine.txt" in await saved(w)
 
 
@@ -184,10 +184,10 @@ async def test_a_worktree_that_cannot_be_seen_is_not_taken_for_a_deleted_one(rep
 async def test_a_folder_that_may_not_be_read_is_not_removed_unsaved(repo: UserRepository, home: str) -> None:
     """Git only warns, and takes it for empty; and what may not be read, its owner may delete."""
     async with working_on(repo, home) as w:
-        task = await w.open(TASK)
+        task = await w.open_worktree(TASK)
         put(task.path, {"data/only.txt": "only\n"})
-        with unseen("data/", error="EACCES"), pytest.raises(Denied, match=r"cannot be read \(data/\)"):
-            await w.remove(TASK)
+        with unseen("data/", error="EACCES"), pytest.raises(Denied, match=r"contains unreadable folders \(data/\)"):
+            await w.remove_worktree(TASK)
         assert text(task.path, "data/only.txt") == "only\n"
 
 
@@ -195,7 +195,7 @@ async def test_a_folder_that_may_not_be_read_is_not_removed_unsaved(repo: UserRe
 async def test_submodules_that_cannot_be_seen_are_not_removed(new_repository: NewRepository, home: str) -> None:
     inner, outer = new_repository("inner"), new_repository("outer")
     async with working_on(outer, home) as w:
-        task = await w.open(TASK)
+        task = await w.open_worktree(TASK)
         git(task.path, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.path, "sub")
         sub = os.path.join(task.path, "sub")
         put(sub, {"unpushed.txt": "unpushed\n"})
@@ -205,17 +205,17 @@ async def test_submodules_that_cannot_be_seen_are_not_removed(new_repository: Ne
         await w.commit(TASK, "With it")
         modules = os.path.join(task.must_be_ours(), "modules")
         with unseen(modules), pytest.raises(StorageFailed):
-            await w.remove(TASK)
+            await w.remove_worktree(TASK)
         assert os.path.isdir(os.path.join(modules, "sub"))
     outer.remember()  # a submodule is in the repository's own config
 
 
-@pytest.mark.parametrize("act", ["mend", "perform"])
+@pytest.mark.parametrize("act", ["repair", "perform"])
 async def test_what_somebody_did_in_a_half_made_worktree_is_not_given_up_because_git_failed(
     repo: UserRepository, home: str, bad_git: BadGit, act: str
 ) -> None:
     async with working_on(repo, home) as w:
-        task = await w.open(TASK)
+        task = await w.open_worktree(TASK)
         folder, name = os.path.split(task.path)
         put(folder, {f".{name}.making": ""})
         put(task.path, {"mine.txt": "mine\n"})
@@ -223,7 +223,7 @@ async def test_what_somebody_did_in_a_half_made_worktree_is_not_given_up_because
         with bad_git("*status*"), pytest.raises(GitFailed):
             await getattr(make, act)(site(w))
         assert text(task.path, "mine.txt") == "mine\n"
-        await make.mend(site(w))
+        await make.repair(site(w))
         assert "mine.txt" in await saved(w)
 
 
@@ -235,7 +235,7 @@ async def test_a_merge_under_way_is_not_forgotten_for_a_bad_block(repo: UserRepo
     """Committed without it, the conflicts would come again, and history would not have what was merged."""
     async with working_on(repo, home) as w:
         for task in ("T-1", "T-2"):
-            put((await w.open(task)).path, {"a.txt": f"{task}\n"})
+            put((await w.open_worktree(task)).path, {"a.txt": f"{task}\n"})
             await w.commit(task, task)
         assert (await w.merge(["T-1", "T-2"]))[1].conflicts
         note = os.path.join(w.worktree("T-2").must_be_ours(), "MERGE_HEAD")
@@ -247,15 +247,15 @@ async def test_a_merge_under_way_is_not_forgotten_for_a_bad_block(repo: UserRepo
 @needs_strace
 async def test_a_branch_that_cannot_be_read_does_not_count_as_deleted(repo: UserRepository, home: str) -> None:
     async with working_on(repo, home) as w:
-        put((await w.open(TASK)).path, {"new.txt": "new\n"})
+        put((await w.open_worktree(TASK)).path, {"new.txt": "new\n"})
         tip = await w.commit(TASK, "New")
         await w.merge([TASK])
-        await w.remove(TASK)
+        await w.remove_worktree(TASK)
         branch = w.place(TASK).branch
         assert tip is not None
         with unseen(os.path.join(repo.git_dir, "refs", "heads", branch)), pytest.raises(StorageFailed):
-            await w.hands.perform(DeleteBranch(branch=branch, commit=tip), task=TASK)
-        assert w.hands.run.state.branches[branch].status is not BranchStatus.DELETED
+            await w.effects.perform(DeleteBranch(branch=branch, commit=tip), task=TASK)
+        assert w.effects.run.state.branches[branch].status is not BranchStatus.DELETED
 
 
 @needs_strace
@@ -264,7 +264,7 @@ async def test_what_an_agent_merged_itself_is_its_work_though_git_could_not_read
 ) -> None:
     """Once: of that git says that there is no branch, and no word more."""
     async with working_on(repo, home) as w:
-        task = await w.open(TASK)
+        task = await w.open_worktree(TASK)
         git(task.path, "checkout", "--quiet", "-b", "aside")
         put(task.path, {"new.txt": "new\n"})
         git(task.path, "add", "--all")
@@ -286,8 +286,8 @@ async def test_a_branch_is_not_set_back_because_git_failed(
     repo: UserRepository, home: str, bad_git: BadGit, times: int
 ) -> None:
     run_id = await create_run(home, NewRun("Test what is not lost", repo.path, slug="test"))
-    async with opened(home, run_id, "resume") as w:
-        tree = await w.open(TASK)
+    async with open_workspace(home, run_id, "resume") as w:
+        tree = await w.open_worktree(TASK)
         put(tree.path, {"new.txt": "new\n"})
         git(tree.path, "add", "--all")
         git(tree.path, "commit", "--quiet", "--message=Mine")
@@ -296,7 +296,7 @@ async def test_a_branch_is_not_set_back_because_git_failed(
         put(tree.path, {"staged.txt": "newer\n"})
     tip = git(tree.path, "rev-parse", "HEAD")
     with bad_git(f"*--missing=print*refs/heads*|*--missing=print*{tip}*", times=times):
-        async with opened(home, run_id, "resume"):
+        async with open_workspace(home, run_id, "resume"):
             pass
     assert git(tree.path, "rev-parse", "HEAD") == tip
     assert git(tree.path, "show", ":staged.txt") == "staged"
@@ -306,21 +306,21 @@ async def test_where_a_branch_began_is_not_guessed_because_git_failed(
     repo: UserRepository, home: str, bad_git: BadGit
 ) -> None:
     async with working_on(repo, home) as w:
-        began = git((await w.open(TASK)).path, "rev-parse", "HEAD")
-        put((await w.open("T-2")).path, {"new.txt": "new\n"})
+        began = git((await w.open_worktree(TASK)).path, "rev-parse", "HEAD")
+        put((await w.open_worktree("T-2")).path, {"new.txt": "new\n"})
         await w.commit("T-2", "New")
         await w.merge(["T-2"])
-        await w.remove(TASK)
+        await w.remove_worktree(TASK)
         make = MakeWorktree(task=TASK, base=await w.tip())
         with bad_git("*merge-base*refs/heads*", times=1):
-            assert (await w.hands.perform(make, task=TASK))["base"] == began
+            assert (await w.effects.perform(make, task=TASK))["base"] == began
 
 
 @pytest.mark.parametrize("signal", ["KILL", "TERM"])
 async def test_a_hook_that_was_killed_refused_nothing(repo: UserRepository, home: str, signal: str) -> None:
     repo.hook("pre-commit", f"kill -{signal} $$")
     async with working_on(repo, home) as w:
-        put((await w.open(TASK)).path, {"new.txt": "new\n"})
+        put((await w.open_worktree(TASK)).path, {"new.txt": "new\n"})
         with pytest.raises(GitFailed, match="died of signal"):
             await w.commit(TASK, "Do it")
         repo.hook("pre-commit", "exit 1")

@@ -89,7 +89,7 @@ def test_one_that_gets_its_name_while_we_look_is_not_ours(
         put(entry, {"gitdir": f"{theirs}/.git\n"})
         return False
 
-    monkeypatch.setattr(entries, "at_work_in", done)
+    monkeypatch.setattr(entries, "pids_working_in", done)
     assert entries_of(common_dir, ours) == []
     assert entries_of(common_dir, theirs) == [entry]
 

@@ -49,12 +49,12 @@ def missing(there: bytes) -> bytes:
     old = there.splitlines()
     heads = [parse(raw) for raw in old]
     shown = {(head.type, name) for head in heads if isinstance(head, Line) for name in data_of(head)}
-    link = (chain.carried(old[-1]) if old else None) or chain.GENESIS
+    link = (chain.carried_link(old[-1]) if old else None) or chain.GENESIS
     new: list[bytes] = []
     for name, kind in TYPES.items():
         if not shown.issuperset((name, field) for field in fields_of(kind)):
             new.append(line(link, len(old) + len(new), EXAMPLES[name]))
-            link = chain.carried(new[-1]) or chain.GENESIS
+            link = chain.carried_link(new[-1]) or chain.GENESIS
     return b"".join(raw + b"\n" for raw in new)
 
 

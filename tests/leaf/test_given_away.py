@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.leaf.process.env_markers import marked
-from holdfast.leaf.process.fd_marker import holding, tethered
+from holdfast.leaf.process.env_markers import marked_processes
+from holdfast.leaf.process.fd_marker import marker_fds, processes_holding
 from holdfast.leaf.process.identity import identify
 from tests.support.pids import with_pid
 
@@ -24,7 +24,7 @@ def tether(tmp_path: os.PathLike[str]) -> str:
 
 @contextmanager
 def carrier(tether: str) -> Iterator["subprocess.Popen[bytes]"]:
-    with tethered(tether) as held:
+    with marker_fds(tether) as held:
         started = subprocess.Popen(
             [sys.executable, "-IS", "-c", "print(flush=True); input()"],
             env={MARK: tether},
@@ -64,9 +64,9 @@ def given_away_when_asked_for(process: "subprocess.Popen[bytes]") -> Iterator[No
 
 def test_a_stranger_is_not_taken_for_who_had_the_mark(tether: str) -> None:
     with carrier(tether) as process, given_away_when_asked_for(process):
-        assert marked(MARK, tether) == []
+        assert marked_processes(MARK, tether) == []
 
 
 def test_a_stranger_is_not_taken_for_who_held_the_tether(tether: str) -> None:
     with carrier(tether) as process, given_away_when_asked_for(process):
-        assert holding(tether) == []
+        assert processes_holding(tether) == []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from holdfast.core.events.plan import PlanCreated
 from holdfast.core.state import TaskStatus
 from holdfast.core.work.tasks import TaskList, TaskSpec
-from holdfast.core.work.workflow import Bounds, Shape, Workflow, lay_out
+from holdfast.core.work.workflow import Bounds, PlanShape, Workflow, build_plan
 from tests.core.situations import WORKFLOWS
 from tests.core.strategies import examples
 from tests.support.simulation import LUCK, SETTLED, Simulation, World
@@ -32,9 +32,9 @@ def task_lists(draw: st.DrawFn) -> list[TaskSpec]:
 
 @st.composite
 def plans(draw: st.DrawFn, most: int = 3) -> list[PlanCreated]:
-    shape = draw(st.sampled_from(Shape))
+    shape = draw(st.sampled_from(PlanShape))
     lists = draw(st.lists(task_lists(), min_size=1, max_size=most))
-    return [lay_out(TaskList(tasks=tuple(tasks)), shape) for tasks in lists]
+    return [build_plan(TaskList(tasks=tuple(tasks)), shape) for tasks in lists]
 
 
 def some_of(options: Sequence[str]) -> st.SearchStrategy[Sequence[str]]:
@@ -50,7 +50,7 @@ bounds = st.builds(
     evaluator_calls=st.integers(1, 3),
     conflict_attempts=st.integers(0, 2),
     agent_deaths=st.integers(1, 3),
-    ask_when_cut_off=st.booleans(),
+    ask_when_interrupted=st.booleans(),
     parallel=st.integers(1, 3),
     tokens=st.sampled_from([None, None, 30]),
 )

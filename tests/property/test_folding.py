@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from holdfast.core.events import TYPES, Draft, Event
 from holdfast.core.fold.fold import Fold
 from holdfast.core.state import RunState
-from holdfast.store.base import Desk, Head, Snapshot
-from holdfast.store.fold import Standing, fold_log
+from holdfast.store.base import Head, Snapshot, WriterContext
+from holdfast.store.fold import LiveState, fold_log
 from holdfast.store.memory import MemoryStore
-from holdfast.store.sequencer import Stamp
+from holdfast.store.sequencer import Sequencer
 from tests.support.logs import boundaries, folded
 from tests.support.run_files import RUN
 
@@ -77,8 +77,8 @@ async def _nothing() -> None:
     pass
 
 
-def desk_at(head: Head, sid: str, feature: str | None) -> Desk:
-    return Desk(sid, feature, head, lambda: "2026-01-01T00:00:00.000Z", lambda _: None, _nothing)
+def desk_at(head: Head, sid: str, feature: str | None) -> WriterContext:
+    return WriterContext(sid, feature, head, lambda: "2026-01-01T00:00:00.000Z", lambda _: None, _nothing)
 
 
 def log_of(sessions_: list[list[Draft]]) -> bytes:
@@ -86,8 +86,8 @@ def log_of(sessions_: list[list[Draft]]) -> bytes:
     data, head = b"", Head()
     for number, written in enumerate(sessions_):
         desk = desk_at(head, sid=f"s{number}", feature="f" if number % 2 else None)
-        stamp = Stamp(desk)
-        data += stamp.lines(written)
+        stamp = Sequencer(desk)
+        data += stamp.encode_lines(written)
         head = Head(stamp.position, stamp.link)
     return data
 
@@ -126,9 +126,9 @@ def test_it_does_not_matter_how_the_lines_come(sessions_: list[list[Draft]], cho
 def test_it_does_not_matter_when_the_state_is_asked_for(sessions_: list[list[Draft]], choices: st.DataObject) -> None:
     """Lines that were only noted are folded when they are needed, and never twice."""
     data = log_of(sessions_)
-    standing, position = Standing(Fold(), 0), 0
+    standing, position = LiveState(Fold(), 0), 0
     for end in boundaries(data):
-        standing.note(data[position:end])
+        standing.add_lines(data[position:end])
         position = end
         if choices.draw(st.booleans()):
             assert standing.state == folded(data[:end])

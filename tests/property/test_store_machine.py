@@ -80,7 +80,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.lossy.fail_after(calls)
             with suppress(HoldfastError):
                 self.sitting = await Sitting.open(self.store, RUN)
-                await self.sitting.run.begin(BEGIN)
+                await self.sitting.run.begin_session(BEGIN)
 
         self.loop.run(story())
         self.power_cut(data)
@@ -114,7 +114,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def take_in(self) -> None:
         assert self.sitting is not None
-        self.taken += [message.id for message in self.loop.run(self.sitting.run.take_in())]
+        self.taken += [message.id for message in self.loop.run(self.sitting.run.consume_inbox())]
 
     @opened
     @rule(calls=st.integers(0, 2), data=st.data())
@@ -122,7 +122,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.sitting is not None
         self.lossy.fail_after(calls)
         with suppress(StorageFailed):
-            self.taken += [message.id for message in self.loop.run(self.sitting.run.take_in())]
+            self.taken += [message.id for message in self.loop.run(self.sitting.run.consume_inbox())]
         self.power_cut(data)
 
     @opened
@@ -251,7 +251,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.sitting = await Sitting.open(self.store, RUN)
         self.repaired = True
         assert self.sitting.run.state.malformed == []
-        await self.sitting.run.begin(BEGIN)
+        await self.sitting.run.begin_session(BEGIN)
 
     async def _append(self, commit: list[list[int]]) -> None:
         assert self.sitting is not None

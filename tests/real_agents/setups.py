@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.agents.registry import BUILT_IN, Entry
-from holdfast.core.conversation.states import Rung
+from holdfast.agents.registry import BUILT_IN, AgentDefinition
+from holdfast.core.conversation.states import RecoveryStrategy
 from tests.support.model_server.script import ToolUse
 
 KEY = "sk-scripted"
@@ -33,9 +33,9 @@ class Setup(NamedTuple):
     shell: Callable[[str], ToolUse]
     files: Callable[[str], Mapping[str, Any]] = lambda address: {}  # below its home, of the model's address
     arguments: tuple[str, ...] = ()
-    rung: Rung = Rung.RESUME  # by which it comes back
+    rung: RecoveryStrategy = RecoveryStrategy.RESUME  # by which it comes back
 
-    def entry(self, name: str, home: str, address: str) -> Entry:
+    def entry(self, name: str, home: str, address: str) -> AgentDefinition:
         """The registry's own, with that home."""
         for path, content in self.files(address).items():
             place = os.path.join(home, path)
@@ -114,7 +114,7 @@ SETUPS: dict[str, Setup] = {
                 "telemetry": {"enabled": False},
             }
         },
-        rung=Rung.LOAD,
+        rung=RecoveryStrategy.LOAD,
         arguments=("-m", "gemini-2.5-flash"),
         edit=lambda path, text: ToolUse("write_file", {"file_path": path, "content": text}),
         shell=lambda command: ToolUse("run_shell_command", {"command": command}),
@@ -154,7 +154,7 @@ SETUPS: dict[str, Setup] = {
             "COPILOT_OFFLINE": "true",
             "COPILOT_HOME": os.path.join(home, ".copilot"),
         },
-        rung=Rung.LOAD,
+        rung=RecoveryStrategy.LOAD,
         edit=lambda path, text: ToolUse("create", {"path": path, "file_text": text}),
         shell=lambda command: ToolUse("bash", {"command": command, "description": "work", "mode": "sync"}),
     ),

@@ -8,14 +8,14 @@ import time
 from typing import NamedTuple
 
 from holdfast.agents.acp.driver import Deadlines
-from holdfast.core.conversation.permission import Consent, Policy
+from holdfast.core.conversation.permission import PermissionConfig, Policy
 from tests.real_agents.setups import SETUPS, Setup
 from tests.support.conversations import Place, Report
 from tests.support.model_server.script import Answer, Rule, Script
 from tests.support.model_server.seen import Seen
 from tests.support.model_server.server import ModelServer
 
-WILLING = Consent(Policy.ALLOW_ALL)
+WILLING = PermissionConfig(Policy.ALLOW_ALL)
 PATIENT = Deadlines(start=60, session=60, silence=100)
 PATIENCE = 120.0  # seconds after which a test that waits is a test that fails
 WORDS = "kelp-[0-9a-f]{6}"
@@ -111,7 +111,7 @@ def run_a_command_until_killed(report: Report, place: Place, agent: str) -> None
         async with place.sitting(consent=WILLING, deadlines=PATIENT) as (_, _, talks):
             name = await talks.open(agent)
             report(name)
-            report((await talks.say(name, WRITE, place.cwd)).reason)
-            report((await talks.say(name, RUN, place.cwd)).reason)
+            report((await talks.send_prompt(name, WRITE, place.cwd)).reason)
+            report((await talks.send_prompt(name, RUN, place.cwd)).reason)
 
     asyncio.run(talk())

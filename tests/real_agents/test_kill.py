@@ -42,12 +42,12 @@ async def test_killed_while_idle_it_comes_back(stage: Stage) -> None:
     place = stage.place
     async with place.sitting(consent=WILLING, deadlines=PATIENT) as (_, _, talks):
         name = await talks.open(stage.name)
-        assert (await talks.say(name, WRITE, place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, WRITE, place.cwd)).reason == "end_turn"
         assert stage.content("notes.txt") == "kelp-0000aa"
         stage.kill_everything()
         await stage.grow_old()
-        await until(lambda: talks.need(name)[0])
-        assert (await talks.say(name, WHICH, place.cwd)).reason == "end_turn"
+        await until(lambda: talks.resume_need(name)[0])
+        assert (await talks.send_prompt(name, WHICH, place.cwd)).reason == "end_turn"
     assert await place.rungs() == ["fresh", stage.setup.rung]
     assert re.findall(WORDS, (await place.said())[-1]) == ["kelp-0000aa"]
     must_know_the_first_turn(stage.heard(WHICH), stage)
@@ -63,8 +63,8 @@ async def test_killed_while_the_model_answers_it_comes_back_and_goes_on(stage: S
 
     async with place.sitting(consent=WILLING, deadlines=PATIENT, hint=hint) as (_, _, talks):
         name = await talks.open(stage.name)
-        await talks.say(name, WRITE, place.cwd)
-        turn = asyncio.ensure_future(talks.say(name, DREAM, place.cwd))
+        await talks.send_prompt(name, WRITE, place.cwd)
+        turn = asyncio.ensure_future(talks.send_prompt(name, DREAM, place.cwd))
         await asyncio.wait_for(dreams.wait(), PATIENCE)
         stage.kill_everything()
         assert (await turn).reason == "interrupted"
@@ -73,7 +73,7 @@ async def test_killed_while_the_model_answers_it_comes_back_and_goes_on(stage: S
         went_on = await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
         assert went_on is not None
         assert went_on.reason == "end_turn"
-        await talks.say(name, WHICH, place.cwd)
+        await talks.send_prompt(name, WHICH, place.cwd)
     assert await place.rungs() == ["fresh", stage.setup.rung]
     assert re.findall(WORDS, (await place.said())[-1]) == ["kelp-0000aa", "kelp-0000bb"]
     must_know_the_first_turn(stage.heard(WENT_ON), stage)

@@ -11,7 +11,7 @@ import sys
 import msgspec
 import pytest
 
-from holdfast.engine.agents.matrix import Row, proven
+from holdfast.engine.agents.matrix import AgentMeasurement, proven_abilities
 from tests.real_agents.stage import WORDS, Stage
 from tests.support.model_server.script import Answer, Rule, Script
 
@@ -56,9 +56,9 @@ async def test_a_probe_measures_it_and_the_ladder_is_told(stage: Stage, measured
     )
     out, told = await process.communicate()
     assert process.returncode == 0, told.decode()
-    row = msgspec.json.decode(out, type=Row)
+    row = msgspec.json.decode(out, type=AgentMeasurement)
     assert row.turn, told.decode()
-    assert row.rung == stage.setup.rung, told.decode()
+    assert row.strategy == stage.setup.rung, told.decode()
     assert row.after_cut in ("all", "earlier turns")
-    assert any(proven(measured)[stage.name].values())
+    assert any(proven_abilities(measured)[stage.name].values())
     assert stage.model.unexpected == []

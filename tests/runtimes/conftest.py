@@ -34,7 +34,7 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
 def boxed() -> Runtime:
     """A sandbox."""
     try:
-        os.close(sandbox.spawned(Launch(("true",), "/", {}, "test", runtime=LOCAL)).files[0])
+        os.close(sandbox.spawn_command(Launch(("true",), "/", {}, "test", runtime=LOCAL)).inherited_fds[0])
     except BadInput as error:
         pytest.skip(str(error))
     return Runtime(kind="sandbox", readable=_OURS)

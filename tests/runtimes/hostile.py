@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.agents.launch import Runtime
-from holdfast.core.work.names import place_of
+from holdfast.core.work.names import worktree_names
 from tests.cli.program import Program
 from tests.support.cli_stage import Event, Stage
 from tests.support.projects import Project, write
@@ -69,4 +69,4 @@ class Attack(NamedTuple):
         return self.stage.data(run, "validator.finished")
 
     def worktree(self, run: str) -> str:
-        return os.path.join(self.stage.home_of(run), place_of(run, None).folder)
+        return os.path.join(self.stage.home_of(run), worktree_names(run, None).folder)

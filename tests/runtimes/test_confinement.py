@@ -19,8 +19,8 @@ async def result_of(company: Company, command: str, via: str, **env: str) -> str
     run = {"command": command, "env": env, **({"via": via} if via == "client" else {})}
     script = json.dumps({"turns": [[{"run": run}, {"say": "{{result}} ({{exit}})"}]]})
     async with company.playing(script) as (agent, opened):
-        ended = await agent.prompt(opened.session, text())
-        await agent.scribe.flush()
+        ended = await agent.prompt(opened.session_id, text())
+        await agent.recorder.flush()
     assert ended.reason == "end_turn"
     return company.book.said()
 
@@ -34,7 +34,7 @@ async def test_work_in_the_worktree_is_done_and_ours(company: Company) -> None:
             - run: {command: cat c.txt >> d.txt, via: client}
     """
     async with company.playing(script) as (agent, opened):
-        assert (await agent.prompt(opened.session, text())).reason == "end_turn"
+        assert (await agent.prompt(opened.session_id, text())).reason == "end_turn"
     assert company.read("d.txt") == "onetwo"
     assert os.stat(company.path("d.txt")).st_uid == os.getuid()
 
@@ -96,7 +96,7 @@ async def test_a_terminal_can_stand_in_a_folder_of_the_worktree(company: Company
     os.mkdir(company.path("below"))
     async with company.playing("turns: []") as (agent, _):
         name = await agent.terminals.create("pwd; echo x > ../above", [], "below", {}, None)
-        assert (await agent.terminals[name].exited()).text == company.path("below\n")
+        assert (await agent.terminals[name].wait_for_exit()).text == company.path("below\n")
     assert company.read("above") == "x\n"
 
 
@@ -104,4 +104,4 @@ async def test_how_it_ended_is_told(company: Company) -> None:
     assert await result_of(company, "exit 3", "client") == " (3)"
     async with company.playing("turns: [[crash: {how: exit, code: 7}]]") as (agent, opened):
         with pytest.raises(Exception, match="it exited with code 7"):
-            await agent.prompt(opened.session, text())
+            await agent.prompt(opened.session_id, text())

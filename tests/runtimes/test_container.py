@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from holdfast.agents.acp.driver import AgentDied, Deadlines
+from holdfast.agents.acp.driver import AgentExited, Deadlines
 from holdfast.agents.launch import Launch, Runtime
-from holdfast.agents.process.tree import grown
-from holdfast.agents.runtimes.container import ORDER
-from holdfast.agents.runtimes.engine import Engine, Order
-from holdfast.engine.containers import end_containers, remember
+from holdfast.agents.process.tree import spawn
+from holdfast.agents.runtimes.container import REQUEST_VARIABLE
+from holdfast.agents.runtimes.engine import ContainerEngine, ContainerRequest
+from holdfast.engine.containers import end_containers, record_engine
 from holdfast.leaf.errors import BadInput, Denied
 from holdfast.leaf.process.env_markers import RUN_MARK
 from tests.agents.company import Company, text
@@ -35,8 +35,8 @@ def launched(runtime: Runtime, cwd: str, script: str, **more: Any) -> Launch:
     return Launch(("/bin/sh", "-c", script), cwd, {RUN_MARK: "run-x"}, f"test/{cwd}", runtime=runtime, **more)
 
 
-def made_of(podman: Podman) -> Order:
-    return Order(
+def made_of(podman: Podman) -> ContainerRequest:
+    return ContainerRequest(
         parent=os.getpid(),
         address=f"unix://{podman.socket}",
         image=IMAGE,
@@ -49,15 +49,15 @@ def made_of(podman: Podman) -> Order:
     )
 
 
-def go_between(order: Order) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, ORDER: msgspec.json.encode(order).decode()}
+def go_between(order: ContainerRequest) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, REQUEST_VARIABLE: msgspec.json.encode(order).decode()}
     command = [sys.executable, "-m", "holdfast.agents.runtimes.container_proxy"]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 async def refusal(launch: Launch) -> str:
     with pytest.raises((BadInput, Denied)) as raised:
-        async with grown(launch):
+        async with spawn(launch):
             pass
     return str(raised.value)
 
@@ -75,15 +75,15 @@ async def test_without_the_package_it_is_told_what_to_install(cwd: str, monkeypa
 async def test_an_engine_that_is_not_there_is_told_of(cwd: str) -> None:
     nowhere = Runtime(kind="container", image="x", socket=os.path.join(cwd, "nowhere.sock"))
     said = await refusal(launched(nowhere, cwd, "true"))
-    assert f"the container engine at unix://{cwd}/nowhere.sock cannot be reached" in said
+    assert f"the container engine at unix://{cwd}/nowhere.sock cannot accept a connection" in said
     assert "DOCKER_HOST" in said
 
 
 async def test_a_run_does_not_go_on_while_its_engine_cannot_tell_what_lives(cwd: str) -> None:
     nowhere = Runtime(kind="container", image="x", socket=os.path.join(cwd, "nowhere.sock"))
     end_containers(cwd, "run-x")
-    remember(cwd, nowhere)
-    remember(cwd, nowhere)
+    record_engine(cwd, nowhere)
+    record_engine(cwd, nowhere)
     with pytest.raises(Denied, match=r"agents of run-x may be at work .* delete .*engines\.json"):
         end_containers(cwd, "run-x")
     os.unlink(os.path.join(cwd, "agents", "engines.json"))
@@ -101,10 +101,10 @@ async def test_no_image_is_pulled(contained: Runtime, cwd: str, podman: Podman) 
 async def test_outputs_are_kept_apart_and_whole(contained: Runtime, cwd: str) -> None:
     complaints = os.path.join(cwd, "stderr")
     script = "seq 200000; echo trouble >&2; read line; echo got $line"
-    async with grown(launched(contained, cwd, script, stderr=complaints)) as tree:
+    async with spawn(launched(contained, cwd, script, stderr=complaints)) as tree:
         tree.stdin.write(b"word\n")
         said = (await tree.stdout.read()).decode().splitlines()
-        assert await tree.death() == "it exited with code 0"
+        assert await tree.wait_for_exit() == "it exited with code 0"
     assert said == [*map(str, range(1, 200001)), "got word"]
     with open(complaints, encoding="ascii") as file:
         assert file.read() == "trouble\n"
@@ -113,10 +113,10 @@ async def test_outputs_are_kept_apart_and_whole(contained: Runtime, cwd: str) ->
 @containers
 async def test_a_program_that_is_not_in_the_image_is_told_of(contained: Runtime, cwd: str) -> None:
     launch = launched(contained, cwd, "true")._replace(command=("/no/such/program",))
-    async with grown(launch) as tree:
+    async with spawn(launch) as tree:
         said = (await tree.stdout.read()).decode()
-        await tree.death()
-        assert tree.code not in (0, None)
+        await tree.wait_for_exit()
+        assert tree.exit_code not in (0, None)
     assert "No such file or directory" in said
 
 
@@ -124,7 +124,7 @@ async def test_a_program_that_is_not_in_the_image_is_told_of(contained: Runtime,
 def test_what_the_engine_refuses_is_one_line_and_a_code(podman: Podman) -> None:
     done = go_between(structs.replace(made_of(podman), image="localhost/of-somebody:9"))
     assert done.returncode == 125
-    assert "would not make a container" in done.stderr
+    assert "refused to make a container" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert podman.containers() == []
 
@@ -139,14 +139,14 @@ def test_nothing_is_made_for_somebody_who_is_dead_already(podman: Podman) -> Non
 async def test_a_container_that_was_made_and_never_started_is_taken_away(
     contained: Runtime, cwd: str, podman: Podman
 ) -> None:
-    remember(cwd, contained)
+    record_engine(cwd, contained)
     order = made_of(podman)
-    with Engine(order.address) as engine:
+    with ContainerEngine(order.address) as engine:
         engine.create(order)
         engine.create(structs.replace(order, labels={"holdfast.run": "run-y"}))
     end_containers(cwd, "run-x")
     assert len(podman.containers()) == 1, "that of another run is left alone"
-    remember(cwd, contained)
+    record_engine(cwd, contained)
     end_containers(cwd, "run-y")
     assert podman.containers() == []
 
@@ -157,10 +157,10 @@ async def test_nothing_is_left_at_the_engine(contained: Runtime, cwd: str, podma
     company = Company(cwd)
     company.runtime, company.deadlines = contained, Deadlines(start=90, session=90)
     async with company.playing("turns: [[run: {command: sleep 600, via: client}]]") as (agent, opened):
-        turn = asyncio.ensure_future(agent.prompt(opened.session, text()))
+        turn = asyncio.ensure_future(agent.prompt(opened.session_id, text()))
         await until(lambda: bool(agent.terminals._open))
         assert podman.containers() != []
         os.kill(agent.tree.identity.pid, signal.SIGKILL)
-        with pytest.raises(AgentDied):
+        with pytest.raises(AgentExited):
             await turn
     assert podman.containers() == []

@@ -14,7 +14,7 @@ import pytest
 from holdfast.agents.launch import Runtime
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.agents.conversations import Conversations
-from holdfast.engine.agents.permissions import Desk
+from holdfast.engine.agents.permissions import PermissionBroker
 from holdfast.engine.containers import end_containers
 from holdfast.engine.workspace.effects import fence
 from holdfast.store.files.layout import run_folder
@@ -66,10 +66,10 @@ def daemon(place: Place) -> str:
 async def test_a_killed_agents_turn_is_interrupted_and_its_session_comes_back(place: Place, daemon: str) -> None:
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        assert (await talks.say(name, TOLD, place.cwd)).reason == "end_turn"
-        assert (await talks.say(name, "die", place.cwd)).reason == "interrupted"
+        assert (await talks.send_prompt(name, TOLD, place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, "die", place.cwd)).reason == "interrupted"
         assert running(daemon) == []
-        assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert await place.rungs() == ["fresh", "session/load"]
     assert TOLD in (await place.said())[-1]
     assert await place.interrupted_calls() == ["t"]
@@ -78,12 +78,12 @@ async def test_a_killed_agents_turn_is_interrupted_and_its_session_comes_back(pl
 async def test_what_was_spawned_is_killed_and_the_session_comes_back(place: Place, daemon: str) -> None:
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
         pid = talks.state(name).pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        await until(lambda: talks.need(name)[0])
-        assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
+        await until(lambda: talks.resume_need(name)[0])
+        assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert await place.rungs() == ["fresh", "session/load"]
     assert TOLD in (await place.said())[-1]
 
@@ -97,7 +97,7 @@ async def test_nothing_outlives_our_own_sigkill_though_nobody_looks(place: Place
         runner.kill()
         await until(lambda: not running(daemon) and not place.processes())
     async with place.sitting() as (_, _, talks):
-        assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert await place.rungs() == ["fresh", "session/load"]
     assert TOLD in (await place.said())[-1]
 
@@ -131,7 +131,7 @@ async def test_when_all_of_ours_are_killed_at_once_the_next_sitting_ends_the_res
         assert running(daemon), "a container needs none of us to live"
     async with place.sitting() as (_, _, talks):
         assert running(daemon) == []
-        assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert TOLD in (await place.said())[-1]
 
 
@@ -141,12 +141,12 @@ async def test_a_confined_agent_can_report(place: Place) -> None:
     tools = (sys.executable, "-m", "holdfast", "mcp", "--run", place.run_id, "--role", "worker", "--home", place.home)
     ground = place.ground()._replace(tools=lambda *_: tools)
     async with open_run(FileStore(place.home), place.run_id) as run:
-        await run.begin(SessionStart(command="run"))
-        async with Conversations(run, ground, Desk(run, ASK)) as talks:
+        await run.begin_session(SessionStart(command="run"))
+        async with Conversations(run, ground, PermissionBroker(run, ASK)) as talks:
             name = await talks.open(AGENT, role="worker")
-            turn = await talks.say(name, "report", place.cwd)
+            turn = await talks.send_prompt(name, "report", place.cwd)
             assert turn.reason == "end_turn", json.dumps(await place.said())
-            received = await run.take_in()
+            received = await run.consume_inbox()
     assert [(message.kind, message.sender) for message in received] == [("signal.report_blocker", name)]
 
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from holdfast.agents.launch import Launch, Runtime
-from holdfast.agents.process.tree import grown
+from holdfast.agents.process.tree import spawn
 from holdfast.leaf.errors import BadInput
 from tests.support.projects import Project
 
@@ -28,11 +28,11 @@ def worktree(project: Project, tmp_path: os.PathLike[str]) -> str:
 
 async def run(runtime: Runtime, cwd: str, script: str) -> tuple[str, int | None]:
     launch = Launch(("/bin/sh", "-c", script), cwd, {}, f"test/{secrets.token_hex(6)}", runtime=runtime)
-    async with grown(launch) as tree:
+    async with spawn(launch) as tree:
         tree.stdin.close()
         said = (await tree.stdout.read()).decode()
-        await tree.death()
-        return said, tree.code
+        await tree.wait_for_exit()
+        return said, tree.exit_code
 
 
 async def test_it_reads_the_repository(runtime: Runtime, worktree: str) -> None:
@@ -110,8 +110,8 @@ async def test_modules_that_an_agent_wrote_are_not_imported_outside(
     script = "mkdir holdfast; for m in holdfast/__init__ json msgspec; do printf '%s' \"$1\" > $m.py; done"
     module = f"open({told!r}, 'a').write(__file__)"
     launch = Launch(("/bin/sh", "-c", script, "sh", module), worktree, {}, "test/first", runtime=runtime)
-    async with grown(launch) as tree:
-        await tree.death()
+    async with spawn(launch) as tree:
+        await tree.wait_for_exit()
     assert os.path.exists(os.path.join(worktree, "json.py"))
     assert await run(runtime, worktree, "echo fine") == ("fine\n", 0)
     assert not os.path.exists(told)

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from holdfast.agents.launch import Launch, Runtime
-from holdfast.agents.process.tree import grown
+from holdfast.agents.process.tree import spawn
 from holdfast.leaf.errors import BadInput
 from tests.runtimes.test_repository import run
 
@@ -17,7 +17,7 @@ async def test_without_bubblewrap_it_is_told_what_to_install(
     monkeypatch.setenv("PATH", os.fspath(tmp_path))
     launch = Launch(("/bin/true",), os.fspath(tmp_path), {}, "test", runtime=Runtime(kind="sandbox"))
     with pytest.raises(BadInput, match="apt install bubblewrap"):
-        async with grown(launch):
+        async with spawn(launch):
             pass
 
 
@@ -31,7 +31,7 @@ async def test_a_bubblewrap_that_may_not_work_here_is_told_of(
     monkeypatch.setenv("PATH", os.fspath(tmp_path))
     launch = Launch(("/bin/true",), os.fspath(tmp_path), {}, "test", runtime=Runtime(kind="sandbox"))
     with pytest.raises(BadInput, match="No permissions to create new namespace"):
-        async with grown(launch):
+        async with spawn(launch):
             pass
 
 

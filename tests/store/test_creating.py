@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from holdfast.leaf.errors import BadInput, NoSuchRun, RunExists, StorageFailed
-from holdfast.store.files.create import take_away, unmade
+from holdfast.store.files.create import delete_incomplete, incomplete_run_folders
 from holdfast.store.files.layout import run_folder, runs_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
@@ -88,7 +88,7 @@ async def test_strangers_among_the_runs_are_no_runs(home: str) -> None:
     put_content(os.path.join(runs_folder(home), "notes.txt"), b"")
     os.mkdir(os.path.join(runs_folder(home), ".trash"))
     os.mkdir(os.path.join(runs_folder(home), "empty-aaaaaa"))
-    assert list(await store.runs()) == [RUN]
+    assert list(await store.run_ids()) == [RUN]
 
 
 @pytest.mark.parametrize("stage", ["folder", "inbox"])
@@ -98,10 +98,10 @@ async def test_a_run_whose_making_was_cut_off_can_be_made_again(home: str, stage
     os.makedirs(run_folder(home, RUN))
     if stage == "inbox":
         put_content(inbox_file(home), b"")
-    assert list(await store.runs()) == []
+    assert list(await store.run_ids()) == []
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
     with pytest.raises(RunExists):
         await store.create(RUN)
 
@@ -140,12 +140,12 @@ async def test_what_a_kill_left_of_a_run_is_taken_away_and_nothing_else(home: st
     put_content(inbox_file(home, "early"), b"")
     put_content(inbox_file(home, "written"), b"words\n")
     put_content(os.path.join(folders["strange"], "notes"), b"")
-    assert unmade(home) == [folders["bare"], folders["early"]]
+    assert incomplete_run_folders(home) == [folders["bare"], folders["early"]]
     for folder in (*folders.values(), run_folder(home, RUN)):
-        take_away(folder)
+        delete_incomplete(folder)
     assert sorted(os.listdir(runs_folder(home))) == [RUN, "strange", "written"]
-    assert list(await store.runs()) == [RUN]
-    await store.inbox(RUN).must_take()
+    assert list(await store.run_ids()) == [RUN]
+    await store.inbox(RUN).check_writable()
 
 
 def test_a_run_that_is_being_made_is_not_taken_away(home: str) -> None:
@@ -154,7 +154,7 @@ def test_a_run_that_is_being_made_is_not_taken_away(home: str) -> None:
     put_content(inbox_file(home), b"")
     with open(inbox_file(home), "r+b") as maker:
         fcntl.flock(maker, fcntl.LOCK_EX)
-        take_away(folder)
+        delete_incomplete(folder)
     assert os.listdir(folder) == ["inbox.jsonl"]
 
 
@@ -164,7 +164,7 @@ async def test_a_relative_home_works_from_anywhere(tmp_path: os.PathLike[str], m
     await store.create(RUN)
     monkeypatch.chdir("/")
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
     assert (await whole(store, RUN)).count(b"\n") == 1
 
 
@@ -173,7 +173,7 @@ async def test_only_its_user_can_read_a_run(home: str) -> None:
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
     folder = run_folder(home, RUN)
     assert os.stat(folder).st_mode & 0o077 == 0
     for name in os.listdir(folder):

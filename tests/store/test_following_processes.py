@@ -17,7 +17,7 @@ async def test_another_process_sees_each_line_when_it_is_written(home: str) -> N
     with child(follow_for_ever, home) as follower:
         assert follower.hear() == "following"
         async with open_run(store, RUN) as run:
-            batch = await run.begin(START)
+            batch = await run.begin_session(START)
             assert follower.hear_some(1) == batch.data.decode().splitlines()
             for number in range(50):
                 batch = await run.append(*(numbered("a", number) for _ in range(1 + number % 3)))
@@ -32,12 +32,12 @@ async def test_many_processes_follow_through_the_death_of_the_writer(home: str) 
         followers = [running.enter_context(child(follow_for_ever, home)) for _ in range(4)]
         for turn in range(3):
             sitting = await Sitting.open(store, RUN)
-            await sitting.run.begin(START, numbered("a", turn))
+            await sitting.run.begin_session(START, numbered("a", turn))
             await kill(sitting)
             with open(f"{home}/runs/{RUN}/events.jsonl", "ab") as log:
                 log.write(b'{"torn":')
         async with open_run(store, RUN) as run:
-            await run.begin(START)
+            await run.begin_session(START)
         data = b"".join([batch.data async for batch in store.log(RUN).read()])
         for follower in followers:
             assert follower.hear_some(1 + data.count(b"\n")) == ["following", *data.decode().splitlines()]
@@ -48,6 +48,6 @@ async def test_a_long_line_reaches_another_process(home: str) -> None:
     await store.create(RUN)
     with child(follow_for_ever, home) as follower:
         async with open_run(store, RUN) as run:
-            await run.begin(START)
+            await run.begin_session(START)
             batch = await run.append(numbered("a", 1, 3_000_000))
         assert follower.hear_some(3)[2] == f"{len(batch.data) - 1} bytes"

@@ -30,7 +30,7 @@ async def test_many_producers_share_a_sync(home: str, producers: int) -> None:
     store = FileStore(home, disk=counting.disk)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         before = counting.syncs
         await asyncio.gather(*(produce(run, f"p{index}", 10) for index in range(producers)))
         assert counting.syncs - before <= 11
@@ -45,7 +45,7 @@ async def test_a_lone_producer_pays_one_sync_an_append(home: str) -> None:
     store = FileStore(home, disk=counting.disk)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         for number in range(20):
             before = counting.writes, counting.syncs
             await run.append(*(numbered("a", number) for _ in range(1 + number % 4)))
@@ -57,7 +57,7 @@ async def test_many_who_come_to_one_that_was_long_alone_share_its_syncs(home: st
     store = FileStore(home, disk=counting.disk)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await produce(run, "alone", 20)
         before = counting.syncs
         await asyncio.gather(*(produce(run, f"p{index}", 10) for index in range(16)))
@@ -74,7 +74,7 @@ async def test_whoever_comes_during_a_commit_is_in_the_next(home: str) -> None:
         await produce(run, f"p{index}", 5)
 
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await asyncio.gather(*(late(index) for index in range(12)))
     assert by_producer(labels_in(await whole(store, RUN))) == {f"p{index}": list(range(5)) for index in range(12)}
 
@@ -95,7 +95,7 @@ async def test_nobody_is_told_before_the_disk_was(home: str) -> None:
         told.append(await run.append(numbered("a", number)))
 
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         for turn in range(5):
             await asyncio.gather(*(append(4 * turn + index) for index in range(4)))
             assert synced[-1] == (told[-1].end, 4 * turn)
@@ -107,7 +107,7 @@ async def test_only_the_first_line_of_a_commit_has_no_mark(home: str) -> None:
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await asyncio.gather(run.append(numbered("a", 1), numbered("a", 2)), run.append(), run.append(numbered("b", 1)))
         await run.append(numbered("a", 3))
     marks = [line.endswith(b"} ") for line in content(log_file(home)).split(b"\n")[:-1]]
@@ -118,7 +118,7 @@ async def test_an_empty_or_refused_append_does_not_mark_the_line_after_it(home: 
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await asyncio.gather(
             run.append(), run.append(numbered("a", 1), expect=1), run.append(numbered("b", 1)), return_exceptions=True
         )
@@ -130,12 +130,12 @@ async def test_an_append_that_was_interrupted_leaves_no_hole(home: str) -> None:
     store = FileStore(home)
     await store.create(RUN)
     sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin(START)
+    await sitting.run.begin_session(START)
     before = content(log_file(home))
     journal = sitting.run._journal
     assert isinstance(journal, FileJournal)
-    journal._stamp.lines([numbered("lost", 1)])
-    journal._stamp._kept.clear()
+    journal._sequencer.encode_lines([numbered("lost", 1)])
+    journal._sequencer._pending.clear()
     outcomes = await asyncio.gather(*(sitting.run.append(numbered("a", n)) for n in range(3)), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [StorageFailed] * 3
     assert content(log_file(home)) == before
@@ -146,7 +146,7 @@ async def test_who_is_cancelled_while_others_write_keeps_nobody_waiting(home: st
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         tasks = [asyncio.create_task(run.append(numbered("a", number))) for number in range(4)]
         await ticks(1)
         for task in tasks[:3]:

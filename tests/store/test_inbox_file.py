@@ -48,7 +48,7 @@ async def put(store: FileStore, *names: str) -> None:
 
 
 async def taken(run: OwnedRun) -> list[str]:
-    return [message.id for message in await run.take_in()]
+    return [message.id for message in await run.consume_inbox()]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ async def test_a_line_that_is_no_message_hides_none(
 ) -> None:
     """Somebody writes into the inbox by hand; the owner has read past it when the next message comes, or not."""
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await put(store, "m1")
         scribble(home, line)
         expected = ["m1", "m2", "m3"]
@@ -77,7 +77,7 @@ async def test_a_line_that_is_no_message_hides_none(
 async def test_what_is_no_message_is_told_once(home: str, store: FileStore) -> None:
     scribble(home, b"hello\nworld\n")
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         assert await taken(run) == []
         assert await taken(run) == []
     reasons = [event.reason for event in events_in(await whole(store, RUN)) if isinstance(event, InboxRejected)]
@@ -87,7 +87,7 @@ async def test_what_is_no_message_is_told_once(home: str, store: FileStore) -> N
 
 async def test_a_torn_end_is_set_aside_by_the_next_writer_and_never_read(home: str, store: FileStore) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await put(store, "m1")
         whole_lines = content(inbox_file(home))
         for length in range(1, 40):

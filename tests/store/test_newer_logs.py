@@ -15,7 +15,7 @@ async def test_a_log_with_events_of_a_newer_version_is_read_but_not_written(tmp_
     store = FileStore(str(tmp_path))
     await store.create("r1")
     async with open_run(store, "r1") as run:
-        await run.begin(SessionStart(command="run"))
+        await run.begin_session(SessionStart(command="run"))
     with open(f"{tmp_path}/runs/r1/events.jsonl", "ab") as log:
         log.write(_NEWER)
     state = (await fold_log(store.log("r1"))).fold.state

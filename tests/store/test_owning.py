@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 import pytest
 
-from holdfast.leaf.errors import Fenced, Owned
-from holdfast.leaf.process.identity import ProcessIdentity, identify, myself
+from holdfast.leaf.errors import RunFenced, RunOwned
+from holdfast.leaf.process.identity import ProcessIdentity, identify, own_identity
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.children import look_for_ever, own_once, own_until_killed
@@ -72,10 +72,10 @@ async def test_a_second_taker_is_told_who_where_and_since_when(home: str, store:
         assert (holder.pid, holder.epoch, holder.host) == (pid, epoch, socket.gethostname())
         assert ProcessIdentity(holder.pid, holder.start_time, holder.boot_id).is_alive()
         expected = f"run {RUN} is owned by pid {pid} on {socket.gethostname()} since {holder.since}"
-        with pytest.raises(Owned, match=re.escape(expected)):
+        with pytest.raises(RunOwned, match=re.escape(expected)):
             await own_once_here(store)
         with child(own_once, home) as other:
-            assert (other.hear() or "").startswith(f"Owned: {expected}")
+            assert (other.hear() or "").startswith(f"RunOwned: {expected}")
 
 
 async def test_a_killed_owners_run_is_free_at_once(home: str, store: FileStore) -> None:
@@ -133,7 +133,7 @@ async def test_a_look_at_the_lock_only_delays_an_owner(home: str, store: FileSto
 
 async def test_a_recorded_pid_that_was_given_to_another_process_is_nobody(home: str, store: FileStore) -> None:
     """The lock is only looked at, and its record names a process that died; its pid lives on in ours."""
-    me = myself()
+    me = own_identity()
     for dead in (
         me._replace(start_time=me.start_time - 1),
         me._replace(boot_id="00000000-0000-0000-0000-000000000000"),
@@ -149,9 +149,9 @@ async def test_a_recorded_pid_that_was_given_to_another_process_is_nobody(home: 
 
 
 async def test_a_living_holder_is_believed_at_once(home: str, store: FileStore) -> None:
-    for record in (record_of(myself()), record_of(myself(), host="another-machine")):
+    for record in (record_of(own_identity()), record_of(own_identity(), host="another-machine")):
         put_content(lock_file(home), record)
-        with looked_at(home), pytest.raises(Owned, match=f"pid {os.getpid()}"):
+        with looked_at(home), pytest.raises(RunOwned, match=f"pid {os.getpid()}"):
             at_once(own_once_here(store))
 
 
@@ -160,7 +160,7 @@ async def test_a_holder_without_a_name_is_respected_all_the_same(home: str, stor
     fd = os.open(lock_file(home), os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        with pytest.raises(Owned, match="no name"):
+        with pytest.raises(RunOwned, match="is not named"):
             await own_once_here(store)
     finally:
         os.close(fd)
@@ -168,7 +168,7 @@ async def test_a_holder_without_a_name_is_respected_all_the_same(home: str, stor
 
 
 def test_an_identity_is_of_one_process_only() -> None:
-    me = myself()
+    me = own_identity()
     assert me.is_alive()
     assert not me._replace(start_time=me.start_time + 1).is_alive()
     assert not me._replace(boot_id="another boot").is_alive()
@@ -185,15 +185,15 @@ def test_a_zombie_is_dead() -> None:
 
 async def test_a_lock_file_deleted_under_its_owner_ends_its_right(home: str, store: FileStore) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START, numbered("a", 1))
+        await run.begin_session(START, numbered("a", 1))
         before = content(log_file(home))
         os.unlink(lock_file(home))
-        with pytest.raises(Fenced, match="another owner"):
+        with pytest.raises(RunFenced, match="another owner"):
             await run.append(numbered("a", 2))
         assert content(log_file(home)) == before
         async with open_run(store, RUN) as other:
-            await other.begin(START, numbered("b", 1))
-            with pytest.raises(Fenced):
+            await other.begin_session(START, numbered("b", 1))
+            with pytest.raises(RunFenced):
                 await run.append(numbered("a", 3))
     assert labels_in(await whole(store, RUN)) == [("a", 1), ("b", 1)]
     assert await own_once_here(store)
@@ -201,10 +201,10 @@ async def test_a_lock_file_deleted_under_its_owner_ends_its_right(home: str, sto
 
 async def test_a_lock_file_put_in_anothers_place_ends_its_owners_right(home: str, store: FileStore) -> None:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         put_content(f"{lock_file(home)}.new", content(lock_file(home)))
         os.rename(f"{lock_file(home)}.new", lock_file(home))
-        with pytest.raises(Fenced):
+        with pytest.raises(RunFenced):
             await run.append(numbered("a", 2))
 
 
@@ -223,7 +223,7 @@ async def test_a_refused_taker_holds_nothing(home: str, store: FileStore) -> Non
     async with open_run(store, RUN):
         held = open_descriptors()
         for _ in range(5):
-            with pytest.raises(Owned):
+            with pytest.raises(RunOwned):
                 await Sitting.open(store, RUN)
         await until(lambda: open_descriptors() == held)
     await until(lambda: open_descriptors() == before)
@@ -233,7 +233,7 @@ async def test_a_refused_taker_holds_nothing(home: str, store: FileStore) -> Non
 async def test_the_lock_is_not_left_to_the_processes_that_an_owner_starts(home: str, store: FileStore) -> None:
     """An agent outlives its killed runner; the run must be free all the same."""
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         process = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE, close_fds=False)
     try:
         assert await own_once_here(store) == 2

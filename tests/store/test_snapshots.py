@@ -10,9 +10,9 @@ from holdfast.core.fold.fold import FOLD_VERSION, Fold
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store import snapshot
-from holdfast.store.base import SNAPSHOT_EVERY, Desk, Head, Snapshot
+from holdfast.store.base import SNAPSHOT_EVERY_BYTES, Head, Snapshot, WriterContext
 from holdfast.store.files.store import FileStore
-from holdfast.store.fold import Standing, fold_log
+from holdfast.store.fold import LiveState, fold_log
 from holdfast.store.run import OwnedRun, open_run
 from tests.support.disks import FailingDisk
 from tests.support.events import START, numbered
@@ -25,7 +25,7 @@ async def made(home: str, events: int = 3, run_id: str = RUN) -> FileStore:
     store = FileStore(home, clock=lambda: "2026-01-01T00:00:00.000Z")
     await store.create(run_id)
     async with open_run(store, run_id, sid="s1") as run:
-        await run.begin(START)
+        await run.begin_session(START)
         for number in range(events):
             await run.append(numbered("a", number))
     return store
@@ -45,7 +45,7 @@ async def test_opening_with_a_snapshot_reads_only_the_tail(home: str) -> None:
     assert snapshot_ is not None
     assert (await fold_log(store.log(RUN), snapshot_)).lines_read == 0
     sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin(START, numbered("b", 1), numbered("b", 2))
+    await sitting.run.begin_session(START, numbered("b", 1), numbered("b", 2))
     await kill(sitting)
     assert (await fold_log(store.log(RUN), await store.snapshot(RUN))).lines_read == 3
     remove(snapshot_file(home))
@@ -58,14 +58,14 @@ async def test_a_long_log_is_saved_as_it_grows(home: str) -> None:
     store = FileStore(home)
     await store.create(RUN)
     sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin(START)
+    await sitting.run.begin_session(START)
     for number in range(25):
-        await sitting.run.append(numbered("a", number, SNAPSHOT_EVERY // 10))
+        await sitting.run.append(numbered("a", number, SNAPSHOT_EVERY_BYTES // 10))
     end = sitting.run.head.position
     await kill(sitting)
     found = await store.snapshot(RUN)
     assert found is not None
-    assert end - found.head.position < SNAPSHOT_EVERY
+    assert end - found.head.position < SNAPSHOT_EVERY_BYTES
     await assert_state_is_right(store)
 
 
@@ -101,7 +101,7 @@ async def test_an_unbelievable_snapshot_is_made_anew(home: str) -> None:
         put_content(snapshot_file(home), garbage)
         async with open_run(store, RUN) as run:
             assert run.state == folded(await whole(store, RUN))
-            await run.begin(START)
+            await run.begin_session(START)
         found = await store.snapshot(RUN)
         assert found == Snapshot(run.head, run.state)
 
@@ -119,7 +119,7 @@ async def test_a_snapshot_of_another_log_is_not_believed(home: str) -> None:
     assert await store.snapshot(RUN) is not None
     await store.create("third-aaaaaa")
     async with open_run(store, "third-aaaaaa", sid="s1") as run:
-        await run.begin(START)
+        await run.begin_session(START)
         for number in range(3):
             await run.append(numbered("b", number))
     assert len(content(log_file(home, "third-aaaaaa"))) == len(data)
@@ -148,7 +148,7 @@ async def test_a_snapshot_of_a_log_that_went_another_way_is_not_believed(home: s
     put_content(log_file(home), b"".join(data.splitlines(keepends=True)[:2]))
     remove(snapshot_file(home))
     async with open_run(store, RUN) as run:
-        await run.begin(START, *(numbered("other", number) for number in range(9)))
+        await run.begin_session(START, *(numbered("other", number) for number in range(9)))
     put_content(snapshot_file(home), old)
     assert len(content(log_file(home))) > len(data)
     assert await store.snapshot(RUN) is None
@@ -180,7 +180,7 @@ async def test_an_old_snapshot_is_as_good_as_a_new_one(home: str) -> None:
     snapshots = [content(snapshot_file(home))]
     for number in range(5):
         async with open_run(store, RUN) as run:
-            await run.begin(START, numbered("b", number))
+            await run.begin_session(START, numbered("b", number))
         snapshots.append(content(snapshot_file(home)))
     for older in snapshots:
         put_content(snapshot_file(home), older)
@@ -200,14 +200,14 @@ async def test_a_fold_that_was_interrupted_leaves_no_snapshot_of_half_a_state(ho
     store = FileStore(home)
     await store.create(RUN)
     async with store.own(RUN) as lease:
-        standing = Standing(Interrupted(), 0)
+        standing = LiveState(Interrupted(), 0)
 
         async def milestone() -> None:
             await run.save_snapshot()
 
-        desk = Desk("s1", None, Head(), now, standing.note, milestone)
-        run = OwnedRun(lease, await lease.journal(desk), store.log(RUN), store.inbox(RUN), standing, [])
-        await run.begin(START)
+        desk = WriterContext("s1", None, Head(), now, standing.add_lines, milestone)
+        run = OwnedRun(lease, await lease.open_journal(desk), store.log(RUN), store.inbox(RUN), standing, [])
+        await run.begin_session(START)
         await run.append(numbered("a", 1), numbered("a", 2))
         with pytest.raises(KeyboardInterrupt):
             run.state  # noqa: B018
@@ -230,7 +230,7 @@ async def test_state_that_cannot_be_written_costs_only_the_snapshot(home: str) -
         log_file(home), b'{"sid":"x","seq":0,"type":"error.encountered","data":{"error":"e","n":' + number + b"}}\n"
     )
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         assert run.state.events == 2
     await assert_state_is_right(store)
 
@@ -240,7 +240,7 @@ async def test_a_save_that_fails_leaves_the_old_snapshot(home: str, kind: str, s
     good = await (await made(home)).snapshot(RUN)
     store = FileStore(home, disk=FailingDisk(kind, saving, leaves=100).disk)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await run.save_snapshot()
         assert await store.snapshot(RUN) == good
     assert await store.snapshot(RUN) == good

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.leaf.errors import Fenced
+from holdfast.leaf.errors import RunFenced
 from holdfast.store.files.store import FileStore
-from holdfast.store.files.write_guard import SETTLED, Ground
+from holdfast.store.files.write_guard import SETTLED_NS, WriteGuard
 from holdfast.store.run import open_run
 from tests.support.events import START, numbered
 from tests.support.logs import assert_covered, chain_breaks, whole
@@ -56,7 +56,7 @@ def removes_the_run(path: str) -> None:
 async def settled(home: str) -> None:
     """When the folder of the run has not changed for so long that its time can be relied on."""
     changed = os.stat(os.path.dirname(log_file(home))).st_ctime_ns
-    await until(lambda: time.time_ns() - changed > SETTLED)
+    await until(lambda: time.time_ns() - changed > SETTLED_NS)
 
 
 HANDS = [appends, appends_a_torn_line, cuts, empties, moves, deletes, replaces, removes_the_run]
@@ -77,7 +77,7 @@ async def test_the_owner_stops_and_changes_nothing(home: str, hand: Callable[[st
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START, numbered("a", 1))
+        await run.begin_session(START, numbered("a", 1))
         await run.save_snapshot()
         if quiet:
             await settled(home)
@@ -86,7 +86,7 @@ async def test_the_owner_stops_and_changes_nothing(home: str, hand: Callable[[st
         hand(log_file(home))
         left = files_under(home)
         for number in (2, 3):
-            with pytest.raises(Fenced):
+            with pytest.raises(RunFenced):
                 await run.append(numbered("a", number))
         assert files_under(home) == left
     left.pop(lock_file(home), None)  # the owner signs out in it
@@ -102,11 +102,11 @@ async def test_an_owner_whose_lock_was_touched_stops_after_a_quiet_while(
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await settled(home)
         await run.append(numbered("a", 1))
         hand(lock_file(home))
-        with pytest.raises(Fenced, match="another owner"):
+        with pytest.raises(RunFenced, match="another owner"):
             await run.append(numbered("a", 2))
 
 
@@ -123,8 +123,8 @@ async def test_unchanged_folder_is_checked_once(home: str) -> None:
         return True
 
     fd = os.open(log_file(home), os.O_WRONLY | os.O_APPEND)
-    now = folder_changed() + SETTLED
-    ground = Ground(log_file(home), fd, still_owned, lambda: now)
+    now = folder_changed() + SETTLED_NS
+    ground = WriteGuard(log_file(home), fd, still_owned, lambda: now)
     ground.check(0)
     ground.check(0)
     assert len(looks) == 2, "the folder is too young: what changes it now may not show"
@@ -143,12 +143,12 @@ async def test_after_a_stranger_wrote_the_run_can_be_opened_again(home: str) -> 
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START, numbered("a", 1))
+        await run.begin_session(START, numbered("a", 1))
         appends(log_file(home))
-        with pytest.raises(Fenced, match="something else wrote"):
+        with pytest.raises(RunFenced, match="something else wrote"):
             await run.append(numbered("a", 2))
     async with open_run(store, RUN) as run:
-        await run.begin(START, numbered("a", 3))
+        await run.begin_session(START, numbered("a", 3))
         assert run.state.unknown_types == {"note": 1}
         assert run.state.malformed == []
     async with open_run(store, RUN) as run:
@@ -163,7 +163,7 @@ async def test_the_chain_goes_on_after_the_lines_of_another_tool(home: str) -> N
     put_content(log_file(home), b'{"sid":"x","seq":0,"type":"session.start"}\n{"sid":"x","seq":1,"type":"note"}\n\n')
     for number in range(3):
         async with open_run(store, RUN) as run:
-            await run.begin(START, numbered("a", number))
+            await run.begin_session(START, numbered("a", number))
         appends(log_file(home))
         appends(log_file(home))
     data = await whole(store, RUN)
@@ -175,11 +175,11 @@ async def test_one_damaged_line_is_one_break_in_the_chain_whoever_wrote_after_it
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START, numbered("a", 1))
+        await run.begin_session(START, numbered("a", 1))
         await run.append(numbered("a", 2))
     put_content(log_file(home), content(log_file(home)).replace(b'"summary":"1 "', b'"summary":"9 "'))
     appends(log_file(home))
     for number in range(2):
         async with open_run(store, RUN) as run:
-            await run.begin(START, numbered("b", number))
+            await run.begin_session(START, numbered("b", number))
     assert chain_breaks(await whole(store, RUN)) == 1

@@ -38,7 +38,7 @@ async def test_an_event_is_refused_or_there_for_good_however_deep(home: str, dep
     ]
     acknowledged = 1
     async with open_run(store, "r1") as run:
-        await run.begin(START)
+        await run.begin_session(START)
         for event in events:
             try:
                 await run.append(event)
@@ -65,8 +65,8 @@ async def test_a_bad_line_in_the_inbox_is_rejected_and_the_next_message_arrives(
         inbox.write(line + b"\n")
     await store.inbox("r1").put(Message(id="good", kind="say"))
     async with open_run(store, "r1") as run:
-        await run.begin(START)
-        assert [message.id for message in await run.take_in()] == ["good"]
+        await run.begin_session(START)
+        assert [message.id for message in await run.consume_inbox()] == ["good"]
         assert list(run.state.messages) == ["good"]
 
 
@@ -82,8 +82,8 @@ async def test_a_message_is_refused_or_taken_in_however_deep(home: str, depth: i
             continue
         sent.append(name)
     async with open_run(store, "r1") as run:
-        await run.begin(START)
-        assert [message.id for message in await run.take_in()] == sent
+        await run.begin_session(START)
+        assert [message.id for message in await run.consume_inbox()] == sent
 
 
 async def test_a_record_of_ownership_that_is_garbage_keeps_nobody_out(home: str) -> None:
@@ -92,7 +92,7 @@ async def test_a_record_of_ownership_that_is_garbage_keeps_nobody_out(home: str)
     with open(f"{home}/runs/r1/owner.lock", "wb") as lock:
         lock.write(b'{"epoch":3,"holder":{"host":"\xff"')
     async with open_run(store, "r1") as run:
-        await run.begin(START)
+        await run.begin_session(START)
         assert await store.holder("r1") is not None
 
 

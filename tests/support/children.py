@@ -37,7 +37,7 @@ async def _append_for_ever(report: Report, home: str, next_numbers: dict[str, in
 
     report("opening")
     async with open_run(FileStore(home), RUN) as run:
-        await run.begin(SessionStart(command="resume"))
+        await run.begin_session(SessionStart(command="resume"))
         await asyncio.gather(*(produce(run, producer, number) for producer, number in next_numbers.items()))
 
 
@@ -67,10 +67,10 @@ async def _take_in_for_ever(report: Report, home: str) -> None:
     store = FileStore(home)
     report("opening")
     async with open_run(store, RUN) as run:
-        await run.begin(SessionStart(command="resume"))
-        await run.take_in()
+        await run.begin_session(SessionStart(command="resume"))
+        await run.consume_inbox()
         async for _ in store.inbox(RUN).follow(run.state.inbox_cursor):
-            for message in await run.take_in():
+            for message in await run.consume_inbox():
                 report(message.id)
 
 

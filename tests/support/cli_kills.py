@@ -6,13 +6,13 @@ import signal
 import subprocess
 from contextlib import suppress
 
-from holdfast.leaf.errors import OK, NothingToDo
+from holdfast.leaf.errors import EXIT_OK, NothingToDo
 from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, alive, branch, worker
 
 MAKE = {"run": "t=$(git rev-parse --abbrev-ref HEAD | sed 's,.*/,,'); echo $t >> $t.txt"}
 TASKS = ("A", "B", "C")
 SITTINGS = 12  # of which all but the last few may be killed
-_DONE = (OK, NothingToDo.exit_code)  # the latter, where it was killed after its last word
+_DONE = (EXIT_OK, NothingToDo.exit_code)  # the latter, where it was killed after its last word
 
 
 def survived(stage: Stage, seed: int, kills: int) -> str:

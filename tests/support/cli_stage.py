@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.work.names import place_of
+from holdfast.core.work.names import worktree_names
 from holdfast.store.files.layout import LOG, run_folder
 from tests.cli.program import Outcome, Program, finished
 from tests.support.crash_suite.warm_programs import Nursery
@@ -131,7 +131,7 @@ class Stage:
 
 
 def branch(run: str, task: str | None = None) -> str:
-    return place_of(run, task).branch
+    return worktree_names(run, task).branch
 
 
 def heard(process: subprocess.Popen[bytes], fits: Callable[[Event], bool]) -> Event:

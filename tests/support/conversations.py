@@ -14,25 +14,25 @@ from msgspec import structs
 
 from holdfast.agents.acp.driver import Deadlines
 from holdfast.agents.launch import LOCAL, Runtime
-from holdfast.agents.registry import Entry
-from holdfast.core.conversation.permission import Consent
+from holdfast.agents.registry import AgentDefinition
+from holdfast.core.conversation.permission import PermissionConfig
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationStateChanged,
     MessageRecorded,
-    RungFailed,
+    RecoveryStrategyFailed,
     ToolCalled,
     ToolReturned,
     TurnInterrupted,
 )
 from holdfast.core.events.session import SessionStart
-from holdfast.engine.agents.conversations import Conversations, Ground
-from holdfast.engine.agents.permissions import Desk
+from holdfast.engine.agents.conversations import ConversationContext, Conversations
+from holdfast.engine.agents.permissions import PermissionBroker
 from holdfast.engine.containers import end_containers
 from holdfast.engine.queries.verify import verify_run
-from holdfast.engine.workspace.effects import TETHER, fence
-from holdfast.leaf.process.env_markers import RUN_MARK, marked
+from holdfast.engine.workspace.effects import FD_MARKER_FILE, fence
+from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
 from holdfast.leaf.process.identity import ProcessIdentity
 from holdfast.store.files.layout import run_folder
 from holdfast.store.files.store import FileStore
@@ -44,13 +44,13 @@ E = TypeVar("E", bound=Event)
 Report = Callable[[str], None]
 
 AGENT = "player"
-ASK = Consent()
+ASK = PermissionConfig()
 DEADLINES = Deadlines(start=PATIENCE, session=PATIENCE, silence=PATIENCE)
 
 
 class Sitting(NamedTuple):
     run: OwnedRun
-    desk: Desk
+    desk: PermissionBroker
     talks: Conversations
 
 
@@ -62,10 +62,10 @@ class Place(NamedTuple):
     cwd: str
     wrapper: tuple[str, ...] = ()  # the program by which agents are started, with its arguments
     runtime: Runtime = LOCAL
-    agents: Mapping[str, Entry] = {}  # beside those that play a book
+    agents: Mapping[str, AgentDefinition] = {}  # beside those that play a book
 
     @classmethod
-    async def make(cls, folder: str, agents: Mapping[str, Entry] | None = None) -> "Place":
+    async def make(cls, folder: str, agents: Mapping[str, AgentDefinition] | None = None) -> "Place":
         name, work = f"run-{secrets.token_hex(3)}", os.path.join(folder, "work")
         place = cls(os.path.join(folder, "home"), name, work, agents=agents or {})
         os.makedirs(place.cwd)
@@ -77,14 +77,14 @@ class Place(NamedTuple):
         with open(self._book(agent), "w", encoding="utf-8") as file:
             json.dump(book, file)  # which is YAML too
 
-    def ground(self, deadlines: Deadlines = DEADLINES, proven: Mapping[str, bool] | None = None) -> Ground:
+    def ground(self, deadlines: Deadlines = DEADLINES, proven: Mapping[str, bool] | None = None) -> ConversationContext:
         play = (*self.wrapper, sys.executable, "-m", "holdfast", "agent", "playbook")
         memory = os.path.join(self.home, "memory")
         runtime = structs.replace(
             self.runtime, readable=(*self.runtime.readable, self.home), writable=(*self.runtime.writable, memory)
         )
         own = {
-            name.removesuffix(".yaml"): Entry(
+            name.removesuffix(".yaml"): AgentDefinition(
                 command=(*play, os.path.join(self.home, name)),
                 environment={"HOLDFAST_PLAYBOOK_STATE": memory},
                 runtime=runtime,
@@ -94,35 +94,37 @@ class Place(NamedTuple):
         } | dict(self.agents)
         store = FileStore(self.home)
         folder = run_folder(self.home, self.run_id)
-        return Ground(self.run_id, folder, store.log(self.run_id), own, dict.fromkeys(own, proven or {}), deadlines)
+        return ConversationContext(
+            self.run_id, folder, store.log(self.run_id), own, dict.fromkeys(own, proven or {}), deadlines
+        )
 
     @asynccontextmanager
     async def sitting(
         self,
         *,
-        consent: Consent = ASK,
+        consent: PermissionConfig = ASK,
         deadlines: Deadlines = DEADLINES,
         proven: Mapping[str, bool] | None = None,
         hint: Callable[[str, str, str], None] | None = None,
     ) -> AsyncIterator[Sitting]:
         """Own the run and hold its conversations; afterwards none of its agents lives, and its log is whole."""
         async with open_run(FileStore(self.home), self.run_id) as run:
-            await run.begin(SessionStart(command="run"))
+            await run.begin_session(SessionStart(command="run"))
             await asyncio.to_thread(fence, self.run_id, self.tether)
             await asyncio.to_thread(end_containers, run_folder(self.home, self.run_id), self.run_id)
-            desk = Desk(run, consent)
+            desk = PermissionBroker(run, consent)
             async with Conversations(run, self.ground(deadlines, proven), desk, hint) as talks:
                 yield Sitting(run, desk, talks)
         assert self.processes() == []
-        assert (await verify_run(self.home, self.run_id)).whole
+        assert (await verify_run(self.home, self.run_id)).is_intact
 
     @property
     def tether(self) -> str:
-        return os.path.join(run_folder(self.home, self.run_id), TETHER)
+        return os.path.join(run_folder(self.home, self.run_id), FD_MARKER_FILE)
 
     def processes(self) -> list[ProcessIdentity]:
         """What lives of this run's agents."""
-        return marked(RUN_MARK, self.run_id)
+        return marked_processes(RUN_MARK, self.run_id)
 
     def harmed(self) -> int:
         """How often an agent did what its script wants done once."""
@@ -146,7 +148,7 @@ class Place(NamedTuple):
         return [event.rung for event in await self.events(ConversationAttached)]
 
     async def failed_rungs(self) -> list[tuple[str, str]]:
-        return [(event.rung, event.reason or "") for event in await self.events(RungFailed)]
+        return [(event.rung, event.reason or "") for event in await self.events(RecoveryStrategyFailed)]
 
     async def states(self) -> list[str]:
         return [event.state for event in await self.events(ConversationStateChanged)]
@@ -169,12 +171,12 @@ def say_until_killed(report: Report, place: Place, prompts: list[str], messages:
 
     async def talk() -> None:
         async with place.sitting(hint=lambda *heard: report(heard[2])) as (run, _, talks):
-            await run.take_in()
+            await run.consume_inbox()
             name = await talks.open(AGENT)
             report(name)
             for prompt in prompts:
                 made_of = messages if prompt is prompts[-1] else ()
-                report((await talks.say(name, prompt, place.cwd, messages=made_of)).reason)
+                report((await talks.send_prompt(name, prompt, place.cwd, messages=made_of)).reason)
             await asyncio.Event().wait()
 
     asyncio.run(talk())
@@ -187,7 +189,7 @@ def ready_until_killed(
 
     async def talk() -> None:
         async with place.sitting(deadlines=deadlines, proven=proven) as (_, _, talks):
-            await talks.ready(name, place.cwd)
+            await talks.ensure_agent(name, place.cwd)
             report("ready")
             await asyncio.Event().wait()
 
@@ -200,7 +202,7 @@ def answer_until_killed(report: Report, place: Place, prompt: str, option: str) 
     async def talk() -> None:
         async with place.sitting() as (run, desk, talks):
             name = await talks.open(AGENT)
-            turn = asyncio.ensure_future(talks.say(name, prompt, place.cwd))
+            turn = asyncio.ensure_future(talks.send_prompt(name, prompt, place.cwd))
             await until(lambda: bool(run.state.permissions))
             pid = talks.state(name).pid
             assert pid is not None
@@ -219,7 +221,7 @@ def ask_until_killed(report: Report, place: Place, prompt: str) -> None:
     async def talk() -> None:
         async with place.sitting() as (run, _, talks):
             name = await talks.open(AGENT)
-            turn = asyncio.ensure_future(talks.say(name, prompt, place.cwd))
+            turn = asyncio.ensure_future(talks.send_prompt(name, prompt, place.cwd))
             await until(lambda: bool(run.state.permissions))
             report(name)
             report(next(iter(run.state.permissions)))

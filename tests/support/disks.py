@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from holdfast.store.files.disk import REAL, Disk
+from holdfast.store.files.disk import REAL_DISK, Disk
 from holdfast.store.files.layout import INBOX, LOG
 
 PAGE = 4096
@@ -50,17 +50,17 @@ class FailingDisk:
             if self.leaves:
                 os.write(fd, data[: self.leaves])
             raise OSError(self.code, os.strerror(self.code))
-        return REAL.write(fd, data)
+        return REAL_DISK.write(fd, data)
 
     def _sync(self, fd: int) -> None:
         if self._fails("sync"):
             raise OSError(self.code, os.strerror(self.code))
-        REAL.sync(fd)
+        REAL_DISK.sync(fd)
 
     def _truncate(self, fd: int, size: int) -> None:
         if self._fails("truncate"):
             raise OSError(self.code, os.strerror(self.code))
-        REAL.truncate(fd, size)
+        REAL_DISK.truncate(fd, size)
 
     def _fails(self, kind: str) -> bool:
         self.calls[kind] += 1

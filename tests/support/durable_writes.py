@@ -13,8 +13,8 @@ import holdfast
 _SOURCES = Path(holdfast.__file__).parent
 
 # By the last word alone, whatever it is of.
-_SYNCING = frozenset({"fsync", "fdatasync", "write_all", "sync_or_forget", "sync_directory"})
-_STARTING = frozenset({"grown", "Popen", "create_subprocess_exec", "create_subprocess_shell"})
+_SYNCING = frozenset({"fsync", "fdatasync", "write_all", "sync_or_drop", "sync_directory"})
+_STARTING = frozenset({"spawn", "Popen", "create_subprocess_exec", "create_subprocess_shell"})
 _OF_PATHS = frozenset(
     {
         "hardlink_to",
@@ -71,8 +71,8 @@ _WHOLE_NAMES = frozenset(
     }
 )
 _MAKING = ("O_CREAT", "O_TRUNC", "O_TMPFILE")  # what is written then is seen where it is
-_AROUND = "holdfast.leaf.failpoints.around"
-_POINTS = frozenset({_AROUND, "holdfast.leaf.failpoints.Point", "holdfast.store.files.disk.Appending"})
+_AROUND = "holdfast.leaf.failpoints.failpoint_pair"
+_POINTS = frozenset({_AROUND, "holdfast.leaf.failpoints.Failpoint", "holdfast.store.files.disk.AppendFailpoints"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

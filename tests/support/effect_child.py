@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from holdfast.core.events import Draft, Event
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
 from holdfast.core.events.session import SessionStart
-from holdfast.engine.workspace.effects import Hands
-from holdfast.engine.workspace.workspace import Workspace, opened, repository_of
+from holdfast.engine.workspace.effects import EffectRunner
+from holdfast.engine.workspace.workspace import Workspace, open_workspace, repository_of
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import Batch, Position
 from holdfast.store.files.layout import run_folder
@@ -62,10 +62,10 @@ def perform(report: Report, environment: dict[str, str], home: str, run_id: str,
 async def _perform(report: Report, home: str, run_id: str, kind: str, stop: str | None) -> None:
     store = FileStore(home)
     async with open_run(store, run_id) as run:
-        await run.begin(SessionStart(command="run", pid=os.getpid()))
+        await run.begin_session(SessionStart(command="run", pid=os.getpid()))
         stopping = StoppingRun(run, effect_of(kind), stop, report)
         folder = run_folder(store.home, run_id)
-        hands = Hands(stopping, run_id, repository_of(run.state.run, run_id, folder), folder)
+        hands = EffectRunner(stopping, run_id, repository_of(run.state.run, run_id, folder), folder)
         await scene_of(kind).act(Workspace(hands))
 
 
@@ -74,7 +74,7 @@ def settle(report: Report, environment: dict[str, str], home: str, run_id: str) 
     os.environ.update(environment)
 
     async def reopen() -> None:
-        async with opened(home, run_id, "resume"):
+        async with open_workspace(home, run_id, "resume"):
             report("settled")
 
     asyncio.run(reopen())

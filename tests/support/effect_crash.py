@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any
 
-from holdfast.engine.workspace.workspace import Workspace, opened
-from holdfast.leaf.process.env_markers import RUN_MARK, marked
+from holdfast.engine.workspace.workspace import Workspace, open_workspace
+from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
 from holdfast.leaf.process.identity import identify
 from tests.support import effect_child as git_orchestrator
 from tests.support.effect_scenes import build, effect_of, scene_of
@@ -67,8 +67,8 @@ class Play:
 
     @asynccontextmanager
     async def reopened(self) -> AsyncIterator[Workspace]:
-        async with opened(self.stage.home, self.run_id, "resume") as workspace:
-            assert marked(RUN_MARK, self.run_id) == [], "whoever was left is dead before anything is done"
+        async with open_workspace(self.stage.home, self.run_id, "resume") as workspace:
+            assert marked_processes(RUN_MARK, self.run_id) == [], "whoever was left is dead before anything is done"
             yield workspace
 
     async def finish(self) -> None:
@@ -100,7 +100,7 @@ def kill(who: str, orchestrator: Child, run_id: str) -> None:
 
 def _kill_gits(run_id: str) -> None:
     """SIGKILL every git and gh that works for this run, and nothing else."""
-    for process in marked(RUN_MARK, run_id):
+    for process in marked_processes(RUN_MARK, run_id):
         with suppress(OSError), open(f"/proc/{process.pid}/comm", encoding="utf-8") as file:
             if file.read().startswith(("git", "gh")) and identify(process.pid) == process:
                 os.kill(process.pid, signal.SIGKILL)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast.core.events.work import ValidationStarted
-from holdfast.engine.workspace.task_tree import capture, take_over
-from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, opened
+from holdfast.engine.workspace.task_tree import capture, take_over_head
+from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
 from holdfast.git.effects import CommitSeeds, DeleteBranch, DropRefs, MergeInto, OpenPullRequest, Push, RestoreBranch
 from tests.support.effect_stage import Stage
 
@@ -38,7 +38,7 @@ async def _nothing(stage: Stage, workspace: Workspace) -> None:
 
 async def _work(stage: Stage, workspace: Workspace) -> None:
     """What an agent leaves: a commit of its own, something staged, edited, deleted, new, and ignored."""
-    folder = (await workspace.open("T-1")).path
+    folder = (await workspace.open_worktree("T-1")).path
     edit(folder, "own.txt", "own\n")
     stage.git("add", "own.txt", at=folder)
     stage.git("commit", "--quiet", "--no-verify", "--message=The agent's own", at=folder)
@@ -58,7 +58,7 @@ async def _committed(stage: Stage, workspace: Workspace) -> None:
 
 async def _removed(stage: Stage, workspace: Workspace) -> None:
     await _committed(stage, workspace)
-    await workspace.remove("T-1")
+    await workspace.remove_worktree("T-1")
 
 
 async def _snapshots(stage: Stage, workspace: Workspace) -> None:
@@ -75,7 +75,7 @@ async def _failed(stage: Stage, workspace: Workspace) -> None:
 
 async def _conflicting(stage: Stage, workspace: Workspace) -> None:
     await _work(stage, workspace)
-    other = (await workspace.open("T-2")).path
+    other = (await workspace.open_worktree("T-2")).path
     edit(other, "a.txt", "uno\n2\n3\n")
     edit(other, "other.txt", "other\n")
     await workspace.commit("T-1", "Do it")
@@ -131,7 +131,7 @@ def _commit_on(stage: Stage, branch: str) -> str:
 
 
 async def _restore(workspace: Workspace) -> object:
-    oid = await workspace.repository.commit_of(f"{workspace.place('T-1').snapshots}/turn-1")
+    oid = await workspace.repository.commit_of(f"{workspace.place('T-1').snapshot_refs}/turn-1")
     assert oid is not None
     return await workspace.restore("T-1", oid)
 
@@ -139,7 +139,7 @@ async def _restore(workspace: Workspace) -> object:
 async def _delete_branch(workspace: Workspace) -> object:
     branch = workspace.place("T-1").branch
     at = await workspace.repository.commit_of(f"refs/heads/{branch}")
-    return at and await workspace.hands.perform(DeleteBranch(branch=branch, commit=at))
+    return at and await workspace.effects.perform(DeleteBranch(branch=branch, commit=at))
 
 
 async def _branch_lost(stage: Stage, workspace: Workspace) -> None:
@@ -149,14 +149,14 @@ async def _branch_lost(stage: Stage, workspace: Workspace) -> None:
 
 async def _restore_branch(workspace: Workspace) -> object:
     last = workspace.worktree("T-1").last_head()
-    base = workspace.hands.run.state.branches[workspace.place("T-1").branch].base
+    base = workspace.effects.run.state.branches[workspace.place("T-1").branch].base
     assert last is not None
     assert base is not None
-    return await workspace.hands.perform(RestoreBranch(task="T-1", base=base, commit=last))
+    return await workspace.effects.perform(RestoreBranch(task="T-1", base=base, commit=last))
 
 
 async def _drop_refs(workspace: Workspace) -> object:
-    return await workspace.hands.perform(DropRefs(prefix=workspace.place("T-1").snapshots))
+    return await workspace.effects.perform(DropRefs(prefix=workspace.place("T-1").snapshot_refs))
 
 
 async def _captured(stage: Stage, workspace: Workspace) -> None:
@@ -164,7 +164,7 @@ async def _captured(stage: Stage, workspace: Workspace) -> None:
     await _work(stage, workspace)
     taken = await capture(workspace, "T-1")
     started = ValidationStarted(task_id="T-1", tree=taken.tree, head=taken.head, merging=taken.merging)
-    await workspace.hands.run.append(started)
+    await workspace.effects.run.append(started)
     folder = workspace.worktree("T-1").path
     edit(folder, "late.txt", "late\n")
     stage.git("add", "late.txt", at=folder)
@@ -197,36 +197,36 @@ async def _failed_and_more(stage: Stage, workspace: Workspace) -> None:
 
 
 async def _merge_into(workspace: Workspace) -> object:
-    return await workspace.hands.perform(MergeInto(target="side", commit=await tip(workspace)))
+    return await workspace.effects.perform(MergeInto(target="side", commit=await tip(workspace)))
 
 
 async def _push(workspace: Workspace) -> object:
-    return await workspace.hands.perform(Push(remote="origin", commit=await tip(workspace)))
+    return await workspace.effects.perform(Push(remote="origin", commit=await tip(workspace)))
 
 
 async def _pull_request(workspace: Workspace) -> object:
-    return await workspace.hands.perform(OpenPullRequest(base="main", title="Please", body="Do"))
+    return await workspace.effects.perform(OpenPullRequest(base="main", title="Please", body="Do"))
 
 
 async def _without_branch(stage: Stage, workspace: Workspace) -> None:
     """As a run stands before its seeds are committed: it has no worktree and no branch yet."""
-    await workspace.remove()
+    await workspace.remove_worktree()
     stage.git("update-ref", "-d", f"refs/heads/{workspace.place().branch}")
 
 
 async def _commit_seeds(workspace: Workspace) -> object:
-    base = workspace.hands.run.state.checkpoints[0].commit
+    base = workspace.effects.run.state.checkpoints[0].commit
     assert base is not None
-    tree = (await workspace.repository.git.ask("rev-parse", f"{base}^{{tree}}")).text
-    return await workspace.hands.perform(CommitSeeds(base=base, tree=tree))
+    tree = (await workspace.repository.git.query("rev-parse", f"{base}^{{tree}}")).text
+    return await workspace.effects.perform(CommitSeeds(base=base, tree=tree))
 
 
 SCENES: dict[str, Scene] = {
-    "worktree.make": Scene(_nothing, lambda workspace: workspace.open("T-1")),
-    "worktree.remove": Scene(_work, lambda workspace: workspace.remove("T-1")),
+    "worktree.make": Scene(_nothing, lambda workspace: workspace.open_worktree("T-1")),
+    "worktree.remove": Scene(_work, lambda workspace: workspace.remove_worktree("T-1")),
     "branch.delete": Scene(_removed, _delete_branch),
     "branch.restore": Scene(_branch_lost, _restore_branch),
-    "branch.take_over": Scene(_elsewhere, lambda workspace: take_over(workspace, "T-1")),
+    "branch.take_over": Scene(_elsewhere, lambda workspace: take_over_head(workspace, "T-1")),
     "worktree.link": Scene(_unlinked, lambda workspace: workspace.relink("T-1")),
     "tree.capture": Scene(_work, lambda workspace: capture(workspace, "T-1")),
     "refs.drop": Scene(_snapshots, _drop_refs),
@@ -247,7 +247,10 @@ OTHERS: dict[str, tuple[str, Scene]] = {  # with their effects
     "unclean conflicts": ("merge.conflicts", Scene(_conflicting_unclean, lambda workspace: workspace.merge(["T-2"]))),
     "tree commit": ("commit", Scene(_captured, lambda workspace: workspace.commit("T-1", "Do it"))),
     "unwind beneath": ("commit.unwind", Scene(_failed_and_more, lambda workspace: workspace.unwind_failed("T-1"))),
-    "unlinked.removed": ("worktree.remove", Scene(_unlinked, lambda workspace: workspace.remove("T-1"))),
+    "unlinked.removed": (
+        "worktree.remove",
+        Scene(_unlinked, lambda workspace: workspace.remove_worktree("T-1")),
+    ),
     "deleted.made": ("worktree.make", Scene(_deleted, SCENES["worktree.make"].act)),
     "deleted.removed": ("worktree.remove", Scene(_deleted, SCENES["worktree.remove"].act)),
 }
@@ -270,6 +273,6 @@ def some(kinds: Iterable[str], often: Container[str]) -> list[Any]:
 async def build(stage: Stage, scene: Scene) -> str:
     """The stage with a run on it, right before the act. Returns the run's id."""
     run_id = await create_run(stage.home, NewRun("Try", stage.repo, slug="try"))
-    async with opened(stage.home, run_id, "run") as workspace:
+    async with open_workspace(stage.home, run_id, "run") as workspace:
         await scene.prepare(stage, workspace)
     return run_id

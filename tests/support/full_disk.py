@@ -79,7 +79,7 @@ async def main(folder: str, disk: SmallFileSystem | FileSizeLimit) -> None:
     disk.make_room()
     await goes_on(store, acknowledged)
     await begin(store, FRESH)
-    if LATE not in await store.runs():
+    if LATE not in await store.run_ids():
         await store.create(LATE)
     await begin(store, LATE)
 
@@ -87,7 +87,7 @@ async def main(folder: str, disk: SmallFileSystem | FileSizeLimit) -> None:
 async def append_until_full(store: FileStore) -> list[Label]:
     acknowledged: list[Label] = []
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         await put(store, "m0")
         try:
             while True:
@@ -105,8 +105,8 @@ async def append_until_full(store: FileStore) -> list[Label]:
 async def goes_on(store: FileStore, acknowledged: list[Label]) -> None:
     await put(store, "m2")
     async with open_run(store, RUN) as run:
-        await run.begin(SessionStart(command="resume"), numbered("b", 0))
-        taken = [message.id for message in await run.take_in()]
+        await run.begin_session(SessionStart(command="resume"), numbered("b", 0))
+        taken = [message.id for message in await run.consume_inbox()]
         assert taken in (["m0", "m1", "m2"], ["m0", "m2"]), taken
         data = await whole(store, RUN)
         assert run.state == folded(data)
@@ -139,7 +139,7 @@ async def put(store: FileStore, name: str) -> None:
 
 async def begin(store: FileStore, run_id: str) -> None:
     async with open_run(store, run_id) as run:
-        await run.begin(SessionStart(command="resume"), numbered("begun", 0, 5000))
+        await run.begin_session(SessionStart(command="resume"), numbered("begun", 0, 5000))
 
 
 if __name__ == "__main__":

@@ -10,25 +10,25 @@ from hashlib import sha256
 import msgspec
 
 from holdfast.core.config.settings import Settings
-from holdfast.core.decide.actions import AT_REST, Action, ActionKey, Facts
+from holdfast.core.decide.actions import NOTHING_IN_PROGRESS, Action, ActionKey, RuntimeFacts
 from holdfast.core.decide.analysis import analyze
 from holdfast.core.decide.phases import decide
 from holdfast.core.fold.fold import Fold
 from holdfast.core.state import RunState, TaskStatus
-from holdfast.engine.config.run_config import Terms, terms_of
+from holdfast.engine.config.run_config import RunConfig, new_run_config
 
 LOOP = "loop"
 PARALLEL = 6  # tasks
 
 
-def decisions(state: RunState, workflow: str = LOOP, facts: Facts = AT_REST) -> list[Action]:
+def decisions(state: RunState, workflow: str = LOOP, facts: RuntimeFacts = NOTHING_IN_PROGRESS) -> list[Action]:
     terms = _terms(workflow)
     return decide(state, terms.workflow, terms.bounds, facts)
 
 
 @cache
-def _terms(workflow: str) -> Terms:
-    return terms_of(Settings(workflow=workflow, parallel=PARALLEL), {})
+def _terms(workflow: str) -> RunConfig:
+    return new_run_config(Settings(workflow=workflow, parallel=PARALLEL), {})
 
 
 def folded(*pieces: bytes) -> RunState:
@@ -50,7 +50,10 @@ def told(log: bytes, workflow: str) -> list[str]:
         state = fold.state
         started = (name for name, task in state.tasks.items() if task.status is TaskStatus.IN_PROGRESS)
         at_work = frozenset(ActionKey("task", name) for name in started)
-        chosen = [decisions(state, workflow, facts) for facts in (AT_REST, Facts(busy=at_work), Facts(stuck=at_work))]
+        chosen = [
+            decisions(state, workflow, facts)
+            for facts in (NOTHING_IN_PROGRESS, RuntimeFacts(busy=at_work), RuntimeFacts(stuck=at_work))
+        ]
         digest = sha256(msgspec.json.encode(state) + msgspec.json.encode(analyze(state))).hexdigest()
         found.append(f"{digest} {analyze(state).decision} {chosen}")
     return found

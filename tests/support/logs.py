@@ -56,7 +56,7 @@ def assert_chained(data: bytes) -> None:
     """Every line carries the hash of the line before and of itself, as `core.chain` tells how to check by hand."""
     assert_covered(data)
     for line in data.split(b"\n")[:-1]:
-        assert chain.carried(line) is not None, f"not in the chain: {line[:120]!r}"
+        assert chain.carried_link(line) is not None, f"not in the chain: {line[:120]!r}"
 
 
 def assert_covered(data: bytes) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from msgspec import Raw, structs
 
-from holdfast.core.decide.actions import Action, Do, How
-from holdfast.core.decide.fix_tasks import with_fix
+from holdfast.core.decide.actions import Action, ActionKind, PromptKind
+from holdfast.core.decide.fix_tasks import plan_with_fix_task
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationOpened, TurnEnded, TurnInterrupted, TurnStarted
 from holdfast.core.events.inbox import InboxHandled
@@ -27,10 +27,10 @@ from holdfast.core.events.phase import (
 )
 from holdfast.core.messages.addressing import messages_for
 from holdfast.core.state import Approval, PhaseProgress, PhaseStatus
-from holdfast.core.work.workflow import Kind, PhaseSpec
+from holdfast.core.work.workflow import PhaseKind, PhaseSpec
 from tests.support.simulation import Simulation
 
-_TALKING = (Do.TELL, Do.REVIEW, Do.RESEARCH)
+_TALKING = (ActionKind.PROMPT, ActionKind.REVIEW, ActionKind.RESEARCH)
 
 
 class PhaseSimulation(Simulation):
@@ -58,16 +58,16 @@ class PhaseSimulation(Simulation):
 
     def _hold_to_phases(self, action: Action, spec: PhaseSpec, progress: PhaseProgress) -> None:
         """What must be so before a step of a phase, whatever happened."""
-        if action.do is Do.ENTER and spec.kind is Kind.COMPLETE:
+        if action.kind is ActionKind.ENTER and spec.kind is PhaseKind.COMPLETE:
             reviewing = self.state.phases["reviewing"]
             assert (reviewing.status, reviewing.outcome) == (PhaseStatus.COMPLETE, "passed"), "it was not reviewed"
-        if action.do is Do.CLOSE and spec.kind in (Kind.AGENT, Kind.COMPLETE):
+        if action.kind is ActionKind.CLOSE and spec.kind in (PhaseKind.AGENT, PhaseKind.COMPLETE):
             assert progress.delivered, "it handed in nothing"
-        if action.do in (Do.PUBLISH, Do.CLOSE) and spec.approval:
+        if action.kind in (ActionKind.PUBLISH, ActionKind.CLOSE) and spec.approval:
             assert progress.approval is Approval.GIVEN, "nobody approved it"
-        if action.do is Do.CLOSE and action.reason == "passed":
+        if action.kind is ActionKind.CLOSE and action.reason == "passed":
             assert all(review.passed for review in progress.reviews.values()), "somebody did not pass it"
-        if action.do in (Do.TELL, Do.REVIEW):
+        if action.kind in (ActionKind.PROMPT, ActionKind.REVIEW):
             assert action.role not in progress.reviews, "it was given before"
             assert not progress.delivered, "it was handed in before"
 
@@ -92,7 +92,7 @@ class PhaseSimulation(Simulation):
             super()._advance(action)
             return
         over = True
-        if action.do in _TALKING:
+        if action.kind in _TALKING:
             over = self._speak(action)
         elif self._luck("step") == "done":
             self._append(*self._of_phase(action))
@@ -105,24 +105,24 @@ class PhaseSimulation(Simulation):
         if action.research is not None:
             return [ResearchAnswered(research=action.research, answer="none", found=False)]
         name, at = action.phase or "", self._progress(action).round
-        made: dict[Do, Callable[[], list[Event]]] = {
-            Do.ENTER: lambda: self._enter(action),
-            Do.LEAVE_OUT: lambda: [PhaseCompleted(phase=name, round=at, outcome="skipped")],
-            Do.CHECK: lambda: [self._review(action)],
-            Do.SUMMARIZE: lambda: [PhaseDelivered(phase=name, round=at, tool="summary")],
-            Do.ASK_APPROVAL: lambda: self._approval(name, at),
-            Do.PUBLISH: lambda: self._publish(name, at),
-            Do.CLOSE: lambda: self._close(action),
-            Do.GIVE_UP: lambda: [PhaseFailed(phase=name, round=at, reason=action.reason or "")],
-            Do.TAKE_AS_CHANGE: lambda: self._take_as_change(action.reason or ""),
+        made: dict[ActionKind, Callable[[], list[Event]]] = {
+            ActionKind.ENTER: lambda: self._enter(action),
+            ActionKind.SKIP: lambda: [PhaseCompleted(phase=name, round=at, outcome="skipped")],
+            ActionKind.CHECK: lambda: [self._review(action)],
+            ActionKind.SUMMARIZE: lambda: [PhaseDelivered(phase=name, round=at, tool="summary")],
+            ActionKind.ASK_APPROVAL: lambda: self._approval(name, at),
+            ActionKind.PUBLISH: lambda: self._publish(name, at),
+            ActionKind.CLOSE: lambda: self._close(action),
+            ActionKind.FAIL_PHASE: lambda: [PhaseFailed(phase=name, round=at, reason=action.reason or "")],
+            ActionKind.RECORD_CHANGE: lambda: self._take_as_change(action.reason or ""),
         }
-        return made[action.do]()
+        return made[action.kind]()
 
     def _enter(self, action: Action) -> list[Event]:
         spec, before = self._spec(action), self._progress(action)
         changes = list(self.state.changes) if spec.exit == "submit_plan" else []
         started = PhaseStarted(phase=spec.name, round=before.round + 1, changes=changes)
-        return [started, *([with_fix(self.state, "Fix", "x", [])] if spec.findings else [])]
+        return [started, *([plan_with_fix_task(self.state, "Fix", "x", [])] if spec.findings else [])]
 
     def _approval(self, name: str, at: int) -> list[Event]:
         asked = [ApprovalRequested(phase=name, round=at)]
@@ -162,10 +162,10 @@ class PhaseSimulation(Simulation):
             return False
         turn = self.state.conversations[name].turn
         if turn is None:
-            said = messages_for(self.state.messages, about) if action.do is Do.TELL else []
+            said = messages_for(self.state.messages, about) if action.kind is ActionKind.PROMPT else []
             assert self._said.isdisjoint(said), "it was said before"
             self._said.update(said)
-            if action.how is How.MESSAGE and not said:
+            if action.prompt_kind is PromptKind.MESSAGE and not said:
                 return True
             handled = [InboxHandled(message=message) for message in said]
             self._append(TurnStarted(conversation=name, turn=self._numbered("turn"), messages=said), *handled)
@@ -188,7 +188,7 @@ class PhaseSimulation(Simulation):
             return []
         if action.research is not None:
             return [ResearchAnswered(research=action.research, answer="found")]
-        if action.do is Do.REVIEW:
+        if action.kind is ActionKind.REVIEW:
             return [self._review(action)]
         if len(self.state.research) < 3 and self._luck("research") == "asked":
             research = self._numbered("research")

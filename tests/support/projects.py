@@ -12,8 +12,8 @@ from typing import NamedTuple
 from holdfast.core.events import Event
 from holdfast.core.events.plan import PlanCreated
 from holdfast.core.events.session import SessionStart
-from holdfast.core.work.names import CHAINS, place_of
-from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, opened
+from holdfast.core.work.names import CHAIN_REFS, worktree_names
+from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
 from holdfast.store.files.layout import run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
@@ -113,7 +113,7 @@ class Project:
 
     def footprint(self) -> Footprint:
         status = self.git("status", "--porcelain=v2", "--branch")
-        refs = [line for line in self.git("for-each-ref").splitlines() if CHAINS not in line]
+        refs = [line for line in self.git("for-each-ref").splitlines() if CHAIN_REFS not in line]
         return Footprint(
             "\n".join(refs),
             self.git("worktree", "list", "--porcelain"),
@@ -164,18 +164,18 @@ def do_task(home: str, run_id: str, task: str = "T-1", files: Mapping[str, str] 
 
 async def task_begun(home: str, run_id: str, task: str, files: Mapping[str, str] | None = None) -> str:
     """A task with one commit on its branch. Returns the folder of its worktree."""
-    async with opened(home, run_id, "resume") as workspace:
+    async with open_workspace(home, run_id, "resume") as workspace:
         return await _work(workspace, task, files)
 
 
 async def task_merged(home: str, run_id: str, task: str, files: Mapping[str, str] | None = None) -> None:
-    async with opened(home, run_id, "resume") as workspace:
+    async with open_workspace(home, run_id, "resume") as workspace:
         await _work(workspace, task, files)
         await workspace.merge([task])
 
 
 async def _work(workspace: Workspace, task: str, files: Mapping[str, str] | None) -> str:
-    worktree = await workspace.open(task)
+    worktree = await workspace.open_worktree(task)
     write(worktree.path, files if files is not None else {f"{task}.txt": f"{task}\n"})
     await workspace.commit(task, f"Do {task}")
     return worktree.path
@@ -188,8 +188,8 @@ def leave_interrupted(home: str, run_id: str, *events: Event) -> None:
 
 async def _begin(home: str, run_id: str, events: tuple[Event, ...]) -> None:
     async with open_run(FileStore(home), run_id) as run:
-        await run.begin(SessionStart(command="resume"), *events)
+        await run.begin_session(SessionStart(command="resume"), *events)
 
 
 def workspace_of(home: str, run_id: str, task: str | None = None) -> str:
-    return os.path.join(run_folder(home, run_id), place_of(run_id, task).folder)
+    return os.path.join(run_folder(home, run_id), worktree_names(run_id, task).folder)

@@ -100,7 +100,7 @@ async def main(machine: Machine, rounds: int, seed: int) -> None:
             sender.kill()
         machine.power_off()
         machine.power_on()
-        assert set(await store.runs()) >= runs, "a run that was created is gone"
+        assert set(await store.run_ids()) >= runs, "a run that was created is gone"
         written = await _checked(store, written, _labels(heard[1:]), _labels(unsure))
     consumed = await _consumed(store)
     assert messages <= consumed, f"messages lost: {messages - consumed}"
@@ -124,7 +124,7 @@ async def _checked(
         data = await whole(store, RUN)
         assert run.state == folded(data)
         assert run.state.malformed == []
-        await run.begin(START)
+        await run.begin_session(START)
     assert_whole(data)
     found = labels_in(data)
     assert set(acknowledged) <= set(found), f"events lost: {set(acknowledged) - set(found)}"
@@ -137,8 +137,8 @@ async def _checked(
 
 async def _consumed(store: FileStore) -> set[str]:
     async with open_run(store, RUN) as run:
-        await run.begin(START)
-        taken = [message.id for message in await run.take_in()]
+        await run.begin_session(START)
+        taken = [message.id for message in await run.consume_inbox()]
     assert len(set(taken)) == len(taken)
     return set(taken)
 

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, opened
-from holdfast.git.effects import REMOVED, TRASH
+from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
+from holdfast.git.effects import REMOVED_SUFFIX, TRASH_PREFIX
 from tests.support.wait import PATIENCE
 
 _OURS = (
@@ -59,7 +59,7 @@ def half_deleted(folder: str) -> list[str]:
         path
         for place in places
         for path in _in(place)
-        if os.path.basename(path).startswith(TRASH) or path.endswith(REMOVED)
+        if os.path.basename(path).startswith(TRASH_PREFIX) or path.endswith(REMOVED_SUFFIX)
     ]
 
 
@@ -148,7 +148,7 @@ async def working_on(repository: UserRepository | str, home: str, base: str | No
     """A new run on a repository, opened."""
     path = repository.path if isinstance(repository, UserRepository) else repository
     run_id = await create_run(home, NewRun("Test what git does", path, slug="test", base=base))
-    async with opened(home, run_id, "resume") as workspace:
+    async with open_workspace(home, run_id, "resume") as workspace:
         yield workspace
 
 

@@ -6,10 +6,10 @@ from collections import Counter
 from typing import Any
 
 from holdfast.core.events.effect import EffectHappened, EffectIntended
-from holdfast.core.work.names import CHAINS, SALVAGE
+from holdfast.core.work.names import CHAIN_REFS, SALVAGE_REFS
 from holdfast.engine.queries.verify import verify_run
 from holdfast.git.locks import INDEX_COPY
-from holdfast.leaf.process.env_markers import RUN_MARK, marked
+from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
 from holdfast.store.files.layout import run_folder
 from holdfast.store.files.store import FileStore
 from tests.support.effect_stage import Stage
@@ -27,14 +27,14 @@ def refs(stage: Stage, run_id: str, repo: str | None = None) -> list[tuple[str, 
     """
     found = set()
     for name in stage.git("for-each-ref", "--format=%(refname)", at=repo).split():
-        if not name.startswith((SALVAGE, CHAINS, "refs/remotes/")):
+        if not name.startswith((SALVAGE_REFS, CHAIN_REFS, "refs/remotes/")):
             history = stage.git("log", "--topo-order", "--format=%s %T", name, "--", at=repo)
             found.add((_plain(name, run_id), _plain(history, run_id)))
     return sorted(found)
 
 
 def salvaged(stage: Stage) -> set[str]:
-    return set(stage.git("for-each-ref", "--format=%(tree)", SALVAGE).split())
+    return set(stage.git("for-each-ref", "--format=%(tree)", SALVAGE_REFS).split())
 
 
 def worktrees(stage: Stage, run_id: str) -> dict[str, Any]:
@@ -108,12 +108,12 @@ async def happened(stage: Stage, run_id: str) -> Counter[str]:
 
 async def assert_sound(stage: Stage, run_id: str) -> None:
     """Nothing half done anywhere, nobody left at work, nothing open."""
-    assert marked(RUN_MARK, run_id) == [], "a stray process"
+    assert marked_processes(RUN_MARK, run_id) == [], "a stray process"
     assert strays(stage, run_id) == []
     said = stage.git("fsck", "--strict", "--no-dangling", "--no-progress")
     assert said == "", said
     stage.git("fsck", "--strict", "--no-dangling", "--no-progress", at=stage.remote)
-    assert (await verify_run(stage.home, run_id)).whole
+    assert (await verify_run(stage.home, run_id)).is_intact
     assert folded(await whole(FileStore(stage.home), run_id)).effects == {}
 
 

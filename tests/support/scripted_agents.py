@@ -43,7 +43,7 @@ async def kill_idle(sitting: Sitting, name: str) -> None:
     pid = sitting.talks.state(name).pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    await until(lambda: sitting.talks.need(name)[0])
+    await until(lambda: sitting.talks.resume_need(name)[0])
 
 
 def calls_of(run: OwnedRun, name: str) -> list[str]:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from holdfast.core.conversation.states import CUT_OFF
-from holdfast.core.decide.actions import Action, ActionKey, Do, Facts, How
+from holdfast.core.conversation.states import UNFINISHED_TURN_REASONS
+from holdfast.core.decide.actions import Action, ActionKey, ActionKind, PromptKind, RuntimeFacts
 from holdfast.core.decide.phases import decide
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchMerged
@@ -32,8 +32,9 @@ from holdfast.core.events.work import (
     VerdictGiven,
 )
 from holdfast.core.fold.fold import Fold
-from holdfast.core.messages.addressing import USER_MESSAGE, messages_for
-from holdfast.core.state import Conversation, RunState, Stage, Task, TaskStatus
+from holdfast.core.messages.addressing import messages_for
+from holdfast.core.messages.schema import MessageKind
+from holdfast.core.state import Conversation, RunState, Task, TaskStage, TaskStatus
 from holdfast.core.work.workflow import Bounds, Workflow
 from tests.core.logs import entry, fold_all
 
@@ -51,14 +52,18 @@ LUCK: dict[str, tuple[str, ...]] = {
 }
 
 
-_WRITTEN: dict[Do, Callable[[Action], Event]] = {
-    Do.START: lambda action: TaskStarted(task_id=action.key.name),
-    Do.TAKE_AS_DONE: lambda action: CaseSubmitted(task_id=action.key.name, iteration=1),
-    Do.END_ITERATION: lambda action: IterationEnded(task_id=action.key.name, iteration=1, reason=action.reason or ""),
-    Do.JUDGE: lambda action: VerdictGiven(task_id=action.key.name, iteration=1, accept=False, synthetic=True),
-    Do.FAIL: lambda action: TaskFailed(task_id=action.key.name, error=action.reason),
-    Do.REOPEN: lambda action: TaskReopened(task_id=action.key.name, reason=action.reason),
-    Do.CLOSE_WAVE: lambda action: WaveCompleted(wave=action.wave or 0),
+_WRITTEN: dict[ActionKind, Callable[[Action], Event]] = {
+    ActionKind.START: lambda action: TaskStarted(task_id=action.key.name),
+    ActionKind.ACCEPT_WITHOUT_CASE: lambda action: CaseSubmitted(task_id=action.key.name, iteration=1),
+    ActionKind.END_ITERATION: lambda action: IterationEnded(
+        task_id=action.key.name, iteration=1, reason=action.reason or ""
+    ),
+    ActionKind.SYNTHESIZE_VERDICT: lambda action: VerdictGiven(
+        task_id=action.key.name, iteration=1, accept=False, synthetic=True
+    ),
+    ActionKind.FAIL: lambda action: TaskFailed(task_id=action.key.name, error=action.reason),
+    ActionKind.REOPEN: lambda action: TaskReopened(task_id=action.key.name, reason=action.reason),
+    ActionKind.CLOSE_WAVE: lambda action: WaveCompleted(wave=action.wave or 0),
 }
 
 
@@ -107,7 +112,7 @@ class Simulation:
         """Until it stops, and nobody is there to resume it."""
         for _ in range(MOST_STEPS):
             actions = self._decide()
-            if [action.do for action in actions] == [Do.STOP]:
+            if [action.kind for action in actions] == [ActionKind.STOP]:
                 if self._crashes == 0:
                     return actions[0].reason or ""
                 self._resume()
@@ -120,7 +125,7 @@ class Simulation:
         raise AssertionError(f"it goes on for ever: {self._decide()}")
 
     def _decide(self) -> list[Action]:
-        world, facts = self.world, Facts(frozenset(self._busy), frozenset(self._stuck))
+        world, facts = self.world, RuntimeFacts(frozenset(self._busy), frozenset(self._stuck))
         actions = decide(self.state, world.workflow, world.bounds, facts)
         if len(self.log) % 11 == 0:
             folded = fold_all(b"".join(self.log))
@@ -134,20 +139,20 @@ class Simulation:
         assert action.key not in self._busy, "it is under way"
         assert action.key not in self._stuck, "it cannot be done"
         assert self.state.plan is not None
-        if action.do is Do.START:
+        if action.kind is ActionKind.START:
             needed = self.state.plan.blocked_by.get(action.key.name, [])
             assert all(self._task(name).status in SETTLED for name in needed), "what it waits for is not settled"
-        if action.do in (Do.COMMIT, Do.MERGE):
+        if action.kind in (ActionKind.COMMIT, ActionKind.MERGE):
             assert self._task(action.key.name).commit not in self.merged, "it was merged before"
-        if action.do is Do.MERGE:
+        if action.kind is ActionKind.MERGE:
             self._hold_to_order(action.key.name)
         self._busy[action.key] = action
 
     def _hold_to_places(self) -> None:
-        merging = [action for action in self._busy.values() if action.do is Do.MERGE]
+        merging = [action for action in self._busy.values() if action.kind is ActionKind.MERGE]
         assert len(merging) <= 1
-        alone = (Do.MERGE, Do.COMPLETE)  # no agent is needed for them
-        at_work = [action for action in self._busy.values() if action.task is not None and action.do not in alone]
+        alone = (ActionKind.MERGE, ActionKind.COMPLETE)  # no agent is needed for them
+        at_work = [action for action in self._busy.values() if action.task is not None and action.kind not in alone]
         assert len(at_work) <= self.world.bounds.parallel
 
     def _hold_to_order(self, name: str) -> None:
@@ -155,7 +160,7 @@ class Simulation:
         (wave,) = [wave.task_ids for wave in self.state.plan.waves.values() if name in wave.task_ids]
         for other in wave[: wave.index(name)]:
             task = self._task(other)
-            over = task.status in (*SETTLED, TaskStatus.FAILED) or task.stage is Stage.COMPLETE
+            over = task.status in (*SETTLED, TaskStatus.FAILED) or task.stage is TaskStage.COMPLETE
             assert over or self._cannot_move(other, task), f"{name} merges before {other}"
 
     def _cannot_move(self, name: str, task: Task) -> bool:
@@ -163,9 +168,11 @@ class Simulation:
         if task.status is TaskStatus.PENDING and not self._is_stuck(name):
             needed = self.state.plan.blocked_by.get(name, [])
             return any(self._task(other).status not in SETTLED for other in needed)
-        spoken_to = {Stage.WORK: task.worker, Stage.EVALUATE: task.evaluator}.get(task.stage)
+        spoken_to = {TaskStage.WORK: task.worker, TaskStage.EVALUATE: task.evaluator}.get(task.stage)
         talk = self.state.conversations.get(spoken_to or "") or Conversation()
-        asked = self.world.bounds.ask_when_cut_off and (talk.turn is not None or talk.last in CUT_OFF)
+        asked = self.world.bounds.ask_when_interrupted and (
+            talk.turn is not None or talk.last in UNFINISHED_TURN_REASONS
+        )
         return self._is_stuck(name) or asked or talk.cuts >= self.world.bounds.agent_deaths
 
     def _is_stuck(self, task: str) -> bool:
@@ -182,7 +189,7 @@ class Simulation:
             self._advance(self._busy[self._dice.choice(sorted(self._busy, key=repr))])
 
     def _advance(self, action: Action) -> None:
-        if action.do in (Do.WORK, Do.EVALUATE):
+        if action.kind in (ActionKind.WORK, ActionKind.EVALUATE):
             over = self._talk(action)
         elif self._luck("step") == "done":
             over = True
@@ -194,21 +201,21 @@ class Simulation:
             self._busy.pop(action.key, None)
 
     def _outcome(self, action: Action) -> list[Event]:
-        match action.do:
-            case Do.COMMIT:
+        match action.kind:
+            case ActionKind.COMMIT:
                 return self._commit(action.key.name)
-            case Do.MERGE:
+            case ActionKind.MERGE:
                 return self._merge(action.key.name)
-            case Do.VALIDATE:
+            case ActionKind.VALIDATE:
                 return [ValidationFinished(task_id=action.key.name, passed=self._luck("validation") == "passed")]
-            case Do.COMPLETE:
+            case ActionKind.COMPLETE:
                 return [TaskCompleted(task_id=action.key.name, key=self._task(action.key.name).key)]
             case _:
-                return [_WRITTEN[action.do](action)]
+                return [_WRITTEN[action.kind](action)]
 
     def _talk(self, action: Action) -> bool:
         """One step of a turn: it begins, something is reported, it ends. True when it has."""
-        name, role = action.key.name, "worker" if action.do is Do.WORK else "evaluator"
+        name, role = action.key.name, "worker" if action.kind is ActionKind.WORK else "evaluator"
         talk = self._talk_of(name, role)
         if talk is None:
             talk = self._numbered(role)
@@ -219,7 +226,7 @@ class Simulation:
             said = messages_for(self.state.messages, name) if role == "worker" else []
             assert self._said.isdisjoint(said), "it was said before"
             self._said.update(said)
-            if action.how is How.MESSAGE and not said:
+            if action.prompt_kind is PromptKind.MESSAGE and not said:
                 return True  # another prompt took it along meanwhile
             handled = [InboxHandled(message=message) for message in said]
             self._append(TurnStarted(conversation=talk, turn=self._numbered("turn"), messages=said), *handled)
@@ -245,7 +252,7 @@ class Simulation:
         report = self._luck("report")
         if report == "blocker":
             return [BlockerReported(task_id=name, description="no key")]
-        wanted = report == "case" and self._task(name).stage is Stage.WORK
+        wanted = report == "case" and self._task(name).stage is TaskStage.WORK
         return [CaseSubmitted(task_id=name, iteration=1)] if wanted and self.world.workflow.case else []
 
     def _verdict(self, name: str) -> list[Event]:
@@ -270,7 +277,7 @@ class Simulation:
     def _message(self, task: str | None) -> None:
         body = b'{"task":"%s"}' % task.encode() if task is not None else b"{}"
         number = self._numbered("message")
-        self._append(InboxConsumed(cursor=len(self.log), message=number, kind=USER_MESSAGE, body=Raw(body)))
+        self._append(InboxConsumed(cursor=len(self.log), message=number, kind=MessageKind.USER, body=Raw(body)))
 
     def _resume(self) -> None:
         """All that was under way is gone; what the log knows of is settled, and what failed is tried again."""
@@ -291,7 +298,7 @@ class Simulation:
             if talk.turn is not None and self._dice.random() < 0.5:  # at the latest when it is spoken to
                 self._append(TurnInterrupted(conversation=name, turn=talk.turn.turn))
         for name, task in self.state.tasks.items():
-            if task.stage is Stage.MERGE and task.commit in self.merged:
+            if task.stage is TaskStage.MERGE and task.commit in self.merged:
                 self._append(BranchMerged(name=f"b/{name}", target="main"))
 
     def _append(self, *events: Event) -> None:

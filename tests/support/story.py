@@ -4,7 +4,7 @@ import os
 import random
 from collections.abc import Awaitable, Callable, Container
 
-from holdfast.core.work.names import place_of
+from holdfast.core.work.names import worktree_names
 from holdfast.engine.workspace.workspace import NewRun, create_run
 from holdfast.leaf.errors import HoldfastError
 from tests.support.story_crash import Crash, act_and_crash, any_crash
@@ -123,7 +123,7 @@ class Story:
                 self.snapshots += 1
                 return Step(kind, anywhere, f"turn {self.snapshots}")
             case "restore":
-                prefix = f"{place_of(self.world.run_id, anywhere).snapshots}/"
+                prefix = f"{worktree_names(self.world.run_id, anywhere).snapshot_refs}/"
                 taken = self.world.git(self.world.repo, "for-each-ref", "--format=%(objectname)", prefix).split()
                 return Step(kind, anywhere, self.dice.choice(taken)) if taken else Step("settle")
             case "commit" | "keep failed":
@@ -215,7 +215,7 @@ class Story:
             self.taken[step.task] = self.seen.files.get(self.folder_of(step.task), frozenset())
 
     def folder_of(self, task: str | None) -> str:
-        return os.path.join(self.world.run_folder, place_of(self.world.run_id, task).folder)
+        return os.path.join(self.world.run_folder, worktree_names(self.world.run_id, task).folder)
 
     def at_the_end(self) -> frozenset[bytes]:
         """What must outlive a run: all but what only older snapshots have, of worktrees that are there."""

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from holdfast.leaf.process.env_markers import RUN_MARK, marked
-from holdfast.leaf.process.identity import end
+from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
+from holdfast.leaf.process.identity import kill_processes
 from tests.support.processes import Child, child
 from tests.support.story_steps import OWNER, Scene, Step, act
 
@@ -82,7 +82,7 @@ def _kill_at(actor: Child, crash: Crash, scene: Scene) -> None:
     time.sleep(crash.at / 1000)
     actor.kill()
     if crash.how == "both":
-        assert not end(marked(RUN_MARK, scene.run_id))
+        assert not kill_processes(marked_processes(RUN_MARK, scene.run_id))
 
 
 @contextmanager
@@ -112,4 +112,4 @@ def _program(path: str, text: str) -> None:
 
 
 def orphans(run_id: str) -> bool:
-    return bool(marked(RUN_MARK, run_id))
+    return bool(marked_processes(RUN_MARK, run_id))

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 
-from holdfast.core.work.names import place_of
+from holdfast.core.work.names import worktree_names
 from tests.support.story_world import World
 
 _PATHS = ("a.txt", "b.txt", "d/c.txt", "n.txt", "d", "new/deep/x y.txt", "-dash", "*", ":(top)", "ü\n.txt", "x.ignored")
@@ -104,11 +104,11 @@ class Agent:
     def go_back(self, folder: str) -> None:
         """To the branch that it should be on."""
         leaf = os.path.basename(folder)
-        branch = place_of(self.world.run_id, None if leaf == "workspace" else leaf).branch
+        branch = worktree_names(self.world.run_id, None if leaf == "workspace" else leaf).branch
         self.world.git(folder, "switch", "--quiet", branch, must=False)
 
     def merge(self, folder: str) -> None:
-        self.world.git(folder, "merge", "--quiet", "--no-edit", place_of(self.world.run_id).branch, must=False)
+        self.world.git(folder, "merge", "--quiet", "--no-edit", worktree_names(self.world.run_id).branch, must=False)
 
     def die(self, folder: str) -> None:
         """In the middle of a git command, which leaves its locks."""

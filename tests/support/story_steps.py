@@ -9,8 +9,8 @@ from typing import NamedTuple
 from holdfast.engine.commands.archive import archive, reset
 from holdfast.engine.commands.doctor import diagnose
 from holdfast.engine.commands.publish import merge_run, push_run
-from holdfast.engine.workspace.reconcile import reconciled
-from holdfast.engine.workspace.workspace import Workspace, opened
+from holdfast.engine.workspace.reconcile import reconcile_workspace
+from holdfast.engine.workspace.workspace import Workspace, open_workspace
 from holdfast.leaf.errors import HoldfastError
 
 OWNER = "STORY_OWNER"  # the process that a hook, or a false git, is to kill
@@ -45,20 +45,22 @@ async def take(scene: Scene, step: Step) -> str:
             return str(await push_run(scene.home, scene.run_id))
         case "doctor":
             return await _doctor(scene)
-    async with opened(scene.home, scene.run_id, "resume") as workspace:
+    async with open_workspace(scene.home, scene.run_id, "resume") as workspace:
         return str(await _in(workspace, step))
 
 
 async def _in(workspace: Workspace, step: Step) -> object:
     match step.kind:
         case "settle":
-            return [(settled.kind, str(settled.probe.happened), settled.salvaged) for settled in workspace.settled]
+            return [
+                (settled.kind, str(settled.probe.outcome), settled.salvaged) for settled in workspace.settled_effects
+            ]
         case "open":
-            return (await workspace.open(step.task)).path
+            return (await workspace.open_worktree(step.task)).path
         case "remove":
-            return await workspace.remove(step.task)
+            return await workspace.remove_worktree(step.task)
         case "reconcile":
-            return [finding.told for finding in await reconciled(workspace)]
+            return [finding.message for finding in await reconcile_workspace(workspace)]
         case "snapshot" | "restore" | "commit":
             act = {"snapshot": workspace.snapshot, "restore": workspace.restore, "commit": workspace.commit}[step.kind]
             return await act(step.task, step.about)
@@ -87,7 +89,7 @@ async def _doctor(scene: Scene) -> str:
                 outcome = "repaired"
             except HoldfastError as error:
                 outcome = f"not repaired: {type(error).__name__}: {error}"
-        outcomes.append(f"{ailment.subject} {ailment.told}: {outcome}")
+        outcomes.append(f"{ailment.subject} {ailment.description}: {outcome}")
     return "; ".join(outcomes)
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.core.state import EffectStatus
-from holdfast.core.work.names import BRANCHES
+from holdfast.core.work.names import BRANCH_PREFIX
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.verify import verify_run
 from holdfast.store.files.layout import run_folder
@@ -151,7 +151,9 @@ class World:
         heads = self.git(self.common_dir, "for-each-ref", "--format=%(refname) %(objectname)")
         for line in heads.splitlines():
             name, _, oid = line.partition(" ")
-            if not name.startswith((f"refs/heads/{BRANCHES}", "refs/heads/agent/", "refs/holdfast/", "refs/remotes/")):
+            if not name.startswith(
+                (f"refs/heads/{BRANCH_PREFIX}", "refs/heads/agent/", "refs/holdfast/", "refs/remotes/")
+            ):
                 own[name] = oid
         return own
 
@@ -183,7 +185,7 @@ class World:
         if not os.path.exists(self.run_folder):
             return
         verdict = await verify_run(self.home, self.run_id)
-        assert verdict.whole, verdict
+        assert verdict.is_intact, verdict
         state = (await view_run(self.home, self.run_id)).state
         open_ones = {key: effect for key, effect in state.effects.items() if effect.status is not EffectStatus.UNKNOWN}
         assert not open_ones, f"effects without an outcome: {open_ones}"

@@ -17,8 +17,9 @@ import msgspec
 
 from holdfast.agents.builtin.session_file import SessionFile, new_session_id
 from holdfast.core.events.session import SessionStart
-from holdfast.engine.inbox.report import Reporter, report
-from holdfast.engine.inbox.send import Words, send
+from holdfast.core.messages.schema import UserMessage
+from holdfast.engine.inbox.report import Reporter, submit_report
+from holdfast.engine.inbox.send import send
 from holdfast.engine.workspace.workspace import NewRun, create_run
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store.files.store import FileStore
@@ -77,15 +78,15 @@ class ThinPool:
 
 async def _taken(home: str) -> list[str]:
     async with open_run(FileStore(home), RUN) as run:
-        await run.begin(_RESUME)
-        return [msgspec.json.decode(message.body, type=Words).text for message in await run.take_in()]
+        await run.begin_session(_RESUME)
+        return [msgspec.json.decode(message.body, type=UserMessage).text for message in await run.consume_inbox()]
 
 
 async def _begun(pool: ThinPool) -> None:
     store = FileStore(pool.home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
     pool.settle()
 
 
@@ -93,7 +94,7 @@ async def _refused_message(pool: ThinPool) -> None:
     await _begun(pool)
     pool.run_full()
     try:
-        await send(pool.home, RUN, Words("refused"))
+        await send(pool.home, RUN, UserMessage("refused"))
     except StorageFailed:
         pass
     else:
@@ -103,7 +104,7 @@ async def _refused_message(pool: ThinPool) -> None:
 
 async def a_message_after_a_refused_one(pool: ThinPool) -> None:
     await _refused_message(pool)
-    await send(pool.home, RUN, Words("acknowledged"))
+    await send(pool.home, RUN, UserMessage("acknowledged"))
     await pool.cut_power()
     assert await _taken(pool.home) == ["acknowledged"]
 
@@ -112,7 +113,7 @@ async def a_message_after_the_owner_looked(pool: ThinPool) -> None:
     await _refused_message(pool)
     taken = await _taken(pool.home)
     await pool.cut_power()
-    await send(pool.home, RUN, Words("acknowledged"))
+    await send(pool.home, RUN, UserMessage("acknowledged"))
     assert taken + await _taken(pool.home) == ["acknowledged"]
 
 
@@ -128,7 +129,7 @@ async def events_after_a_refused_opening(pool: ThinPool) -> None:
     except StorageFailed:
         pool.make_room()
     async with open_run(FileStore(pool.home), RUN) as run:
-        await run.begin(_RESUME, numbered("acknowledged", 0))
+        await run.begin_session(_RESUME, numbered("acknowledged", 0))
         built_on = labels_in(await whole(FileStore(pool.home), RUN))
     await pool.cut_power()
     assert labels_in(await whole(FileStore(pool.home), RUN)) == built_on
@@ -178,7 +179,7 @@ async def commits_in_a_repository_on_another_disk(pool: ThinPool) -> None:
     _git(workspace, "add", "work.txt")
     _git(workspace, "commit", "--quiet", "--message=Work")
     done = {"summary": "done", "criteria": [{"criterion": "c", "met": True, "evidence": "e"}]}
-    await report(Reporter(home, run_id, "worker", "w1"), "submit_case", done)
+    await submit_report(Reporter(home, run_id, "worker", "w1"), "submit_case", done)
     await pool.cut_power()
     assert _git(workspace, "log", "-1", "--format=%s") == "Work\n"
     assert _git(workspace, "show", "HEAD:work.txt") == "work\n" * 1000

@@ -26,14 +26,14 @@ async def talk(folder: str, engine: str, places: tuple[str, ...]) -> None:
     place.play(_STAYS)
     async with place.sitting(deadlines=_PATIENT) as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, "one", place.cwd)
+        await talks.send_prompt(name, "one", place.cwd)
         os.unlink(socket)
         try:
-            await talks.rest(name, "the engine is away")
+            await talks.stop_agent(name, "the engine is away")
         except Denied as error:
             os.write(1, f"refused: {error}\n".encode())
         os.symlink(engine, socket)
-        await talks.say(name, "two", place.cwd)
+        await talks.send_prompt(name, "two", place.cwd)
         os.write(1, b"at work\n")
         sys.stdin.readline()
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.runtimes.tmux import lacking
+from holdfast.agents.runtimes.tmux import missing_requirement
 from tests.tmux.rooms import Room
 
 
@@ -12,7 +12,7 @@ def _writes(word: str) -> dict[str, Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    why = lacking()
+    why = missing_requirement()
     for item in items:
         if why is not None and "tests/tmux/" in str(item.path):
             item.add_marker(pytest.mark.skip(reason=why))

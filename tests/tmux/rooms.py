@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from holdfast.agents.launch import Runtime
-from holdfast.agents.registry import Entry, find_agent
-from holdfast.core.conversation.permission import Consent
-from holdfast.core.conversation.terminal_ui import Tui
+from holdfast.agents.registry import AgentDefinition, find_agent
+from holdfast.core.conversation.permission import PermissionConfig
+from holdfast.core.conversation.terminal_ui import TerminalUi
 from holdfast.core.events.conversation import ConversationDetached
 from holdfast.core.events.session import SessionStart
-from holdfast.engine.agents.conversations import Conversations, Turn
-from holdfast.engine.agents.permissions import Desk
-from holdfast.engine.inbox.report import Reporter, report
+from holdfast.engine.agents.conversations import Conversations, TurnResult
+from holdfast.engine.agents.permissions import PermissionBroker
+from holdfast.engine.inbox.report import Reporter, submit_report
 from holdfast.engine.workspace.effects import fence
 from holdfast.leaf.process.identity import ProcessIdentity, identify
 from holdfast.store.files.layout import run_folder
@@ -36,7 +36,7 @@ class Pane(NamedTuple):
 
 class Room(NamedTuple):
     place: Place
-    tui: Tui | None = None  # in place of the playbook's own
+    tui: TerminalUi | None = None  # in place of the playbook's own
 
     @classmethod
     async def make(cls, folder: str, book: Mapping[str, Any]) -> "Room":
@@ -45,29 +45,29 @@ class Room(NamedTuple):
         return cls(place)
 
     @asynccontextmanager
-    async def sitting(self, consent: Consent = ASK) -> AsyncIterator[Sitting]:
+    async def sitting(self, consent: PermissionConfig = ASK) -> AsyncIterator[Sitting]:
         """As a run's own: what is left of an earlier one is ended first, and afterwards nothing lives."""
         place = self.place
         known = find_agent(f"playbook:{os.path.join(place.home, AGENT)}.yaml")
         memory = {"HOLDFAST_PLAYBOOK_STATE": os.path.join(place.home, "memory")}
-        entry = Entry(
+        entry = AgentDefinition(
             command=known.command, tui=self.tui or known.tui, environment=memory, runtime=Runtime(kind="tmux")
         )
         tools = (sys.executable, "-m", "holdfast", "mcp", "--run", place.run_id, "--home", place.home)
         ground = place.ground()._replace(agents={AGENT: entry}, deadlines=DEADLINES, tools=lambda *_: tools)
         async with open_run(FileStore(place.home), place.run_id) as run:
-            await run.begin(SessionStart(command="run"))
+            await run.begin_session(SessionStart(command="run"))
             await asyncio.to_thread(fence, place.run_id, place.tether)
-            desk = Desk(run, consent)
+            desk = PermissionBroker(run, consent)
             async with Conversations(run, ground, desk) as talks:
                 yield Sitting(run, desk, talks)
         assert place.processes() == []
 
     async def reported(self, name: str, tool: str = "submit_done", role: str = "agent") -> None:
         """As the agent's MCP server does it."""
-        await report(Reporter(self.place.home, self.place.run_id, role, name), tool, DONE)
+        await submit_report(Reporter(self.place.home, self.place.run_id, role, name), tool, DONE)
 
-    async def ended(self, turn: "asyncio.Task[Turn]", name: str, file: str) -> Turn:
+    async def ended(self, turn: "asyncio.Task[TurnResult]", name: str, file: str) -> TurnResult:
         """The agent has come so far as to write a file; then it reports."""
         await self.written(file)
         await self.reported(name)
@@ -118,6 +118,6 @@ def say_until_killed(tell: Report, room: Room, prompt: str) -> None:
         async with room.sitting() as (_, _, talks):
             name = await talks.open(AGENT)
             tell(name)
-            await talks.say(name, prompt, room.place.cwd)
+            await talks.send_prompt(name, prompt, room.place.cwd)
 
     asyncio.run(talk())

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from holdfast.core.conversation.states import Rung
+from holdfast.core.conversation.states import RecoveryStrategy
 from holdfast.engine.agents.conversations import AgentUnavailable
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK, mark_of
 from tests.support.conversations import AGENT
@@ -20,7 +20,7 @@ LOST = "its tmux pane was lost"
 async def test_a_prompt_is_a_file_and_a_report_is_the_answer(room: Room) -> None:
     async with room.sitting() as (_, _, talks):
         name = await talks.open(AGENT, role="agent", task="T-1")
-        turn = asyncio.ensure_future(talks.say(name, "one, in many\nlines", room.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "one, in many\nlines", room.place.cwd))
         await room.written("one")
         (pane,) = room.panes().values()
         assert pane.window == "agent T-1"
@@ -42,8 +42,8 @@ async def test_a_lost_pane_is_an_event_and_replaced_when_it_is_needed_and_others
     async with room.sitting() as (_, _, talks):
         one = await talks.open(AGENT, task="A")
         two = await talks.open(AGENT, task="B")
-        first = asyncio.ensure_future(talks.say(one, "one", room.place.cwd))
-        second = asyncio.ensure_future(talks.say(two, "two", room.place.cwd))
+        first = asyncio.ensure_future(talks.send_prompt(one, "one", room.place.cwd))
+        second = asyncio.ensure_future(talks.send_prompt(two, "two", room.place.cwd))
         await room.written("one")
         await room.written("two")
         before = room.panes()
@@ -51,7 +51,7 @@ async def test_a_lost_pane_is_an_event_and_replaced_when_it_is_needed_and_others
         cut = await first
         assert (cut.reason, LOST in (cut.detail or "")) == ("interrupted", True)
         assert list(room.panes()) == ["agent B"]  # nobody needs the other yet
-        again = asyncio.ensure_future(talks.say(one, "What do you know?", room.place.cwd))
+        again = asyncio.ensure_future(talks.send_prompt(one, "What do you know?", room.place.cwd))
         await room.written("told")
         after = room.panes()
         assert after["agent B"] == before["agent B"]
@@ -60,41 +60,41 @@ async def test_a_lost_pane_is_an_event_and_replaced_when_it_is_needed_and_others
         await room.reported(one)
         await room.reported(two)
         assert [(await turn).reason for turn in (again, second)] == ["end_turn", "end_turn"]
-    assert await room.place.rungs() == [Rung.FRESH, Rung.FRESH, Rung.RESUME]
+    assert await room.place.rungs() == [RecoveryStrategy.FRESH, RecoveryStrategy.FRESH, RecoveryStrategy.RESUME]
     assert any(LOST in reason for reason in await room.reasons())
 
 
 async def test_a_session_that_cannot_be_shown_now_is_not_begun_anew(room: Room) -> None:
     async with room.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "one", room.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "one", room.place.cwd))
         assert (await room.ended(turn, name, "one")).reason == "end_turn"
         token = talks.state(name).token
         room.tmux("kill-server")
-        await until(lambda: talks.need(name)[0])
+        await until(lambda: talks.resume_need(name)[0])
         note = os.path.join(room.folder, "agents", f"{name}.mcp.json")
         os.unlink(note)
         os.mkdir(note)  # what it is to be told cannot be written
         with pytest.raises(AgentUnavailable):
-            await talks.say(name, "What do you know?", room.place.cwd)
+            await talks.send_prompt(name, "What do you know?", room.place.cwd)
         os.rmdir(note)
-        turn = asyncio.ensure_future(talks.say(name, "What do you know?", room.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "What do you know?", room.place.cwd))
         assert (await room.ended(turn, name, "told")).reason == "end_turn"
         assert talks.state(name).token == token
-    assert await room.place.rungs() == [Rung.FRESH, Rung.RESUME]
+    assert await room.place.rungs() == [RecoveryStrategy.FRESH, RecoveryStrategy.RESUME]
 
 
 @pytest.mark.torture
 async def test_after_kill_server_each_role_comes_back_when_it_is_needed(room: Room) -> None:
     async with room.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "one", room.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "one", room.place.cwd))
         assert (await room.ended(turn, name, "one")).reason == "end_turn"
         room.tmux("kill-server")
-        await until(lambda: talks.need(name)[0])
-        turn = asyncio.ensure_future(talks.say(name, "What do you know?", room.place.cwd))
+        await until(lambda: talks.resume_need(name)[0])
+        turn = asyncio.ensure_future(talks.send_prompt(name, "What do you know?", room.place.cwd))
         assert (await room.ended(turn, name, "told")).reason == "end_turn"
-    assert await room.place.rungs() == [Rung.FRESH, Rung.RESUME]
+    assert await room.place.rungs() == [RecoveryStrategy.FRESH, RecoveryStrategy.RESUME]
     assert (await room.reasons())[0] == f"the agent was found dead: {LOST}"
 
 
@@ -111,26 +111,26 @@ async def test_when_all_of_ours_are_killed_the_pane_is_ended_before_anybody_goes
     assert pane.process.is_alive()  # tmux is its parent, and lives
     async with room.sitting() as (_, _, talks):
         assert not pane.process.is_alive()
-        turn = asyncio.ensure_future(talks.say(name, "What do you know?", room.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "What do you know?", room.place.cwd))
         assert (await room.ended(turn, name, "told")).reason == "end_turn"
-    assert await room.place.rungs() == [Rung.FRESH, Rung.RESUME]
+    assert await room.place.rungs() == [RecoveryStrategy.FRESH, RecoveryStrategy.RESUME]
 
 
 @pytest.mark.torture
 async def test_one_that_its_program_does_not_know_any_more_is_told_its_history(room: Room) -> None:
     async with room.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "one", room.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "one", room.place.cwd))
         assert (await room.ended(turn, name, "one")).reason == "end_turn"
     sessions = os.path.join(room.place.home, "memory", "sessions")
     for file in os.listdir(sessions):
         os.unlink(os.path.join(sessions, file))
     async with room.sitting() as (_, _, talks):
-        turn = asyncio.ensure_future(talks.say(name, "go on", room.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "go on", room.place.cwd))
         assert (await room.ended(turn, name, "other")).reason == "end_turn"
-    assert await room.place.rungs() == [Rung.FRESH, Rung.INJECT]
+    assert await room.place.rungs() == [RecoveryStrategy.FRESH, RecoveryStrategy.HISTORY]
     ((rung, why),) = await room.place.failed_rungs()
-    assert rung == Rung.RESUME
+    assert rung == RecoveryStrategy.RESUME
     assert "there is no session" in why
 
 
@@ -138,13 +138,13 @@ async def test_one_that_its_program_does_not_know_any_more_is_told_its_history(r
 async def test_a_cancelled_turn_gets_the_key_that_interrupts(room: Room) -> None:
     async with room.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "one", room.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "one", room.place.cwd))
         await room.written("one")
         (pane,) = room.panes().values()
         await talks.cancel(name)
         assert (await turn).reason == "cancelled"
         await until(lambda: "interrupted" in room.screen(pane))
-        turn = asyncio.ensure_future(talks.say(name, "two", room.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "two", room.place.cwd))
         assert (await room.ended(turn, name, "two")).reason == "end_turn"
         assert room.panes() == {pane.window: pane}
 
@@ -153,7 +153,7 @@ async def test_a_cancelled_turn_gets_the_key_that_interrupts(room: Room) -> None
 async def test_who_types_scrolls_and_sends_clients_away_breaks_nothing(room: Room) -> None:
     async with room.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "one", room.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "one", room.place.cwd))
         await room.written("one")
         (pane,) = room.panes().values()
         await room.reported(name)
@@ -164,5 +164,5 @@ async def test_who_types_scrolls_and_sends_clients_away_breaks_nothing(room: Roo
         await until(lambda: "of mine" in room.screen(pane))
         room.tmux("copy-mode", "-t", pane.id)
         room.tmux("detach-client", "-s", "holdfast")
-        turn = asyncio.ensure_future(talks.say(name, "two", room.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "two", room.place.cwd))
         assert (await room.ended(turn, name, "two")).reason == "end_turn"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.conversation.permission import Consent, Rule, Verdict
-from holdfast.core.conversation.terminal_ui import Question, Tui
+from holdfast.core.conversation.permission import PermissionConfig, PermissionDecision, Rule
+from holdfast.core.conversation.terminal_ui import StartupQuestion, TerminalUi
 from holdfast.core.events.conversation import PermissionAnswered
 from tests.support.conversations import AGENT, ASK
 from tests.support.wait import until
@@ -29,16 +29,18 @@ def shy(room: Room, tmp_path: Path) -> Room:
     script.write_text(_ASKS)
     book = os.path.join(room.place.home, f"{AGENT}.yaml")
     play = (sys.executable, "-m", "holdfast", "agent", "playbook", book, "--terminal", "--mcp", "{mcp}")
-    question = Question(when=r"trust .*\[y/N\]$", about="Trust it?", yes=("y", "Enter"), no=("n", "Enter"))
-    tui = Tui(command=("sh", str(script), *play), new=("--session", "{session}"), ready="^›", questions=(question,))
+    question = StartupQuestion(when=r"trust .*\[y/N\]$", about="Trust it?", yes=("y", "Enter"), no=("n", "Enter"))
+    tui = TerminalUi(
+        command=("sh", str(script), *play), new=("--session", "{session}"), ready="^›", questions=(question,)
+    )
     return room._replace(tui=tui)
 
 
 async def test_a_rule_answers_once_and_the_prompt_comes_after(shy: Room) -> None:
-    allowing = Consent(rules=(Rule(then=Verdict.ALLOW, tool="Trust it?"),))
+    allowing = PermissionConfig(rules=(Rule(then=PermissionDecision.ALLOW, tool="Trust it?"),))
     async with shy.sitting(allowing) as (_, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "one", shy.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "one", shy.place.cwd))
         assert (await shy.ended(turn, name, "one")).reason == "end_turn"
     assert len(await shy.place.events(PermissionAnswered)) == 1
 
@@ -47,7 +49,7 @@ async def test_a_rule_answers_once_and_the_prompt_comes_after(shy: Room) -> None
 async def test_without_a_rule_a_person_is_asked_and_may_answer_from_elsewhere(shy: Room) -> None:
     async with shy.sitting(ASK) as (run, desk, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "one", shy.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "one", shy.place.cwd))
         await until(lambda: bool(run.state.permissions))
         ((request, asked),) = run.state.permissions.items()
         assert asked.title == "Trust it?"
@@ -60,7 +62,7 @@ async def test_without_a_rule_a_person_is_asked_and_may_answer_from_elsewhere(sh
 async def test_or_answers_at_the_window(shy: Room) -> None:
     async with shy.sitting(ASK) as (run, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "one", shy.place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "one", shy.place.cwd))
         await until(lambda: bool(run.state.permissions))
         (pane,) = shy.panes().values()
         shy.tmux("send-keys", "-t", pane.id, "y", "Enter")
@@ -70,10 +72,10 @@ async def test_or_answers_at_the_window(shy: Room) -> None:
 
 @pytest.mark.torture
 async def test_a_refusal_is_given_to_the_program(shy: Room) -> None:
-    refusing = Consent(rules=(Rule(then=Verdict.DENY, tool="Trust it?"),))
+    refusing = PermissionConfig(rules=(Rule(then=PermissionDecision.DENY, tool="Trust it?"),))
     async with shy.sitting(refusing) as (_, _, talks):
         name = await talks.open(AGENT)
-        turn = await talks.say(name, "one", shy.place.cwd)
+        turn = await talks.send_prompt(name, "one", shy.place.cwd)
         assert turn.reason == "interrupted"
     with open(os.path.join(shy.folder, "agents", f"{name}.stderr"), encoding="utf-8") as file:
         assert "Do you trust the files in this folder?" in file.read()

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from holdfast.core.messages.signals import Criterion, SubmitCase
-from holdfast.core.state import Check, Verdict
+from holdfast.core.state import Check, EvaluatorVerdict
 from holdfast.core.work.tasks import TaskSpec
 from holdfast.workflows.task_prompts import (
     Brief,
-    Channel,
+    MemoryChannel,
     begin_work,
     evaluate,
     evaluate_again,
@@ -32,10 +32,14 @@ BRIEF = Brief(
     task=TASK,
     branch="holdfast/r1/T-2",
     overview="A login, in three tasks.",
-    memory=(Channel("AGENTS.md", "Run `make check`."), Channel("progress", "…T-1 is done.", cut=True)),
+    memory=(MemoryChannel("AGENTS.md", "Run `make check`."), MemoryChannel("progress", "…T-1 is done.", cut=True)),
     ledger=(
-        Verdict(1, False, "acceptance_gap", "Two users of one name.", "app/users.py:12", "Make the name unique."),
-        Verdict(2, False, "weak_test", "The test stores nothing.", "tests/test_users.py:3", "Store one, read it."),
+        EvaluatorVerdict(
+            1, False, "acceptance_gap", "Two users of one name.", "app/users.py:12", "Make the name unique."
+        ),
+        EvaluatorVerdict(
+            2, False, "weak_test", "The test stores nothing.", "tests/test_users.py:3", "Store one, read it."
+        ),
     ),
     instructions=("Use SQLite.",),
     messages=("Names are at most 80 characters.",),

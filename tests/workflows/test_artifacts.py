@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.work.workflow import PhaseSpec
-from holdfast.workflows.artifacts import misfits
+from holdfast.workflows.artifacts import document_mistakes
 
 SCHEMA = {
     "type": "object",
@@ -48,11 +48,11 @@ def asking(**more: Any) -> PhaseSpec:
 @pytest.mark.parametrize("what", ROWS)
 def test_data_that_do_not_fit_are_told_by_line_and_place(what: str) -> None:
     text, expected = ROWS[what]
-    found = misfits(text, asking(schema=SCHEMA))
+    found = document_mistakes(text, asking(schema=SCHEMA))
     assert sorted(found) == sorted(expected)
 
 
 def test_prose_has_the_headings_that_are_asked_for() -> None:
     spec = asking(sections=("Risks", "Tests"))
-    assert misfits("# Shape\n\n## risks ##\n", spec) == ["it lacks the heading 'Tests'"]
-    assert misfits("# Risks\n## Tests\n", spec) == []
+    assert document_mistakes("# Shape\n\n## risks ##\n", spec) == ["the heading 'Tests' is missing"]
+    assert document_mistakes("# Risks\n## Tests\n", spec) == []

@@ -7,8 +7,15 @@ import pytest
 from holdfast.core.state import Document, Review
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.builtin import find_workflow
-from holdfast.workflows.phase_prompts import PhaseBrief, begin, nudge
-from holdfast.workflows.prompt_templates import Template, filled, find_template, is_ours, preferences_of, templates_of
+from holdfast.workflows.phase_prompts import PhaseBrief, begin_phase, nudge_phase
+from holdfast.workflows.prompt_templates import (
+    Template,
+    fill_template,
+    find_template,
+    is_builtin,
+    preferences_of,
+    templates_of,
+)
 from holdfast.workflows.task_prompts import begin_work
 from tests.workflows.prompt_examples import BRIEF as EXAMPLE
 
@@ -34,7 +41,7 @@ def test_one_for_a_role_by_its_full_name_comes_before_one_for_its_kind(tmp_path:
 
 
 def test_one_that_a_phase_names_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"there is no template strict.md; looked for in"):
+    with pytest.raises(BadInput, match=r"there is no template strict.md; searched"):
         find_template("planner", "strict", [str(tmp_path)])
 
 
@@ -42,11 +49,11 @@ def test_one_that_a_phase_names_must_be_there(tmp_path: Path) -> None:
     ("name", "place", "instead"),
     [
         ("planner", "gaol", "did you mean goal?"),
-        ("planner", "task", "there are role, goal, documents"),
-        ("worker", "dif", "there are task_id, branch"),
+        ("planner", "task", "use one of role, goal, documents"),
+        ("worker", "dif", "use one of task_id, branch"),
         ("evaluator", "dif", "did you mean diff?"),
         ("worker-again", "Why", "did you mean why?"),
-        ("worker-conflict", "goal", "there are task_id"),
+        ("worker-conflict", "goal", "use one of task_id"),
     ],
 )
 def test_a_place_of_nobody_is_a_mistake_in_its_line(tmp_path: Path, name: str, place: str, instead: str) -> None:
@@ -54,14 +61,14 @@ def test_a_place_of_nobody_is_a_mistake_in_its_line(tmp_path: Path, name: str, p
     file.write_text(f"Do it.\n\nBut {{{{ {place} }}}} first.\n")
     with pytest.raises(BadInput) as raised:
         find_template(name, name, [str(tmp_path)])
-    assert f"{file}:3: there is no place {place!r}; {instead}" in str(raised.value)
+    assert f"{file}:3: there is no variable {place!r}; {instead}" in str(raised.value)
 
 
 def test_templates_of_a_workflow_are_those_of_its_roles_and_of_its_tasks(tmp_path: Path) -> None:
     (tmp_path / "worker-conflict.md").write_text("Both sides.")
     (tmp_path / "reviewer.md").write_text("Read it.")  # the pipeline's reviewers have their own
     found = templates_of(find_workflow("pipeline"), [str(tmp_path)])
-    assert [name for name, template in found.items() if not is_ours(template)] == ["worker-conflict"]
+    assert [name for name, template in found.items() if not is_builtin(template)] == ["worker-conflict"]
     assert {"planner", "reviewer:expert", "worker", "worker-again", "evaluator", "researcher"} <= set(found)
     assert set(templates_of(find_workflow("solo"), [])) == {"worker", "worker-again", "worker-conflict", "researcher"}
 
@@ -69,7 +76,7 @@ def test_templates_of_a_workflow_are_those_of_its_roles_and_of_its_tasks(tmp_pat
 def test_what_is_put_into_a_place_stays_as_it_is() -> None:
     """Blank lines of a file are no blank lines of ours, and what looks like a place in it is none."""
     text = "a\n\n\n\nb {{changes}}"
-    assert filled(Template("t.md", "{{goal}}\n\n{{documents}}\n\nNow."), {"goal": text, "changes": "C"}) == (
+    assert fill_template(Template("t.md", "{{goal}}\n\n{{documents}}\n\nNow."), {"goal": text, "changes": "C"}) == (
         f"{text}\n\nNow.\n\nC"
     )
 
@@ -84,7 +91,7 @@ def test_a_workers_own_template_cannot_take_the_rules_away(tmp_path: Path) -> No
 def test_what_a_template_does_not_place_comes_after_it() -> None:
     parts = {"goal": "GOAL", "changes": "CHANGES", "documents": ""}
     assert (
-        filled(Template("t.md", "Do it.\n\n{{ goal }}\n\n{{documents}}\n\nNow."), parts)
+        fill_template(Template("t.md", "Do it.\n\n{{ goal }}\n\n{{documents}}\n\nNow."), parts)
         == "Do it.\n\nGOAL\n\nNow.\n\nCHANGES"
     )
 
@@ -110,7 +117,7 @@ BRIEF = PhaseBrief(
 
 
 def test_whatever_the_template_says_the_agent_is_told_all_and_the_rules_come_last() -> None:
-    prompt = begin(BRIEF)
+    prompt = begin_phase(BRIEF)
     places = [
         "Do as you like.",
         "ignore the rules",
@@ -126,5 +133,5 @@ def test_whatever_the_template_says_the_agent_is_told_all_and_the_rules_come_las
 
 
 def test_one_that_handed_in_nothing_is_told_what_is_wanted() -> None:
-    assert "`submit_document`" in nudge(BRIEF)
-    assert "## Risks" in nudge(BRIEF)
+    assert "`submit_document`" in nudge_phase(BRIEF)
+    assert "## Risks" in nudge_phase(BRIEF)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.work.workflow import Kind, Shape
+from holdfast.core.work.workflow import PhaseKind, PlanShape
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.text.mistakes import BadFile
 from holdfast.workflows.builtin import BUILT_IN, find_workflow
@@ -23,9 +23,9 @@ ARCHITECT = ("- name: thinking", "  role: architect")
 REVIEW = ("- name: looking", "  kind: review", "  roles: [reviewer]")
 
 MISTAKES: dict[str, tuple[str, str]] = {
-    "nothing": ("", ":1: empty; a workflow has a name, a line about it, and phases"),
+    "nothing": ("", ":1: empty; a workflow has `name`, `about` and `phases`"),
     "no YAML": ("name: [", "not YAML"),
-    "a key twice": (HEAD + "name: again\n", ":3: the key 'name' is there twice"),
+    "a key twice": (HEAD + "name: again\n", ":3: duplicate key 'name'"),
     "something missing": ("name: mine\n", ":1: the key 'about' is missing"),
     "a key of nobody": (HEAD + "fases: []\n", ":3: fases: there is no such key; did you mean phases?"),
     "a key of nobody in a phase": (phases(*ARCHITECT, "  rolle: x"), ":6: phases[0].rolle: there is no such key"),
@@ -33,7 +33,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "no phase": (phases("- thinking"), ":4: phases[0]: expected a mapping, got text"),
     "a kind of nobody": (phases(*ARCHITECT, "  kind: agents"), ":6: phases[0].kind: 'agents' is not allowed"),
     "a name that is none": (phases("- name: My Phase", "  role: architect"), ":4: phases[0].name: expected text"),
-    "a name twice": (phases(*ARCHITECT, *ARCHITECT), ":6: phases[1].name: there is a phase 'thinking' already"),
+    "a name twice": (phases(*ARCHITECT, *ARCHITECT), ":6: phases[1].name: duplicate phase name 'thinking'"),
     "an agent without a role": (phases("- name: thinking"), ":4: phases[0]: the phase 'thinking' needs a `role`"),
     "a review by nobody": (phases("- name: looking", "  kind: review"), "needs `roles`, or `validate: true`"),
     "a review by one who cannot": (
@@ -46,7 +46,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a role of nobody": (
         phases("- name: thinking", "  role: tester", "  exit: submit_done"),
-        ":5: phases[0].role: there is no role 'tester'; there are product_manager, architect, planner, designer, agent",
+        ":5: phases[0].role: there is no role 'tester'; use one of product_manager, architect, planner, designer",
     ),
     "a reviewer that is misspelled": (
         phases("- name: looking", "  kind: review", "  roles: [reviewer, 'revewer:logic']"),
@@ -54,11 +54,11 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a key of another kind": (
         phases(*ARCHITECT, "  findings: true"),
-        ":6: phases[0].findings: a phase of kind agent has no such key",
+        ":6: phases[0].findings: does not apply to a phase of kind agent",
     ),
     "a way out that the role has not": (
         phases(*ARCHITECT, "  exit: submit_plan"),
-        ":6: phases[0].exit: the role 'architect' can end by submit_document or submit_done",
+        ":6: phases[0].exit: the role 'architect' can end with submit_document or submit_done",
     ),
     "no such condition": (
         phases(*ARCHITECT, "  when: plan.wants_design"),
@@ -75,25 +75,25 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a fall forward": (
         phases(*REVIEW, "  on_fail: mending", "- name: mending", "  kind: tasks"),
-        ":7: phases[0].on_fail: 'mending' comes later",
+        ":7: phases[0].on_fail: 'mending' is a later phase",
     ),
-    "a circle": (phases(*ARCHITECT, "  next: thinking"), ":6: phases[0].next: 'thinking' comes before it"),
+    "a circle": (phases(*ARCHITECT, "  next: thinking"), ":6: phases[0].next: 'thinking' is not a later phase"),
     "no limit": (phases(*REVIEW, "  limit: 0"), ":7: phases[0].limit: expected a whole number >= 1"),
     "a way back that nothing leads to": (
         phases(*ARCHITECT, "  on_fail: thinking"),
-        ":6: phases[0].on_fail: a phase of kind agent can fail only by its checks; add `validate: true`",
+        ":6: phases[0].on_fail: a phase of kind agent fails only when its checks fail; add `validate: true`",
     ),
     "checks of the plan itself": (
         phases("- name: planning", "  role: planner", "  exit: submit_plan", "  validate: true"),
-        ": the phase that makes the plan cannot fail by checks",
+        ": the planning phase cannot have checks",
     ),
     "back to what is done already": (
         phases("- name: building", "  kind: tasks", "  validate: true", "  on_fail: building"),
-        ":7: phases[0].on_fail: the tasks of 'building' are done by then",
+        ":7: phases[0].on_fail: the tasks of 'building' are complete by then",
     ),
     "a limit of nothing": (
         phases(*ARCHITECT, "  validate: true", "  on_limit: looking", *REVIEW),
-        ":7: phases[0].on_limit: it is what comes after all rounds of `on_fail`",
+        ":7: phases[0].on_limit: needs `on_fail`",
     ),
     "round for ever": (
         phases(*ARCHITECT, "  validators: [lint]", "  on_fail: thinking", "  on_limit: thinking"),
@@ -109,11 +109,11 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a reference to nowhere": (
         phases(*ARCHITECT, "  schema:", "    items:", "      $ref: '#/$defs/day'"),
-        ":8: phases[0].schema.items.$ref: '#/$defs/day' is nowhere in this schema",
+        ":8: phases[0].schema.items.$ref: this schema does not define '#/$defs/day'",
     ),
     "a reference out of the schema": (
         phases(*ARCHITECT, "  schema: {$ref: 'https://example.com/schema'}"),
-        ":6: phases[0].schema.$ref: 'https://example.com/schema' is nowhere in this schema",
+        ":6: phases[0].schema.$ref: this schema does not define 'https://example.com/schema'",
     ),
     "a schema that is nowhere": (
         phases(*ARCHITECT, "  schema: nowhere.json"),
@@ -121,25 +121,25 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a schema and headings": (
         phases(*ARCHITECT, "  sections: [Risks]", "  schema: {type: object}"),
-        ":6: phases[0].sections: prose has headings and data has a `schema`",
+        ":6: phases[0].sections: cannot be combined with `schema`",
     ),
     "a schema of something else": (
         phases("- name: planning", "  role: planner", "  schema: {type: object}"),
-        ":6: phases[0].schema: a phase of kind agent has no such key",
+        ":6: phases[0].schema: does not apply to a phase of kind agent",
     ),
     "a condition on data that are not asked for": (
         phases(*ARCHITECT, "  schema: {properties: {risky: {}}}", "  when: data.thinking.rsky"),
-        "plan, plan.needs_design, document.thinking, data.thinking.risky, each also with `not`",
+        "plan, plan.needs_design, document.thinking, data.thinking.risky, with or without `not`",
     ),
     "an approval that nobody could hand in anew for": (
         phases(
             "- name: a", "  kind: review", "  roles: [reviewer]", "  approval: true", "- name: b", "  role: planner"
         ),
-        ":7: phases[0].approval: before there is a plan, only an agent's work can wait for approval",
+        ":7: phases[0].approval: before the plan, only an agent phase can ask for approval",
     ),
     "two plans": (
         phases("- name: a", "  role: planner", "- name: b", "  role: planner"),
-        ":6: phases[1]: two phases make the plan",
+        ":6: phases[1]: two phases submit a plan",
     ),
 }
 
@@ -193,13 +193,13 @@ def test_the_pipeline_is_the_one_that_is_promised() -> None:
         *("product_management", "architecting", "planning", "designing"),
         *("implementing", "reviewing", "fixing", "completing"),
     ]
-    assert pipeline.shape is Shape.GRAPH
+    assert pipeline.shape is PlanShape.GRAPH
     assert [phase.name for phase in pipeline.phases if phase.optional] == ["product_management"]
     assert pipeline.planner is not None
     assert pipeline.planner.name == "planning"
     reviewing = pipeline.phase("reviewing")
     assert reviewing is not None
-    assert (reviewing.kind, reviewing.on_fail, len(reviewing.roles)) == (Kind.REVIEW, "fixing", 3)
+    assert (reviewing.kind, reviewing.on_fail, len(reviewing.roles)) == (PhaseKind.REVIEW, "fixing", 3)
 
 
 def test_an_agent_ends_with_what_its_role_hands_in() -> None:
@@ -226,7 +226,7 @@ def test_a_schema_may_be_a_file_beside_the_workflow_and_is_the_workflows_own_fro
 
 
 def test_a_workflow_nobody_knows_is_named_with_those_there_are() -> None:
-    with pytest.raises(BadInput, match="there is no workflow 'pipline'; there are solo, loop, waves, pipeline"):
+    with pytest.raises(BadInput, match="there is no workflow 'pipline'; use solo, loop, waves, pipeline"):
         find_workflow("pipline")
     with pytest.raises(BadInput, match=r"nowhere.yaml: No such file"):
         find_workflow("nowhere.yaml")

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.messages.signals import Category, tools_of
-from holdfast.core.state import Check, Verdict
+from holdfast.core.messages.signals import Category, signals_for_role
+from holdfast.core.state import Check, EvaluatorVerdict
 from holdfast.core.work.tasks import TaskSpec
-from holdfast.workflows.quoting import fenced, inline, middle_out
+from holdfast.workflows.quoting import cut_middle, fenced, inline
 from holdfast.workflows.task_prompts import (
-    CONTEXT,
-    FILES,
-    VERDICTS,
-    Channel,
+    MAX_CONTEXT_CHARS,
+    MAX_FILES,
+    MAX_FULL_VERDICTS,
+    MemoryChannel,
     begin_work,
     evaluate,
     repair_merge,
@@ -63,8 +63,8 @@ def test_nothing_quoted_gets_out_of_its_fence(evil: str) -> None:
         task=task,
         branch=evil,
         overview=evil,
-        memory=(Channel(evil, evil, cut=True),),
-        ledger=(Verdict(1, False, evil, evil, evil, evil),),
+        memory=(MemoryChannel(evil, evil, cut=True),),
+        ledger=(EvaluatorVerdict(1, False, evil, evil, evil, evil),),
         checks=(Check(evil, False, evil, evil),),
         instructions=(evil,),
         messages=(evil,),
@@ -99,7 +99,7 @@ def test_carriage_returns_of_a_diff_are_seen_and_forge_no_line() -> None:
 def test_the_tools_that_prompts_name_are_those_of_the_role() -> None:
     own = {"worker": ("begin-work", "nudge"), "evaluator": ("evaluate", "evaluate-again")}
     for role, names in own.items():
-        tools = {kind.tool for kind in tools_of(role)}
+        tools = {kind.tool for kind in signals_for_role(role)}
         for name in names:
             named = set(re.findall(r"`((?:submit|report)_\w+)`", PROMPTS[name]))
             assert named
@@ -117,16 +117,16 @@ def test_a_cut_diff_is_said_to_be_cut_and_a_whole_one_is_not() -> None:
 
 
 def test_what_is_left_out_is_said() -> None:
-    ledger = [Verdict(number, False, "weak_test", "x" * 5_000) for number in range(1, 30)]
+    ledger = [EvaluatorVerdict(number, False, "weak_test", "x" * 5_000) for number in range(1, 30)]
     prompt = begin_work(BRIEF._replace(ledger=ledger))
-    assert f"{29 - VERDICTS} older ones are left out." in prompt
+    assert f"{29 - MAX_FULL_VERDICTS} older ones are left out." in prompt
     assert "### Iteration 29: rejected" in prompt
     assert "### Iteration 1: rejected" not in prompt
     assert "1000 more characters" in prompt
-    assert "5 more characters" in begin_work(BRIEF._replace(overview="x" * (CONTEXT + 5)))
-    assert "and 5 more; `git diff" in resolve_conflicts(BRIEF, [f"f{n}" for n in range(FILES + 5)])
+    assert "5 more characters" in begin_work(BRIEF._replace(overview="x" * (MAX_CONTEXT_CHARS + 5)))
+    assert "and 5 more; `git diff" in resolve_conflicts(BRIEF, [f"f{n}" for n in range(MAX_FILES + 5)])
 
 
 def test_long_output_keeps_its_beginning_and_more_of_its_end() -> None:
-    assert middle_out("a" * 10, 10) == "a" * 10
-    assert middle_out("ab" * 10, 8) == "ab\n[… 12 characters left out …]\nababab"
+    assert cut_middle("a" * 10, 10) == "a" * 10
+    assert cut_middle("ab" * 10, 8) == "ab\n[… 12 characters left out …]\nababab"

@@ -5,16 +5,22 @@ import json
 import pytest
 
 from holdfast.core.config.settings import Validator, Validators
-from holdfast.workflows.validators import Command, Facts, chosen, detect, programs_of_interest
+from holdfast.workflows.validators import (
+    CheckCommand,
+    ProjectFacts,
+    choose_commands,
+    detect_commands,
+    relevant_programs,
+)
 
-_ALL = programs_of_interest()
+_ALL = relevant_programs()
 
 
 def found(*names: str, programs: frozenset[str] = _ALL, **texts: str) -> list[str]:
     files = {"pyproject": "pyproject.toml", "package": "package.json", "setup": "setup.cfg"}
     written = {files.get(name, name): text for name, text in texts.items()}
-    facts = Facts(frozenset(names) | frozenset(written), written, programs)
-    return [" ".join(command.words) for command in detect(facts)]
+    facts = ProjectFacts(frozenset(names) | frozenset(written), written, programs)
+    return [" ".join(command.words) for command in detect_commands(facts)]
 
 
 def package(test: object) -> str:
@@ -95,7 +101,7 @@ def test_a_program_that_is_not_there_is_not_asked() -> None:
 
 
 def test_the_projects_own_modules_come_before_installed_ones() -> None:
-    (command,) = detect(Facts(frozenset({"src", "pytest.ini"}), {}, _ALL))
+    (command,) = detect_commands(ProjectFacts(frozenset({"src", "pytest.ini"}), {}, _ALL))
     assert command.imports == ("src", ".")
 
 
@@ -108,8 +114,10 @@ def test_the_users_own_come_after_those_that_are_found_or_in_their_place() -> No
             "ruff": Validator(command=("true",)),
         },
     )
-    ruff, pytest, lint = chosen(detect(Facts(frozenset({"ruff.toml", "pytest.ini"}), {}, _ALL)), settings)
-    assert ruff == Command("ruff", ("true",), 5)
+    ruff, pytest, lint = choose_commands(
+        detect_commands(ProjectFacts(frozenset({"ruff.toml", "pytest.ini"}), {}, _ALL)), settings
+    )
+    assert ruff == CheckCommand("ruff", ("true",), 5)
     assert (pytest.words, pytest.limit, pytest.imports) == (("pytest", "-x"), 5, (".",))
     assert pytest.fine
-    assert lint == Command("lint", ("make", "lint"), 1)
+    assert lint == CheckCommand("lint", ("make", "lint"), 1)

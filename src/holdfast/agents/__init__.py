@@ -1,1 +1,1 @@
-"""What speaks to an agent: its process and all that comes of it, its protocol, and its frames as events."""
+"""Runs agents and talks to them: processes, protocol, runtimes, and the agents that ship with Holdfast."""

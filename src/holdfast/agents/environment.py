@@ -1,24 +1,24 @@
-"""The variables of our environment that an agent may have: those that do not hold a secret."""
+"""The environment of agents: ours, without secrets."""
 
 import os
 from collections.abc import Mapping
 
-from holdfast.core.redaction.secret_names import is_secret
-from holdfast.leaf.process.environment import MISLEADING
+from holdfast.core.redaction.secret_names import is_secret_name
+from holdfast.leaf.process.environment import INHERITED_GIT_VARIABLES
 
 
 def plain_environment() -> dict[str, str]:
-    """Ours, without secrets: of those an agent gets what its entry in the registry names.
+    """Return our environment without secrets; an agent gets only those that its definition names.
 
-    Nor does it get what would lead its git to another repository than the one it stands in.
+    Also drops the variables that would point the agent's git at another repository.
     """
-    return {name: value for name, value in without_secrets(os.environ).items() if name not in MISLEADING}
+    return {name: value for name, value in without_secrets(os.environ).items() if name not in INHERITED_GIT_VARIABLES}
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not is_secret(name, value)}
+    return {name: value for name, value in environment.items() if not is_secret_name(name, value)}
 
 
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
-    """The names of the variables that hold a secret, sorted."""
-    return sorted(name for name, value in environment.items() if value and is_secret(name, value))
+    """Return the names of the variables that hold a secret, sorted."""
+    return sorted(name for name, value in environment.items() if value and is_secret_name(name, value))

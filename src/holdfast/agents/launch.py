@@ -1,83 +1,83 @@
-"""How an agent is started, and in what: plain data, for a config to fill."""
+"""How an agent is started, and in which runtime: plain data, filled from the config."""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from holdfast.core.conversation.terminal_ui import Tui
+from holdfast.core.conversation.terminal_ui import TerminalUi
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an agent runs in. All but `kind` is for a sandbox or a container; docs/runtimes.md tells what each does."""
+    """What an agent runs in. All settings but `kind` are for sandboxes and containers; see docs/runtimes.md."""
 
     kind: Literal["local", "sandbox", "container", "tmux"] = "local"
     network: bool = True
-    writable: tuple[str, ...] = ()  # beside its worktree: what it keeps of its own, as ~/.codex
-    readable: tuple[str, ...] = ()  # what would be hidden otherwise
-    commits: bool = False  # it may commit to its own branch; else the repository is there to be read
+    writable: tuple[str, ...] = ()  # besides its worktree: the agent's own files, such as ~/.codex
+    readable: tuple[str, ...] = ()  # paths that are hidden by default
+    commits: bool = False  # it can commit to its own branch; else the repository is read-only
     image: str | None = None  # of a container
-    socket: str | None = None  # of the container engine: unix:///run/docker.sock; else what DOCKER_HOST says
+    socket: str | None = None  # of the container engine, such as unix:///run/docker.sock; default: DOCKER_HOST
 
     @property
     def is_confined(self) -> bool:
-        """Whether what runs in it cannot reach all that its user can. An agent in tmux can."""
+        """True when the agent can access less than its user. An agent in tmux is not confined."""
         return self.kind in ("sandbox", "container")
 
 
 LOCAL = Runtime()
-PANE_LOST = 75  # the exit code of what stands for an agent in tmux, when that is gone
-ANY_ROLE = ""  # for which a runtime or a model is chosen, when for no role by its name
+PANE_LOST_CODE = 75  # the exit code of the proxy of an agent in tmux, when the agent's pane is gone
+ANY_ROLE = ""  # the key of the runtime or model for roles without their own
 
 
-def choose_runtime(chosen: Mapping[str, Runtime], role: str | None, of_agent: Runtime) -> Runtime:
-    """What a role's agent runs in: the role's own runtime, else the agent's, else the one for any role."""
-    usual = of_agent if of_agent != LOCAL else chosen.get(ANY_ROLE, LOCAL)
-    return chosen.get(role or ANY_ROLE, usual)
+def choose_runtime(chosen: Mapping[str, Runtime], role: str | None, agent_runtime: Runtime) -> Runtime:
+    """Return the runtime of a role's agent: the role's own, else the agent's, else the one for any role."""
+    default = agent_runtime if agent_runtime != LOCAL else chosen.get(ANY_ROLE, LOCAL)
+    return chosen.get(role or ANY_ROLE, default)
 
 
-class Berth(msgspec.Struct, frozen=True, kw_only=True):
-    """The place of an agent that works in its own terminal UI: a window of the run's tmux."""
+class TmuxSlot(msgspec.Struct, frozen=True, kw_only=True):
+    """The window in the run's tmux server where an agent works in its own terminal UI."""
 
     home: str
     run: str
     conversation: str
-    folder: str  # the run's own
+    folder: str  # the run's folder
     socket: str
     title: str
-    tui: Tui
-    endings: tuple[str, ...]  # the reports by which it says that its turn is over
-    monitor: tuple[str, ...]  # what shows the run, in the first window
-    go_between: tuple[str, ...]  # what speaks to us for it
+    tui: TerminalUi
+    endings: tuple[str, ...]  # the reports that end a turn
+    monitor: tuple[str, ...]  # the command that shows the run, in the first window
+    proxy: tuple[str, ...]  # the command that speaks ACP for it
 
 
 class Launch(NamedTuple):
-    """How to start an agent. `environment` is what it gets beside what any program needs."""
+    """How to start an agent. `environment` is added to the plain environment that every program gets."""
 
     command: tuple[str, ...]
     cwd: str
     environment: Mapping[str, str]
     mark: str
-    stderr: str | None = None  # the file that gets its complaints; without one they are part of its output
-    tether: str | None = None  # a file that it holds open, by which it is found though it shed its environment
+    stderr: str | None = None  # the file for its stderr; without one, stderr is part of its output
+    fd_marker: str | None = None  # a file that it holds open, which identifies it even without its environment
     runtime: Runtime = LOCAL
-    worktree: str | None = None  # when `cwd` is a folder in it
-    reads: bool = True  # whether files are to be read through us
-    berth: Berth | None = None  # in tmux
-    writes: tuple[str, ...] = ()  # folders that it may write to for once, when it is confined
-    reports: str | None = None  # the file that it reports to, when it is confined; its terminals do not have it
+    worktree: str | None = None  # when `cwd` is a folder inside of it
+    reads: bool = True  # whether it reads files through us
+    tmux_slot: TmuxSlot | None = None  # for an agent in tmux
+    writes: tuple[str, ...] = ()  # extra folders that it can write to, when it is confined
+    reports: str | None = None  # its report file, when it is confined; its terminals do not get it
 
     @property
-    def marks(self) -> dict[str, str]:
-        """What its processes are found by."""
+    def env_markers(self) -> dict[str, str]:
+        """Return the variables that identify its processes."""
         run = {RUN_MARK: self.environment[RUN_MARK]} if RUN_MARK in self.environment else {}
         return {**run, CONVERSATION_MARK: self.mark}
 
 
-class Spawn(NamedTuple):
-    """What is started on this machine for a launch: with nothing but this environment, and these open files."""
+class SpawnCommand(NamedTuple):
+    """The process to start on this machine for a launch, with exactly this environment and these open files."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
-    files: tuple[int, ...] = ()  # to be closed once it runs
+    inherited_fds: tuple[int, ...] = ()  # the caller closes them after the start

@@ -1,4 +1,4 @@
-"""The agents we know how to start. Users add their own in their config; nothing is installed behind their back."""
+"""The agents that Holdfast can start. Users add their own in their config; Holdfast never installs an agent."""
 
 import os
 import shutil
@@ -9,13 +9,13 @@ import msgspec
 from holdfast.agents import terminal_uis as tuis
 from holdfast.agents.environment import secrets_in
 from holdfast.agents.launch import LOCAL, Runtime
-from holdfast.core.conversation.terminal_ui import Tui
+from holdfast.core.conversation.terminal_ui import TerminalUi
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process.own_program import own_program
+from holdfast.leaf.process.own_program import holdfast_command
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to start an agent. `secrets` are variables of the user's environment that it gets; it gets no other."""
+class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to start an agent. `secrets` are the only secret variables of the user's environment that it gets."""
 
     command: tuple[str, ...]
     title: str = ""
@@ -24,32 +24,32 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     secrets: tuple[str, ...] = ()
     login: str | None = None
     runtime: Runtime = LOCAL
-    reads: bool = True  # whether it can read files through us; one that takes a missing file for an error writes none
-    tui: Tui | None = None  # its own terminal UI, when it has one that we know
-    reports_cost: bool | None = None  # whether it says what a turn cost; None when that was not seen
-    tools_wait: float = 30.0  # seconds within which it asks for the tools that it is handed; a busy machine gets longer
-    by_the_minute: bool = False  # its sessions are named by the minute: in that of its birth, one cannot be loaded
+    reads: bool = True  # False for an agent that cannot create files when a read through us reports a missing file
+    tui: TerminalUi | None = None  # its own terminal UI, if we know one
+    reports_cost: bool | None = None  # whether it reports the cost of a turn; None when unknown
+    tools_wait: float = 30.0  # seconds until it asks for its MCP tools; longer on a busy machine
+    by_the_minute: bool = False  # it names sessions by the minute, and cannot load one in the minute of its creation
 
     def __post_init__(self) -> None:
         if not self.command:
-            raise ValueError("an agent's command has at least the name of its program")
+            raise ValueError("an agent's command must not be empty")
 
     @property
     def program(self) -> str:
-        """What has to be installed for it."""
+        """Return the program that must be installed."""
         return self.tui.command[0] if self.runtime.kind == "tmux" and self.tui is not None else self.command[0]
 
-    def found(self) -> bool:
-        """True when its program is here, or not looked for here: it is in the image."""
+    def is_installed(self) -> bool:
+        """True when its program is on PATH, or the agent runs in a container, whose image has it."""
         return self.runtime.kind == "container" or shutil.which(self.program) is not None
 
 
-# Agents that call their model through a cloud take the credentials of that cloud.
-_BEDROCK = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
-_VERTEX = ("GOOGLE_APPLICATION_CREDENTIALS",)
-_AZURE = ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY")
-# Agents that call any provider take the key of each, under the name that the provider documents.
-_PROVIDERS = (
+# Agents that call their model through a cloud get that cloud's credentials.
+_BEDROCK_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
+_VERTEX_VARIABLES = ("GOOGLE_APPLICATION_CREDENTIALS",)
+_AZURE_VARIABLES = ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY")
+# Agents that call any provider get the key of each, under the name that the provider documents.
+_PROVIDER_VARIABLES = (
     "ANTHROPIC_API_KEY",
     "OPENAI_API_KEY",
     "GEMINI_API_KEY",
@@ -60,14 +60,14 @@ _PROVIDERS = (
     "MISTRAL_API_KEY",
     "DEEPSEEK_API_KEY",
     "XAI_API_KEY",
-    *_AZURE,
-    *_BEDROCK,
-    *_VERTEX,
+    *_AZURE_VARIABLES,
+    *_BEDROCK_VARIABLES,
+    *_VERTEX_VARIABLES,
 )
 
 
-BUILT_IN: dict[str, Entry] = {
-    "claude": Entry(
+BUILT_IN: dict[str, AgentDefinition] = {
+    "claude": AgentDefinition(
         command=("claude-agent-acp",),
         title="Claude Code",
         reports_cost=True,
@@ -79,37 +79,37 @@ BUILT_IN: dict[str, Entry] = {
             "CLAUDE_CODE_OAUTH_TOKEN",
             "CLAUDE_CODE_CLIENT_KEY",
             "CLAUDE_CODE_CLIENT_KEY_PASSPHRASE",
-            *_BEDROCK,
-            *_VERTEX,
+            *_BEDROCK_VARIABLES,
+            *_VERTEX_VARIABLES,
         ),
         tui=tuis.CLAUDE,
     ),
-    "codex": Entry(
+    "codex": AgentDefinition(
         command=("codex-acp",),
         title="Codex",
         reports_cost=False,
         install="npm install -g @agentclientprotocol/codex-acp @openai/codex",
-        secrets=("OPENAI_API_KEY", "CODEX_API_KEY", *_AZURE, *_BEDROCK),
+        secrets=("OPENAI_API_KEY", "CODEX_API_KEY", *_AZURE_VARIABLES, *_BEDROCK_VARIABLES),
         tui=tuis.CODEX,
     ),
-    "gemini": Entry(
+    "gemini": AgentDefinition(
         command=("gemini", "--acp"),
         title="Gemini",
         reports_cost=False,
         install="npm install -g @google/gemini-cli",
-        secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY", *_VERTEX),
+        secrets=("GEMINI_API_KEY", "GOOGLE_API_KEY", *_VERTEX_VARIABLES),
         reads=False,
         by_the_minute=True,
         tui=tuis.GEMINI,
     ),
-    "opencode": Entry(
+    "opencode": AgentDefinition(
         command=("opencode", "acp"),
         title="OpenCode",
         install="npm install -g opencode-ai",
-        secrets=("OPENCODE_API_KEY", *_PROVIDERS),
+        secrets=("OPENCODE_API_KEY", *_PROVIDER_VARIABLES),
         tui=tuis.OPENCODE,
     ),
-    "copilot": Entry(
+    "copilot": AgentDefinition(
         command=("copilot", "--acp", "--no-auto-update", "--disable-builtin-mcps"),
         title="Copilot",
         install="npm install -g @github/copilot",
@@ -122,7 +122,7 @@ BUILT_IN: dict[str, Entry] = {
         ),
         tui=tuis.COPILOT,
     ),
-    "qwen": Entry(
+    "qwen": AgentDefinition(
         command=("qwen", "--acp"),
         title="Qwen Code",
         reports_cost=False,
@@ -134,44 +134,46 @@ BUILT_IN: dict[str, Entry] = {
             "ANTHROPIC_API_KEY",
             "GEMINI_API_KEY",
             "GOOGLE_API_KEY",
-            *_VERTEX,
+            *_VERTEX_VARIABLES,
         ),
         tui=tuis.QWEN,
     ),
-    "kimi": Entry(
+    "kimi": AgentDefinition(
         command=("kimi", "acp"),
         title="Kimi",
         install="npm install -g @moonshot-ai/kimi-code",
         secrets=("KIMI_API_KEY", "KIMI_MODEL_API_KEY", "MOONSHOT_API_KEY"),
     ),
-    "auggie": Entry(
+    "auggie": AgentDefinition(
         command=("auggie", "--acp"),
         title="Auggie",
         reports_cost=False,
         install="npm install -g @augmentcode/auggie",
         secrets=("AUGMENT_SESSION_AUTH", "AUGMENT_API_TOKEN"),
     ),
-    "cline": Entry(
+    "cline": AgentDefinition(
         command=("cline", "--acp"),
         title="Cline",
         install="npm install -g cline",
-        secrets=("CLINE_API_KEY", *_PROVIDERS),
+        secrets=("CLINE_API_KEY", *_PROVIDER_VARIABLES),
     ),
-    "pi": Entry(
+    "pi": AgentDefinition(
         command=("pi-acp",),
         title="Pi",
         install="npm install -g pi-acp @earendil-works/pi-coding-agent",
-        secrets=_PROVIDERS,
+        secrets=_PROVIDER_VARIABLES,
     ),
-    "hermes": Entry(
+    "hermes": AgentDefinition(
         command=("hermes-acp",),
         title="Hermes",
         install="pip install 'hermes-agent[acp]'",
-        secrets=_PROVIDERS,
+        secrets=_PROVIDER_VARIABLES,
     ),
-    "goose": Entry(command=("goose", "acp"), title="Goose", install="see the Goose documentation", secrets=_PROVIDERS),
-    "builtin": Entry(
-        command=own_program("agent", "builtin"),
+    "goose": AgentDefinition(
+        command=("goose", "acp"), title="Goose", install="see the Goose documentation", secrets=_PROVIDER_VARIABLES
+    ),
+    "builtin": AgentDefinition(
+        command=holdfast_command("agent", "builtin"),
         title="Holdfast's own, for any model endpoint",
         install="pip install 'holdfast[builtin]'",
         secrets=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -179,32 +181,32 @@ BUILT_IN: dict[str, Entry] = {
 }
 
 
-def find_agent(name: str, own: Mapping[str, Entry] | None = None) -> Entry:
-    """An agent by its name. `playbook:FILE` is the agent that plays that file; words after a name go to its command."""
+def find_agent(name: str, user_agents: Mapping[str, AgentDefinition] | None = None) -> AgentDefinition:
+    """Return an agent by name. `playbook:FILE` plays that file; words after a name are added to its command."""
     kind, _, rest = name.partition(":")
     if kind == "playbook" and rest:
-        return _playbook(os.path.abspath(rest), rest)
-    known = {**BUILT_IN, **(own or {})}
-    word, *more = name.split() or [""]
-    entry = known.get(word)
+        return _playbook_agent(os.path.abspath(rest), rest)
+    known = {**BUILT_IN, **(user_agents or {})}
+    agent_name, *arguments = name.split() or [""]
+    entry = known.get(agent_name)
     if entry is None:
         raise BadInput(
-            f"there is no agent {name!r}; there are {', '.join(known)}, playbook:FILE, and those of your config"
+            f"there is no agent {name!r}; known agents: {', '.join(known)}, playbook:FILE, and those in your config"
         )
-    return _with(entry, more) if more else entry
+    return _with_arguments(entry, arguments) if arguments else entry
 
 
-def _with(entry: Entry, words: list[str]) -> Entry:
-    tui = entry.tui and msgspec.structs.replace(entry.tui, command=(*entry.tui.command, *words))
-    return msgspec.structs.replace(entry, command=(*entry.command, *words), tui=tui)
+def _with_arguments(entry: AgentDefinition, arguments: list[str]) -> AgentDefinition:
+    tui = entry.tui and msgspec.structs.replace(entry.tui, command=(*entry.tui.command, *arguments))
+    return msgspec.structs.replace(entry, command=(*entry.command, *arguments), tui=tui)
 
 
-def _playbook(path: str, name: str) -> Entry:
-    command = own_program("agent", "playbook", path)
-    return Entry(
+def _playbook_agent(path: str, name: str) -> AgentDefinition:
+    command = holdfast_command("agent", "playbook", path)
+    return AgentDefinition(
         command=command,
         title=f"the playbook {name}",
-        tui=Tui(
+        tui=TerminalUi(
             command=(*command, "--terminal", "--mcp", "{mcp}"),
             new=("--session", "{session}"),
             resume=("--resume", "{session}"),
@@ -214,23 +216,23 @@ def _playbook(path: str, name: str) -> Entry:
     )
 
 
-def environment_for(entry: Entry, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What an agent gets beside what any program does: its own settings, and the secrets that it names."""
+def environment_for(entry: AgentDefinition, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return what is added to an agent's plain environment: its own settings and the secrets that it names."""
     ours = os.environ if environment is None else environment
     return {**{name: ours[name] for name in entry.secrets if name in ours}, **entry.environment}
 
 
-def withheld_from(entry: Entry, environment: Mapping[str, str] | None = None) -> list[str]:
-    """The names of the secrets in our environment that an agent does not get."""
+def withheld_secrets(entry: AgentDefinition, environment: Mapping[str, str] | None = None) -> list[str]:
+    """Return the names of the secrets in our environment that an agent does not get."""
     ours = os.environ if environment is None else environment
     return [name for name in secrets_in(ours) if name not in entry.secrets and name not in entry.environment]
 
 
-def missing(entry: Entry) -> str:
-    """What to tell when its program is not here."""
+def install_advice(entry: AgentDefinition) -> str:
+    """Return the message for an agent whose program is not installed."""
     hint = f"; install it with: {entry.install}" if entry.install else ""
     return f"{entry.program} is not installed{hint}"
 
 
-def listed(own: Mapping[str, Entry] | None = None) -> Sequence[tuple[str, Entry]]:
-    return sorted({**BUILT_IN, **(own or {})}.items())
+def known_agents(user_agents: Mapping[str, AgentDefinition] | None = None) -> Sequence[tuple[str, AgentDefinition]]:
+    return sorted({**BUILT_IN, **(user_agents or {})}.items())

@@ -1,14 +1,16 @@
-"""Why a session ended: the reasons that `session.end` and `--json` have.
+"""Why a session ended: the values in `session.end` and `--json`.
 
-A log of another tool may give reasons of its own; those are kept as they are, and count as an end without work left.
+A log of another tool may have other reasons. They are kept unchanged, and mean that no work is left.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
 
 
 class EndReason(StrEnum):
     ALL_DONE = "all_done"
-    PLANNED = "planned"  # the run is prepared and was never started
+    PLANNED = "planned"  # the run was created and never started
     STOPPED = "stopped"  # by `holdfast stop`
     INTERRUPTED = "interrupted"  # by a signal
     WAITING = "waiting"  # for a person
@@ -17,23 +19,54 @@ class EndReason(StrEnum):
     WALL_CLOCK = "wall_clock"
     TOKEN_CAP = "token_cap"  # noqa: S105 - a number of them
     COST_CAP = "cost_cap"
-    FAILED = "failed"  # of a task or a phase, for a reason that is none of the following
+    FAILED = "failed"  # a task or phase, for a reason not listed below
     ITERATION_CAP = "iter_cap"
     EVALUATOR_CAP = "evaluator_cap"
     NO_CASE = "no_case"
-    EMPTY_RESPONSES = "empty_responses"  # an agent said and did nothing, several times in a row
+    EMPTY_RESPONSES = "empty_responses"  # several turns in a row without any output
     REFUSED = "refused"  # tool calls were refused, and nothing changed
     REVIEW_CAP = "review_cap"  # a review did not pass within its limit
     CHECKS_CAP = "checks_cap"  # the checks of a phase did not pass within its limit
     NO_PLAN = "no_plan"
 
 
-WORK_LEFT = frozenset(EndReason) - {EndReason.ALL_DONE}  # a resume goes on after these
-OF_TASKS = (
+class TaskFailure(StrEnum):
+    """Why a task or a phase failed, if no end reason says it. The session then ends with `failed`."""
+
+    BLOCKED = "blocked"  # its agent reported a blocker
+    CONFLICTS = "conflicts"  # its merge had conflicts too often
+
+
+RESUMABLE_REASONS = frozenset(EndReason) - {EndReason.ALL_DONE}
+TASK_REASONS = (
     EndReason.ITERATION_CAP,
     EndReason.EVALUATOR_CAP,
     EndReason.NO_CASE,
     EndReason.EMPTY_RESPONSES,
     EndReason.REFUSED,
 )
-OF_PHASES = (EndReason.REVIEW_CAP, EndReason.CHECKS_CAP, EndReason.EMPTY_RESPONSES)
+PHASE_REASONS = (EndReason.REVIEW_CAP, EndReason.CHECKS_CAP, EndReason.EMPTY_RESPONSES)
+
+_TEXTS: Final[Mapping[str, str]] = {
+    EndReason.ALL_DONE: "all tasks done",
+    EndReason.PLANNED: "prepared, not started",
+    EndReason.STOPPED: "stopped by holdfast stop",
+    EndReason.INTERRUPTED: "interrupted by a signal",
+    EndReason.WAITING: "waiting for you",
+    EndReason.WALL_CLOCK: "time limit reached (caps.wall_clock)",
+    EndReason.TOKEN_CAP: "token limit reached (caps.tokens)",
+    EndReason.COST_CAP: "cost limit reached (caps.dollars)",
+    EndReason.ITERATION_CAP: "iteration limit reached (caps.iterations)",
+    EndReason.EVALUATOR_CAP: "evaluator limit reached (caps.evaluator_calls)",
+    EndReason.NO_CASE: "the worker never submitted its case",
+    EndReason.EMPTY_RESPONSES: "the agent's turns were empty",
+    EndReason.REFUSED: "tool calls were refused and nothing was changed",
+    EndReason.REVIEW_CAP: "review limit reached",
+    EndReason.CHECKS_CAP: "limit of failed checks reached",
+    EndReason.NO_PLAN: "no plan was submitted",
+}
+
+
+def end_reason_text(reason: str | None) -> str:
+    """Return a reason as text for people; the log and `--json` keep the code. Any other text stays unchanged."""
+    return _TEXTS.get(reason, reason) if reason else "normally"

@@ -1,7 +1,7 @@
-"""Everything that is known of a run, as the fold of its events. Plain data: it is what a snapshot holds.
+"""The state of a run, as the fold of its events. Plain data, stored in snapshots.
 
-Its size follows the plan (tasks, conversations, checkpoints), never the length of the log: settled effects,
-ended turns and consumed messages leave only counts behind.
+Its size depends on the plan (tasks, conversations, checkpoints), never on the length of the log: of settled effects,
+ended turns and consumed messages only counts remain.
 """
 
 from enum import StrEnum
@@ -11,10 +11,8 @@ import msgspec
 
 from holdfast.core.events.conversation import FileDiff
 
-RESEARCH = "research"  # the kind of a message that answers an agent's question
-DENIAL = "denial"  # the kind of a message that tells an agent why a request of it was denied
-KILLED = "killed"  # why a session stopped that recorded no end
-KEPT = 1_000  # how many notes, issues or warnings are held: the first notes, the newest issues and warnings
+KILLED = "killed"  # the stop reason of a session that recorded no end
+MAX_KEPT = 1_000  # notes (the first), issues and warnings (the newest)
 
 
 class TaskStatus(StrEnum):
@@ -44,19 +42,19 @@ class Session(msgspec.Struct):
     branch: str | None = None
     mode: str | None = None
     events: int = 0
-    seen: list[list[int]] = []  # sequence numbers, as sorted ranges [first, last]: one, when none is missing
+    seen: list[list[int]] = []  # sequence numbers as sorted ranges [first, last]; one range when none is missing
     ended: bool = False
     end_reason: str | None = None
-    upkeep: bool = False  # it did not move the work itself
+    upkeep: bool = False  # a maintenance command, which did not change the run's progress
 
     @property
-    def resumed(self) -> bool:
-        """True when this sitting went on with what the one before it left."""
+    def is_resume(self) -> bool:
+        """Whether this session continued the one before it."""
         return self.command == "resume"
 
     @property
-    def stop(self) -> str:
-        """Why it stopped: the reason it recorded; `killed` when it died before it could record one."""
+    def stop_reason(self) -> str:
+        """The recorded reason; `killed` when the session died before it could record one."""
         return (self.end_reason or "ended") if self.ended else KILLED
 
 
@@ -71,8 +69,8 @@ class RunInfo(msgspec.Struct):
     archived: bool = False
 
 
-class Stage(StrEnum):
-    """What comes next for a task that is in progress."""
+class TaskStage(StrEnum):
+    """The next step of a task in progress."""
 
     WORK = "work"
     VALIDATE = "validate"
@@ -83,7 +81,7 @@ class Stage(StrEnum):
 
 
 class Check(msgspec.Struct):
-    """How a validator found the work, the last time that it looked."""
+    """The newest result of a validator."""
 
     name: str
     passed: bool
@@ -92,7 +90,7 @@ class Check(msgspec.Struct):
     flaky: bool = False
 
 
-class Verdict(msgspec.Struct):
+class EvaluatorVerdict(msgspec.Struct):
     iteration: int
     accept: bool
     category: str | None = None
@@ -103,8 +101,8 @@ class Verdict(msgspec.Struct):
     ts: str | None = None  # when it was given
 
 
-class Loss(msgspec.Struct):
-    """Some of a task's work that was lost outside Holdfast, and what was done about it, in words for its worker."""
+class LostWork(msgspec.Struct):
+    """Work of a task that was lost outside Holdfast, and a text for its worker about what was done."""
 
     subject: str
     text: str
@@ -119,34 +117,34 @@ class Task(msgspec.Struct):
     error: str | None = None
     attempts: int | None = None
     reason: str | None = None
-    wants: str | None = None  # the agent that the plan names for it
+    wants: str | None = None  # the agent that the plan names
     description: str = ""
     acceptance_criteria: list[str] = []
-    key: str | None = None  # of what it is made from
-    done_key: str | None = None  # of what it was made from when it was completed
-    stage: Stage = Stage.WORK
+    key: str | None = None  # hash of its content
+    done_key: str | None = None  # the key when it was completed
+    stage: TaskStage = TaskStage.WORK
     iteration: int = 0
     evaluations: int = 0
     conflicts: list[str] = []
-    conflicted: int = 0  # how often its merge met conflicts
-    refused: int = 0  # tool calls of its worker that were refused, since the task was opened
+    conflicted: int = 0  # merges with conflicts
+    refused: int = 0  # denied tool calls of its worker, since the task was opened
     since: int = 0  # turns of its worker before this iteration
     worker: str | None = None
     evaluator: str | None = None
     case: str | None = None  # as JSON
     checks: list[Check] = []
-    verdicts: list[Verdict] = []
-    tree: str | None = None  # that was checked: it is judged and committed
-    head: str | None = None  # the commit that HEAD was at when it was captured
-    merging: str | None = None  # and one that was being merged
-    unchecked: str | None = None  # a commit on its branch that is of another tree
-    recheck: str | None = None  # why the checks run on that commit, instead of on what is in the worktree
-    hook_refused: str | None = None  # the tree that a commit hook refused last
+    verdicts: list[EvaluatorVerdict] = []
+    tree: str | None = None  # the checked tree, which is evaluated and committed
+    head: str | None = None  # HEAD when the tree was captured
+    merging: str | None = None  # the commit that was being merged then
+    unchecked: str | None = None  # a commit on its branch with another tree
+    recheck: str | None = None  # why the checks run on that commit instead of on the worktree
+    hook_refused: str | None = None  # the last tree that a commit hook rejected
     commit: str | None = None
     outcome: str | None = None  # in the worker's words
     learned: bool = False  # its worker proposed learnings since it was started
-    before: str | None = None  # the task as its worker was told it, until it is told that this changed
-    losses: dict[str, Loss] = {}  # that its worker was not told of yet, by the key of the notice
+    before: str | None = None  # the old text that its worker knows, until a notice of the change is delivered
+    losses: dict[str, LostWork] = {}  # not reported to its worker yet, by the key of the notice
 
 
 class Wave(msgspec.Struct):
@@ -156,7 +154,7 @@ class Wave(msgspec.Struct):
 
 
 class Plan(msgspec.Struct):
-    """The newest plan, as it was written. `core.plan` makes a checked graph of it."""
+    """The newest plan, as written. `core.work.plan` turns it into a checked graph."""
 
     order: list[str] = []
     waves: dict[int, Wave] = {}
@@ -187,36 +185,36 @@ class Review(msgspec.Struct):
 class Document(msgspec.Struct):
     title: str
     text: str
-    earlier: list[str] = []  # fingerprints of what it took the place of
-    asked: str | None = None  # its text when approval was last asked for
-    before: str | None = None  # and when it was asked for before that
+    earlier: list[str] = []  # fingerprints of earlier versions
+    asked: str | None = None  # its text at the last approval request
+    before: str | None = None  # its text at the approval request before that
 
 
 class PhaseProgress(msgspec.Struct):
-    """How a phase stands. All but its documents is of its newest round."""
+    """The progress of a phase. Everything except its documents is about the newest round."""
 
     status: PhaseStatus = PhaseStatus.IN_PROGRESS
     round: int = 0
-    tries: int = 0  # rounds since its loop was begun anew
+    tries: int = 0  # rounds since its loop was reset
     outcome: str | None = None
     reason: str | None = None
     delivered: bool = False
     talks: dict[str, str] = {}  # conversations by role
     reviews: dict[str, Review] = {}  # by role
-    found: dict[str, Review] = {}  # what did not pass in the round before, when that one failed
+    found: dict[str, Review] = {}  # reviews that failed in the round before, if it failed
     approval: Approval | None = None
-    asked: int = 0  # times that approval was asked for, in all rounds
+    asked: int = 0  # approval requests in all rounds
     published: bool = False
     changes: list[str] = []
-    heard: list[str] = []  # of the changes that are for planning, those that it was told beforehand
+    heard: list[str] = []  # changes for the planning phase that this phase was told about
     sender: str | None = None  # the phase whose failure led to it
     documents: dict[str, Document] = {}
 
 
 class Research(msgspec.Struct):
-    """Something that is looked into. Only its answer makes it done."""
+    """A research question. It is done only when it has an answer."""
 
-    conversation: str  # of the one who asked
+    conversation: str  # the agent that asked
     topic: str
     question: str
     talk: str | None = None
@@ -234,62 +232,62 @@ class Agent(msgspec.Struct):
 
 
 class OpenMessage(msgspec.Struct):
-    """A message that was taken in and not acted on yet."""
+    """A consumed message that is not handled yet."""
 
     kind: str
     sender: str | None = None
     body: str = "null"  # as JSON
-    task: str | None = None  # whom it is for, when it says so
-    conversation: str | None = None  # the only one that it is for
+    task: str | None = None  # the task or phase that it is for, if it names one
+    conversation: str | None = None  # the only conversation that it is for
 
 
-class Turn(msgspec.Struct):
+class OpenTurn(msgspec.Struct):
     turn: str
     started: str | None = None
     calls: dict[str, str] = {}
-    answers: dict[str, str] = {}  # by fingerprint: since they were given, the agent has shown nothing of a call
+    answers: dict[str, str] = {}  # permission answers by fingerprint, until the agent shows a tool call
 
 
 class Conversation(msgspec.Struct):
     agent: str | None = None
     role: str | None = None
     task: str | None = None
-    about: str | None = None  # a phase, or a question that is looked into
+    about: str | None = None  # a phase or a research question
     state: str = "created"
     token: str | None = None
     turns: int = 0
-    told: int = 0  # turns that took messages along
-    unheard: dict[str, OpenMessage] = {}  # told in turns that did not come to their end
-    empty: int = 0  # turns in a row in which it said and did nothing, since the run was resumed
-    reports: int = 0  # that came from it, also those that could not be read
-    refused: int = 0  # reports in a row that could not be read
-    notices: list[str] = []  # of its task, told in such turns
-    briefed: bool = False  # it ended a turn, or reported what it was asked for: it knows what it is there for
-    interrupted_turns: int = 0  # and cancelled or refused ones: those that did not come to their end
-    turn: Turn | None = None
-    started: bool = False  # an agent was there for it
+    told: int = 0  # turns that delivered messages
+    unheard: dict[str, OpenMessage] = {}  # messages of turns that did not finish
+    empty: int = 0  # empty turns in a row, since the run was resumed
+    reports: int = 0  # including invalid ones
+    refused: int = 0  # invalid reports in a row
+    notices: list[str] = []  # notices of turns that did not finish
+    briefed: bool = False  # it ended a turn or submitted its result, so it knows its job
+    interrupted_turns: int = 0  # all turns that did not finish, also cancelled or refused ones
+    turn: OpenTurn | None = None
+    started: bool = False  # an agent was started for it
     pid: int | None = None
     start_time: int | None = None
     boot_id: str | None = None
     mode: str | None = None
     last_message: str | None = None  # the agent's own id of the last message of a turn that ended
-    last: str | None = None  # how its last turn went: the agent's reason to stop, or `interrupted`
-    cuts: int = 0  # such turns in a row, since the run was resumed
-    granted: dict[str, str] = {}  # answers by fingerprint that may not have reached the agent that asked
-    dollars: float = 0.0  # what the session of its token has spent, as far as it told
-    tokens: int = 0  # in all its sessions
-    cost: float = 0.0  # the same
-    priced: bool = False  # its agent told a cost, be it zero
-    blank: bool = False  # its token is of a new session that is to be told the history, and has not yet heard it
+    last: str | None = None  # the stop reason of its last turn, or `interrupted`
+    cuts: int = 0  # unfinished turns in a row, since the run was resumed
+    granted: dict[str, str] = {}  # permission answers by fingerprint that may not have reached the agent
+    dollars: float = 0.0  # the reported cost of the agent session of its token
+    tokens: int = 0  # of all its agent sessions
+    cost: float = 0.0  # of all its agent sessions
+    priced: bool = False  # its agent reported a cost, even if zero
+    blank: bool = False  # its token is of a new agent session that has not received the history yet
 
     @property
-    def unpriced(self) -> bool:
-        """A turn of it is over, and its agent never told a cost: what it spent is unknown."""
+    def has_unknown_cost(self) -> bool:
+        """Whether it had a turn and its agent never reported a cost."""
         return not self.priced and self.turns > (self.turn is not None)
 
 
-class Permission(msgspec.Struct):
-    """What an agent asked, until the answer has reached it."""
+class PermissionRequest(msgspec.Struct):
+    """An open permission request of an agent."""
 
     conversation: str
     title: str
@@ -305,9 +303,9 @@ class Permission(msgspec.Struct):
 
 
 class GivenAnswer(msgspec.Struct, frozen=True):
-    """What a person answered to a permission request, or to a phase that asks for approval.
+    """A person's answer to a permission request or an approval.
 
-    `at` is when it was given, or applied. `changes` are what is to be changed before a phase is approved.
+    `at` is when it was given or applied. `changes` must be made before a phase is approved.
     """
 
     request: str
@@ -322,7 +320,7 @@ class GivenAnswer(msgspec.Struct, frozen=True):
 
 
 class Effect(msgspec.Struct):
-    """An effect without an outcome. Once it has one, it is only counted."""
+    """An effect without an outcome. Settled effects are only counted."""
 
     kind: str
     task: str | None = None
@@ -343,7 +341,7 @@ class CheckpointReached(msgspec.Struct):
 
 
 class Issue(msgspec.Struct):
-    """An error, a blocker or a failure, as the log has it."""
+    """An error, a blocker or a failure from the log."""
 
     type: str
     seq: int
@@ -358,14 +356,14 @@ class Branch(msgspec.Struct):
     task: str | None = None
     target: str | None = None
     base: str | None = None
-    tip: str | None = None  # of the run's own: the newest commit that the run put on it
-    theirs: str | None = None  # of a task's: a person's commit, which was on top of a failed attempt
-    agents: list[str] = []  # of a task's: branches that its agent made, and whose commits it took over
-    unsaved: str | None = None  # how its worktree was last seen, until that was committed, or saved with its removal
+    tip: str | None = None  # the run's branch: the newest commit of the run
+    theirs: str | None = None  # a task's branch: a person's commit on top of a failed attempt
+    agents: list[str] = []  # a task's branch: branches of its agent whose commits it took over
+    unsaved: str | None = None  # the last snapshot of its worktree, until it is committed or saved at removal
 
 
 class PendingChoice(msgspec.Struct):
-    """How a resume is to go on past what went wrong, for these tasks: recorded, and not acted on to the end yet."""
+    """A recorded choice how to resume these tasks, not carried out completely yet."""
 
     choice: str
     tasks: list[str] = []
@@ -373,7 +371,7 @@ class PendingChoice(msgspec.Struct):
 
 
 class Budget(msgspec.Struct):
-    """`dollars` is what agents told, None when none told any. What others spent is unknown: see `core.spending`."""
+    """`dollars` is the reported cost; None when no agent reported any (see `core.summary.spending`)."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -383,7 +381,7 @@ class Budget(msgspec.Struct):
 
 
 class Note(msgspec.Struct):
-    """Something about the log itself that a reader should know: the line, and what is the matter with it."""
+    """A remark about a line of the log."""
 
     line: int
     reason: str
@@ -407,23 +405,23 @@ class RunState(msgspec.Struct):
     branches: dict[str, Branch] = {}
     budget: Budget = msgspec.field(default_factory=Budget)
     inbox_cursor: int = 0
-    inbox_last: str | None = None  # the message that ends at the cursor, if one does
-    inbox_reread: bool = False  # it is not the one that was read first: only the log knows all that was taken in
+    inbox_last: str | None = None  # the message that ends at the cursor, if any
+    inbox_reread: bool = False  # the inbox file was replaced: only the log knows all consumed messages
     inbox_consumed: int = 0
     messages: dict[str, OpenMessage] = {}
-    permissions: dict[str, Permission] = {}
-    answered: dict[str, GivenAnswer] = {}  # by the message that gave it: the newest that were applied
+    permissions: dict[str, PermissionRequest] = {}
+    answered: dict[str, GivenAnswer] = {}  # the newest applied answers, by message
     settings: dict[str, Any] = {}
-    learnings: list[str] = []  # what agents propose that later work should know
-    workflow: dict[str, Any] | None = None  # as it was chosen
-    wanted: list[str] = []  # optional phases that were asked for
+    learnings: list[str] = []  # proposed by agents for later work
+    workflow: dict[str, Any] | None = None  # as chosen
+    wanted: list[str] = []  # requested optional phases
     phase: str | None = None  # the newest
     phases: dict[str, PhaseProgress] = {}
-    changes: dict[str, str] = {}  # what people want to be otherwise, and no plan was made with yet
+    changes: dict[str, str] = {}  # change requests that no plan includes yet
     research: dict[str, Research] = {}
-    preferences: dict[str, list[str]] = {}  # by role: what agents propose for later runs
+    preferences: dict[str, list[str]] = {}  # proposed by agents for later runs, by role
     choice: PendingChoice | None = None
-    instructions: list[str] = []  # a person's own words on how to go on, from every resume
+    instructions: list[str] = []  # of people, from every resume
     repairs: list[str] = []
     malformed: list[Note] = []
     duplicates: list[Note] = []
@@ -433,14 +431,14 @@ class RunState(msgspec.Struct):
 
     @property
     def has_plan(self) -> bool:
-        """What is to be done is recorded, to its end: the first checkpoint is written after it, in the same append."""
+        """Whether the plan or workflow is recorded completely: the first checkpoint follows it in the same append."""
         return (self.plan is not None or self.workflow is not None) and bool(self.checkpoints)
 
     @property
-    def is_unmade(self) -> bool:
-        """A run of ours that was killed before its plan was recorded. It cannot continue."""
+    def is_missing_plan(self) -> bool:
+        """Whether a Holdfast run was killed before its plan was recorded. Such a run cannot continue."""
         return self.run is not None and self.run.repo is not None and not self.has_plan
 
-    def newest_sitting(self) -> Session | None:
+    def newest_session(self) -> Session | None:
         """The newest session that worked on the run itself; None when none did."""
         return next((session for session in reversed(self.sessions.values()) if not session.upkeep), None)

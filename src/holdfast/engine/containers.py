@@ -9,47 +9,47 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from holdfast.leaf.errors import Denied, HoldfastError
-from holdfast.leaf.failpoints import around
+from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.store.files.disk import make_directories, replace
 
 if TYPE_CHECKING:
     from holdfast.agents.launch import Runtime
 
-_CRASH = around("container.note")
-_FILE = "engines.json"
+_FAILPOINT = failpoint_pair("container.note")
+_FILE_NAME = "engines.json"
 
 
-def remember(folder: str, runtime: "Runtime") -> None:
+def record_engine(folder: str, runtime: "Runtime") -> None:
     """Durable when it returns. `folder` is the run's own."""
     if runtime.kind != "container":
         return
     from holdfast.agents.runtimes import container  # noqa: PLC0415 - `show` needs it only where a container was used
 
-    known = _known(folder)
-    if (address := container.address_of(runtime)) not in known:
-        _CRASH.before()
-        make_directories(os.path.dirname(_path(folder)))
-        replace(_path(folder), msgspec.json.encode([*known, address]))
-        _CRASH.after()
+    known = _recorded_engines(folder)
+    if (address := container.engine_address(runtime)) not in known:
+        _FAILPOINT.before()
+        make_directories(os.path.dirname(_engines_path(folder)))
+        replace(_engines_path(folder), msgspec.json.encode([*known, address]))
+        _FAILPOINT.after()
 
 
 def end_containers(folder: str, run_id: str) -> None:
     """Nothing of the run is at work in a container when this returns; an engine that cannot tell is an error."""
-    if not (known := _known(folder)):
+    if not (known := _recorded_engines(folder)):
         return
     from holdfast.agents.runtimes import container  # noqa: PLC0415 - `show` needs it only where a container was used
 
     for address in known:
         try:
-            container.end_run(address, run_id)
+            container.end_run_containers(address, run_id)
         except HoldfastError as error:
             raise Denied(
                 f"agents of {run_id} may be at work in containers: {error}; "
-                f"if that engine is gone for good, delete {_path(folder)}"
+                f"if that engine is gone for good, delete {_engines_path(folder)}"
             ) from error
 
 
-class Orphan(NamedTuple):
+class OrphanContainer(NamedTuple):
     """A container that is at work for a run that nobody owns. Without an id, an engine that cannot tell."""
 
     address: str
@@ -57,28 +57,28 @@ class Orphan(NamedTuple):
     problem: str | None = None
 
 
-def running_containers(folder: str, run_id: str) -> list[Orphan]:
+def running_containers(folder: str, run_id: str) -> list[OrphanContainer]:
     """What is at work for the run at the engines that it has used. Asks nobody when it has used none."""
-    if not (known := _known(folder)):
+    if not (known := _recorded_engines(folder)):
         return []
     from holdfast.agents.runtimes import container  # noqa: PLC0415 - `show` needs it only where a container was used
 
-    found: list[Orphan] = []
+    found: list[OrphanContainer] = []
     for address in known:
         try:
-            found += [Orphan(address, one) for one in container.running_of(address, run_id)]
+            found += [OrphanContainer(address, one) for one in container.running_containers(address, run_id)]
         except HoldfastError as error:
-            found.append(Orphan(address, None, str(error)))
+            found.append(OrphanContainer(address, None, str(error)))
     return found
 
 
-def _known(folder: str) -> list[str]:
+def _recorded_engines(folder: str) -> list[str]:
     try:
-        with open(_path(folder), "rb") as file:
+        with open(_engines_path(folder), "rb") as file:
             return msgspec.json.decode(file.read(), type=list[str])
     except FileNotFoundError:
         return []
 
 
-def _path(folder: str) -> str:
-    return os.path.join(folder, "agents", _FILE)
+def _engines_path(folder: str) -> str:
+    return os.path.join(folder, "agents", _FILE_NAME)

@@ -5,10 +5,10 @@ import os
 from holdfast.store.files.layout import LOCK, LOG, default_home, run_folder, runs_folder
 from holdfast.store.files.lock import is_held
 
-__all__ = ["LOG", "default_home", "is_owned", "log_of", "run_of"]
+__all__ = ["LOG", "default_home", "is_owned", "log_path", "run_id_at"]
 
 
-def log_of(home: str, run_id: str) -> str:
+def log_path(home: str, run_id: str) -> str:
     return os.path.join(run_folder(home, run_id), LOG)
 
 
@@ -16,7 +16,7 @@ def is_owned(home: str, run_id: str) -> bool:
     return is_held(f"{run_folder(home, run_id)}/{LOCK}")
 
 
-def run_of(home: str, path: str) -> str | None:
+def run_id_at(home: str, path: str) -> str | None:
     """The run whose folder, or whose log, a path is; None when it is neither."""
     if not os.path.exists(path):
         return None

@@ -1,1 +1,1 @@
-"""What touches a repository: facts about it, and effects on it, each with a probe. Never on the user's own checkout."""
+"""Reads and changes repositories: facts, and effects with probes. Never touches the user's checkout unasked."""

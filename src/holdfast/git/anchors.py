@@ -1,12 +1,12 @@
-"""A run's anchors in a repository: written to a ref of the run's own, and read from every commit that has one.
+"""Writes a run's anchors to a ref of the run, and reads them from every commit that carries one.
 
-The ref is a line of commits without files, one for each session. Only refs hold commits for good: a task's commits are
+The ref is a chain of commits without files, one for each session. Only refs keep commits forever: a task's commits are
 on the run's branch, in salvage after `archive`, and on the user's branches once they are merged.
 """
 
 from collections.abc import Collection
 
-from holdfast.core.log.anchors import CHAIN, RUN, Anchor, RecordedAnchor, anchors_in
+from holdfast.core.log.anchors import CHAIN_TRAILER, RUN_TRAILER, Anchor, RecordedAnchor, anchors_in
 from holdfast.core.work.names import chain_ref
 from holdfast.git.repository import Repository
 
@@ -16,24 +16,26 @@ _IDENTITY = {
     "GIT_COMMITTER_NAME": "Holdfast",
     "GIT_COMMITTER_EMAIL": "chain@holdfast.localhost",
 }
-_READING_LIMIT_S = 600.0  # all commits of a repository are looked through
+_READ_TIMEOUT_S = 600.0  # reads every commit of the repository
 
 
 async def write_anchor(repository: Repository, run_id: str, anchor: Anchor) -> None:
-    """Add an anchor to the run's ref. Two git commands, and four for the first."""
+    """Add an anchor to the run's ref. Runs two git commands, and four for the first anchor."""
     ref = chain_ref(run_id)
-    message = f"Log of {run_id}\n\n{RUN}: {run_id}\n{CHAIN}: {anchor}"
-    added = await repository.git.try_to("commit-tree", "-p", ref, "-m", message, f"{ref}^{{tree}}", more=_IDENTITY)
+    message = f"Log of {run_id}\n\n{RUN_TRAILER}: {run_id}\n{CHAIN_TRAILER}: {anchor}"
+    added = await repository.git.try_execute(
+        "commit-tree", "-p", ref, "-m", message, f"{ref}^{{tree}}", extra_env=_IDENTITY
+    )
     if added.code:  # there is no ref yet
         tree = await repository.empty_tree()
-        added = await repository.git.do("commit-tree", "-m", message, tree, more=_IDENTITY)
+        added = await repository.git.execute("commit-tree", "-m", message, tree, extra_env=_IDENTITY)
     await repository.set_ref(ref, added.text)
 
 
 async def read_anchors(repository: Repository, run_ids: Collection[str]) -> list[RecordedAnchor]:
-    """Every anchor of these runs in a commit that a ref of the repository leads to, by position; each once."""
+    """Return every anchor of these runs that is reachable from a ref, sorted by position, without duplicates."""
     runs = sorted(run_ids)
-    answer = await repository.git.ask(
+    answer = await repository.git.query(
         "log",
         "--all",
         "--ignore-missing",
@@ -42,8 +44,8 @@ async def read_anchors(repository: Repository, run_ids: Collection[str]) -> list
         "-z",
         "--format=%H%n%cI%n%B",
         "--fixed-strings",
-        *(f"--grep={RUN}: {run_id}" for run_id in runs),
-        limit=_READING_LIMIT_S,
+        *(f"--grep={RUN_TRAILER}: {run_id}" for run_id in runs),
+        timeout_s=_READ_TIMEOUT_S,
     )
     found: dict[Anchor, RecordedAnchor] = {}
     for record in answer.fields():

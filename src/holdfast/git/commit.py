@@ -1,6 +1,6 @@
-"""Commits of a run: one a task, of the tree that was checked, with trailers that say whose they are.
+"""Commits of a run: one per task, of the tree that was checked, with trailers that name run, task and effect.
 
-A commit can be found again by its effect's id, whatever happened to the process that made it.
+The effect id in the trailers finds a commit again after the process that made it died.
 """
 
 import os
@@ -8,84 +8,89 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.core.log.anchors import CHAIN, RUN, Anchor
+from holdfast.core.log.anchors import CHAIN_TRAILER, RUN_TRAILER, Anchor
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
-from holdfast.git.snapshot import excluded
-from holdfast.git.worktrees.head import attach, head_of
+from holdfast.git.snapshot import excluded_pathspecs
+from holdfast.git.worktrees.head import attach_head, head_of
 from holdfast.git.worktrees.in_progress import merge_head
 from holdfast.git.worktrees.worktree import Status, Worktree, status_of
 from holdfast.leaf.errors import Denied, HoldfastError
 
-TASK, EFFECT = "Holdfast-Task", "Holdfast-Effect"
+TASK_TRAILER, EFFECT_TRAILER = "Holdfast-Task", "Holdfast-Effect"
 
 _HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "pre-merge-commit")
 _HOOK_KILLED = re.compile(rf"^error: .*\b({'|'.join(_HOOKS)}) died of signal (1|2|9|15)$", re.MULTILINE)
-_BOTH_HAVE_IT = frozenset({"UU", "AA"})  # conflicts in which git writes both sides into the file
-ANY = "[0-9a-f]*"  # an effect's id, as a pattern
-_REFUSED = 1  # git's exit code after a hook said no; its own errors give another
-_LAST = ("log", "--max-count=1", "--no-show-signature")
+_BOTH_SIDES_MARKED = frozenset({"UU", "AA"})  # conflicts where git writes both sides into the file
+ANY_EFFECT_ID = "[0-9a-f]*"  # a pattern that matches every effect id
+_HOOK_REFUSED_CODE = 1  # git's exit code when a hook refuses; git's own errors have other codes
+_LAST_COMMIT = ("log", "--max-count=1", "--no-show-signature")
 _FALLBACK_IDENTITY = ("-c", "user.name=Holdfast", "-c", "user.email=holdfast@localhost")
 
 
 class HookRefused(HoldfastError):
-    """The user's hook said no. A finding for whoever did the work; the work itself is where it was."""
+    """The user's hook refused the commit. The agent gets the output as a finding; the work is unchanged."""
 
-    def __init__(self, said: str) -> None:
-        super().__init__(f"a commit hook refused: {' '.join(said.split()) or 'it said nothing'}")
-        self.said = said
+    def __init__(self, output: str) -> None:
+        super().__init__(f"a commit hook refused: {' '.join(output.split()) or 'it printed nothing'}")
+        self.output = output
 
 
-class Unresolved(HoldfastError):
-    """Files still hold conflict markers. A finding for whoever resolves them."""
+class UnresolvedConflicts(HoldfastError):
+    """Files still hold conflict markers. The agent that resolves them gets the paths as a finding."""
 
     def __init__(self, paths: list[str]) -> None:
         super().__init__(
             f"conflicts are not resolved yet in {', '.join(paths)}; nothing was committed. "
-            "Where git left no markers, `git add` or `git rm` says that a file is as it should be"
+            "For a file without conflict markers, mark it as resolved with `git add` or `git rm`"
         )
         self.paths = paths
 
 
 def one_line(text: str) -> str:
-    """As a subject or a trailer can carry it, whatever is in it."""
-    return " ".join(_plain(text).split())
+    """Return the text as one line that is valid in a subject or a trailer."""
+    return " ".join(_sanitize(text).split())
 
 
-def _plain(text: str) -> str:
-    """Without what git takes in no message: a NUL, half of a character."""
+def _sanitize(text: str) -> str:
+    """Replace what git refuses in a message: NUL and lone surrogates."""
     return text.replace("\0", " ").encode(errors="backslashreplace").decode()
 
 
-class Signature(NamedTuple):
-    """What the trailers of a commit say."""
+class CommitTrailers(NamedTuple):
+    """The values of a commit's trailers."""
 
-    run: str
-    effect: str
-    task: str | None = None
+    run_id: str
+    effect_id: str
+    task_id: str | None = None
     anchor: Anchor | None = None
 
-    def trailers(self) -> str:
-        named = {RUN: self.run, TASK: self.task, EFFECT: self.effect, CHAIN: self.anchor}
-        return "\n".join(f"{name}: {one_line(str(value))}" for name, value in named.items() if value is not None)
+    def render(self) -> str:
+        values = {
+            RUN_TRAILER: self.run_id,
+            TASK_TRAILER: self.task_id,
+            EFFECT_TRAILER: self.effect_id,
+            CHAIN_TRAILER: self.anchor,
+        }
+        return "\n".join(f"{name}: {one_line(str(value))}" for name, value in values.items() if value is not None)
 
 
-class Ground(NamedTuple):
-    """What a task's commits stand on: the commit that its branch began at, and the ref for commits taken back.
+class CommitContext(NamedTuple):
+    """What a task's commits build on: the commit where its branch started, and the ref that keeps undone commits.
 
-    `theirs` is a commit of a person that stays as it is; `unchecked` one of ours whose tree was not the checked one,
-    and which the next takes the place of; `agents` are branches that the task's agent made.
+    `theirs` is a person's commit, which stays unchanged. `unchecked` is a commit of ours whose tree differs from the
+    checked one; the next commit replaces it. `agents` are branches that the task's agent created.
     """
 
     base: str
-    taken_back: str
+    backup_ref: str
     theirs: str | None = None
     unchecked: str | None = None
     agents: tuple[str, ...] = ()
 
 
-class Captured(NamedTuple):
-    """The tree that was checked; and the commit that HEAD was at, and that was being merged, when it was captured."""
+class CapturedTree(NamedTuple):
+    """The tree that was checked, with HEAD and the commit being merged at the time of the capture."""
 
     tree: str
     head: str | None = None
@@ -93,156 +98,161 @@ class Captured(NamedTuple):
 
 
 async def commit_all(
-    worktree: Worktree, ground: Ground, message: str, signature: Signature, *, hooks: bool = True
+    worktree: Worktree, context: CommitContext, message: str, trailers: CommitTrailers, *, run_hooks: bool = True
 ) -> str | None:
-    """Commit everything since `base` that is not ignored, as one commit; None when there is nothing. Returns it.
+    """Commit everything since `base` that is not ignored as one commit. Returns it; None when nothing changed.
 
-    What an agent committed by itself becomes part of it, unless it merged something. `hooks` runs the user's, as
-    their own commit would. The placeholder of a failed task runs none: what a hook would refuse is just what must be
-    kept.
+    The agent's own commits are squashed into it, unless one is a merge. `run_hooks` runs the user's hooks, as the
+    user's own commit would. The placeholder of a failed task runs none: it must keep exactly the work that a hook
+    would refuse.
     """
-    own = await worktree.must_be_on_branch()
+    git_dir = await worktree.must_be_on_branch()
     status = await _status_on_branch(worktree)
-    done = await find_commit(worktree, ground.base, signature.effect) if status.head != ground.base else None
+    done = await find_commit(worktree, context.base, trailers.effect_id) if status.head != context.base else None
     if done is not None:
         return done
-    merging = merge_head(own) is not None
-    await _must_be_resolved(worktree, status, merging=merging)
+    merging = merge_head(git_dir) is not None
+    await _check_resolved(worktree, status, is_merging=merging)
     await _stage_everything(worktree, status)
-    squashed = not merging and await _go_back_to(worktree, ground, status.head)
-    if not squashed and not merging and not any(change.staged for change in (await status_of(worktree)).changes):
+    squashed = not merging and await _squash_agent_commits(worktree, context, status.head)
+    if not squashed and not merging and not any(change.is_staged for change in (await status_of(worktree)).changes):
         return None
-    return await _committed(worktree, message, signature, status.head if squashed else None, hooks=hooks)
+    return await _commit_staged(worktree, message, trailers, status.head if squashed else None, run_hooks=run_hooks)
 
 
 async def commit_captured(
-    worktree: Worktree, ground: Ground, message: str, signature: Signature, captured: Captured
+    worktree: Worktree, context: CommitContext, message: str, trailers: CommitTrailers, captured: CapturedTree
 ) -> str | None:
-    """The same with exactly the tree that was checked, whatever came into the worktree or on its branch since.
+    """Commit exactly the tree that was checked, whatever changed in the worktree or on its branch since.
 
-    The user's hooks may change what is committed: whoever calls compares.
+    The user's hooks may change what is committed: the caller compares the trees.
     """
-    if not (await head_of(worktree)).is_on_own:
-        await attach(worktree)  # whoever moved HEAD since did not move what was checked
-    own = await worktree.must_be_on_branch()
+    if not (await head_of(worktree)).is_on_own_branch:
+        await attach_head(worktree)  # moving HEAD since then did not change the checked tree
+    git_dir = await worktree.must_be_on_branch()
     status = await _status_on_branch(worktree)
-    done = await find_commit(worktree, ground.base, signature.effect) if status.head != ground.base else None
+    done = await find_commit(worktree, context.base, trailers.effect_id) if status.head != context.base else None
     if done is not None:
         return done
-    if ground.unchecked is not None and await _is_of(worktree, ground.unchecked, captured.tree):
-        return await _as_captured(worktree, ground, own, status.head, captured._replace(head=ground.unchecked))
-    head = await _as_captured(worktree, ground, own, status.head, captured)
-    merging = captured.merging is not None and merge_head(own) is not None
-    await _must_be_resolved(worktree, status, merging=merging, tree=captured.tree)
+    if context.unchecked is not None and await _has_tree(worktree, context.unchecked, captured.tree):
+        unchecked = captured._replace(head=context.unchecked)
+        return await _reset_to_captured(worktree, context, git_dir, status.head, unchecked)
+    head = await _reset_to_captured(worktree, context, git_dir, status.head, captured)
+    merging = captured.merging is not None and merge_head(git_dir) is not None
+    await _check_resolved(worktree, status, is_merging=merging, tree=captured.tree)
     await stage_tree(worktree, captured.tree)
-    squashed = not merging and await _go_back_to(worktree, ground, head)
+    squashed = not merging and await _squash_agent_commits(worktree, context, head)
     if not squashed and not merging and captured.tree == await tree_of(worktree.git, "HEAD"):
         return None
-    return await _committed(worktree, message, signature, head if squashed else None)
+    return await _commit_staged(worktree, message, trailers, head if squashed else None)
 
 
 async def _status_on_branch(worktree: Worktree) -> Status:
     status = await status_of(worktree)
     if status.head is None:
-        raise Denied(f"the branch {worktree.branch} is gone; `holdfast doctor --fix` makes it again")
+        raise Denied(f"the branch {worktree.branch} does not exist; restore it with: holdfast doctor --fix")
     return status
 
 
-async def _as_captured(worktree: Worktree, ground: Ground, own: str, head: str | None, captured: Captured) -> str:
-    """Set the branch back to where it was: a merge that came since would make of the tree one that undoes it."""
+async def _reset_to_captured(
+    worktree: Worktree, context: CommitContext, git_dir: str, head: str | None, captured: CapturedTree
+) -> str:
+    """Reset the branch to the captured HEAD: on top of a later merge, the captured tree would undo that merge."""
     assert head is not None
-    if merge_head(own) not in (None, captured.merging):
-        await worktree.git.do("merge", "--quit")
+    if merge_head(git_dir) not in (None, captured.merging):
+        await worktree.git.execute("merge", "--quit")
     if captured.head in (None, head) or await worktree.repository.commit_of(str(captured.head)) is None:
         return head
     if not await worktree.repository.is_ancestor(head, str(captured.head)):
-        await worktree.repository.keep(f"{ground.taken_back}-since", head)
-    await worktree.git.do("reset", "--quiet", "--soft", str(captured.head))
+        await worktree.repository.save_ref(f"{context.backup_ref}-since", head)
+    await worktree.git.execute("reset", "--quiet", "--soft", str(captured.head))
     return str(captured.head)
 
 
-async def _committed(
-    worktree: Worktree, message: str, signature: Signature, squashed: str | None, *, hooks: bool = True
+async def _commit_staged(
+    worktree: Worktree, message: str, trailers: CommitTrailers, restore_to: str | None, *, run_hooks: bool = True
 ) -> str:
-    """Commit what is staged. When that fails, the branch goes back to what was `squashed`."""
-    text = f"{_plain(message).strip()}\n\n{signature.trailers()}"
-    options = ["--quiet", "--allow-empty", "--cleanup=whitespace", "--file=-", *([] if hooks else ["--no-verify"])]
+    """Commit what is staged. When that fails, reset the branch to `restore_to`."""
+    text = f"{_sanitize(message).strip()}\n\n{trailers.render()}"
+    options = ["--quiet", "--allow-empty", "--cleanup=whitespace", "--file=-", *([] if run_hooks else ["--no-verify"])]
     try:
-        await worktree.git.do(
-            *await identity(worktree.repository, worktree.git), "commit", *options, given=text.encode()
+        await worktree.git.execute(
+            *await identity_options(worktree.repository, worktree.git), "commit", *options, stdin=text.encode()
         )
     except GitKilled:
         raise
     except GitFailed as error:
-        if squashed is not None:
-            await worktree.git.do("reset", "--quiet", "--soft", squashed)
-        if hooks and await is_a_hooks_doing(worktree, error):
-            raise HookRefused(error.said) from None
+        if restore_to is not None:
+            await worktree.git.execute("reset", "--quiet", "--soft", restore_to)
+        if run_hooks and await is_hook_failure(worktree, error):
+            raise HookRefused(error.output) from None
         raise
-    return (await worktree.git.ask("rev-parse", "HEAD")).text
+    return (await worktree.git.query("rev-parse", "HEAD")).text
 
 
-async def tree_of(git: Git, name: str) -> str:
-    return (await git.ask("rev-parse", "--verify", f"{name}^{{tree}}")).text
+async def tree_of(git: Git, rev: str) -> str:
+    return (await git.query("rev-parse", "--verify", f"{rev}^{{tree}}")).text
 
 
-async def _is_of(worktree: Worktree, commit: str | None, tree: str) -> bool:
-    """A commit that is there, of this tree."""
+async def _has_tree(worktree: Worktree, commit: str | None, tree: str) -> bool:
+    """True when the commit exists and has this tree."""
     if commit is None or await worktree.repository.commit_of(commit) is None:
         return False
     return await tree_of(worktree.git, commit) == tree
 
 
 async def stage_tree(worktree: Worktree, tree: str) -> None:
-    """Stage exactly this. The files stay as they are."""
-    await worktree.git.do("read-tree", "--reset", tree)
-    await worktree.git.try_to("update-index", "--refresh", "-q")  # its code tells of files that differ
+    """Set the index to exactly this tree. The files do not change."""
+    await worktree.git.execute("read-tree", "--reset", tree)
+    await worktree.git.try_execute("update-index", "--refresh", "-q")  # exits non-zero when files differ
 
 
 async def _stage_everything(worktree: Worktree, status: Status) -> None:
-    """All that is work, and not ignored."""
-    adding = ("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--sparse", "--", ":/")
-    await worktree.git.do(*adding, *excluded(status))
+    """Stage all files except ignored ones, half-written ones and nested repositories."""
+    add = ("-c", "advice.addEmbeddedRepo=false", "add", "--all", "--sparse", "--", ":/")
+    await worktree.git.execute(*add, *excluded_pathspecs(status))
 
 
-async def _said_to_be_resolved(worktree: Worktree) -> list[str]:
-    """The conflicts that somebody staged, as an agent does that stages all it sees."""
-    answer = await worktree.git.ask("ls-files", "--resolve-undo", "-z")
+async def _staged_conflicts(worktree: Worktree) -> list[str]:
+    """Return the conflicts that are staged already: an agent may stage everything, resolved or not."""
+    answer = await worktree.git.query("ls-files", "--resolve-undo", "-z")
     return list(dict.fromkeys(entry.partition("\t")[2] for entry in answer.fields()))
 
 
-async def unresolved(worktree: Worktree) -> list[str]:
-    """The files over which a commit would refuse now: their conflicts are still there."""
-    own = worktree.must_be_ours()
-    return await _unresolved(worktree, await status_of(worktree), merging=merge_head(own) is not None)
+async def unresolved_paths(worktree: Worktree) -> list[str]:
+    """Return the files with unresolved conflicts, because of which a commit would fail now."""
+    git_dir = worktree.must_be_ours()
+    return await _find_unresolved(worktree, await status_of(worktree), is_merging=merge_head(git_dir) is not None)
 
 
-async def _must_be_resolved(worktree: Worktree, status: Status, *, merging: bool, tree: str | None = None) -> None:
-    """Refuses while a conflict is not: staging it would call it resolved."""
-    left = await _unresolved(worktree, status, merging=merging, tree=tree)
-    if left:
-        raise Unresolved(left)
+async def _check_resolved(worktree: Worktree, status: Status, *, is_merging: bool, tree: str | None = None) -> None:
+    """Raise while conflicts are unresolved: staging a file marks its conflict as resolved."""
+    unresolved = await _find_unresolved(worktree, status, is_merging=is_merging, tree=tree)
+    if unresolved:
+        raise UnresolvedConflicts(unresolved)
 
 
-async def _unresolved(worktree: Worktree, status: Status, *, merging: bool, tree: str | None = None) -> list[str]:
-    """No file may hold markers that it did not hold before. Where git writes none, somebody must have staged it."""
-    staged = await _said_to_be_resolved(worktree) if merging else []
+async def _find_unresolved(
+    worktree: Worktree, status: Status, *, is_merging: bool, tree: str | None = None
+) -> list[str]:
+    """A file is unresolved while it holds markers that HEAD does not; where git writes none, until it is staged."""
+    staged = await _staged_conflicts(worktree) if is_merging else []
     kinds = {change.path: change.status for change in status.changes}
-    left = [path for path in status.unmerged if kinds[path] not in _BOTH_HAVE_IT]
-    for path in [*status.unmerged, *staged]:
-        content = await _content(worktree, path, tree)
-        is_no_text = path in status.unmerged and b"\0" in (content or b"\0")[:8000]  # as git tells it
-        if path not in left and (is_no_text or await _has_new_markers(worktree, path, content)):
-            left.append(path)
-    return left
+    unresolved = [path for path in status.unmerged_paths if kinds[path] not in _BOTH_SIDES_MARKED]
+    for path in [*status.unmerged_paths, *staged]:
+        content = await _read_content(worktree, path, tree)
+        is_binary = path in status.unmerged_paths and b"\0" in (content or b"\0")[:8000]  # git's own rule
+        if path not in unresolved and (is_binary or await _has_new_markers(worktree, path, content)):
+            unresolved.append(path)
+    return unresolved
 
 
 async def _has_new_markers(worktree: Worktree, path: str, content: bytes | None) -> bool:
-    """Both ends of a conflict: a line of `=======` alone is a heading in many a text."""
+    """Looks for both ends of a conflict: a line of `=======` alone is a heading in many texts."""
     if not _has_markers(content or b""):
         return False
     before = await worktree.git.run("cat-file", "blob", f"HEAD:{path}")
-    return not _has_markers(before.out)
+    return not _has_markers(before.stdout)
 
 
 def _has_markers(content: bytes) -> bool:
@@ -250,10 +260,10 @@ def _has_markers(content: bytes) -> bool:
     return all(any(line.startswith(end) for line in lines) for end in (b"<<<<<<<", b">>>>>>>"))
 
 
-async def _content(worktree: Worktree, path: str, tree: str | None) -> bytes | None:
+async def _read_content(worktree: Worktree, path: str, tree: str | None) -> bytes | None:
     if tree is not None:
         answer = await worktree.git.run("cat-file", "blob", f"{tree}:{path}")
-        return answer.out if answer.code == 0 else None
+        return answer.stdout if answer.code == 0 else None
     try:
         with open(os.path.join(worktree.path, path), "rb") as file:
             return file.read()
@@ -261,43 +271,41 @@ async def _content(worktree: Worktree, path: str, tree: str | None) -> bytes | N
         return None
 
 
-async def _go_back_to(worktree: Worktree, ground: Ground, head: str | None) -> bool:
-    """Take back the commits since the last of ours, their content staying staged, so that one commit holds it all.
+async def _squash_agent_commits(worktree: Worktree, context: CommitContext, head: str | None) -> bool:
+    """Undo the commits since our last one and keep their content staged, so that one commit holds everything.
 
-    Not when one of them is a merge (it says more than its content), or `base` is not behind them any more.
+    False, and nothing is undone, when one of them is a merge (its parents would be lost), or `base` is not an ancestor.
     """
     repository = worktree.repository
-    if head is None or head == ground.base or not await repository.is_ancestor(ground.base, head):
+    if head is None or head == context.base or not await repository.is_ancestor(context.base, head):
         return False
-    base = await _last_of_ours(worktree, ground) or ground.base
-    base = await repository.newest_shared(base, head, ground.agents) or base
-    if ground.theirs is not None and await _is_between(repository, base, ground.theirs, head):
-        base = ground.theirs
+    base = await _last_own_commit(worktree, context) or context.base
+    base = await repository.newest_shared(base, head, context.agents) or base
+    if context.theirs is not None and await _is_between(repository, base, context.theirs, head):
+        base = context.theirs
     if base == head:
         return False
-    if (await repository.git.ask("rev-list", "--merges", "--max-count=1", f"{base}..{head}")).text:
+    if (await repository.git.query("rev-list", "--merges", "--max-count=1", f"{base}..{head}")).text:
         return False
-    await repository.keep(ground.taken_back, head)
-    await worktree.git.do("reset", "--quiet", "--soft", base)
+    await repository.save_ref(context.backup_ref, head)
+    await worktree.git.execute("reset", "--quiet", "--soft", base)
     return True
 
 
 async def commit_tree(repository: Repository, tree: str, parents: Sequence[str], text: str) -> str:
-    """A commit that no branch has yet, made without a worktree: by the user, and signed where theirs are. No hooks."""
-    known = await identity(repository, repository.git)
-    signing = (await repository.git.run("config", "--type=bool", "commit.gpgSign")).text == "true"
-    named = [f"-p{parent}" for parent in parents]
-    return (
-        await repository.git.do(*known, "commit-tree", *(["-S"] if signing else []), *named, f"-m{text}", tree)
-    ).text
+    """Create a commit without a worktree or a branch, as the user, signed if the user signs. Runs no hooks."""
+    identity = await identity_options(repository, repository.git)
+    is_signing = (await repository.git.run("config", "--type=bool", "commit.gpgSign")).text == "true"
+    options = [*(["-S"] if is_signing else []), *(f"-p{parent}" for parent in parents)]
+    return (await repository.git.execute(*identity, "commit-tree", *options, f"-m{text}", tree)).text
 
 
-async def _last_of_ours(worktree: Worktree, ground: Ground) -> str | None:
-    """The newest that carries an effect's id. One that was not of the checked tree is passed over."""
-    found = await find_commit(worktree, ground.base, ANY)
-    if found is None or found != ground.unchecked:
+async def _last_own_commit(worktree: Worktree, context: CommitContext) -> str | None:
+    """Return the newest commit that carries an effect id, but never the unchecked one."""
+    found = await find_commit(worktree, context.base, ANY_EFFECT_ID)
+    if found is None or found != context.unchecked:
         return found
-    return await find_commit(worktree, ground.base, ANY, at=f"{found}^")
+    return await find_commit(worktree, context.base, ANY_EFFECT_ID, start=f"{found}^")
 
 
 async def _is_between(repository: Repository, older: str, commit: str, newer: str) -> bool:
@@ -306,33 +314,33 @@ async def _is_between(repository: Repository, older: str, commit: str, newer: st
     return await repository.is_ancestor(older, commit) and await repository.is_ancestor(commit, newer)
 
 
-async def find_commit(worktree: Worktree, base: str, effect: str, *, at: str | None = None) -> str | None:
-    """The newest commit on the worktree's branch, after `base`, that carries this effect's id (or such a pattern)."""
-    pattern = f"^{EFFECT}: {effect}$"
-    begin = at or f"refs/heads/{worktree.branch}"
-    answer = await worktree.repository.git.ask(
-        *_LAST, "--format=%H", "--basic-regexp", f"--grep={pattern}", begin, f"^{base}", "--"
+async def find_commit(worktree: Worktree, base: str, effect_id: str, *, start: str | None = None) -> str | None:
+    """Return the newest commit on the worktree's branch, after `base`, whose effect id matches the pattern."""
+    pattern = f"^{EFFECT_TRAILER}: {effect_id}$"
+    start = start or f"refs/heads/{worktree.branch}"
+    answer = await worktree.repository.git.query(
+        *_LAST_COMMIT, "--format=%H", "--basic-regexp", f"--grep={pattern}", start, f"^{base}", "--"
     )
     return answer.text or None
 
 
-async def identity(repository: Repository, git: Git) -> tuple[str, ...]:
-    """Nothing, when the user told git who they are at this place; else a name, so that no work is lost for want of one.
+async def identity_options(repository: Repository, git: Git) -> tuple[str, ...]:
+    """Return options that set a fallback identity, or none when git knows the user: no commit fails for a missing name.
 
-    Asked where it will be used, for a config may tell worktrees from the rest; and once, when it is known.
+    Asks git where the identity is used, because a config can distinguish worktrees. A known identity is cached.
     """
     in_worktree = git is not repository.git
-    if in_worktree not in repository.knows_the_user:
-        asked = [await git.run("var", f"GIT_{whose}_IDENT") for whose in ("COMMITTER", "AUTHOR")]
-        if any(answer.code for answer in asked):
+    if in_worktree not in repository.identity_known_in:
+        answers = [await git.run("var", f"GIT_{role}_IDENT") for role in ("COMMITTER", "AUTHOR")]
+        if any(answer.code for answer in answers):
             return _FALLBACK_IDENTITY
-        repository.knows_the_user.add(in_worktree)
+        repository.identity_known_in.add(in_worktree)
     return ()
 
 
-async def is_a_hooks_doing(worktree: Worktree, error: GitFailed) -> bool:
-    """Not when it was killed: that says nothing about the work."""
-    if isinstance(error, GitKilled) or error.code != _REFUSED or _HOOK_KILLED.search(error.said):
+async def is_hook_failure(worktree: Worktree, error: GitFailed) -> bool:
+    """True when a hook refused. A hook that was killed says nothing about the work."""
+    if isinstance(error, GitKilled) or error.code != _HOOK_REFUSED_CODE or _HOOK_KILLED.search(error.output):
         return False
     folder = await worktree.git.hooks_folder()
     return any(os.access(os.path.join(folder, hook), os.X_OK) for hook in _HOOKS)

@@ -1,9 +1,9 @@
-"""How git works in a worktree whose files a confined agent can write.
+"""Runs git safely in a worktree that a confined agent can write to.
 
-Git runs programs: hooks, filters, merge drivers, and git itself in a repository inside the worktree, by that one's
-config. The agent may have written any of them, or the files that they run. So each is started in the runtime of the
-agent: hooks and nested repositories by wrappers in a folder of ours, filters and merge drivers by settings that win
-over those of the user.
+Git starts programs: hooks, filters, merge drivers, and git itself in nested repositories, with their configs. The
+agent may have written any of these, or the files that they run. So each starts in the agent's runtime: hooks and
+nested repositories through wrappers in a folder of ours, filters and merge drivers through settings that override
+the user's.
 """
 
 import os
@@ -13,12 +13,12 @@ import stat
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from holdfast.git.worktree_admin import pointed_at
+from holdfast.git.worktree_admin import read_pointer
 from holdfast.leaf.errors import Denied
 
 HOOKS_VARIABLE, WORKTREE_VARIABLE = "HOLDFAST_GIT_HOOKS", "HOLDFAST_GIT_WORKTREE"
-HOOK = "--hook"  # the first word for the program that runs a hook inside, before the hook's path
-COMMANDS = r"^(filter\..*\.(clean|smudge|process)|merge\..*\.driver)$"  # of the user's config
+HOOK = "--hook"  # tells the program that runs commands inside that a hook's path follows
+PROGRAM_SETTINGS = r"^(filter\..*\.(clean|smudge|process)|merge\..*\.driver)$"  # settings whose value git executes
 
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}")
 _WITH_HOOKS = frozenset({"commit", "merge", "worktree"})
@@ -29,11 +29,11 @@ _HOOKS = (
 _GIT_FOLDER, _HOOKS_FOLDER = "git-core", "hooks"
 _SYMBOLIC = b"ref:"
 _NOT_PLAIN = (
-    "{path} is a link, or leads to another branch: a confined agent may have put it there, "
-    "so git was not started; delete it, and try again"
+    "{path} is a symbolic link or a symbolic ref. A confined agent may have created it, so git was not started; "
+    "delete it and try again"
 )
 _NESTED = """#!/bin/sh
-# git starts its own children by this: those in a repository inside the worktree run where the agent does
+# git starts its own child processes through this wrapper: in a nested repository they run in the agent's runtime
 unset GIT_EXEC_PATH
 if [ "$GIT_DIR" = .git ] || { [ -z "$GIT_DIR" ] && [ "$(pwd -P)" != "$HOLDFAST_GIT_WORKTREE" ]; }; then
     exec {prefix} git "$@"
@@ -42,7 +42,7 @@ PATH="${PATH#*:}"
 exec git "$@"
 """
 _HOOK = """#!/bin/sh
-# runs the user's hook of this name where the agent does
+# runs the user's hook of this name in the agent's runtime
 hook="$HOLDFAST_GIT_HOOKS/${0##*/}"
 [ -x "$hook" ] && [ -f "$hook" ] || exit 0
 exec {prefix} {hook} "$hook" "$@"
@@ -50,20 +50,20 @@ exec {prefix} {hook} "$hook" "$@"
 
 
 class WritableGit(NamedTuple):
-    """What an agent that may commit can write to in the repository, beside the files of its worktree.
+    """The part of the repository that an agent with commit rights can write to, besides the files of its worktree.
 
-    Git writes to files there by their names. A link would lead it to a file of the user's, and a branch that stands
-    for another one to a branch of the user's.
+    Git opens these files by name. A symbolic link would redirect it to a file of the user, and a symbolic ref to a
+    branch of the user.
     """
 
     common_dir: str
     branches: str  # the folder of the run's branches: `refs/heads/holdfast/RUN`
 
     def must_be_plain(self, worktree: str | None = None) -> None:
-        """Raises `Denied` where something is not a plain file or folder."""
+        """Raise `Denied` unless everything is a plain file or folder."""
         objects, refs = os.path.join(self.common_dir, "objects"), os.path.join(self.common_dir, self.branches)
-        own = pointed_at(os.path.join(worktree, ".git"), "gitdir: ") if worktree is not None else None
-        for folder in (refs, os.path.join(self.common_dir, "logs", self.branches), *([own] if own else [])):
+        git_dir = read_pointer(os.path.join(worktree, ".git"), "gitdir: ") if worktree is not None else None
+        for folder in (refs, os.path.join(self.common_dir, "logs", self.branches), *([git_dir] if git_dir else [])):
             for parent, folders, files in os.walk(folder):
                 for name in (*folders, *files):
                     _must_be_plain(os.path.join(parent, name), is_branch=folder == refs)
@@ -80,7 +80,7 @@ def _must_be_plain(path: str, *, is_branch: bool) -> None:
         if plain and is_branch and stat.S_ISREG(mode):
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
                 plain = not file.read(len(_SYMBOLIC)).startswith(_SYMBOLIC)
-    except FileNotFoundError:  # a lock, which is gone
+    except FileNotFoundError:  # a lock that was released meanwhile
         return
     except OSError:
         plain = False
@@ -89,9 +89,9 @@ def _must_be_plain(path: str, *, is_branch: bool) -> None:
 
 
 class Confinement(NamedTuple):
-    """The words that start a program in the agent's runtime, with the variables they need; `folder` has the wrappers.
+    """The command prefix that starts a program in the agent's runtime, and the variables it needs.
 
-    Nobody who is confined can write to `folder`.
+    `folder` holds the wrappers. Confined processes cannot write to it.
     """
 
     prefix: tuple[str, ...]
@@ -101,14 +101,14 @@ class Confinement(NamedTuple):
     writable: "WritableGit | None" = None
 
     def settings(self, arguments: tuple[str, ...], configured: list[tuple[str, str]]) -> tuple[str, ...]:
-        """For a git command: the user's programs, as `configured`, are started inside."""
-        hooks = ("-c", f"core.hooksPath={os.path.join(self.folder, _HOOKS_FOLDER)}")
-        chosen = hooks if _subcommand(arguments) in _WITH_HOOKS else _NO_HOOKS
-        wrapped = (("-c", f"{name}={self._wrapped(name, command)}") for name, command in configured if command)
-        return (*chosen, "-c", "submodule.recurse=false", *(word for pair in wrapped for word in pair))
+        """Return the options with which a git command starts the `configured` programs in the agent's runtime."""
+        wrapper_hooks = ("-c", f"core.hooksPath={os.path.join(self.folder, _HOOKS_FOLDER)}")
+        hooks = wrapper_hooks if _subcommand(arguments) in _WITH_HOOKS else _NO_HOOKS
+        wrapped = (("-c", f"{name}={self._wrap_command(name, command)}") for name, command in configured if command)
+        return (*hooks, "-c", "submodule.recurse=false", *(option for pair in wrapped for option in pair))
 
     def variables(self, hooks: str) -> dict[str, str]:
-        """`hooks` is the folder of the user's hooks, for this worktree."""
+        """Return the environment of a git command. `hooks` is the folder of the user's hooks for this worktree."""
         return {
             **self.environment,
             HOOKS_VARIABLE: hooks,
@@ -116,17 +116,17 @@ class Confinement(NamedTuple):
             "GIT_EXEC_PATH": os.path.join(self.folder, _GIT_FOLDER),
         }
 
-    def _wrapped(self, name: str, command: str) -> str:
-        """Git fills in paths for its placeholders, quoted: they become arguments of the shell inside."""
-        marks = ("%O", "%A", "%B", "%L", "%P") if name.startswith("merge.") else ("%f",)
-        inside = command
-        for number, mark in enumerate(marks, start=1):
-            inside = inside.replace(mark, f'"${number}"')
-        given = " ".join(mark for mark in marks)
-        return f"{shlex.join((*self.prefix, 'sh', '-c', inside, 'sh'))} {given if not name.endswith('process') else ''}"
+    def _wrap_command(self, name: str, command: str) -> str:
+        """Git replaces placeholders with quoted paths: pass them as arguments to the shell in the runtime."""
+        placeholders = ("%O", "%A", "%B", "%L", "%P") if name.startswith("merge.") else ("%f",)
+        script = command
+        for number, placeholder in enumerate(placeholders, start=1):
+            script = script.replace(placeholder, f'"${number}"')
+        arguments = "" if name.endswith("process") else " ".join(placeholders)
+        return f"{shlex.join((*self.prefix, 'sh', '-c', script, 'sh'))} {arguments}"
 
     def prepare(self) -> None:
-        """Write the wrappers, where they are not there yet. Raises `Denied` where git would be led elsewhere."""
+        """Write missing wrappers. Raises `Denied` where a link would redirect git."""
         if self.writable is not None:
             self.writable.must_be_plain(self.worktree)
         prefix = shlex.join(self.prefix)
@@ -147,7 +147,7 @@ def _subcommand(arguments: tuple[str, ...]) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    """Whole or not at all: others may be about to run it."""
+    """Replace the file atomically: another process may be about to run it."""
     try:
         with open(path, encoding="utf-8") as file:
             if file.read() == text:

@@ -1,6 +1,6 @@
-"""What a killed git leaves behind: lock files, and our own copies of an index; and how to tell it from one at work.
+"""Finds and removes what a killed git left: lock files, and our own copies of an index.
 
-An open descriptor is not enough to tell: git closes the index's lock and keeps it while it runs a hook.
+An open descriptor does not prove that git is running: git closes the index lock and keeps it while it runs a hook.
 """
 
 import asyncio
@@ -11,89 +11,92 @@ from contextlib import suppress
 
 from holdfast.git.worktree_admin import folders_of
 from holdfast.leaf.errors import Denied
-from holdfast.leaf.process.fd_marker import has_open
-from holdfast.leaf.process.identity import at_work_in, is_hidden
+from holdfast.leaf.process.fd_marker import is_open_in_any_process
+from holdfast.leaf.process.identity import has_hidden_process, pids_working_in
 
 INDEX_COPY = "holdfast-index-"  # the folder of an index copy, in the worktree's git directory
 
-_LOCK = ".lock"
-_PACKED_REFS = ("packed-refs.lock", "packed-refs.new")
-_IN_REPOSITORY = (*_PACKED_REFS, "config.lock", "shallow.lock")
-_PATIENCE = 5.0  # seconds: other gits of the repository come and go
-_MOMENT = 0.05
+_LOCK_SUFFIX = ".lock"
+_PACKED_REFS_LOCKS = ("packed-refs.lock", "packed-refs.new")
+_REPOSITORY_LOCKS = (*_PACKED_REFS_LOCKS, "config.lock", "shallow.lock")
+_WAIT_S = 5.0  # for other git processes of the repository to end
+_POLL_INTERVAL_S = 0.05
 
 
 def clear_locks(folder: str, git_dir: str, branch: str) -> None:
-    """Remove the locks of one worktree, and of its branch; `Denied` when somebody is at work there."""
+    """Remove the stale locks of one worktree and of its branch; raises `Denied` when git is running there."""
     names = os.listdir(git_dir)
-    for lock in (*(os.path.join(git_dir, name) for name in names if name.endswith(_LOCK)), f"{branch}{_LOCK}"):
+    for lock in (
+        *(os.path.join(git_dir, name) for name in names if name.endswith(_LOCK_SUFFIX)),
+        f"{branch}{_LOCK_SUFFIX}",
+    ):
         if not remove_stale(lock, folder, git_dir):
-            raise Denied(f"git is at work in {folder} ({lock} is held); wait for it, or end it, and try again")
+            raise Denied(f"git is running in {folder} ({lock} is held); wait until it ends, or stop it, and try again")
     copies = [name for name in names if name.startswith(INDEX_COPY)]
-    if copies and not at_work_in(folder, "git"):
+    if copies and not pids_working_in(folder, "git"):
         for name in copies:
             shutil.rmtree(os.path.join(git_dir, name), ignore_errors=True)
 
 
 def clear_ref_locks(common_dir: str, *refs: str) -> None:
-    """Remove the locks of these refs, and of all below them. Only for refs that nobody but a run itself moves."""
-    for lock in _on_refs(common_dir, refs):
-        if not has_open(lock):
+    """Remove the locks of these refs and of all refs below them. Only for refs that only the run itself moves."""
+    for lock in _ref_locks(common_dir, refs):
+        if not is_open_in_any_process(lock):
             with suppress(FileNotFoundError):
                 os.unlink(lock)
 
 
 async def clear_packed_refs_locks(common_dir: str) -> None:
-    """Remove what a killed deletion of a ref left: it stops the user's own deletions too."""
-    for name in _PACKED_REFS:
+    """Remove the locks of a killed ref deletion: they block the user's own deletions too."""
+    for name in _PACKED_REFS_LOCKS:
         await clear_lock(os.path.join(common_dir, name), *folders_of(common_dir))
 
 
 async def clear_lock(lock: str, *folders: str) -> None:
-    """Remove a lock that others may take as well, once no git is at work in these folders; else leave it to them."""
-    until = asyncio.get_running_loop().time() + _PATIENCE
+    """Remove a lock that other processes use too, once no git runs in these folders; after a while, leave it."""
+    deadline = asyncio.get_running_loop().time() + _WAIT_S
     while os.path.lexists(lock) and not remove_stale(lock, *folders):
-        if asyncio.get_running_loop().time() > until:
+        if asyncio.get_running_loop().time() > deadline:
             return
-        await asyncio.sleep(_MOMENT)
+        await asyncio.sleep(_POLL_INTERVAL_S)
 
 
 def clear_shared_locks(common_dir: str, *prefixes: str) -> None:
-    """Remove the locks that nobody holds of the repository as a whole, and of the refs under these prefixes.
+    """Remove stale locks of the whole repository and of the refs under these prefixes.
 
-    A lock that is held is left: whoever needs the same will be told by git.
+    Leaves a lock that is held: git reports it to the next command that needs it.
     """
     folders = folders_of(common_dir)
-    for lock in (*_shared(common_dir), *_on_refs(common_dir, prefixes)):
+    for lock in (*_shared_locks(common_dir), *_ref_locks(common_dir, prefixes)):
         remove_stale(lock, *folders)
 
 
 def stale_locks(common_dir: str) -> list[str]:
-    """Locks of the repository as a whole that nobody holds: they would stop every git command of its user too."""
+    """Return the stale locks of the whole repository: they block every git command of the user too."""
     folders, found = folders_of(common_dir), []
-    for lock in _shared(common_dir):
-        with suppress(FileNotFoundError):  # it went by itself
+    for lock in _shared_locks(common_dir):
+        with suppress(FileNotFoundError):  # its holder released it
             if is_stale(lock, *folders):
                 found.append(lock)
     return found
 
 
-def _shared(common_dir: str) -> list[str]:
-    return [lock for name in _IN_REPOSITORY if os.path.lexists(lock := os.path.join(common_dir, name))]
+def _shared_locks(common_dir: str) -> list[str]:
+    return [lock for name in _REPOSITORY_LOCKS if os.path.lexists(lock := os.path.join(common_dir, name))]
 
 
-def _on_refs(common_dir: str, prefixes: Iterable[str]) -> list[str]:
+def _ref_locks(common_dir: str, prefixes: Iterable[str]) -> list[str]:
     found = []
     for prefix in prefixes:
-        place = os.path.join(common_dir, prefix)
-        found += [f"{place}{_LOCK}"] if os.path.lexists(f"{place}{_LOCK}") else []
-        for folder, _, names in os.walk(place):
-            found += [os.path.join(folder, name) for name in names if name.endswith(_LOCK)]
+        path = os.path.join(common_dir, prefix)
+        found += [f"{path}{_LOCK_SUFFIX}"] if os.path.lexists(f"{path}{_LOCK_SUFFIX}") else []
+        for folder, _, names in os.walk(path):
+            found += [os.path.join(folder, name) for name in names if name.endswith(_LOCK_SUFFIX)]
     return found
 
 
 def remove_stale(lock: str, *folders: str) -> bool:
-    """Remove a lock that nobody holds. False when somebody does, or another one was taken while we looked."""
+    """Remove a stale lock. False when it is held, or was replaced by a new one during the check."""
     try:
         before = os.lstat(lock)
         if not is_stale(lock, *folders):
@@ -103,14 +106,16 @@ def remove_stale(lock: str, *folders: str) -> bool:
             return False
         os.unlink(lock)
     except FileNotFoundError:
-        pass  # it went by itself
+        pass  # its holder released it
     return True
 
 
 def is_stale(lock: str, *folders: str) -> bool:
-    """True when no process has the lock open, and no git stands in any of these folders.
+    """True when no process has the lock open, and no git runs in any of these folders.
 
-    Where the git of whoever made the lock stands, another user may not see; then it could be there.
+    The working directory of another user's git may be hidden from us; then the lock counts as held.
     """
-    at_work = any(at_work_in(folder, "git") for folder in folders) or is_hidden("git", os.lstat(lock).st_uid)
-    return not has_open(lock) and not at_work
+    is_git_running = any(pids_working_in(folder, "git") for folder in folders) or has_hidden_process(
+        "git", os.lstat(lock).st_uid
+    )
+    return not is_open_in_any_process(lock) and not is_git_running

@@ -1,61 +1,68 @@
-"""Merging: tried first without touching any tree, so never half done in one.
+"""Merges: each is tried without a worktree first, so that conflicts never leave one half done.
 
-A task's branch into the run's is made in the run's worktree, by `git merge`, with the user's hooks. The run's branch
-into one of the user's is made without any worktree; one that they have checked out is then moved forward to it.
+A task's branch is merged into the run's branch in the run's worktree, by `git merge`, with the user's hooks. The run's
+branch is merged into a user's branch without a worktree; a checkout of that branch is then moved forward.
 """
 
 import os
 
-from holdfast.git.commit import HookRefused, Signature, commit_tree, identity, is_a_hooks_doing, one_line
-from holdfast.git.exclusive import exclusive
-from holdfast.git.process import GitFailed, GitKilled, LeftHalfDone
+from holdfast.git.commit import CommitTrailers, HookRefused, commit_tree, identity_options, is_hook_failure, one_line
+from holdfast.git.exclusive import lock_repository
+from holdfast.git.process import GitFailed, GitKilled, GitRollbackFailed
 from holdfast.git.repository import Repository
 from holdfast.git.snapshot import save
 from holdfast.git.worktrees.checkout import checkout_of, forward_checkout
 from holdfast.git.worktrees.in_progress import merge_head
 from holdfast.git.worktrees.worktree import Worktree, status_of
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError
-from holdfast.leaf.failpoints import Point
-from holdfast.leaf.files.directories import is_there
+from holdfast.leaf.failpoints import Failpoint
+from holdfast.leaf.files.directories import path_exists
 
-_PLAINLY = ("-c", "merge.autoStash=false", "-c", "rerere.autoUpdate=false")  # nothing is put aside, nothing guessed
-_CONFLICTS, _NO_SUCH_OPTION = 1, 129
-_NOTES = ("MERGE_HEAD", "MERGE_MODE", "MERGE_MSG")
-_OTHERS_NOTES = ("CHERRY_PICK_HEAD", "REVERT_HEAD")
-_LEFT = "warning: unable to unlink "
-_CRASH_MERGED = Point("merge.into.merged")
+_MERGE_OPTIONS = (
+    "-c",
+    "merge.autoStash=false",
+    "-c",
+    "rerere.autoUpdate=false",
+)  # no stash, no remembered conflict resolutions
+_CONFLICTS_CODE, _NO_SUCH_OPTION_CODE = 1, 129
+_MERGE_STATE_FILES = ("MERGE_HEAD", "MERGE_MODE", "MERGE_MSG")
+_OTHER_STATE_FILES = ("CHERRY_PICK_HEAD", "REVERT_HEAD")
+_UNLINK_WARNING = "warning: unable to unlink "
+_FAILPOINT_MERGED = Failpoint("merge.into.merged")
 
-MAX_ATTEMPTS = 5  # to merge into a branch that others move meanwhile
+MAX_ATTEMPTS = 5  # to merge into a branch that other processes keep moving
 
 
-class Conflicts(HoldfastError):
-    """Two branches changed the same lines. Nothing was merged."""
+class MergeConflicts(HoldfastError):
+    """Both branches changed the same lines. Nothing was merged."""
 
     def __init__(self, ours: str, theirs: str, paths: tuple[str, ...]) -> None:
         super().__init__(f"{theirs} does not merge into {ours}: conflicts in {', '.join(paths) or 'the tree itself'}")
         self.paths = paths
 
 
-async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Signature, salvage: str) -> str:
-    """Merge `commit`, of a task's branch, into the run's branch, in its worktree. Returns the merge commit.
+async def merge_task(
+    run_worktree: Worktree, task_branch: str, commit: str, trailers: CommitTrailers, salvage_ref: str
+) -> str:
+    """Merge `commit` of a task's branch into the run's branch, in the run's worktree. Returns the merge commit.
 
-    When it fails, it is taken back; `salvage` is the ref for whatever came into the worktree meanwhile.
-    When it is merged already, that of the run's branch as it is. `Conflicts` leaves everything as it was.
+    Returns the tip of the run's branch when the commit is merged already. A merge that fails is rolled back;
+    `salvage_ref` keeps whatever else was in the worktree. `MergeConflicts` means that nothing changed.
     """
-    await run.must_be_on_branch()
-    repository = run.repository
-    ours = await _tip(repository, run.branch)
+    await run_worktree.must_be_on_branch()
+    repository = run_worktree.repository
+    ours = await _branch_tip(repository, run_worktree.branch)
     if await repository.is_ancestor(commit, ours):
         return ours
-    await merged_tree(repository, run.branch, ours, task_branch, commit)
-    if not (await status_of(run)).clean:
-        raise Denied(f"{run.path} has changes that are in no commit; commit them or move them away, and resume")
-    subject = f"Merge task {one_line(signature.task)}" if signature.task else f"Merge {task_branch}"
-    text = f"{subject}\n\n{signature.trailers()}"
+    await merged_tree(repository, run_worktree.branch, ours, task_branch, commit)
+    if not (await status_of(run_worktree)).is_clean:
+        raise Denied(f"{run_worktree.path} has uncommitted changes; commit them or move them away, and resume")
+    subject = f"Merge task {one_line(trailers.task_id)}" if trailers.task_id else f"Merge {task_branch}"
+    text = f"{subject}\n\n{trailers.render()}"
     try:
-        answer = await run.git.do(
-            *_PLAINLY,
-            *await identity(repository, run.git),
+        answer = await run_worktree.git.execute(
+            *_MERGE_OPTIONS,
+            *await identity_options(repository, run_worktree.git),
             "merge",
             "--no-ff",
             "--no-edit",
@@ -64,135 +71,143 @@ async def merge_task(run: Worktree, task_branch: str, commit: str, signature: Si
             commit,
         )
     except GitKilled:
-        raise  # it may have stopped anywhere: whoever mends that finds out where
+        raise  # it may have stopped anywhere: the repair of the effect finds out where
     except HoldfastError as error:
         try:
-            await _take_back(run, salvage, f"What stood in the run's worktree when the merge of {task_branch} failed")
-        except (HoldfastError, OSError) as trouble:
-            raise LeftHalfDone(error) from trouble
-        if isinstance(error, GitFailed) and await is_a_hooks_doing(run, error):
-            raise HookRefused(error.said) from None
+            await _roll_back(
+                run_worktree, salvage_ref, f"Files in the run's worktree when the merge of {task_branch} failed"
+            )
+        except (HoldfastError, OSError) as rollback_error:
+            raise GitRollbackFailed(error) from rollback_error
+        if isinstance(error, GitFailed) and await is_hook_failure(run_worktree, error):
+            raise HookRefused(error.output) from None
         raise
-    await _delete_what_git_left(run, ours, answer.said)
-    await forget_concluded_merge(run)
-    merged = await _tip(repository, run.branch)
+    await _delete_leftover_files(run_worktree, ours, answer.stderr)
+    await forget_concluded_merge(run_worktree)
+    merged = await _branch_tip(repository, run_worktree.branch)
     if not await repository.is_ancestor(commit, merged):
-        raise HoldfastError(f"{run.branch} was merged, but not with {task_branch}: another git was at work there")
+        raise HoldfastError(
+            f"{run_worktree.branch} does not contain {task_branch} after the merge: another git changed it meanwhile"
+        )
     return merged
 
 
-async def _delete_what_git_left(worktree: Worktree, before: str, said: str) -> None:
-    """The files that a merge deletes, where the disk refused it: git only warns, and a commit would bring them back."""
-    if _LEFT in said:
-        gone = await worktree.git.ask(
+async def _delete_leftover_files(worktree: Worktree, before: str, output: str) -> None:
+    """Delete files that git failed to delete in a merge: git only warns, and the next commit would add them again."""
+    if _UNLINK_WARNING in output:
+        deleted = await worktree.git.query(
             "diff", "--cached", "--name-only", "--no-renames", "--diff-filter=D", "-z", before
         )
-        there = await worktree.git.ask("ls-files", "--others", "-z")
-        for path in {*gone.fields()} & {*there.fields()}:
+        untracked = await worktree.git.query("ls-files", "--others", "-z")
+        for path in {*deleted.fields()} & {*untracked.fields()}:
             os.unlink(os.path.join(worktree.path, path))
 
 
-async def _take_back(run: Worktree, salvage: str, message: str) -> None:
-    run.clear_locks()
-    await save(run, salvage, message)
-    await run.git.do("reset", "--quiet", "--hard")
-    await run.git.do("clean", "-d", "--force", "--quiet")
+async def _roll_back(run_worktree: Worktree, salvage_ref: str, message: str) -> None:
+    run_worktree.clear_locks()
+    await save(run_worktree, salvage_ref, message)
+    await run_worktree.git.execute("reset", "--quiet", "--hard")
+    await run_worktree.git.execute("clean", "-d", "--force", "--quiet")
 
 
 async def merged_tree(repository: Repository, ours_name: str, ours: str, theirs_name: str, theirs: str) -> str:
-    """The tree that merging two commits gives. Made without any worktree; raises `Conflicts` when it cannot be."""
-    merging = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
-    answer = await repository.git.try_to(*merging)
+    """Merge two commits without a worktree and return the tree; raises `MergeConflicts`."""
+    command = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
+    answer = await repository.git.try_execute(*command)
     if answer.code == 0:
         return answer.fields()[0]
-    if answer.code == _CONFLICTS:
-        raise Conflicts(ours_name, theirs_name, tuple(answer.fields()[1:]))
-    if answer.code == _NO_SUCH_OPTION:
-        raise BadInput("this git is too old to merge without a worktree; Holdfast needs git 2.38 or newer")
-    raise GitFailed("merge-tree", answer.code, answer.said)
+    if answer.code == _CONFLICTS_CODE:
+        raise MergeConflicts(ours_name, theirs_name, tuple(answer.fields()[1:]))
+    if answer.code == _NO_SUCH_OPTION_CODE:
+        raise BadInput("git is too old: Holdfast needs git 2.38 or newer, which merges without a worktree")
+    raise GitFailed("merge-tree", answer.code, answer.stderr)
 
 
-async def bring_conflicts(task: Worktree, run_branch: str, commit: str, signature: Signature) -> tuple[str, ...]:
-    """Merge the run's branch into a task's worktree and leave the conflicts there, to be resolved in it.
+async def reproduce_conflicts(
+    task_worktree: Worktree, run_branch: str, commit: str, trailers: CommitTrailers
+) -> tuple[str, ...]:
+    """Merge the run's branch into a task's worktree and leave the conflicts there for the agent to resolve.
 
-    Returns the paths; none when it merged cleanly, and then it is committed.
+    Returns the conflicting paths; none when the merge was clean and is committed.
     """
-    await task.must_be_on_branch()
-    theirs = run_branch if await task.repository.commit_of(f"refs/heads/{run_branch}") == commit else commit
-    text = f"Merge {run_branch}\n\n{signature.trailers()}"
+    await task_worktree.must_be_on_branch()
+    theirs = run_branch if await task_worktree.repository.commit_of(f"refs/heads/{run_branch}") == commit else commit
+    text = f"Merge {run_branch}\n\n{trailers.render()}"
     merge = ("merge", "--no-ff", "--no-edit", "--quiet", f"--message={text}", theirs)
     try:
-        answer = await task.git.do(*_PLAINLY, *await identity(task.repository, task.git), *merge)
+        answer = await task_worktree.git.execute(
+            *_MERGE_OPTIONS, *await identity_options(task_worktree.repository, task_worktree.git), *merge
+        )
     except GitKilled:
         raise
     except GitFailed as error:
-        unmerged = tuple((await status_of(task)).unmerged)
-        if not unmerged or error.code != _CONFLICTS:
-            raise LeftHalfDone(error) from error
-        await _delete_what_git_left(task, "HEAD", error.said)
+        unmerged = tuple((await status_of(task_worktree)).unmerged_paths)
+        if not unmerged or error.code != _CONFLICTS_CODE:
+            raise GitRollbackFailed(error) from error
+        await _delete_leftover_files(task_worktree, "HEAD", error.output)
         return unmerged
-    await _delete_what_git_left(task, "HEAD^", answer.said)
-    await forget_concluded_merge(task)
+    await _delete_leftover_files(task_worktree, "HEAD^", answer.stderr)
+    await forget_concluded_merge(task_worktree)
     return ()
 
 
 async def forget_concluded_merge(worktree: Worktree) -> None:
-    """Take away the notes of a merge that is in the branch already, or never came to be.
+    """Delete git's merge state (MERGE_HEAD and others) when the branch has the merge already, or it never happened.
 
-    Git was killed over them, or its disk kept them, of which it says nothing. Left there, the next commit would be a
-    merge once more.
+    The state remains when git was killed, or when the disk refused to delete it, which git does not report. With it,
+    the next commit would become another merge.
     """
-    own = worktree.must_be_ours()
-    if not any(is_there(os.path.join(own, name)) for name in _NOTES):
+    git_dir = worktree.must_be_ours()
+    if not any(path_exists(os.path.join(git_dir, name)) for name in _MERGE_STATE_FILES):
         return
-    if any(is_there(os.path.join(own, name)) for name in _OTHERS_NOTES):
+    if any(path_exists(os.path.join(git_dir, name)) for name in _OTHER_STATE_FILES):
         return
-    merging = merge_head(own)
+    merging = merge_head(git_dir)
     if merging is not None and not await worktree.repository.is_ancestor(merging, f"refs/heads/{worktree.branch}"):
         return
     await forget_merge(worktree)
 
 
 async def forget_merge(worktree: Worktree) -> None:
-    """Take away git's notes of the merge that it is in; what stands in the files and in the index stays."""
-    await worktree.git.do("merge", "--quit")
+    """Delete git's merge state. Files and index do not change."""
+    await worktree.git.execute("merge", "--quit")
 
 
-async def merge_into(repository: Repository, target: str, branch: str, commit: str, signature: Signature) -> str:
-    """Merge into a branch of the user's. Returns the commit that it is then at.
+async def merge_into(repository: Repository, target: str, branch: str, commit: str, trailers: CommitTrailers) -> str:
+    """Merge into a branch of the user, by fast-forward where possible. Returns the new tip.
 
-    Forward, where that is all it takes. Two that merge at once take turns. The branch moves only if nobody else moved
-    it meanwhile; if somebody did, it is merged anew with where it is then.
+    Concurrent merges wait for each other. The branch moves only from the tip that was merged: if it moved meanwhile,
+    the merge is tried again from the new tip.
     """
-    again = f"nothing was merged; try again: holdfast merge {signature.run} --into {target}"
-    async with exclusive(repository.common_dir, again):
+    advice = f"nothing was merged; try again: holdfast merge {trailers.run_id} --into {target}"
+    async with lock_repository(repository.common_dir, advice):
         for _ in range(MAX_ATTEMPTS):
-            ours = await _tip(repository, target)
+            ours = await _branch_tip(repository, target)
             try:
-                return await _merge_onto(repository, target, ours, branch, commit, signature)
+                return await _merge_at(repository, target, ours, branch, commit, trailers)
             except GitKilled:
                 raise
             except HoldfastError:
-                if await _tip(repository, target) == ours:
+                if await _branch_tip(repository, target) == ours:
                     raise
-    raise Denied(f"{target} was moved by another git {MAX_ATTEMPTS} times while {branch} was merged into it; {again}")
+    raise Denied(f"another git moved {target} {MAX_ATTEMPTS} times while {branch} was merged into it; {advice}")
 
 
-async def _merge_onto(
-    repository: Repository, target: str, ours: str, branch: str, commit: str, signature: Signature
+async def _merge_at(
+    repository: Repository, target: str, ours: str, branch: str, commit: str, trailers: CommitTrailers
 ) -> str:
-    """Where the branch is checked out, the files go with it, and nothing of the user's is overwritten."""
+    """Also updates the files of a checkout of the branch, without overwriting the user's changes."""
     if await repository.is_ancestor(commit, ours):
         return ours
     if repository.is_being_rebased(target):
-        raise Denied(f"{target} is being rebased, by you; finish that first")
+        raise Denied(f"{target} is being rebased; finish the rebase first, then merge again")
     if await repository.is_ancestor(ours, commit):
         merged = commit
     else:
         tree = await merged_tree(repository, target, ours, branch, commit)
-        text = f"Merge {branch} into {target}\n\n{signature.trailers()}"
+        text = f"Merge {branch} into {target}\n\n{trailers.render()}"
         merged = await commit_tree(repository, tree, [ours, commit], text)
-    _CRASH_MERGED()
+    _FAILPOINT_MERGED()
     path = await checkout_of(repository, target)
     if path is not None:
         await forward_checkout(repository, path, target, ours, merged)
@@ -201,8 +216,8 @@ async def _merge_onto(
     return merged
 
 
-async def _tip(repository: Repository, branch: str) -> str:
+async def _branch_tip(repository: Repository, branch: str) -> str:
     commit = await repository.commit_of(f"refs/heads/{branch}")
     if commit is None:
-        raise Denied(f"the branch {branch} is not there any more; `git branch {branch} COMMIT` brings it back")
+        raise Denied(f"the branch {branch} does not exist any more; restore it with: git branch {branch} COMMIT")
     return commit

@@ -1,7 +1,7 @@
-"""What a power cut leaves of objects that nobody synced: files without content.
+"""Recovers from git objects that were not synced before a power cut: their files are empty.
 
-Git takes such a file for the object: it does not write it again, and fails when it reads it. By default git syncs
-refs, but not loose objects, so a branch or an index may name what is empty. Ours are synced; an agent's own are not.
+Git takes such a file for the object: it does not write it again, and fails to read it. By default git syncs refs, but
+not loose objects, so a branch or an index may name an empty one. Our git commands sync objects; an agent's do not.
 """
 
 import os
@@ -9,138 +9,146 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from holdfast.git.process import Answer, Git, GitFailed
-from holdfast.git.repository import OBJECT, Repository
+from holdfast.git.process import Git, GitFailed, ProgramOutput
+from holdfast.git.repository import OBJECT_ID, Repository
 from holdfast.git.worktrees.worktree import Worktree
 
-_FAN_OUT = re.compile("[0-9a-f]{2}")
-_REST = re.compile("[0-9a-f]{38}|[0-9a-f]{62}")  # of an object's name; anything else is of a git that is at work
-_DROPPED = "tmp_obj_holdfast_"  # before its name; what begins as the first of it does, `git prune` deletes in time
-_LOST = " missing"  # what git says of an object that is not there
-_OF_AN_OBJECT = re.compile("bad object|bad tree|corrupt|missing|unable to read|could not (read|parse)", re.IGNORECASE)
-_SUBMODULE = "160000"  # its commits are in a repository of its own
+_OBJECT_FOLDER_NAME = re.compile("[0-9a-f]{2}")
+_OBJECT_FILE_NAME = re.compile("[0-9a-f]{38}|[0-9a-f]{62}")  # other names belong to a git that is running
+_DROPPED_PREFIX = "tmp_obj_holdfast_"  # `git prune` deletes files that start with `tmp_obj_` after a while
+_MISSING_SUFFIX = " missing"  # how git reports an object that it does not have
+_OBJECT_ERROR = re.compile("bad object|bad tree|corrupt|missing|unable to read|could not (read|parse)", re.IGNORECASE)
+_SUBMODULE_MODE = "160000"  # a submodule's commits are in another repository
 
 
 def drop_empty_objects(common_dir: str) -> list[str]:
-    """Take them away, so that they can be written again. Returns what is left in their places until that is done.
+    """Rename empty objects, so that git can write them again. Returns the renamed files, to be deleted afterwards.
 
-    So whoever comes after one that died in between finds them too, and git takes those for its own rubbish.
+    If we die in between, the next session finds the renamed files; git treats them as its own temporary files.
     """
     dropped = []
     for path in _loose_objects(os.path.join(common_dir, "objects")):
         folder, name = os.path.split(path)
-        aside = os.path.join(folder, f"{_DROPPED}{name.removeprefix(_DROPPED)}")
-        with suppress(OSError):  # gone meanwhile, or not ours to take away
+        aside = os.path.join(folder, f"{_DROPPED_PREFIX}{name.removeprefix(_DROPPED_PREFIX)}")
+        with suppress(OSError):  # deleted meanwhile, or owned by another user
             if os.lstat(path).st_size == 0:
                 os.rename(path, aside)
                 dropped.append(aside)
     return dropped
 
 
-def forget_dropped(dropped: Sequence[str]) -> None:
+def delete_dropped(dropped: Sequence[str]) -> None:
     for path in dropped:
-        with suppress(OSError):  # another run was as quick
+        with suppress(OSError):  # another run deleted it
             os.unlink(path)
 
 
 def _loose_objects(objects: str) -> Iterator[str]:
-    """With what is left of those that were dropped."""
-    for folder in filter(_FAN_OUT.fullmatch, os.listdir(objects)):
+    """Yield the paths of loose objects, including those that were renamed and not deleted yet."""
+    for folder in filter(_OBJECT_FOLDER_NAME.fullmatch, os.listdir(objects)):
         with suppress(OSError), os.scandir(os.path.join(objects, folder)) as entries:
-            yield from [entry.path for entry in entries if _REST.fullmatch(entry.name.removeprefix(_DROPPED))]
+            yield from [
+                entry.path for entry in entries if _OBJECT_FILE_NAME.fullmatch(entry.name.removeprefix(_DROPPED_PREFIX))
+            ]
 
 
-async def write_again(repository: Repository, folder: str) -> bool:
-    """What the index of a worktree names and is lost, from its files: where they have not changed, it is there.
+async def rewrite_missing_objects(repository: Repository, folder: str) -> bool:
+    """Write objects that the index names and the repository lost again, from unchanged files of the worktree.
 
-    False when git could not, as on a full disk.
+    False when git failed, for example on a full disk.
     """
-    mark, tether, confinement = repository.mark, repository.tether, repository.confine(folder)
-    git = Git(folder, mark=mark, tether=tether, inside=True, confinement=confinement)
-    done = True
-    for path in await lost_of_index(git):
+    git = Git(
+        folder,
+        env_markers=repository.env_markers,
+        fd_marker=repository.fd_marker,
+        stay_in_folder=True,
+        confinement=repository.confine(folder),
+    )
+    succeeded = True
+    for path in await missing_index_paths(git):
         file = os.path.join(folder, path)
         if os.path.isfile(file) and not os.path.islink(file):
-            done &= (await git.try_to("hash-object", "-w", "--", path)).code == 0
-    return done
+            succeeded &= (await git.try_execute("hash-object", "-w", "--", path)).code == 0
+    return succeeded
 
 
-async def lost_of_index(git: Git) -> list[str]:
-    """The paths of what an index names and the repository has not."""
-    entries = (entry.partition("\t") for entry in (await git.ask("ls-files", "--stage", "-z")).fields())
-    named = ((about.split(" "), path) for about, _, path in entries)
-    paths = {oid: path for (mode, oid, _), path in named if mode != _SUBMODULE}
-    given = "".join(f"{oid}\n" for oid in paths).encode()
-    answer = await git.do("cat-file", "--batch-check", given=given)
-    return [paths[line.removesuffix(_LOST)] for line in answer.lines if line.endswith(_LOST)]
+async def missing_index_paths(git: Git) -> list[str]:
+    """Return the paths in the index whose objects the repository does not have."""
+    entries = (entry.partition("\t") for entry in (await git.query("ls-files", "--stage", "-z")).fields())
+    parsed = ((info.split(" "), path) for info, _, path in entries)
+    paths = {oid: path for (mode, oid, _), path in parsed if mode != _SUBMODULE_MODE}
+    oids = "".join(f"{oid}\n" for oid in paths).encode()
+    answer = await git.execute("cat-file", "--batch-check", stdin=oids)
+    return [paths[line.removesuffix(_MISSING_SUFFIX)] for line in answer.lines if line.endswith(_MISSING_SUFFIX)]
 
 
-async def newest_whole(worktree: Worktree, base: str, known: Sequence[str]) -> str | None:
-    """Where a branch whose newest commits are lost is to go back to; None when none of it is lost.
+async def newest_intact_commit(worktree: Worktree, base: str, known_commits: Sequence[str]) -> str | None:
+    """Return the commit to reset a branch to when its newest commits are lost; None when nothing is lost.
 
-    `known` are commits that it was at, by the run's log. `Denied` when another folder stands where its worktree was.
+    `known_commits` are earlier tips of the branch, from the run's log. Raises `Denied` when the folder at the
+    worktree's path is not the worktree.
     """
     repository = worktree.repository
-    at = (await repository.git.run("rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}")).text
-    if not at or await _is_whole(repository, at, base) or not await _is_there(repository, base):
+    tip = (await repository.git.run("rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}")).text
+    if not tip or await _is_intact(repository, tip, base) or not await _has_commit(repository, base):
         return None
     if os.path.lexists(worktree.path):
         worktree.must_be_ours()
-    for commit in (*_passed_by(worktree), *known):
-        if await _is_whole(repository, commit, base):
+    for commit in (*_reflog_commits(worktree), *known_commits):
+        if await _is_intact(repository, commit, base):
             return commit
     return base
 
 
-async def set_back(worktree: Worktree, commit: str) -> None:
-    """Bring the branch, and its index, which may name what is lost, back to a commit that is whole.
+async def reset_branch(worktree: Worktree, commit: str) -> None:
+    """Reset the branch, and its index, which may name lost objects, to an intact commit.
 
-    The files stay as they are: what was in the lost commits is in them, as far as it is anywhere. The branch comes
-    last: killed before, the next one finds it as it was.
+    The files do not change: they may hold the only copy of the lost commits' content. The branch is set last: if we
+    are killed before, the next session finds the loss again.
     """
     if os.path.isdir(worktree.path):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(worktree.must_be_ours(), "index"))
-        await worktree.git.do("read-tree", commit)
+        await worktree.git.execute("read-tree", commit)
     await worktree.repository.set_ref(f"refs/heads/{worktree.branch}", commit)
 
 
-async def are_whole(repository: Repository, worktrees: Sequence[Worktree], bases: Sequence[str]) -> bool:
-    """Whether all that these branches have beyond where they began is there. One look, however many they are."""
+async def are_intact(repository: Repository, worktrees: Sequence[Worktree], bases: Sequence[str]) -> bool:
+    """True when every object of these branches since their bases exists. One git command for all of them."""
     tips = [f"refs/heads/{worktree.branch}" for worktree in worktrees]
-    return not tips or _has_all(await _listed(repository, *tips, "--not", *bases))
+    return not tips or _is_complete(await _list_objects(repository, *tips, "--not", *bases))
 
 
-async def _is_whole(repository: Repository, commit: str, base: str) -> bool:
-    """Raises where git failed for another reason than an object of which it speaks: that is no word about any."""
-    answer = await _listed(repository, commit, "--not", base)
-    if answer.code and not _OF_AN_OBJECT.search(answer.said):
-        raise GitFailed("rev-list --objects", answer.code, answer.said)
-    return _has_all(answer)
+async def _is_intact(repository: Repository, commit: str, base: str) -> bool:
+    """Raise when git failed for a reason other than a bad object: that says nothing about the commit."""
+    answer = await _list_objects(repository, commit, "--not", base)
+    if answer.code and not _OBJECT_ERROR.search(answer.stderr):
+        raise GitFailed("rev-list --objects", answer.code, answer.stderr)
+    return _is_complete(answer)
 
 
-async def _listed(repository: Repository, *commits: str) -> Answer:
+async def _list_objects(repository: Repository, *commits: str) -> ProgramOutput:
     return await repository.git.run("rev-list", "--objects", "--missing=print", *commits)
 
 
-def _has_all(answer: Answer) -> bool:
+def _is_complete(answer: ProgramOutput) -> bool:
     return answer.code == 0 and not any(line.startswith("?") for line in answer.lines)
 
 
-async def _is_there(repository: Repository, base: str) -> bool:
-    """Else it is not a commit that is lost, but the place where objects are: a disk that is not mounted."""
+async def _has_commit(repository: Repository, commit: str) -> bool:
+    """When even the base is missing, the object store itself is: a partial clone, or a disk that is not mounted."""
     if (await repository.git.run("config", "extensions.partialClone")).text:
         return False
-    return (await repository.git.run("cat-file", "-e", f"{base}^{{tree}}")).code == 0
+    return (await repository.git.run("cat-file", "-e", f"{commit}^{{tree}}")).code == 0
 
 
-def _passed_by(worktree: Worktree) -> list[str]:
-    """Every commit that its branch was at, the newest first, by git's own journal of it, which may be torn."""
+def _reflog_commits(worktree: Worktree) -> list[str]:
+    """Return every commit that the branch was at, newest first, from its reflog, which may be torn."""
     path = os.path.join(worktree.repository.common_dir, "logs", "refs", "heads", worktree.branch)
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
     except OSError:
         return []
-    told = (words[1] for words in (line.split(" ", 2) for line in reversed(lines)) if len(words) > 1)
-    return [commit for commit in told if OBJECT.fullmatch(commit)]
+    commits = (fields[1] for fields in (line.split(" ", 2) for line in reversed(lines)) if len(fields) > 1)
+    return [commit for commit in commits if OBJECT_ID.fullmatch(commit)]

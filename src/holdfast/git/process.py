@@ -1,10 +1,10 @@
-"""The git program: no shell, a time limit, and its own words when it fails.
+"""Runs git: without a shell, with a time limit, and with git's own output in errors.
 
-Output goes to memory files, not pipes: a hook that leaves something running in the background holds a pipe open,
-and whoever reads it would wait for that. The user's config, hooks and signing are as they are for the user; where a
-confined agent works, what git would run is started in its runtime (`Confinement`). What is taken away is what would
-make git look elsewhere or read our words in another way (`GIT_DIR` and its like, inherited when Holdfast itself is
-called from a hook), ask a question that nobody answers, or run a program that lies in the worktree.
+Output goes to memory files, not pipes: a hook that leaves a background process keeps a pipe open, and its reader would
+wait for that process. The user's config, hooks and signing apply; where a confined agent works, the programs that git
+starts run in the agent's runtime (`Confinement`). Removed from the environment is what would point git at another
+repository or change how it reads arguments (`GIT_DIR` and others, inherited when Holdfast runs from a hook), prompt
+without a terminal, or run a program from the worktree.
 """
 
 import asyncio
@@ -17,21 +17,26 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from holdfast.git.confinement import COMMANDS, Confinement, WritableGit
+from holdfast.git.confinement import PROGRAM_SETTINGS, Confinement, WritableGit
 from holdfast.leaf.errors import BadInput, HoldfastError, TimedOut
-from holdfast.leaf.process.death import death_of
-from holdfast.leaf.process.environment import MISLEADING, absolute_path
-from holdfast.leaf.process.fd_marker import tethered
+from holdfast.leaf.process.death import wait_for_exit
+from holdfast.leaf.process.environment import INHERITED_GIT_VARIABLES, absolute_path
+from holdfast.leaf.process.fd_marker import marker_fds
 from holdfast.leaf.process.proc import pids
 
-QUICK = 60.0  # seconds: looking, and small changes
-CONFINED = 600.0  # seconds, at the least: a filter is started in the agent's runtime for each file, maybe a container
-LONG = 1800.0  # seconds: what may run the user's hooks, check out a large tree, or use the network
+QUERY_TIMEOUT_S = 60.0  # queries and small changes
+MIN_CONFINED_TIMEOUT_S = 600.0  # git may start a filter for each file in the agent's runtime, maybe a container
+CHANGE_TIMEOUT_S = 1800.0  # may run the user's hooks, check out a large tree, or use the network
 
-_DURABLE = ("-c", "core.fsync=committed", "-c", "core.fsyncMethod=fsync")
-_UNWATCHED = ("-c", "core.fsmonitor=false")  # else git runs what a config names, also that of a nested repository
-_ALONE = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")  # nothing in the background, to be cut off with us
-_OTHERS_WORKTREES = re.compile(
+_FSYNC_OPTIONS = ("-c", "core.fsync=committed", "-c", "core.fsyncMethod=fsync")
+_NO_FSMONITOR = ("-c", "core.fsmonitor=false")  # else git runs the program that any config names, even a nested one's
+_NO_MAINTENANCE_OPTIONS = (
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+)  # no background process that would die with us
+_WORKTREE_RACE = re.compile(
     r"failed to read .*worktrees/[^/]*/commondir|could not create directory of .*worktrees/.*: No such file"
 )
 _DAMAGED = re.compile(
@@ -39,8 +44,8 @@ _DAMAGED = re.compile(
     "|bad (signature|(tree )?object|config line)|object .* is (empty|corrupt)"
 )
 _DISK_FAILED = os.strerror(errno.EIO)
-_PATIENCE, _MOMENT = 1.0, 0.05  # seconds
-_STEADY = {
+_RACE_WAIT_S, _RACE_RETRY_DELAY_S = 1.0, 0.05
+_FIXED_ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
     "GIT_SEQUENCE_EDITOR": "true",
@@ -51,214 +56,245 @@ _STEADY = {
 
 
 class GitFailed(HoldfastError):
-    """Git said no. `said` is what it said."""
+    """Git exited with an error. `output` is what it printed."""
 
-    def __init__(self, command: str, code: int, said: str, program: str = "git") -> None:
-        super().__init__(f"`{program} {command}` failed: {' '.join(said.split()) or f'exit code {code}'}")
+    def __init__(self, command: str, code: int, output: str, program: str = "git") -> None:
+        super().__init__(f"`{program} {command}` failed: {' '.join(output.split()) or f'exit code {code}'}")
         self.code = code
-        self.said = said
+        self.output = output
 
     @property
-    def is_of_damage(self) -> bool:
-        """True when it met a file of its own that is not whole, as a power cut leaves it: no waiting mends that."""
-        return _DAMAGED.search(self.said) is not None and _DISK_FAILED not in self.said
+    def is_damage(self) -> bool:
+        """True when one of git's own files is damaged, as after a power cut: a retry does not help."""
+        return _DAMAGED.search(self.output) is not None and _DISK_FAILED not in self.output
 
 
 class GitKilled(GitFailed):
-    """Git was killed in the middle: what it had begun is there, and its locks."""
+    """Git was killed: its partial changes and its locks remain."""
 
 
-class LeftHalfDone(GitFailed):
-    """It failed, and so did taking it back, as on a full disk: what it had begun may be there."""
+class GitRollbackFailed(GitFailed):
+    """Git failed, and so did the rollback, as on a full disk: partial changes may remain."""
 
     def __init__(self, error: HoldfastError) -> None:
         HoldfastError.__init__(self, str(error))
-        self.code, self.said = (error.code, error.said) if isinstance(error, GitFailed) else (1, str(error))
+        self.code, self.output = (error.code, error.output) if isinstance(error, GitFailed) else (1, str(error))
 
 
-class Answer(NamedTuple):
+class ProgramOutput(NamedTuple):
     code: int
-    out: bytes
-    said: str
+    stdout: bytes
+    stderr: str
 
     @property
     def text(self) -> str:
-        return os.fsdecode(self.out).removesuffix("\n")
+        return os.fsdecode(self.stdout).removesuffix("\n")
 
     @property
     def lines(self) -> list[str]:
-        return self.text.split("\n") if self.out else []
+        return self.text.split("\n") if self.stdout else []
 
     def fields(self) -> list[str]:
-        """What a `-z` option gave: names as they are, whatever is in them."""
-        return os.fsdecode(self.out).removesuffix("\0").split("\0") if self.out else []
+        """Split the output of a `-z` option: names unquoted, with any characters in them."""
+        return os.fsdecode(self.stdout).removesuffix("\0").split("\0") if self.stdout else []
 
 
 class Git:
-    """Git at one place. `mark` and `tether` are what its processes can be found again by, after our own death.
+    """Runs git in one folder. `env_markers` and `fd_marker` identify its processes after our own death.
 
-    The mark is in their environment; the tether is a file that they hold open. For a process has its environment only
-    once it runs its program, and we may die just before.
+    The markers are in their environment and a file that they hold open. A process gets its environment only when it
+    executes its program, and we may die just before; the open file is there from the fork on.
     """
 
     def __init__(
         self,
-        place: str,
+        folder: str,
         *,
-        mark: Mapping[str, str] | None = None,
-        tether: str | None = None,
-        inside: bool = False,
+        env_markers: Mapping[str, str] | None = None,
+        fd_marker: str | None = None,
+        stay_in_folder: bool = False,
         confinement: Confinement | None = None,
     ) -> None:
-        """`inside` keeps it from looking for a repository in the folders above.
+        """`stay_in_folder` stops git from searching parent folders for a repository.
 
         `confinement` is for a worktree that a confined agent can write to.
         """
-        self.place = place
+        self.folder = folder
         self.confinement = confinement
         self.writable: WritableGit | None = None
-        self.tether = tether
+        self.fd_marker = fd_marker
         self.environment = {
-            **{name: value for name, value in os.environ.items() if name not in MISLEADING},
-            **_STEADY,
-            **(mark or {}),
+            **{name: value for name, value in os.environ.items() if name not in INHERITED_GIT_VARIABLES},
+            **_FIXED_ENVIRONMENT,
+            **(env_markers or {}),
             "PATH": absolute_path(os.environ.get("PATH", os.defpath)),
         }
-        if inside:
-            self.environment["GIT_CEILING_DIRECTORIES"] = os.path.dirname(os.path.realpath(place))
+        if stay_in_folder:
+            self.environment["GIT_CEILING_DIRECTORIES"] = os.path.dirname(os.path.realpath(folder))
 
-    async def ask(self, *arguments: str, limit: float = QUICK) -> Answer:
-        """A look that takes no lock and changes nothing. Raises `GitFailed` when git does."""
-        return _must_succeed(arguments, await self.run(*arguments, limit=limit, more={"GIT_OPTIONAL_LOCKS": "0"}))
+    async def query(self, *arguments: str, timeout_s: float = QUERY_TIMEOUT_S) -> ProgramOutput:
+        """Run a command that takes no lock and changes nothing. Raises `GitFailed`."""
+        return _check_exit_code(
+            arguments, await self.run(*arguments, timeout_s=timeout_s, extra_env={"GIT_OPTIONAL_LOCKS": "0"})
+        )
 
-    async def do(
-        self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
-    ) -> Answer:
-        """A change. Raises `GitFailed` when git does. `given` is what it can read from its input."""
-        return _must_succeed(arguments, await self.try_to(*arguments, limit=limit, more=more, given=given))
+    async def execute(
+        self,
+        *arguments: str,
+        timeout_s: float = CHANGE_TIMEOUT_S,
+        extra_env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+    ) -> ProgramOutput:
+        """Run a command that changes something. Raises `GitFailed`."""
+        return _check_exit_code(
+            arguments, await self.try_execute(*arguments, timeout_s=timeout_s, extra_env=extra_env, stdin=stdin)
+        )
 
-    async def try_to(
-        self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
-    ) -> Answer:
-        """A change, whatever git answers. To write objects is one: see `git.lost`."""
-        return await self.run(*_DURABLE, *_ALONE, *arguments, limit=limit, more=more, given=given)
+    async def try_execute(
+        self,
+        *arguments: str,
+        timeout_s: float = CHANGE_TIMEOUT_S,
+        extra_env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+    ) -> ProgramOutput:
+        """Run a command that changes something, whatever its exit code. Commands that write objects sync them."""
+        return await self.run(
+            *_FSYNC_OPTIONS, *_NO_MAINTENANCE_OPTIONS, *arguments, timeout_s=timeout_s, extra_env=extra_env, stdin=stdin
+        )
 
     async def run(
-        self, *arguments: str, limit: float = LONG, more: Mapping[str, str] | None = None, given: bytes = b""
-    ) -> Answer:
-        """A look, whatever it answers. Raises `GitFailed` only when git was killed before it did."""
-        environment = {**self.environment, **(more or {})}
+        self,
+        *arguments: str,
+        timeout_s: float = CHANGE_TIMEOUT_S,
+        extra_env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+    ) -> ProgramOutput:
+        """Run a command, whatever its exit code, without syncing. Raises only `GitKilled`."""
+        environment = {**self.environment, **(extra_env or {})}
         if self.writable is not None:
             self.writable.must_be_plain()
         if self.confinement is not None:
             self.confinement.prepare()
-            limit = max(limit, CONFINED)
+            timeout_s = max(timeout_s, MIN_CONFINED_TIMEOUT_S)
             environment |= self.confinement.variables(await self.hooks_folder())
-            arguments = (*self.confinement.settings(arguments, await self._configured()), *arguments)
-        return await self._run((*_UNWATCHED, *arguments), Spot(self.place, environment, self.tether), limit, given)
+            arguments = (*self.confinement.settings(arguments, await self._configured_programs()), *arguments)
+        context = ProcessContext(self.folder, environment, self.fd_marker)
+        return await self._run((*_NO_FSMONITOR, *arguments), context, timeout_s, stdin)
 
-    async def run_inside(self, *command: str, more: Mapping[str, str] | None = None) -> Answer:
-        """Run another program at this place: where the agent runs, if that is confined."""
-        environment = {**self.environment, **(more or {})}
+    async def run_inside(self, *command: str, extra_env: Mapping[str, str] | None = None) -> ProgramOutput:
+        """Run another program in this folder; in the agent's runtime, if there is a confinement."""
+        environment = {**self.environment, **(extra_env or {})}
         if self.confinement is not None:
             command, environment = (*self.confinement.prefix, *command), {**environment, **self.confinement.environment}
-        return await run_program(*command, at=Spot(self.place, environment, self.tether))
+        return await run_program(*command, context=ProcessContext(self.folder, environment, self.fd_marker))
 
     async def hooks_folder(self) -> str:
-        """Where the user's hooks are."""
-        at = Spot(self.place, self.environment, self.tether)
-        chosen = await self._run((*_UNWATCHED, "config", "--type=path", "core.hooksPath"), at, QUICK, b"")
-        if chosen.text:
-            return os.path.join(self.confinement.worktree if self.confinement is not None else self.place, chosen.text)
-        looking = (*_UNWATCHED, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
-        return _must_succeed(looking, await self._run(looking, at, QUICK, b"")).text
+        """Return the folder of the user's hooks."""
+        configured = await self._run_unconfined("config", "--type=path", "core.hooksPath")
+        if configured.text:
+            folder = self.confinement.worktree if self.confinement is not None else self.folder
+            return os.path.join(folder, configured.text)
+        command = ("rev-parse", "--path-format=absolute", "--git-path", "hooks")
+        return _check_exit_code(command, await self._run_unconfined(*command)).text
 
-    async def _configured(self) -> list[tuple[str, str]]:
-        """The programs that the config names, by their names."""
-        looking = (*_UNWATCHED, "config", "--null", "--get-regexp", COMMANDS)
-        answer = await self._run(looking, Spot(self.place, self.environment, self.tether), QUICK, b"")
+    async def _configured_programs(self) -> list[tuple[str, str]]:
+        """Return the settings that name programs, with their values."""
+        answer = await self._run_unconfined("config", "--null", "--get-regexp", PROGRAM_SETTINGS)
         pairs = (field.partition("\n") for field in answer.fields())
         return [(name, command) for name, _, command in pairs]
 
-    async def _run(self, arguments: tuple[str, ...], at: "Spot", limit: float, given: bytes) -> Answer:
-        patience = _PATIENCE
+    async def _run_unconfined(self, *arguments: str) -> ProgramOutput:
+        context = ProcessContext(self.folder, self.environment, self.fd_marker)
+        return await self._run((*_NO_FSMONITOR, *arguments), context, QUERY_TIMEOUT_S, b"")
+
+    async def _run(
+        self, arguments: tuple[str, ...], context: "ProcessContext", timeout_s: float, stdin: bytes
+    ) -> ProgramOutput:
+        wait_left_s = _RACE_WAIT_S
         while True:
-            answer = await run_program("git", *arguments, at=at, limit=limit, given=given)
-            if patience <= 0 or not _met_others(answer):
+            answer = await run_program("git", *arguments, context=context, timeout_s=timeout_s, stdin=stdin)
+            if wait_left_s <= 0 or not _is_worktree_race(answer):
                 return answer
-            patience -= _MOMENT
-            await asyncio.sleep(_MOMENT)
+            wait_left_s -= _RACE_RETRY_DELAY_S
+            await asyncio.sleep(_RACE_RETRY_DELAY_S)
 
 
-class Spot(NamedTuple):
-    """Where a program runs, and what it has from us."""
+class ProcessContext(NamedTuple):
+    """The folder, environment and marker file of a program."""
 
     folder: str
     environment: Mapping[str, str]
-    tether: str | None = None
+    fd_marker: str | None = None
 
 
-async def run_program(*command: str, at: Spot, limit: float = LONG, given: bytes = b"") -> Answer:
-    with _memory() as out, _memory() as said, _memory(given) as read, tethered(at.tether) as held:
+async def run_program(
+    *command: str, context: ProcessContext, timeout_s: float = CHANGE_TIMEOUT_S, stdin: bytes = b""
+) -> ProgramOutput:
+    with (
+        _memory_file() as stdout_fd,
+        _memory_file() as stderr_fd,
+        _memory_file(stdin) as stdin_fd,
+        marker_fds(context.fd_marker) as inherited_fds,
+    ):
         try:
-            process = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own starts it no otherwise, and costs a thread more
+            process = subprocess.Popen(  # noqa: ASYNC220 - asyncio starts it the same way, and needs one more thread
                 command,
-                cwd=at.folder,
-                env=at.environment,
-                stdin=read,
-                stdout=out,
-                stderr=said,
+                cwd=context.folder,
+                env=context.environment,
+                stdin=stdin_fd,
+                stdout=stdout_fd,
+                stderr=stderr_fd,
                 start_new_session=True,
-                pass_fds=held,
+                pass_fds=inherited_fds,
             )
         except FileNotFoundError:
-            if os.path.isdir(at.folder):
-                raise BadInput(f"{command[0]} is not there; install it, or set PATH so that it is found") from None
-            raise BadInput(f"{at.folder} is not there; Holdfast works on git repositories") from None
+            if os.path.isdir(context.folder):
+                raise BadInput(f"{command[0]} was not found; install it, or add its folder to PATH") from None
+            raise BadInput(f"{context.folder} does not exist; Holdfast works on git repositories") from None
         except NotADirectoryError:
-            raise BadInput(f"{at.folder} is not a folder; Holdfast works on git repositories") from None
+            raise BadInput(f"{context.folder} is not a folder; Holdfast works on git repositories") from None
         except OSError as error:
-            raise HoldfastError(f"`{_words(command)[:200]}` could not be started: {error.strerror}") from None
+            raise HoldfastError(f"could not start `{_format_command(command)[:200]}`: {error.strerror}") from None
         try:
-            await asyncio.wait_for(_death_of(process), limit)
+            await asyncio.wait_for(_wait_for_exit(process), timeout_s)
         except TimeoutError:
-            raise TimedOut(f"`{_words(command)}` took longer than {limit:.0f} s and was ended") from None
+            raise TimedOut(f"`{_format_command(command)}` took longer than {timeout_s:.0f} s and was killed") from None
         finally:
             if process.returncode is None or process.returncode < 0:
-                await asyncio.shield(_end(process))
-        if process.returncode < 0:  # no answer: never to be taken for a no
-            told = f"it was ended by signal {-process.returncode}"
-            raise GitKilled(_words(command[1:]), process.returncode, told, program=command[0])
-        return Answer(process.returncode, _content(out), _content(said).decode(errors="replace"))
+                await asyncio.shield(_kill_session(process))
+        if process.returncode < 0:  # it gave no answer: never treat this as a "no"
+            reason = f"it was killed by signal {-process.returncode}"
+            raise GitKilled(_format_command(command[1:]), process.returncode, reason, program=command[0])
+        return ProgramOutput(process.returncode, _read_fd(stdout_fd), _read_fd(stderr_fd).decode(errors="replace"))
 
 
-async def _death_of(process: subprocess.Popen[bytes]) -> None:
-    """Learned from a handle on it, so that no thread has to wait."""
-    await death_of(process.pid)
+async def _wait_for_exit(process: subprocess.Popen[bytes]) -> None:
+    """Waits on a pidfd, so that no thread has to block."""
+    await wait_for_exit(process.pid)
     try:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - it is dead
-    except ChildProcessError:  # whose code is lost must not count as one that succeeded
+    except ChildProcessError:  # an unknown exit code must not count as success
         process.wait()
         raise HoldfastError(
-            "how git ended was kept from us: children are buried unseen where SIGCHLD is ignored"
+            "the exit code of git is unknown: the kernel discards exit codes while SIGCHLD is ignored"
         ) from None
     process.wait()
 
 
-async def _end(process: subprocess.Popen[bytes]) -> None:
-    """Git, and all that it started in its session: with nobody to wait for them they would go on."""
+async def _kill_session(process: subprocess.Popen[bytes]) -> None:
+    """Kill git and every process in its session: nothing else would end them."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     for pid in pids():
         with suppress(ProcessLookupError, PermissionError):
-            if os.getsid(pid) == process.pid:  # a shell's job has a group of its own
+            if os.getsid(pid) == process.pid:  # a shell's job has its own process group
                 os.kill(pid, signal.SIGKILL)
     if process.returncode is None:
-        await _death_of(process)
+        await _wait_for_exit(process)
 
 
-class _memory:  # noqa: N801 - used like a function
-    """A file in memory, for a process to write to, or to read from."""
+class _memory_file:  # noqa: N801 - used like a function
+    """A file in memory that a process reads or writes."""
 
     def __init__(self, content: bytes = b"") -> None:
         self._content = content
@@ -273,30 +309,30 @@ class _memory:  # noqa: N801 - used like a function
         os.close(self._fd)
 
 
-def _met_others(answer: Answer) -> bool:
-    """Another git was just making a worktree, or removing the last one: ours gave up before it changed anything.
+def _is_worktree_race(output: ProgramOutput) -> bool:
+    """True when another git created a worktree, or removed the last one, and ours failed before it changed anything.
 
-    The one had opened the file in its entry that names the repository, and not written it yet; the other removed the
-    folder of all entries when ours had just seen that it is there.
+    A creating git opens the entry's file that names the repository before it writes it. A removing git deletes the
+    folder of all entries just after ours saw it.
     """
-    return bool(answer.code) and _OTHERS_WORKTREES.search(answer.said) is not None
+    return bool(output.code) and _WORKTREE_RACE.search(output.stderr) is not None
 
 
-def _content(fd: int) -> bytes:
+def _read_fd(fd: int) -> bytes:
     size = os.fstat(fd).st_size
     return os.pread(fd, size, 0)
 
 
-def _must_succeed(arguments: tuple[str, ...], answer: Answer) -> Answer:
-    if answer.code:
-        raise GitFailed(_words(arguments), answer.code, answer.said or os.fsdecode(answer.out))
-    return answer
+def _check_exit_code(arguments: tuple[str, ...], output: ProgramOutput) -> ProgramOutput:
+    if output.code:
+        raise GitFailed(_format_command(arguments), output.code, output.stderr or os.fsdecode(output.stdout))
+    return output
 
 
-def _words(arguments: tuple[str, ...]) -> str:
-    """The command as a person would type it, in one line: without the settings that we add."""
-    words = list(arguments)
-    while "-c" in words:
-        at = words.index("-c")
-        del words[at : at + 2]
-    return " ".join(" ".join(words).split())
+def _format_command(arguments: tuple[str, ...]) -> str:
+    """Return the command in one line as a person would type it, without the `-c` settings that we add."""
+    shown = list(arguments)
+    while "-c" in shown:
+        index = shown.index("-c")
+        del shown[index : index + 2]
+    return " ".join(" ".join(shown).split())

@@ -1,4 +1,4 @@
-"""Facts about a repository, observed and never assumed: what it is, its branches, its worktrees."""
+"""Facts about a repository, always read from git: its branches, refs, worktrees and remotes."""
 
 import glob
 import os
@@ -6,16 +6,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from holdfast.core.work.names import BRANCHES
+from holdfast.core.work.names import BRANCH_PREFIX
 from holdfast.git.confinement import Confinement
 from holdfast.git.process import Git, GitFailed
-from holdfast.git.worktree_admin import can_be_read
+from holdfast.git.worktree_admin import is_readable
 from holdfast.leaf.errors import BadInput
 
-OBJECT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")  # its name, in full
+OBJECT_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")  # in full
 
 
-class WorktreeFact(NamedTuple):
+class WorktreeInfo(NamedTuple):
     """One entry of `git worktree list`. `branch` is None when HEAD is detached."""
 
     path: str
@@ -26,61 +26,61 @@ class WorktreeFact(NamedTuple):
     bare: bool = False
 
 
-class RefFact(NamedTuple):
+class RefInfo(NamedTuple):
     name: str
     commit: str
-    when: str
+    committed_at: str
     subject: str
 
 
 class Repository:
-    """A repository by its common directory, so that nothing depends on the user's checkout or touches it."""
+    """A repository, opened by its common directory, so that nothing reads or changes the user's checkout."""
 
-    def __init__(self, common_dir: str, *, mark: Mapping[str, str] | None = None, tether: str | None = None) -> None:
+    def __init__(
+        self, common_dir: str, *, env_markers: Mapping[str, str] | None = None, fd_marker: str | None = None
+    ) -> None:
         self.common_dir = common_dir
-        self.mark = dict(mark or {})
-        self.tether = tether
-        self.knows_the_user: set[bool] = (
-            set()
-        )  # git has said who they are: in worktrees (True), in the repository itself
-        self.confine: Callable[[str], Confinement | None] = lambda _: None  # by the path of a worktree
-        self.git = Git(common_dir, mark={**self.mark, "GIT_DIR": common_dir}, tether=tether)
+        self.env_markers = dict(env_markers or {})
+        self.fd_marker = fd_marker
+        self.identity_known_in: set[bool] = set()  # git knows the user in worktrees (True), in the repository (False)
+        self.confine: Callable[[str], Confinement | None] = lambda _: None  # takes the path of a worktree
+        self.git = Git(common_dir, env_markers={**self.env_markers, "GIT_DIR": common_dir}, fd_marker=fd_marker)
 
-    async def base(self, path: str, name: str | None = None) -> tuple[str, str]:
-        """The commit that a name stands for, and the branch of that name; the commit again when it is no branch.
+    async def resolve_base(self, path: str, name: str | None = None) -> tuple[str, str]:
+        """Return the commit that a name resolves to, and the branch of that name, or the commit if it is not a branch.
 
-        Without a name, what HEAD is at. `path` is where the user is: each of their worktrees has a HEAD of its own.
+        Without a name, resolves HEAD in `path`, the user's folder: each worktree has its own HEAD.
         """
-        there = Git(path)
-        commit = await commit_of(there, "HEAD" if name is None else name)
+        git = Git(path)
+        commit = await commit_of(git, "HEAD" if name is None else name)
         if commit is None and name is None:
-            raise BadInput(f"{path} has no commit yet; make one first (git commit --allow-empty -m 'Begin')")
+            raise BadInput(f"{path} has no commit yet; make one first: git commit --allow-empty -m 'Begin'")
         if commit is None:
             raise BadInput(f"there is no branch or commit {name!r} in {self.common_dir}")
         if name is None:
-            on = await there.run("symbolic-ref", "--quiet", "--short", "HEAD")
-            return commit, on.text or commit
+            branch = await git.run("symbolic-ref", "--quiet", "--short", "HEAD")
+            return commit, branch.text or commit
         ref = f"refs/heads/{name}"
         return commit, name if ref in await self.refs(ref) else commit
 
-    async def commit_of(self, name: str) -> str | None:
-        """The commit that a name stands for; None when it stands for none.
+    async def commit_of(self, rev: str) -> str | None:
+        """Return the commit that a name resolves to; None when it resolves to none.
 
-        Of a ref that it cannot read git says that there is none, and no word more.
+        Git reports an unreadable ref as missing. So the file of a missing ref is read here: that raises on a bad disk.
         """
-        commit = await commit_of(self.git, name)
-        if commit is None and name.startswith("refs/") and can_be_read(os.path.join(self.common_dir, name)):
-            commit = await commit_of(self.git, name)
+        commit = await commit_of(self.git, rev)
+        if commit is None and rev.startswith("refs/") and is_readable(os.path.join(self.common_dir, rev)):
+            commit = await commit_of(self.git, rev)
         return commit
 
-    async def branch(self, name: str) -> str | None:
-        """The commit that the branch by exactly this name is at; None when there is none, as by `main~1`."""
+    async def branch_commit(self, name: str) -> str | None:
+        """Return the tip of the branch with exactly this name; None when there is none, as for `main~1`."""
         ref = f"refs/heads/{name}"
         return await self.commit_of(ref) if (await self.git.run("check-ref-format", ref)).code == 0 else None
 
     async def refs(self, *prefixes: str) -> dict[str, str]:
-        """Every ref under these prefixes, with the object it points to."""
-        answer = await self.git.ask("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
+        """Return every ref under these prefixes with its object id."""
+        answer = await self.git.query("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
         return {name: oid for oid, _, name in (line.partition(" ") for line in answer.lines)}
 
     async def is_ancestor(self, older: str, newer: str) -> bool:
@@ -88,79 +88,92 @@ class Repository:
             return True
         answer = await self.git.run("merge-base", "--is-ancestor", older, newer)
         if answer.code > 1:
-            raise GitFailed("merge-base --is-ancestor", answer.code, answer.said)
+            raise GitFailed("merge-base --is-ancestor", answer.code, answer.stderr)
         return answer.code == 0
 
-    async def is_elsewhere(self, commit: str) -> bool:
-        """True when a branch, tag or remote of the user's has this commit."""
-        return not (await self.git.ask("rev-list", "--max-count=1", commit, *self._not_elsewhere())).text
+    async def is_in_user_refs(self, commit: str) -> bool:
+        """True when a branch, tag or remote-tracking branch of the user contains this commit."""
+        return not (await self.git.query("rev-list", "--max-count=1", commit, *self._exclude_user_refs())).text
 
-    async def count_only_in(self, commits: Sequence[str]) -> int:
-        """How many commits no branch, tag or remote of the user's has."""
-        return int((await self.git.ask("rev-list", "--count", *commits, *self._not_elsewhere())).text)
+    async def count_unshared(self, commits: Sequence[str]) -> int:
+        """Count the commits that no branch, tag or remote-tracking branch of the user contains."""
+        return int((await self.git.query("rev-list", "--count", *commits, *self._exclude_user_refs())).text)
 
-    async def newest_shared(self, base: str, head: str, but: Sequence[str] = ()) -> str | None:
-        """The newest commit after `base`, on the way to `head`, that others have too; None when there is none.
+    async def newest_shared(self, base: str, head: str, ignored_branches: Sequence[str] = ()) -> str | None:
+        """Return the newest commit between `base` and `head` that other branches contain too; None when there is none.
 
-        The branches in `but` do not count.
+        The branches in `ignored_branches` do not count.
         """
-        way = (await self.git.ask("rev-list", "--first-parent", f"{base}..{head}")).lines
-        mains = await self.refs(f"refs/heads/{BRANCHES}*/main")
-        own = set((await self.git.ask("rev-list", f"{base}..{head}", *self._not_elsewhere(but), *mains, "--")).lines)
-        return next((commit for commit in way if commit not in own), None)
+        commits = (await self.git.query("rev-list", "--first-parent", f"{base}..{head}")).lines
+        mains = await self.refs(f"refs/heads/{BRANCH_PREFIX}*/main")
+        unshared = set(
+            (
+                await self.git.query(
+                    "rev-list", f"{base}..{head}", *self._exclude_user_refs(ignored_branches), *mains, "--"
+                )
+            ).lines
+        )
+        return next((commit for commit in commits if commit not in unshared), None)
 
-    def _not_elsewhere(self, but: Sequence[str] = ()) -> list[str]:
-        """What the user's own branches, tags and remotes have. Not HEAD: detached, it holds nothing for long."""
-        others = [f"--exclude={name}" for name in but]
-        ours = (f"--exclude={BRANCHES}*", *others, "--branches", "--tags", f"--exclude=*/{BRANCHES}*", "--remotes")
-        return ["--not", *ours]
+    def _exclude_user_refs(self, ignored_branches: Sequence[str] = ()) -> list[str]:
+        """Exclude what the user's branches, tags and remotes contain. A detached HEAD keeps nothing for long."""
+        return [
+            "--not",
+            f"--exclude={BRANCH_PREFIX}*",
+            *(f"--exclude={name}" for name in ignored_branches),
+            "--branches",
+            "--tags",
+            f"--exclude=*/{BRANCH_PREFIX}*",
+            "--remotes",
+        ]
 
-    async def merge_base(self, one: str, other: str) -> str | None:
-        answer = await self.git.run("merge-base", one, other)
+    async def merge_base(self, first: str, second: str) -> str | None:
+        answer = await self.git.run("merge-base", first, second)
         if answer.code > 1:
-            raise GitFailed("merge-base", answer.code, answer.said)
+            raise GitFailed("merge-base", answer.code, answer.stderr)
         return answer.text or None
 
     async def empty_tree(self) -> str:
-        return (await self.git.do("hash-object", "-t", "tree", "-w", os.devnull)).text
+        return (await self.git.execute("hash-object", "-t", "tree", "-w", os.devnull)).text
 
     async def make_branch(self, name: str, commit: str) -> None:
-        """A branch at this commit; harmless when it is there."""
+        """Create a branch at this commit; does nothing when it is there already."""
         ref = f"refs/heads/{name}"
         if (await self.git.run("check-ref-format", ref)).code:
-            raise BadInput(f"{name!r} cannot be the name of a branch; choose another")
-        at = await self.commit_of(ref)
-        if at not in (None, commit):
-            raise BadInput(f"there is a branch {name} already, at {at[:12]}; choose another name")
-        if at is None:
+            raise BadInput(f"{name!r} is not a valid branch name; choose another")
+        tip = await self.commit_of(ref)
+        if tip not in (None, commit):
+            raise BadInput(f"the branch {name} exists already, at {tip[:12]}; choose another name")
+        if tip is None:
             await self.set_ref(ref, commit, ABSENT)
 
-    async def described(self, *prefixes: str) -> list[RefFact]:
-        """Refs to commits, with when and as what they were made."""
-        form = "%(refname)%09%(objectname)%09%(committerdate:iso-strict)%09%(contents:subject)"
-        answer = await self.git.ask("for-each-ref", f"--format={form}", *prefixes)
-        return [RefFact(*line.split("\t", 3)) for line in answer.lines]
+    async def describe_refs(self, *prefixes: str) -> list[RefInfo]:
+        """Return refs with the time and subject of their commits."""
+        fields = "%(refname)%09%(objectname)%09%(committerdate:iso-strict)%09%(contents:subject)"
+        answer = await self.git.query("for-each-ref", f"--format={fields}", *prefixes)
+        return [RefInfo(*line.split("\t", 3)) for line in answer.lines]
 
-    async def worktrees(self) -> list[WorktreeFact]:
-        answer = await self.git.ask("worktree", "list", "--porcelain", "-z")
-        return [_worktree(block) for block in _blocks(answer.fields())]
+    async def worktrees(self) -> list[WorktreeInfo]:
+        answer = await self.git.query("worktree", "list", "--porcelain", "-z")
+        return [_parse_worktree(block) for block in _split_blocks(answer.fields())]
 
     def is_being_rebased(self, branch: str) -> bool:
-        """True while a rebase will set it in the end: meanwhile it is checked out nowhere, and still somebody's."""
-        own = [self.common_dir, *glob.glob(os.path.join(glob.escape(self.common_dir), "worktrees", "*"))]
-        names = [os.path.join(folder, kind, "head-name") for folder in own for kind in ("rebase-merge", "rebase-apply")]
-        return f"refs/heads/{branch}" in [_content(name) for name in names]
+        """True while a rebase will move the branch at its end: until then no worktree has it checked out."""
+        git_dirs = [self.common_dir, *glob.glob(os.path.join(glob.escape(self.common_dir), "worktrees", "*"))]
+        kinds = ("rebase-merge", "rebase-apply")
+        files = [os.path.join(git_dir, kind, "head-name") for git_dir in git_dirs for kind in kinds]
+        return f"refs/heads/{branch}" in [_read_text(file) for file in files]
 
     async def set_ref(self, name: str, new: str, old: str | None = None) -> None:
-        """Move a ref; with `old` only if it is still there, and with `old=ABSENT` only if it is new."""
-        await self.git.do("update-ref", "--create-reflog", name, new, *([old] if old is not None else []))
+        """Set a ref; with `old` only if it still points there, with `old=ABSENT` only if it does not exist."""
+        await self.git.execute("update-ref", "--create-reflog", name, new, *([old] if old is not None else []))
 
     async def delete_ref(self, name: str, old: str) -> None:
-        """Delete a ref that is still at `old`."""
-        await self.git.do("update-ref", "-d", name, old)
+        """Delete a ref if it still points to `old`."""
+        await self.git.execute("update-ref", "-d", name, old)
 
-    async def keep(self, ref: str, oid: str) -> str:
-        """Save an object under a ref, or under one like it when something else is kept there. Returns which."""
+    async def save_ref(self, ref: str, oid: str) -> str:
+        """Save an object under a ref, with a numeric suffix when the ref holds another object. Returns the ref."""
         taken = await self.refs(ref, f"{ref}-*")
         name, number = ref, 1
         while taken.get(name, oid) != oid:
@@ -171,39 +184,39 @@ class Repository:
         return name
 
     async def remotes(self) -> list[str]:
-        return (await self.git.ask("remote")).lines
+        return (await self.git.query("remote")).lines
 
 
 ABSENT = ""  # for update-ref: the ref must not exist
 
 
-async def find_repository(path: str, *, mark: Mapping[str, str] | None = None) -> Repository:
-    """The repository that a folder belongs to."""
+async def find_repository(path: str, *, env_markers: Mapping[str, str] | None = None) -> Repository:
+    """Return the repository that a folder belongs to."""
     if not os.path.isdir(path):
-        raise BadInput(f"{path} is not a folder; name a git repository")
+        raise BadInput(f"{path} is not a folder; pass the path of a git repository")
     answer = await Git(path).run("rev-parse", "--path-format=absolute", "--git-common-dir")
     if answer.code:
-        raise BadInput(f"{path} is not in a git repository ({' '.join(answer.said.split())}); make one with git init")
-    return Repository(os.path.realpath(answer.text), mark=mark)
+        raise BadInput(f"{path} is not in a git repository ({' '.join(answer.stderr.split())}); make one with git init")
+    return Repository(os.path.realpath(answer.text), env_markers=env_markers)
 
 
-async def top_of(path: str) -> str:
-    """The top of the work tree that a folder belongs to."""
+async def worktree_top(path: str) -> str:
+    """Return the top folder of the worktree that a folder belongs to."""
     answer = await Git(path).run("rev-parse", "--path-format=absolute", "--show-toplevel")
     if answer.code:
-        raise BadInput(f"{path} is in no work tree ({' '.join(answer.said.split())})")
+        raise BadInput(f"{path} is not in a worktree ({' '.join(answer.stderr.split())})")
     return os.path.realpath(answer.text)
 
 
-async def commit_of(git: Git, name: str) -> str | None:
-    """As git tells it: None also of a ref that it could not read."""
-    answer = await git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    if answer.code and "fatal:" in answer.said:  # not that there is none, but that it cannot tell
-        raise GitFailed("rev-parse --verify", answer.code, answer.said)
+async def commit_of(git: Git, rev: str) -> str | None:
+    """Resolve a name as git does: returns None also for a ref that git could not read."""
+    answer = await git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}")
+    if answer.code and "fatal:" in answer.stderr:  # git could not look, which is not the same as "there is none"
+        raise GitFailed("rev-parse --verify", answer.code, answer.stderr)
     return answer.text if answer.code == 0 else None
 
 
-def _content(path: str) -> str | None:
+def _read_text(path: str) -> str | None:
     try:
         with open(path, "rb") as file:
             return os.fsdecode(file.read()).strip()
@@ -211,7 +224,7 @@ def _content(path: str) -> str | None:
         return None
 
 
-def _blocks(fields: list[str]) -> list[list[str]]:
+def _split_blocks(fields: list[str]) -> list[list[str]]:
     blocks: list[list[str]] = [[]]
     for field in fields:
         if field:
@@ -221,10 +234,10 @@ def _blocks(fields: list[str]) -> list[list[str]]:
     return [block for block in blocks if block]
 
 
-def _worktree(block: list[str]) -> WorktreeFact:
+def _parse_worktree(block: list[str]) -> WorktreeInfo:
     facts = {name: value for name, _, value in (field.partition(" ") for field in block)}
     branch = facts.get("branch")
-    return WorktreeFact(
+    return WorktreeInfo(
         path=facts["worktree"],
         head=facts.get("HEAD"),
         branch=branch.removeprefix("refs/heads/") if branch is not None else None,

@@ -1,4 +1,4 @@
-"""Which git is there, and whether it can do what we ask of it."""
+"""The version of the installed git, and whether it is recent enough."""
 
 import os
 import re
@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 from holdfast.git.process import Git
 
-NEEDED = "merging without a worktree needs 2.38 or newer"
-_OLDEST = (2, 38)
+REQUIREMENT = "merging without a worktree needs 2.38 or newer"
+_MIN_VERSION = (2, 38)
 
 
-class Version(NamedTuple):
-    said: str
+class GitVersion(NamedTuple):
+    text: str
 
     @property
-    def fits(self) -> bool:
-        return tuple(map(int, re.findall(r"\d+", self.said)[:2])) >= _OLDEST
+    def is_supported(self) -> bool:
+        return tuple(map(int, re.findall(r"\d+", self.text)[:2])) >= _MIN_VERSION
 
 
-async def installed() -> Version:
-    return Version((await Git(os.sep).ask("version")).text)
+async def installed_version() -> GitVersion:
+    return GitVersion((await Git(os.sep).query("version")).text)

@@ -1,6 +1,6 @@
-"""What git keeps about each worktree in the repository itself: `worktrees/NAME`, its entry.
+"""The entries that git keeps for worktrees in the repository: `worktrees/NAME`.
 
-A killed git leaves one half written; and several runs make and drop theirs at once, under names that git chooses.
+A killed git leaves an entry half written. Several runs create and drop entries at once, under names that git chooses.
 """
 
 import errno
@@ -10,148 +10,148 @@ import re
 import shutil
 from contextlib import suppress
 
-from holdfast.leaf.failpoints import Point
-from holdfast.leaf.files.directories import is_there, sync_directory
-from holdfast.leaf.process.identity import at_work_in
+from holdfast.leaf.failpoints import Failpoint
+from holdfast.leaf.files.directories import path_exists, sync_directory
+from holdfast.leaf.process.identity import pids_working_in
 
-FOLDER = "gitdir"  # in an entry: the file that names the worktree's folder
-LOCKED = "locked"  # in an entry: keeps git from pruning it, and says why
+GITDIR_FILE = "gitdir"  # in an entry: names the worktree's folder
+LOCKED_FILE = "locked"  # in an entry: keeps git from pruning it, and gives the reason
 
-_PIECE = 1024 * 1024  # bytes
-_NO_SUCH_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO)
+_CHUNK_BYTES = 1024 * 1024
+_NO_SUCH_FILE_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO)
 
-_CRASH_MOVED, _CRASH_NAMELESS = Point("entry.drop.moved"), Point("entry.drop.nameless")
+_FAILPOINT_MOVED, _FAILPOINT_NAMELESS = Failpoint("entry.drop.moved"), Failpoint("entry.drop.nameless")
 
 
 def entries_of(common_dir: str, path: str) -> list[str]:
-    """The entries of the worktree at `path`, whole or not: what names it, or has its name and names none.
+    """Return the entries of the worktree at `path`: those that point to it, and those with its name that point nowhere.
 
-    The latter is of a git that was killed over it. While it is locked, git never prunes it. Raises where one by its
-    name cannot be read just now: it may be another run's. One that another user keeps to themselves is theirs.
+    A killed git leaves the latter, and never prunes them while they are locked. Raises when an entry with its name
+    cannot be read at the moment: it may be another run's. An entry that only another user can read is skipped.
     """
-    buried, real = _buried(common_dir, path), os.path.realpath(path)
-    like_ours = re.compile(re.escape(os.path.basename(path)) + "[0-9]*")
-    found, nameless = [], []
-    for entry in _all(common_dir):
-        has_its_name = like_ours.fullmatch(os.path.basename(entry)) is not None and not _is_kept_from_us(entry)
-        named = _folder_of(entry) if has_its_name else _folder_if_known(entry)
-        if entry == buried or (named is not None and os.path.realpath(named) == real):
+    trash_path, real_path = _trash_path(common_dir, path), os.path.realpath(path)
+    name_pattern = re.compile(re.escape(os.path.basename(path)) + "[0-9]*")
+    found, without_folder = [], []
+    for entry in _list_entries(common_dir):
+        has_its_name = name_pattern.fullmatch(os.path.basename(entry)) is not None and not _is_unreadable(entry)
+        folder = _folder_of(entry) if has_its_name else _folder_or_none(entry)
+        if entry == trash_path or (folder is not None and os.path.realpath(folder) == real_path):
             found.append(entry)
-        elif named is None and has_its_name:
-            nameless.append(entry)
-    if nameless and any(at_work_in(folder, "git") for folder in folders_of(common_dir)):
-        return found  # it could be making one of the same name right now
-    return found + [entry for entry in nameless if os.path.isdir(entry) and _folder_of(entry) is None]  # still
+        elif folder is None and has_its_name:
+            without_folder.append(entry)
+    if without_folder and any(pids_working_in(folder, "git") for folder in folders_of(common_dir)):
+        return found  # that git may be creating an entry of the same name right now
+    return found + [entry for entry in without_folder if os.path.isdir(entry) and _folder_of(entry) is None]  # still
 
 
 def drop_entries(common_dir: str, path: str) -> None:
-    """Drop the entry of a worktree whose folder is gone. Other entries are not ours to prune.
+    """Delete the entry of a worktree whose folder was deleted. Leaves all other entries alone.
 
-    Not by `git worktree`: it stops at an entry that was cut off half written. It gets a name first by which nobody but
-    us takes it for theirs; then what names the folder goes, without which git does not list it.
+    `git worktree` is no help: it fails on an entry that is half written. First the entry gets a name that no other
+    run matches; then the file that names the folder is deleted, without which git does not list the entry.
     """
-    if not is_there(path):
+    if not path_exists(path):
         for entry in entries_of(common_dir, path):
-            where = _out_of_sight(entry, _buried(common_dir, path))
-            _CRASH_MOVED()
-            for name in (LOCKED, FOLDER):
+            trash = _move_to_trash(entry, _trash_path(common_dir, path))
+            _FAILPOINT_MOVED()
+            for name in (LOCKED_FILE, GITDIR_FILE):
                 with suppress(FileNotFoundError):
-                    os.unlink(os.path.join(where, name))
-            _CRASH_NAMELESS()
-            shutil.rmtree(where, ignore_errors=True)
-        with suppress(OSError):  # as git does it, with the last
-            os.rmdir(_entries(common_dir))
+                    os.unlink(os.path.join(trash, name))
+            _FAILPOINT_NAMELESS()
+            shutil.rmtree(trash, ignore_errors=True)
+        with suppress(OSError):  # git also deletes the folder with its last entry
+            os.rmdir(_entries_folder(common_dir))
 
 
 def folders_of(common_dir: str) -> list[str]:
-    """Where a git that works on a repository may stand: in it, in its checkout, in any other worktree."""
-    worktrees = (_folder_if_known(entry) for entry in _all(common_dir))
+    """Return the folders where a git of this repository may run: the repository, its checkout and all worktrees."""
+    worktrees = (_folder_or_none(entry) for entry in _list_entries(common_dir))
     return [common_dir, os.path.dirname(common_dir), *(folder for folder in worktrees if folder is not None)]
 
 
-def _out_of_sight(entry: str, buried: str) -> str:
-    """Where it is deleted: as it stands where the disk does not let us move it."""
-    if entry != buried:
-        shutil.rmtree(buried, ignore_errors=True)
+def _move_to_trash(entry: str, trash_path: str) -> str:
+    """Return the path to delete: the trash path, or the entry itself when the disk refuses the move."""
+    if entry != trash_path:
+        shutil.rmtree(trash_path, ignore_errors=True)
         try:
-            os.rename(entry, buried)
+            os.rename(entry, trash_path)
         except FileNotFoundError:
-            return buried  # another run had it for its own too: what has the name now is somebody's
+            return trash_path  # another run dropped it too: an entry that has the name now belongs to another worktree
         except OSError:
             return entry
-        sync_directory(os.path.dirname(buried))  # else it could come back when its folder is deleted by half
-    return buried
+        sync_directory(os.path.dirname(trash_path))  # else a power cut could bring it back half deleted
+    return trash_path
 
 
-def _all(common_dir: str) -> list[str]:
-    """Git removes the folder of its entries with the last of them, be it while we look."""
+def _list_entries(common_dir: str) -> list[str]:
+    """Git deletes the folder with its last entry, possibly during this call."""
     try:
-        return [os.path.join(_entries(common_dir), name) for name in os.listdir(_entries(common_dir))]
+        return [os.path.join(_entries_folder(common_dir), name) for name in os.listdir(_entries_folder(common_dir))]
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _entries(common_dir: str) -> str:
+def _entries_folder(common_dir: str) -> str:
     return os.path.join(common_dir, "worktrees")
 
 
-def _buried(common_dir: str, path: str) -> str:
-    """Where the entry of this very worktree is deleted."""
+def _trash_path(common_dir: str, path: str) -> str:
+    """Return the path to which the entry of exactly this worktree is moved before it is deleted."""
     folder, name = os.path.split(path)
-    mark = hashlib.sha256(os.fsencode(os.path.join(os.path.realpath(folder), name))).hexdigest()[:16]
-    return os.path.join(_entries(common_dir), f"holdfast-dropped-{mark}")
+    digest = hashlib.sha256(os.fsencode(os.path.join(os.path.realpath(folder), name))).hexdigest()[:16]
+    return os.path.join(_entries_folder(common_dir), f"holdfast-dropped-{digest}")
 
 
 def _folder_of(entry: str) -> str | None:
-    named = pointed_at(os.path.join(entry, FOLDER))
-    return os.path.dirname(named) if named is not None else None
+    dot_git = read_pointer(os.path.join(entry, GITDIR_FILE))
+    return os.path.dirname(dot_git) if dot_git is not None else None
 
 
-def _is_kept_from_us(entry: str) -> bool:
-    """Another user's, in a repository that is shared, whose umask lets nobody else look into it."""
+def _is_unreadable(entry: str) -> bool:
+    """True for an entry of another user of a shared repository whose umask denies access to others."""
     with suppress(OSError):
         return os.lstat(entry).st_uid != os.geteuid() and not os.access(entry, os.R_OK | os.X_OK, effective_ids=True)
     return False
 
 
-def _folder_if_known(entry: str) -> str | None:
+def _folder_or_none(entry: str) -> str | None:
     with suppress(OSError):
         return _folder_of(entry)
     return None
 
 
-def commondir_of(own: str) -> str | None:
-    """The repository of a worktree, by what is in the worktree's own git directory; None when that names none."""
-    named = pointed_at(os.path.join(own, "commondir"))
-    return os.path.realpath(named) if named is not None else None
+def commondir_of(git_dir: str) -> str | None:
+    """Return the repository that a worktree's git directory names; None when it names none."""
+    common_dir = read_pointer(os.path.join(git_dir, "commondir"))
+    return os.path.realpath(common_dir) if common_dir is not None else None
 
 
-def can_be_read(file: str) -> bool:
-    """False when there is no such file. Raises where the disk does not give it: of that git says too little."""
+def is_readable(file: str) -> bool:
+    """False when there is no such file. Raises on a disk error, which git does not report clearly."""
     try:
         with open(file, "rb") as opened:
-            while opened.read(_PIECE):
+            while opened.read(_CHUNK_BYTES):
                 pass
     except OSError as error:
-        if error.errno not in _NO_SUCH_FILE:
+        if error.errno not in _NO_SUCH_FILE_ERRNOS:
             raise
         return False
     return True
 
 
-def pointed_at(file: str, prefix: str = "", *, relative: bool = False) -> str | None:
-    """The path that one of git's small files names; None when it names none, or is not such a file.
+def read_pointer(file: str, prefix: str = "", *, allow_relative: bool = False) -> str | None:
+    """Return the path that one of git's pointer files names; None when it names none, or is not such a file.
 
-    Raises where it cannot be read, which tells nothing of what it names.
+    Raises when the file cannot be read: that says nothing about its content.
     """
     try:
         with open(file, "rb") as opened:
             content = os.fsdecode(opened.read()).removesuffix("\n")
     except OSError as error:
-        if error.errno not in _NO_SUCH_FILE:
+        if error.errno not in _NO_SUCH_FILE_ERRNOS:
             raise
         return None
-    named = content.removeprefix(prefix)
-    if not content.startswith(prefix) or not named or "\0" in named:  # with which a power cut fills it
+    path = content.removeprefix(prefix)
+    if not content.startswith(prefix) or not path or "\0" in path:  # a power cut leaves NUL bytes
         return None
-    return named if relative else os.path.normpath(os.path.join(os.path.dirname(file), named))
+    return path if allow_relative else os.path.normpath(os.path.join(os.path.dirname(file), path))

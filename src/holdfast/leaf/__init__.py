@@ -1,1 +1,1 @@
-"""What every room may use: errors, ids, the clock, who a process is. Imports nothing of ours."""
+"""The bottom layer: errors, ids, the clock, process identity. It imports no other package of Holdfast."""

@@ -1,26 +1,26 @@
-"""The one tree of errors. Each carries the exit code that the command line gives for it.
+"""The error tree. Each class carries the exit code of the command line.
 
 HoldfastError                 1  the work failed
-├── StorageFailed             1  a disk refused a write: nothing of it was acknowledged
-├── BadInput                  2  wrong usage, or input that cannot be used
-│   ├── BadFile               2  a file with mistakes, each with its line (leaf.mistakes)
-│   ├── PlanRejected          2  a plan with a cycle, an unknown id, a duplicate
-│   └── RunExists             2  a run with that id is there already
+├── StorageFailed             1  a disk refused a write; the write was not acknowledged
+├── BadInput                  2  wrong usage or unusable input
+│   ├── BadFile               2  a file with mistakes, each with its line (leaf.text.mistakes)
+│   ├── PlanRejected          2  a plan with a cycle, an unknown id or a duplicate
+│   └── RunExists             2  a run with this id exists already
 ├── TimedOut                  3  a deadline passed
 ├── NothingToDo               4  there is nothing to act on
-│   └── NoSuchRun             4  no run by that name
+│   └── NoSuchRun             4  no run has this name
 ├── Denied                    5  not allowed
-│   ├── Owned                 5  a live process owns the run
-│   ├── Fenced                5  this process owned the run and no longer does
+│   ├── RunOwned              5  a live process owns the run
+│   ├── RunFenced             5  this process owned the run and no longer does
 │   ├── AlreadyAnswered       5  the first answer to a request stands
-│   └── PositionMismatch      5  the log is not where the writer thought it was
+│   └── PositionMismatch      5  the log does not end where the writer expected
 └── DecisionNeeded            6  a person has to choose
 
-A message names the value, what was expected, and the next step to take.
+A message names the value, what was expected, and the next step.
 """
 
-OK = 0
-INTERRUPTED = 130
+EXIT_OK = 0
+EXIT_INTERRUPTED = 130
 
 
 class HoldfastError(Exception):
@@ -28,17 +28,17 @@ class HoldfastError(Exception):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What a person is told, each on a line of its own."""
+        """The message, line by line."""
         return (str(self),)
 
 
 class StorageFailed(HoldfastError):
     @classmethod
-    def by(cls, error: OSError) -> "StorageFailed":
-        """What the system did not let us do, as a line that its user can act on."""
-        what = error.filename.decode(errors="replace") if isinstance(error.filename, bytes) else error.filename
-        where = f"{what}: " if what is not None else ""
-        return cls(f"{where}{error.strerror or error}; nothing is lost, put that right and resume")
+    def from_os_error(cls, error: OSError) -> "StorageFailed":
+        """The error as one line that the user can act on."""
+        path = error.filename.decode(errors="replace") if isinstance(error.filename, bytes) else error.filename
+        where = f"{path}: " if path is not None else ""
+        return cls(f"{where}{error.strerror or error}. Nothing is lost: fix this, then resume the run")
 
 
 class BadInput(HoldfastError):
@@ -69,11 +69,11 @@ class Denied(HoldfastError):
     exit_code = 5
 
 
-class Owned(Denied):
+class RunOwned(Denied):
     pass
 
 
-class Fenced(Denied):
+class RunFenced(Denied):
     pass
 
 

@@ -1,13 +1,13 @@
-"""Places at which a test has a process of ours killed, by a real SIGKILL, or its disk fail: on a given pass.
+"""Failpoints: places where a test kills a Holdfast process with a real SIGKILL, or makes its disk fail.
 
-A point that is off is a call that returns at once; the journal, for which even that is too much, asks `is_on` when
-it is made. Two variables turn it on, for one process: what it starts does not inherit them.
+A disarmed failpoint is a call that returns at once. Even that is too slow for the journal, which asks `is_armed` once,
+when it is created. Two variables arm a failpoint in one process; child processes do not inherit them.
 
-    HOLDFAST_CRASH=NAME:PASS[:WHAT]     the point, which pass of it, and who dies: self, group or everyone;
-                                        or what the disk answers: eio, once, or enospc, from then on
-    HOLDFAST_CRASH_FILE=FILE            a file that is there: each pass of a point becomes a line of it
+    HOLDFAST_CRASH=NAME:PASS[:WHAT]     the failpoint, on which pass, and what dies: self, group or everyone;
+                                        or the disk error: eio (once) or enospc (from then on)
+    HOLDFAST_CRASH_FILE=FILE            an existing file; each pass of a failpoint appends a line to it
 
-Processes that share the file count together, so that nobody dies twice. `record` in place of a name kills nobody.
+Processes that share the file share the count, so the failpoint kills only once. NAME `record` only counts.
 """
 
 import errno
@@ -17,56 +17,56 @@ import signal
 from typing import NamedTuple
 
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process.env_markers import RUN_MARK, mark_of, marked
-from holdfast.leaf.process.identity import Families, ProcessIdentity, end, myself
+from holdfast.leaf.process.env_markers import RUN_MARK, mark_of, marked_processes
+from holdfast.leaf.process.identity import ProcessIdentity, ProcessTable, kill_processes, own_identity
 
-WHAT, FILE = "HOLDFAST_CRASH", "HOLDFAST_CRASH_FILE"
-RECORD = "record"
-WHOM = ("self", "group", "everyone")
-FAULTS = {"eio": errno.EIO, "enospc": errno.ENOSPC}
+FAILPOINT_VARIABLE, FAILPOINT_FILE_VARIABLE = "HOLDFAST_CRASH", "HOLDFAST_CRASH_FILE"
+RECORD_ONLY = "record"
+KILL_TARGETS = ("self", "group", "everyone")
+DISK_FAULTS = {"eio": errno.EIO, "enospc": errno.ENOSPC}
 
 
-class Point:
-    """A place by its name. Calling it is passing it."""
+class Failpoint:
+    """A named failpoint. Calling it counts a pass."""
 
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
-        assert name not in POINTS, f"two points are called {name}"
+        assert name not in POINTS, f"two failpoints are called {name}"
         self.name = name
         POINTS[name] = self
 
     def __call__(self) -> None:
-        if _doom is not None and _doom.has_come(self.name):
-            _doom.strike()
+        if _armed is not None and _armed.is_due(self.name):
+            _armed.trigger()
 
-    def has_come(self) -> bool:
-        """For who has something to do before it dies, and then calls `strike`."""
-        return _doom is not None and _doom.has_come(self.name)
-
-
-POINTS: dict[str, Point] = {}  # all there are in what was imported
+    def is_due(self) -> bool:
+        """Count a pass without dying, for callers that act first and then call `trigger_failpoint`."""
+        return _armed is not None and _armed.is_due(self.name)
 
 
-class Around(NamedTuple):
-    """The two sides of something that is done."""
-
-    before: Point
-    after: Point
+POINTS: dict[str, Failpoint] = {}  # those of the imported modules
 
 
-def around(name: str) -> Around:
-    return Around(Point(f"{name}.before"), Point(f"{name}.after"))
+class FailpointPair(NamedTuple):
+    """The failpoints before and after one step."""
+
+    before: Failpoint
+    after: Failpoint
 
 
-class Doom(NamedTuple):
+def failpoint_pair(name: str) -> FailpointPair:
+    return FailpointPair(Failpoint(f"{name}.before"), Failpoint(f"{name}.after"))
+
+
+class ArmedFailpoint(NamedTuple):
     name: str
-    ordinal: int
-    whom: str
+    pass_number: int
+    action: str
     file: str
 
-    def has_come(self, name: str) -> bool:
-        """Count this pass, together with those of others who use the file."""
+    def is_due(self, name: str) -> bool:
+        """Count this pass in the shared file; True when it is the armed pass."""
         fd = os.open(self.file, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -77,58 +77,65 @@ class Doom(NamedTuple):
         finally:
             os.close(fd)
         passed = sum(line.split()[0] == name.encode() for line in passes)
-        return passed >= self.ordinal if self.whom == "enospc" else passed == self.ordinal
+        return passed >= self.pass_number if self.action == "enospc" else passed == self.pass_number
 
-    def strike(self) -> None:
-        if self.whom in FAULTS:
-            raise OSError(FAULTS[self.whom], os.strerror(FAULTS[self.whom]))
-        if self.whom == "everyone":
-            end(_below(myself()))
-        if self.whom == "group":
+    def trigger(self) -> None:
+        if self.action in DISK_FAULTS:
+            raise OSError(DISK_FAULTS[self.action], os.strerror(DISK_FAULTS[self.action]))
+        if self.action == "everyone":
+            kill_processes(_descendants(own_identity()))
+        if self.action == "group":
             os.killpg(0, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
     def __str__(self) -> str:
-        if self.name == RECORD:
-            return f"passes of crash points are recorded in {self.file}"
-        at = f"at pass {self.ordinal} of {self.name}"
-        return f"the disk will answer {self.whom} {at}" if self.whom in FAULTS else f"{self.whom} will be killed {at}"
+        if self.name == RECORD_ONLY:
+            return f"passes of failpoints are recorded in {self.file}"
+        at = f"at pass {self.pass_number} of {self.name}"
+        return (
+            f"the disk will fail with {self.action} {at}"
+            if self.action in DISK_FAULTS
+            else f"{self.action} will be killed {at}"
+        )
 
 
-_doom: Doom | None = None
+_armed: ArmedFailpoint | None = None
 
 
-def arm() -> Doom | None:
-    """Take the variables out of the environment, and do as they say. None when they are not both there."""
-    global _doom  # noqa: PLW0603 - of the whole process, as its death is
-    what, file = os.environ.pop(WHAT, None), os.environ.pop(FILE, None)
-    if what and file and os.path.isfile(file):
-        _doom = _read(what, file)
-    return _doom
+def arm_failpoints() -> ArmedFailpoint | None:
+    """Remove the variables from the environment and arm their failpoint. None unless both are set."""
+    global _armed  # noqa: PLW0603 - a failpoint kills the whole process
+    value, file = os.environ.pop(FAILPOINT_VARIABLE, None), os.environ.pop(FAILPOINT_FILE_VARIABLE, None)
+    if value and file and os.path.isfile(file):
+        _armed = _parse_variable(value, file)
+    return _armed
 
 
-def is_on() -> bool:
-    return _doom is not None
+def is_armed() -> bool:
+    return _armed is not None
 
 
-def strike() -> None:
-    if _doom is not None:
-        _doom.strike()
+def trigger_failpoint() -> None:
+    if _armed is not None:
+        _armed.trigger()
 
 
-def _read(what: str, file: str) -> Doom:
-    name, _, rest = what.partition(":")
-    ordinal, _, whom = rest.partition(":")
-    if name == RECORD and not rest:
-        return Doom(RECORD, 0, "self", file)
-    if not name or not ordinal.isdecimal() or (whom or "self") not in (*WHOM, *FAULTS):
-        raise BadInput(f"{WHAT}={what} is not NAME:PASS[:{'|'.join((*WHOM, *FAULTS))}] and not {RECORD}; unset it")
-    return Doom(name, int(ordinal), whom or "self", file)
+def _parse_variable(value: str, file: str) -> ArmedFailpoint:
+    name, _, rest = value.partition(":")
+    pass_number, _, action = rest.partition(":")
+    if name == RECORD_ONLY and not rest:
+        return ArmedFailpoint(RECORD_ONLY, 0, "self", file)
+    if not name or not pass_number.isdecimal() or (action or "self") not in (*KILL_TARGETS, *DISK_FAULTS):
+        raise BadInput(
+            f"{FAILPOINT_VARIABLE}={value} is not NAME:PASS[:{'|'.join((*KILL_TARGETS, *DISK_FAULTS))}] "
+            f"and not {RECORD_ONLY}; unset it"
+        )
+    return ArmedFailpoint(name, int(pass_number), action or "self", file)
 
 
-def _below(root: ProcessIdentity) -> set[ProcessIdentity]:
-    """All that came of a process, and whatever else works for the same runs."""
-    below = Families().below(root)
+def _descendants(root: ProcessIdentity) -> set[ProcessIdentity]:
+    """All descendants of a process, and every other process that works for the same runs."""
+    below = ProcessTable().descendants(root)
     runs = {mark_of(process.pid, RUN_MARK) for process in below} - {None}
-    found = {*below, *(process for run in runs for process in marked(RUN_MARK, str(run)))}
+    found = {*below, *(process for run in runs for process in marked_processes(RUN_MARK, str(run)))}
     return found - {root}

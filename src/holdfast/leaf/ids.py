@@ -1,19 +1,19 @@
-"""Names that are given once: runs, sessions, effects."""
+"""Unique ids of runs, sessions and effects."""
 
 import re
 import secrets
 import unicodedata
 
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # no 0/o, 1/i/l: people read these aloud
-_SLUG_LENGTH = 40
+_MAX_SLUG_CHARS = 40
 _RUN_ID = re.compile(rf"[a-z0-9][a-z0-9-]*-[{_ALPHABET}]{{6}}")
 
 
 def slug_of(text: str) -> str:
-    """A short name for a goal, fit for a folder and a branch: `Add OAuth login!` → `add-oauth-login`."""
+    """A short name that works as a folder and as a branch: `Add OAuth login!` → `add-oauth-login`."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
-    return slug[:_SLUG_LENGTH].strip("-") or "run"
+    return slug[:_MAX_SLUG_CHARS].strip("-") or "run"
 
 
 def new_run_id(slug: str) -> str:
@@ -22,7 +22,7 @@ def new_run_id(slug: str) -> str:
 
 
 def is_run_id(text: str) -> bool:
-    """True of a name as `new_run_id` makes them."""
+    """Whether the text has the form of `new_run_id`."""
     return _RUN_ID.fullmatch(text) is not None
 
 

@@ -1,6 +1,6 @@
-"""`NamedTuple` for modules that must start fast: mypy sees the one of `typing`, Python a plain tuple with names.
+"""`NamedTuple` for modules that must start fast: mypy sees `typing.NamedTuple`, Python a small class of our own.
 
-Importing `typing` takes about as long as starting Python, and `collections` is a good part of that.
+Importing `typing` takes about as long as starting Python; importing `collections` is a good part of that.
 """
 
 from operator import itemgetter
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
 
     class _Maker(type):
-        """Makes of a class's annotations the fields of a tuple; a row has no defaults and no methods of its own."""
+        """Turns the annotations of a class into fields of a tuple. Defaults and methods are not supported."""
 
         def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, object]) -> type:
             fields = tuple(body.get("__annotations__", ()))
@@ -25,7 +25,7 @@ else:
                 raise TypeError(f"{cls.__name__} takes {', '.join(cls._fields)}")
             return row
 
-        _make = classmethod(tuple.__new__)  # by the thousand: no call of Python's in between
+        _make = classmethod(tuple.__new__)  # called thousands of times, so it runs no Python code
 
         def _asdict(self) -> dict[str, object]:
             return dict(zip(self._fields, self, strict=True))

@@ -1,1 +1,1 @@
-"""What survives a crash: journal, inbox, ownership, snapshots, the catalog."""
+"""Everything that survives a crash: journal, inbox, ownership, snapshots, the catalog."""

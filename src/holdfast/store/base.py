@@ -1,8 +1,8 @@
-"""What a store can do, whichever backend does it: files, memory, and later a database.
+"""The interface of a store, the same for every backend.
 
-A log is bytes: JSONL, whole lines. A *position* is an offset into those bytes, in every backend, so a cursor
-means the same everywhere and a log can be exported by copying it. One owner writes a log, by a lease that
-carries a fencing *epoch*; everyone reads. The inbox is the other way round: everyone writes, the owner reads.
+A log is bytes: complete JSONL lines. A *position* is an offset into those bytes in every backend, so a cursor means the
+same everywhere, and copying a log exports it. One owner writes a log, under a lease that carries a fencing *epoch*;
+every process can read it. The inbox is the opposite: every process can write to it, only the owner reads.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -12,10 +12,11 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from holdfast.core.events import Draft, Event
-from holdfast.core.events.base import NOTHING
+from holdfast.core.events.base import JSON_NULL
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.log.chain import GENESIS
-from holdfast.core.redaction.redaction import SHAPES, Redactor
+from holdfast.core.messages.schema import Body, encode_body
+from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor
 from holdfast.core.state import RunState
 from holdfast.leaf.clock import Clock
 
@@ -23,11 +24,11 @@ Position = int
 
 START: Position = 0
 MESSAGE_TYPE = "inbox.message"
-SNAPSHOT_EVERY = 1024 * 1024  # bytes of log: what the next opening has to read at the most
+SNAPSHOT_EVERY_BYTES = 1024 * 1024  # the most log that opening a run has to read after its snapshot
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """Whole lines of a log, and the position where they begin."""
+    """Complete lines of a log, and the position where they start."""
 
     start: Position
     data: bytes
@@ -45,23 +46,27 @@ class Head(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A fold and the point of the log that it covers. A cache: losing it costs time and nothing else."""
+    """A state and the log position that it covers. It is a cache: losing it only costs time."""
 
     head: Head
     state: RunState
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """Something for a run, from a person or an agent. Its id makes sending it twice the same as once."""
+    """A message to a run, from a person or an agent. A second message with the same id is ignored."""
 
     id: str
     kind: str
     sender: str | None = None
-    body: msgspec.Raw = NOTHING
+    body: msgspec.Raw = JSON_NULL
+
+    @classmethod
+    def of(cls, body: Body, *, message_id: str, sender: str | None) -> "Message":
+        return cls(id=message_id, kind=body.kind, sender=sender, body=encode_body(body))
 
 
-class Received(NamedTuple):
-    """A line of the inbox as its owner reads it: a message, or why it is none. `cursor` is the place after it."""
+class InboxEntry(NamedTuple):
+    """A line of the inbox: a message, or the reason why it is not one. `cursor` is the position after it."""
 
     cursor: Position
     message: Message | None
@@ -69,7 +74,7 @@ class Received(NamedTuple):
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who owns a run. The epoch grows with every owner, so that a late writer can be told from the present one."""
+    """The owner of a run. Each new owner has a higher epoch, which identifies a late writer."""
 
     epoch: int
     pid: int
@@ -80,40 +85,40 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Log(Protocol):
-    """Reading. Anyone may, at any time, also while the owner writes."""
+    """Reads a log. Any process can, at any time, also while the owner writes."""
 
     def read(self, after: Position = START) -> AsyncIterator[Batch]:
-        """Whole lines from a position to the present end, in batches of bounded size (a line is never split).
+        """Yield complete lines from a position to the current end, in batches of bounded size (a line is never split).
 
-        The end is that of the last whole call: of an `append` of several events that is half written, none is read.
+        The end is after the last complete `append`: no event of a half-written one is read.
         """
         ...
 
-    def read_back(self, before: Position | None = None) -> AsyncIterator[Batch]:
-        """Whole lines from the end (or a position) to the beginning, the newest batch first."""
+    def read_backwards(self, before: Position | None = None) -> AsyncIterator[Batch]:
+        """Yield complete lines from the end (or a position) to the start, newest batch first."""
         ...
 
     def follow(self, after: Position = START) -> AsyncIterator[Batch]:
-        """As `read`, and then each new batch as it comes, until the caller stops."""
+        """Like `read`, then yield each new batch when it arrives, until the caller stops."""
         ...
 
-    async def fragment(self) -> bytes:
-        """What stands after the last whole call: nothing, or a torn write."""
+    async def torn_tail(self) -> bytes:
+        """Return the bytes after the last complete `append`: empty, or a torn write."""
         ...
 
 
 class Journal(Protocol):
-    """Writing: the owner's pen."""
+    """Writes a log, for its owner."""
 
     @property
     def head(self) -> Head: ...
 
     async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
-        """Write events and return the lines they became, once they are on the disk: all of them, in this order.
+        """Write events in this order and return their lines, once all of them are on the disk.
 
-        Whatever dies meanwhile, the log then has all of them or none.
+        After a crash during the call, the log has all of them or none.
 
-        `expect` is where the caller believes the log ends; `PositionMismatch` when it does not.
+        `expect` is the expected end of the log; raises `PositionMismatch` when the log ends elsewhere.
         """
         ...
 
@@ -122,101 +127,102 @@ class Journal(Protocol):
 
 class Inbox(Protocol):
     async def put(self, message: Message) -> None:
-        """Durable before this returns. Any process may call it."""
+        """Add a message; it is durable when this returns. Any process can call it."""
         ...
 
-    async def put_first(self, message: Message) -> Message | None:
-        """As `put`, unless a message with its id is there: then that one is returned, and nothing is put.
+    async def put_if_absent(self, message: Message) -> Message | None:
+        """Add a message unless one with its id exists; return the existing one, else None.
 
-        Of several processes that put the same id at once, one succeeds.
+        When several processes add the same id at once, one succeeds.
         """
         ...
 
-    async def must_take(self) -> None:
-        """`StorageFailed` when it would not take a message now."""
+    async def check_writable(self) -> None:
+        """Raise `StorageFailed` when a message could not be written now."""
         ...
 
-    def read(self, after: Position = START) -> AsyncIterator[Received]:
-        """What came after a position. A message whose id came before is given with its reason, not again."""
+    def read(self, after: Position = START) -> AsyncIterator[InboxEntry]:
+        """Yield the entries after a position. A duplicate message is yielded as a reason, without the message."""
         ...
 
-    async def still_holds(self, cursor: Position, last: str | None) -> bool:
-        """Whether what was read up to a cursor is there; `last` is the message that ended there, if it was one.
+    async def is_cursor_valid(self, cursor: Position, last_message_id: str | None) -> bool:
+        """True when the inbox still has what was read up to a cursor; `last_message_id` is the message that ends there.
 
-        It is not when somebody cut the inbox short, emptied it, or put an older one in its place.
+        False when the inbox was truncated, emptied or replaced by an older copy.
         """
         ...
 
-    async def blank(self, redactor: Redactor, after: Position) -> None:
-        """Make the user's own secrets in what came after a position unreadable. Positions stay as they are."""
+    async def redact(self, redactor: Redactor, after: Position) -> None:
+        """Overwrite the user's secrets in the entries after a position. Positions do not change."""
         ...
 
-    def follow(self, after: Position = START) -> AsyncIterator[Received]: ...
+    def follow(self, after: Position = START) -> AsyncIterator[InboxEntry]: ...
 
-    async def report_file(self, conversation: str) -> str:
-        """A file, new and empty, to which a confined agent of this conversation writes its reports. For the owner."""
+    async def create_report_file(self, conversation_id: str) -> str:
+        """Create an empty file for the reports of this conversation's confined agent. Only for the owner."""
         ...
 
     async def collect_reports(self) -> None:
-        """Put in what is in those files, each report once, as one of the conversation whose file it is."""
+        """Move the reports from those files into the inbox, each once, as messages of the file's conversation."""
         ...
 
     def changes(self) -> AsyncIterator[None]:
-        """At once, and whenever there may be something new in it, be it that it is not the one that was read so far."""
+        """Yield at once, and again whenever the inbox may have changed or was replaced."""
         ...
 
 
-class Desk(NamedTuple):
-    """What a session's pen needs to know: whose events it writes, where the log ends, who wants to see each line.
+class WriterContext(NamedTuple):
+    """What a session's journal needs: the session's ids, the end of the log, and callbacks.
 
-    `milestone` is awaited each time that so many bytes were written that a snapshot is due. `agent_of` names the agent
-    an event is about, for its envelope. `redactor` removes secrets from each event before it is written.
+    `on_written` gets all written lines. `on_snapshot_due` is awaited after every `SNAPSHOT_EVERY_BYTES`. `agent_of`
+    returns the agent that an event is about, for its envelope. `redactor` removes secrets from events before they are
+    written.
     """
 
     sid: str
     feature: str | None
     head: Head
     clock: Clock
-    written: Callable[[bytes], None]
-    milestone: Callable[[], Awaitable[None]]
+    on_written: Callable[[bytes], None]
+    on_snapshot_due: Callable[[], Awaitable[None]]
     agent_of: Callable[[Event], str | None] = lambda _: None
-    redactor: Redactor = SHAPES
+    redactor: Redactor = SHAPES_ONLY_REDACTOR
 
 
 class Lease(Protocol):
-    """The right to write a run, and what can be done with it. Lost with the process, at once."""
+    """The right to write a run. It ends with the process."""
 
     @property
     def epoch(self) -> int: ...
 
     async def repair(self) -> Sequence[LogRepaired]:
-        """Set a torn tail aside. Returns every repair that the log does not tell of yet."""
+        """Move a torn tail to a file of its own. Returns every repair that was ever made to the log."""
         ...
 
-    async def journal(self, desk: Desk) -> Journal:
-        """A pen for one session, placed at the end of the log, which must be at the desk's head."""
+    async def open_journal(self, context: WriterContext) -> Journal:
+        """Open the journal for one session. The log must end at the context's head."""
         ...
 
-    async def save(self, snapshot: Snapshot) -> None: ...
+    async def save_snapshot(self, snapshot: Snapshot) -> None: ...
 
 
 class Store(Protocol):
     async def create(self, run_id: str) -> None:
-        """Make an empty run, durably; `RunExists` when there is one."""
+        """Create an empty run, durably; raises `RunExists`."""
         ...
 
-    async def runs(self) -> Sequence[str]: ...
+    async def run_ids(self) -> Sequence[str]: ...
 
     async def discard(self, run_id: str) -> None:
-        """Delete a run and everything in it, for good; `Owned` while somebody has it."""
+        """Delete a run and everything in it; raises `RunOwned` while it has an owner."""
         ...
 
     def own(self, run_id: str) -> AbstractAsyncContextManager[Lease]:
-        """Own a run for as long as the context lasts; `Owned` when another does, `NoSuchRun` when there is none."""
+        """Own a run while the context lasts; raises `RunOwned` or `NoSuchRun`."""
         ...
 
     async def holder(self, run_id: str) -> Holder | None:
-        """Who owns the run now, if anyone."""
+        """Return the current owner of the run, if any."""
         ...
 
     def log(self, run_id: str) -> Log: ...
@@ -224,5 +230,5 @@ class Store(Protocol):
     def inbox(self, run_id: str) -> Inbox: ...
 
     async def snapshot(self, run_id: str) -> Snapshot | None:
-        """The newest snapshot that fits the log; None when there is none, or it is stale or damaged."""
+        """Return the newest snapshot that matches the log; None when it is missing, outdated or damaged."""
         ...

@@ -1,4 +1,4 @@
-"""The memory backend: the contract of `base` without a disk, for tests of what is built on it."""
+"""The memory backend: implements `base` without a disk, for tests of code that uses a store."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -10,11 +10,22 @@ from holdfast.core.events import Draft, Event
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.redaction.redaction import Redactor
 from holdfast.leaf.clock import Clock, now
-from holdfast.leaf.errors import BadInput, Fenced, NoSuchRun, Owned, RunExists, StorageFailed
-from holdfast.leaf.process.identity import myself
+from holdfast.leaf.errors import BadInput, NoSuchRun, RunExists, RunFenced, RunOwned, StorageFailed
+from holdfast.leaf.process.identity import own_identity
 from holdfast.store import snapshot
-from holdfast.store.base import SNAPSHOT_EVERY, START, Batch, Desk, Head, Holder, Message, Position, Received, Snapshot
-from holdfast.store.sequencer import RESERVE, Stamp, check_raw, check_readable, mismatch
+from holdfast.store.base import (
+    SNAPSHOT_EVERY_BYTES,
+    START,
+    Batch,
+    Head,
+    Holder,
+    InboxEntry,
+    Message,
+    Position,
+    Snapshot,
+    WriterContext,
+)
+from holdfast.store.sequencer import RESERVED_NESTING, Sequencer, check_raw_json, check_readable, position_mismatch
 
 
 class _Run:
@@ -38,10 +49,10 @@ class MemoryStore:
 
     async def create(self, run_id: str) -> None:
         if run_id in self._runs:
-            raise RunExists(f"run {run_id} is there already; choose another name, or resume it")
+            raise RunExists(f"run {run_id} exists already; choose another name, or resume it")
         self._runs[run_id] = _Run()
 
-    async def runs(self) -> Sequence[str]:
+    async def run_ids(self) -> Sequence[str]:
         return sorted(self._runs)
 
     async def discard(self, run_id: str) -> None:
@@ -50,11 +61,11 @@ class MemoryStore:
 
     @asynccontextmanager
     async def own(self, run_id: str) -> AsyncIterator["MemoryLease"]:
-        run = self._found(run_id)
+        run = self._get_run(run_id)
         if run.holder is not None:
-            raise Owned(f"run {run_id} is owned by pid {run.holder.pid} since {run.holder.since}")
+            raise RunOwned(f"run {run_id} is owned by pid {run.holder.pid} since {run.holder.since}")
         run.epoch += 1
-        run.holder = Holder(epoch=run.epoch, **myself()._asdict(), host="memory", since=self._clock())
+        run.holder = Holder(epoch=run.epoch, **own_identity()._asdict(), host="memory", since=self._clock())
         lease = MemoryLease(run, run.epoch)
         try:
             yield lease
@@ -63,19 +74,19 @@ class MemoryStore:
                 run.holder = None
 
     async def holder(self, run_id: str) -> Holder | None:
-        return self._found(run_id).holder
+        return self._get_run(run_id).holder
 
     def log(self, run_id: str) -> "MemoryLog":
-        return MemoryLog(self._found(run_id))
+        return MemoryLog(self._get_run(run_id))
 
     def inbox(self, run_id: str) -> "MemoryInbox":
-        return MemoryInbox(self._found(run_id))
+        return MemoryInbox(self._get_run(run_id))
 
     async def snapshot(self, run_id: str) -> Snapshot | None:
-        data = self._found(run_id).snapshot
+        data = self._get_run(run_id).snapshot
         return await snapshot.from_bytes(data, self.log(run_id)) if data is not None else None
 
-    def _found(self, run_id: str) -> _Run:
+    def _get_run(self, run_id: str) -> _Run:
         if run_id not in self._runs:
             raise NoSuchRun(f"there is no run {run_id!r}")
         return self._runs[run_id]
@@ -89,7 +100,7 @@ class MemoryLog:
         if after < len(self._run.log):
             yield Batch(after, bytes(self._run.log[after:]))
 
-    async def read_back(self, before: Position | None = None) -> AsyncIterator[Batch]:
+    async def read_backwards(self, before: Position | None = None) -> AsyncIterator[Batch]:
         data = bytes(self._run.log[: len(self._run.log) if before is None else before])
         if data:
             yield Batch(START, data)
@@ -102,7 +113,7 @@ class MemoryLog:
                 yield batch
             await changed.wait()
 
-    async def fragment(self) -> bytes:
+    async def torn_tail(self) -> bytes:
         return b""
 
 
@@ -114,43 +125,43 @@ class MemoryLease:
     async def repair(self) -> Sequence[LogRepaired]:
         return []
 
-    async def journal(self, desk: Desk) -> "MemoryJournal":
-        return MemoryJournal(self._run, desk, self.epoch)
+    async def open_journal(self, context: WriterContext) -> "MemoryJournal":
+        return MemoryJournal(self._run, context, self.epoch)
 
-    async def save(self, snapshot_: Snapshot) -> None:
+    async def save_snapshot(self, snapshot_: Snapshot) -> None:
         self._run.snapshot = snapshot.to_bytes(snapshot_)
 
 
 class MemoryJournal:
-    def __init__(self, run: _Run, desk: Desk, epoch: int) -> None:
+    def __init__(self, run: _Run, context: WriterContext, epoch: int) -> None:
         self._run = run
-        self._desk = desk
+        self._context = context
         self._epoch = epoch
-        self._stamp = Stamp(desk)
-        self._next_milestone = desk.head.position + SNAPSHOT_EVERY
+        self._sequencer = Sequencer(context)
+        self._next_snapshot_at = context.head.position + SNAPSHOT_EVERY_BYTES
         self._closed = False
 
     @property
     def head(self) -> Head:
-        return Head(self._stamp.position, self._stamp.link)
+        return Head(self._sequencer.position, self._sequencer.link)
 
     async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
         await asyncio.sleep(0)
         if self._closed:
             raise StorageFailed("the journal is closed")
         if self._run.epoch != self._epoch:
-            raise Fenced("the run has another owner now")
-        start = self._stamp.position
+            raise RunFenced("the run has another owner now")
+        start = self._sequencer.position
         if expect is not None and expect != start:
-            raise mismatch(start, expect)
-        lines = self._stamp.lines(drafts)
-        self._stamp.take()
+            raise position_mismatch(start, expect)
+        lines = self._sequencer.encode_lines(drafts)
+        self._sequencer.take_pending()
         self._run.log += lines
-        self._desk.written(lines)
+        self._context.on_written(lines)
         self._run.wake()
-        if self._stamp.position >= self._next_milestone:
-            self._next_milestone = self._stamp.position + SNAPSHOT_EVERY
-            await self._desk.milestone()
+        if self._sequencer.position >= self._next_snapshot_at:
+            self._next_snapshot_at = self._sequencer.position + SNAPSHOT_EVERY_BYTES
+            await self._context.on_snapshot_due()
         return Batch(start, lines)
 
     async def close(self) -> None:
@@ -158,57 +169,57 @@ class MemoryJournal:
 
 
 class MemoryInbox:
-    """Positions count messages here: a cursor means something only to the inbox that gave it."""
+    """Positions count messages here: a cursor is valid only for the inbox that returned it."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
 
     async def put(self, message: Message) -> None:
-        check_raw(message.body, f"the body of message {message.id}")
-        check_readable(bytes(message.body), f"message {message.id}", 3 * RESERVE)
+        check_raw_json(message.body, f"the body of message {message.id}")
+        check_readable(bytes(message.body), f"message {message.id}", 3 * RESERVED_NESTING)
         self._run.messages.append(message)
         self._run.wake()
 
-    async def put_first(self, message: Message) -> Message | None:
-        first = next((one for one in self._run.messages if one.id == message.id), None)
-        if first is None:
+    async def put_if_absent(self, message: Message) -> Message | None:
+        existing = next((known for known in self._run.messages if known.id == message.id), None)
+        if existing is None:
             await self.put(message)
-        return first
+        return existing
 
-    async def blank(self, redactor: Redactor, after: Position) -> None:
-        for place, message in enumerate(self._run.messages):
-            if place >= after:
-                self._run.messages[place] = msgspec.structs.replace(message, body=redactor.raw(message.body))
+    async def redact(self, redactor: Redactor, after: Position) -> None:
+        for index, message in enumerate(self._run.messages):
+            if index >= after:
+                self._run.messages[index] = msgspec.structs.replace(message, body=redactor.redact_json(message.body))
 
-    async def must_take(self) -> None:
-        """It always does."""
+    async def check_writable(self) -> None:
+        """Memory is always writable."""
 
-    async def read(self, after: Position = START) -> AsyncIterator[Received]:
+    async def read(self, after: Position = START) -> AsyncIterator[InboxEntry]:
         known = {message.id for message in self._run.messages[:after]}
         for cursor, message in enumerate(self._run.messages[after:], start=after + 1):
             if message.id in known:
-                yield Received(cursor, None, f"message {message.id} came before")
+                yield InboxEntry(cursor, None, f"duplicate of message {message.id}")
             else:
                 known.add(message.id)
-                yield Received(cursor, message)
+                yield InboxEntry(cursor, message)
 
-    async def still_holds(self, cursor: Position, last: str | None) -> bool:
+    async def is_cursor_valid(self, cursor: Position, last_message_id: str | None) -> bool:
         read = self._run.messages[:cursor]
-        return len(read) == cursor and (last is None or read[-1].id == last)
+        return len(read) == cursor and (last_message_id is None or read[-1].id == last_message_id)
 
-    async def follow(self, after: Position = START) -> AsyncIterator[Received]:
+    async def follow(self, after: Position = START) -> AsyncIterator[InboxEntry]:
         while True:
             changed = self._run.changed
-            async for received in self.read(after):
-                after = received.cursor
-                yield received
+            async for entry in self.read(after):
+                after = entry.cursor
+                yield entry
             await changed.wait()
 
-    async def report_file(self, conversation: str) -> str:
-        raise BadInput(f"the agent of {conversation} cannot be confined: its run is in memory, and has no files")
+    async def create_report_file(self, conversation_id: str) -> str:
+        raise BadInput(f"cannot confine the agent of {conversation_id}: its run is in memory and has no files")
 
     async def collect_reports(self) -> None:
-        """There are none."""
+        """There are no report files in memory."""
 
     async def changes(self) -> AsyncIterator[None]:
         while True:

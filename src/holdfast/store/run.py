@@ -1,4 +1,4 @@
-"""A run in the hands of its owner: own → repair → fold, and then every append moves log and state together."""
+"""Opens a run for its owner: own → repair → fold. After that, every append updates log and state together."""
 
 import asyncio
 import os
@@ -15,37 +15,37 @@ from holdfast.core.events.inbox import InboxConsumed, InboxRejected, InboxReread
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.session import SessionStart
-from holdfast.core.log.codec import UNREADABLE, Line, parse
-from holdfast.core.redaction.redaction import SHAPES, Redactor
+from holdfast.core.log.codec import DECODE_ERRORS, Line, parse
+from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor
 from holdfast.core.state import RunState
 from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.ids import new_sid
-from holdfast.store.base import START, Batch, Desk, Head, Inbox, Journal, Lease, Log, Message, Position, Store
-from holdfast.store.fold import Folded, Standing, fold_log
+from holdfast.store.base import START, Batch, Head, Inbox, Journal, Lease, Log, Message, Position, Store, WriterContext
+from holdfast.store.fold import FoldedLog, LiveState, fold_log
 
-LONG_TAIL = 10_000  # lines: having read so many, the next opening should not have to
-_REREAD = (
-    "the inbox is not the one that was read so far: it was cut short, emptied, or an older one was put in its place; "
-    "it is read again from its beginning, without what is in the log already"
+SNAPSHOT_AFTER_LINES = 10_000  # after reading so many lines, save a snapshot for the next session
+_REREAD_WARNING = (
+    "the inbox was truncated, emptied or replaced by an older copy; "
+    "it is read again from the start, without the messages that are in the log already"
 )
 
 
-class _Taken(msgspec.Struct):
-    """As much of an `InboxConsumed` as tells which message it was."""
+class _ConsumedMessage(msgspec.Struct):
+    """The part of an `InboxConsumed` that identifies its message."""
 
     message: str
 
 
 class _Unread(NamedTuple):
-    """Where what was not taken in begins in the inbox; and of what follows, what was taken in all the same."""
+    """The position of the first unread entry, and the ids of consumed messages that may follow it."""
 
     start: Position
-    taken: set[str]
+    consumed_ids: set[str]
 
 
 class OwnedRun:
-    """Made by `open_run`. The state is always the fold of what the log holds; ask for it again after an append."""
+    """A run with its log and state; created by `open_run`. Read `state` again after an append."""
 
     def __init__(
         self,
@@ -53,24 +53,24 @@ class OwnedRun:
         journal: Journal,
         log: Log,
         inbox: Inbox,
-        standing: Standing,
-        unspoken: Sequence[LogRepaired],
+        live_state: LiveState,
+        unlogged_repairs: Sequence[LogRepaired],
     ) -> None:
-        self.redactor = SHAPES  # what is removed from each event
-        self.append = journal.append  # nothing in between: producers call this more often than all the rest
+        self.redactor = SHAPES_ONLY_REDACTOR  # removes secrets from each event
+        self.append = journal.append  # direct: this is the most frequent call
         self._lease = lease
         self._journal = journal
         self._log = log
         self._inbox = inbox
-        self._standing = standing
-        self._unspoken = unspoken
-        self._taking_in = asyncio.Lock()
-        self._taken: set[str] | None = None  # all messages of the log, once somebody needs to know
+        self._live_state = live_state
+        self._unlogged_repairs = unlogged_repairs
+        self._inbox_lock = asyncio.Lock()
+        self._consumed_ids: set[str] | None = None  # all messages in the log, read on first use
         self._snapshot_at = journal.head.position
 
     @property
     def state(self) -> RunState:
-        return self._standing.state
+        return self._live_state.state
 
     @property
     def epoch(self) -> int:
@@ -80,56 +80,56 @@ class OwnedRun:
     def head(self) -> Head:
         return self._journal.head
 
-    async def begin(self, start: SessionStart, *also: Event) -> Batch:
-        """Open the session in the log: its start, then what was repaired, then whatever else opens it.
+    async def begin_session(self, start: SessionStart, *more_events: Event) -> Batch:
+        """Write the session's first events: its start, then repairs, then `more_events`.
 
-        The start is filled in with what the run's log knows.
+        Empty fields of the start are filled in from the run's log.
         """
         info = self.state.run
-        known = msgspec.structs.replace(
+        filled_start = msgspec.structs.replace(
             start,
             feature=start.feature or self.state.feature,
             branch=start.branch or (info.branch if info is not None else None),
             mode=start.mode or (info.workflow if info is not None else None),
             host=start.host or socket.gethostname(),
         )
-        return await self.append(known, *self._unspoken, *also)
+        return await self.append(filled_start, *self._unlogged_repairs, *more_events)
 
-    async def has_mail(self) -> bool:
-        """Whether something came in that was not taken in yet. Takes nothing in."""
-        async with self._taking_in:
+    async def has_unread(self) -> bool:
+        """True when the inbox has entries that are not consumed. Consumes nothing."""
+        async with self._inbox_lock:
             await self._inbox.collect_reports()
-            unread = await self._unread()
+            unread = await self._find_unread()
             async for _, message, _ in self._inbox.read(unread.start):
-                if message is None or message.id not in unread.taken:
+                if message is None or message.id not in unread.consumed_ids:
                     return True
         return False
 
-    async def must_hear(self) -> None:
-        """`StorageFailed` when nobody could tell us anything: whoever said nothing may not be to blame."""
-        await self._inbox.must_take()
+    async def check_inbox_writable(self) -> None:
+        """Raise `StorageFailed` when the inbox cannot be written: then an agent without a report is not to blame."""
+        await self._inbox.check_writable()
 
-    async def take_in(self) -> list[Message]:
-        """Consume what came into the inbox: each message becomes one event, and so comes once."""
-        async with self._taking_in:  # two at once would read from the same cursor
-            return await self._take_in()
+    async def consume_inbox(self) -> list[Message]:
+        """Consume the inbox: each message becomes one event, and so is handled once."""
+        async with self._inbox_lock:  # two concurrent calls would read from the same cursor
+            return await self._consume_inbox()
 
-    async def report_file(self, conversation: str) -> str:
-        """Where a confined agent of this conversation reports: a file, empty and its own."""
-        async with self._taking_in:
-            return await self._inbox.report_file(conversation)
+    async def create_report_file(self, conversation_id: str) -> str:
+        """Create an empty file for the reports of this conversation's confined agent."""
+        async with self._inbox_lock:
+            return await self._inbox.create_report_file(conversation_id)
 
-    async def _take_in(self) -> list[Message]:
+    async def _consume_inbox(self) -> list[Message]:
         await self._inbox.collect_reports()
         messages: list[Message] = []
         events: list[Event] = []
-        unread = await self._unread()
+        unread = await self._find_unread()
         if unread.start != self.state.inbox_cursor:
-            events += [WarningLogged(message=_REREAD), InboxReread(cursor=unread.start)]
+            events += [WarningLogged(message=_REREAD_WARNING), InboxReread(cursor=unread.start)]
         async for cursor, message, reason in self._inbox.read(unread.start):
-            if message is None or message.id in unread.taken:
-                why = reason or (f"message {message.id} came before" if message else "not a message")
-                events.append(InboxRejected(cursor=cursor, reason=why))
+            if message is None or message.id in unread.consumed_ids:
+                rejection = reason or (f"duplicate of message {message.id}" if message else "not a message")
+                events.append(InboxRejected(cursor=cursor, reason=rejection))
                 continue
             messages.append(message)
             events.append(
@@ -141,29 +141,29 @@ class OwnedRun:
                     body=message.body,
                 )
             )
-        if any(self.redactor.raw(message.body) is not message.body for message in messages):
-            await self._inbox.blank(self.redactor, unread.start)
+        if any(self.redactor.redact_json(message.body) is not message.body for message in messages):
+            await self._inbox.redact(self.redactor, unread.start)
         if events:
             await self.append(*events)
-        if self._taken is not None:
-            self._taken.update(message.id for message in messages)
+        if self._consumed_ids is not None:
+            self._consumed_ids.update(message.id for message in messages)
         return messages
 
-    async def _unread(self) -> _Unread:
+    async def _find_unread(self) -> _Unread:
         state = self.state
-        holds = await self._inbox.still_holds(state.inbox_cursor, state.inbox_last)
-        if holds and not state.inbox_reread:
+        is_valid = await self._inbox.is_cursor_valid(state.inbox_cursor, state.inbox_last)
+        if is_valid and not state.inbox_reread:
             return _Unread(state.inbox_cursor, set())
-        if self._taken is None:
-            self._taken = await _taken_in(self._log)
-        return _Unread(state.inbox_cursor if holds else START, self._taken)
+        if self._consumed_ids is None:
+            self._consumed_ids = await _consumed_ids(self._log)
+        return _Unread(state.inbox_cursor if is_valid else START, self._consumed_ids)
 
     async def save_snapshot(self) -> None:
         head = self.head
         self._snapshot_at = head.position
-        snapshot = self._standing.snapshot(head)
+        snapshot = self._live_state.snapshot(head)
         if snapshot is not None:
-            await self._lease.save(snapshot)
+            await self._lease.save_snapshot(snapshot)
 
     async def close(self) -> None:
         await self._journal.close()
@@ -175,34 +175,34 @@ class OwnedRun:
 async def open_run(
     store: Store, run_id: str, *, sid: str | None = None, feature: str | None = None, clock: Clock = now
 ) -> AsyncIterator[OwnedRun]:
-    """Own a run, set a torn tail aside, and stand at the end of its log with its state in hand.
+    """Own a run, repair a torn tail, and fold the log into its state.
 
-    Nothing is written before `begin`.
+    Writes no event: `begin_session` writes the first.
     """
     async with store.own(run_id) as lease:
-        folded = await _folded(store, run_id)
+        folded = await _fold_run(store, run_id)
         if folded.fold.state.newer:
             raise BadInput(
-                f"run {run_id} was written by a newer Holdfast; nothing was changed, upgrade to go on with it"
+                f"run {run_id} was written by a newer Holdfast; nothing was changed. Upgrade Holdfast to continue it"
             )
         repaired = await lease.repair()
-        if await _end(store.log(run_id)) != folded.head.position:  # the repair took lines away, or ended one
-            folded = await _folded(store, run_id)
+        if await _log_end(store.log(run_id)) != folded.head.position:  # the repair removed lines, or completed one
+            folded = await _fold_run(store, run_id)
         fold, head, lines_read = folded
-        standing = Standing(fold, head.position)
+        live_state = LiveState(fold, head.position)
 
-        async def milestone() -> None:
+        async def on_snapshot_due() -> None:
             await run.save_snapshot()
 
         agent_of = Attribution(fold.state).agent_of
-        redactor = Redactor.of(os.environ)
+        redactor = Redactor.from_environment(os.environ)
         sid, feature = sid or new_sid(), feature or fold.state.feature
-        desk = Desk(sid, feature, head, clock, standing.note, milestone, agent_of, redactor)
-        unspoken = [repair for repair in repaired if repair.kept_as not in fold.state.repairs]
+        context = WriterContext(sid, feature, head, clock, live_state.add_lines, on_snapshot_due, agent_of, redactor)
+        unlogged_repairs = [repair for repair in repaired if repair.kept_as not in fold.state.repairs]
         log, inbox = store.log(run_id), store.inbox(run_id)
-        run = OwnedRun(lease, await lease.journal(desk), log, inbox, standing, unspoken)
+        run = OwnedRun(lease, await lease.open_journal(context), log, inbox, live_state, unlogged_repairs)
         run.redactor = redactor
-        if lines_read > LONG_TAIL:
+        if lines_read > SNAPSHOT_AFTER_LINES:
             await run.save_snapshot()
         try:
             yield run
@@ -210,23 +210,23 @@ async def open_run(
             await run.close()
 
 
-async def _folded(store: Store, run_id: str) -> Folded:
+async def _fold_run(store: Store, run_id: str) -> FoldedLog:
     return await fold_log(store.log(run_id), await store.snapshot(run_id))
 
 
-async def _taken_in(log: Log) -> set[str]:
-    """The id of every message that the log has."""
+async def _consumed_ids(log: Log) -> set[str]:
+    """Return the ids of all messages in the log."""
     found = set[str]()
     async for batch in log.read():
         for raw in batch.data.split(b"\n"):
             line = parse(raw) if InboxConsumed.type.encode() in raw else None
             if isinstance(line, Line) and line.type == InboxConsumed.type:
-                with suppress(*UNREADABLE):
-                    found.add(msgspec.json.decode(line.data, type=_Taken).message)
+                with suppress(*DECODE_ERRORS):
+                    found.add(msgspec.json.decode(line.data, type=_ConsumedMessage).message)
     return found
 
 
-async def _end(log: Log) -> Position:
-    async for batch in log.read_back():
+async def _log_end(log: Log) -> Position:
+    async for batch in log.read_backwards():
         return batch.end
     return START

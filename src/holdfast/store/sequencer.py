@@ -1,4 +1,4 @@
-"""Giving events their place: session, sequence number, time, and link in the chain. The same in every backend."""
+"""Turns events into lines with session, sequence number, time and chain link. The same in every backend."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -6,58 +6,59 @@ from functools import cache
 import msgspec
 
 from holdfast.core.events import TYPES, Draft, Envelope, Event
-from holdfast.core.events.base import NOTHING
+from holdfast.core.events.base import JSON_NULL
 from holdfast.core.log import chain
 from holdfast.core.log.codec import encode, is_json
-from holdfast.core.redaction.events import without_secrets
+from holdfast.core.redaction.events import redact_event
 from holdfast.leaf.errors import BadInput, PositionMismatch
-from holdfast.leaf.text.encodable import encodable
-from holdfast.store.base import Desk, Position
+from holdfast.leaf.text.encodable import make_encodable
+from holdfast.store.base import Position, WriterContext
 
-RESERVE = 200  # levels of nesting that a line must stay below what can be read; what goes into one, twice as many
-_PLAIN = frozenset(
+RESERVED_NESTING = 200  # levels that a line must stay below the readable maximum; twice as many for what goes into one
+_PLAIN_TYPES = frozenset(
     {str, int, float, bool, str | None, int | None, float | None, bool | None, str | int, str | int | None}
 )
 
-_PLAIN_KINDS = frozenset(
-    kind for kind in TYPES.values() if all(field.type in _PLAIN for field in msgspec.structs.fields(kind))
-)  # of events that cannot become anything but a line that can be read back
+_PLAIN_EVENTS = frozenset(
+    kind for kind in TYPES.values() if all(field.type in _PLAIN_TYPES for field in msgspec.structs.fields(kind))
+)  # events that always become a readable line
 
-_SURELY_SHALLOW = 50  # brackets: with fewer, nothing can be nested deeply
+_SHALLOW_BRACKETS = 50  # with fewer brackets, nothing is nested deeply
 
-CONTINUES = b" "  # at the end of a line: it was written together with the line before it (see `repair`)
-_MARKED_END = CONTINUES + b"\n"
+CONTINUATION_MARK = b" "  # at the end of a line: it belongs to the same commit as the line before it (see `repair`)
+_MARKED_NEWLINE = CONTINUATION_MARK + b"\n"
 
 
-class Stamp:
-    """Stamps lines one after the other, and keeps them for their commit.
+class Sequencer:
+    """Encodes lines one after the other, and keeps them for the next commit.
 
-    Those of one commit share a time, and all but the first of them are marked; so are all but the last of one call.
+    Lines of one commit share a time, and all but the first are marked as continuation. Of one call, all but the last
+    are marked as "more to come".
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self.position, self.link = desk.head
-        self._sid, self._feature, self._clock = desk.sid, desk.feature, desk.clock
-        self._agent_of = desk.agent_of
-        self._redactor = desk.redactor
+    def __init__(self, context: WriterContext) -> None:
+        self.position, self.link = context.head
+        self._sid, self._feature, self._clock = context.sid, context.feature, context.clock
+        self._agent_of = context.agent_of
+        self._redactor = context.redactor
         self._seq = 0
-        self._ts: str | None = None  # of this commit: None before its first line
-        self._kept: list[bytes] = []
+        self._ts: str | None = None  # the time of this commit; None before its first line
+        self._pending: list[bytes] = []
 
-    def lines(self, events: Sequence[Draft | Event]) -> bytes:
-        """The lines of these events. When one cannot be written, it raises and nothing of them counts."""
+    def encode_lines(self, events: Sequence[Draft | Event]) -> bytes:
+        """Return the lines of these events. Raises, without any effect, when one cannot be encoded."""
         ts, seq, link = self._ts, self._seq, self.link
         more = len(events) - 1
         lines = []
         redactor = self._redactor
         for item in events:
             draft = item if isinstance(item, Draft) else Draft(item)
-            event = without_secrets(draft.event, redactor)
+            event = redact_event(draft.event, redactor)
             kind = type(event)
             if ts is None:
                 ts, end = self._clock(), b"\n"
             else:
-                end = _MARKED_END
+                end = _MARKED_NEWLINE
             envelope = Envelope(
                 ts=ts,
                 sid=self._sid,
@@ -71,68 +72,68 @@ class Stamp:
                 span_id=draft.span_id,
             )
             try:
-                bare = encode(envelope) if kind in _PLAIN_KINDS else _checked(envelope)
-            except UnicodeEncodeError:  # a name in it is no text, as that of a file may be
-                bare = _checked(encodable(envelope))
+                bare = encode(envelope) if kind in _PLAIN_EVENTS else _encode_checked(envelope)
+            except UnicodeEncodeError:  # it contains text that is not valid Unicode, for example a file name
+                bare = _encode_checked(make_encodable(envelope))
             if more:
-                bare = chain.with_more_to_come(bare)
+                bare = chain.mark_more_to_come(bare)
                 more -= 1
             line, link = chain.seal(link, bare, end)
             lines.append(line)
             seq += 1
         data = b"".join(lines)
-        self.position += len(data)  # first: interrupted after this, it does not fit what is kept, and that shows
+        self.position += len(
+            data
+        )  # first: if interrupted after this, `_commit` sees that it does not match the pending lines
         self._ts, self._seq, self.link = ts, seq, link
-        self._kept.append(data)
+        self._pending.append(data)
         return data
 
-    def take(self) -> list[bytes]:
-        """What was stamped since the last time: the lines of each call. What comes now is for another commit."""
-        kept, self._kept, self._ts = self._kept, [], None
-        return kept
+    def take_pending(self) -> list[bytes]:
+        """Return the lines of each call since the last commit. Lines encoded from now on belong to the next one."""
+        pending, self._pending, self._ts = self._pending, [], None
+        return pending
 
 
-def _checked(envelope: Envelope) -> bytes:
-    """The line of an event that takes any JSON, when it can be read back."""
+def _encode_checked(envelope: Envelope) -> bytes:
+    """Encode an event that contains arbitrary JSON; raises when the line could not be read back."""
     event = envelope.data
     for name in _raw_fields(type(event)):
         raw = getattr(event, name)
-        if raw is not NOTHING and not is_json(raw):
-            raise _not_json(raw, f"the {name} of {envelope.type}")
+        if raw is not JSON_NULL and not is_json(raw):
+            raise _not_json_error(raw, f"the {name} of {envelope.type}")
     try:
         line = one_line(encode(envelope))
     except RecursionError:
-        raise BadInput(f"{envelope.type} is nested too deeply to be written") from None
+        raise BadInput(f"{envelope.type} is nested too deeply to write") from None
     check_readable(line, envelope.type)
     return line
 
 
 def one_line(text: bytes) -> bytes:
-    """JSON without newlines: what is given as raw JSON may have some between its parts."""
+    """Return JSON without newlines: raw JSON may contain some."""
     return msgspec.json.format(text, indent=-1) if b"\n" in text else text
 
 
-def check_raw(raw: msgspec.Raw, what: str) -> None:
-    """That raw JSON is one value, and cannot end the object it is put into."""
+def check_raw_json(raw: msgspec.Raw, label: str) -> None:
+    """Raise unless raw JSON is one complete value, which cannot end the object that contains it."""
     if not is_json(raw):
-        raise _not_json(raw, what)
+        raise _not_json_error(raw, label)
 
 
-def _not_json(raw: msgspec.Raw, what: str) -> BadInput:
-    return BadInput(f"{what} is not JSON that can be read back: {bytes(raw)[:60]!r}; nothing of it was written")
+def _not_json_error(raw: msgspec.Raw, label: str) -> BadInput:
+    return BadInput(f"{label} is not valid JSON: {bytes(raw)[:60]!r}; nothing was written")
 
 
-def check_readable(line: bytes, what: str, reserve: int = RESERVE) -> None:
-    """That a line can be read back, by a reader who stands deeper in the stack than we do.
+def check_readable(line: bytes, label: str, reserve: int = RESERVED_NESTING) -> None:
+    """Raise unless a reader deeper in the stack than we are can read the line.
 
-    Acknowledged all the same, it would look like a torn one ever after.
+    An acknowledged line that cannot be read would look torn forever.
     """
-    if line.count(b"[") + line.count(b"{") < _SURELY_SHALLOW:
+    if line.count(b"[") + line.count(b"{") < _SHALLOW_BRACKETS:
         return
     if not is_json(reserve * b"[" + line + reserve * b"]"):
-        raise BadInput(
-            f"{what} is nested too deeply to be surely read back: {line[-200:][:60]!r}; nothing of it was written"
-        )
+        raise BadInput(f"{label} is nested too deeply: {line[-200:][:60]!r}; nothing was written")
 
 
 @cache
@@ -140,5 +141,5 @@ def _raw_fields(kind: type[Event]) -> tuple[str, ...]:
     return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is msgspec.Raw)
 
 
-def mismatch(position: Position, expect: Position) -> PositionMismatch:
-    return PositionMismatch(f"the log ends at {position}, not at {expect}; read on and decide again")
+def position_mismatch(position: Position, expect: Position) -> PositionMismatch:
+    return PositionMismatch(f"the log ends at {position}, not at {expect}; read the new events and decide again")

@@ -1,7 +1,7 @@
-"""Snapshots: a fold on disk, with the point of the log that it covers and a digest of itself.
+"""Snapshots: a state on disk, with the log position that it covers and its own digest.
 
-It is read only when it can be trusted: made by this version of the fold, whole, and of this very log (the
-line that ends at its position carries its link). Otherwise it is as if there were none.
+A snapshot counts only if this version of the fold made it, it is undamaged, and it belongs to this log (the line that
+ends at its position carries its link). Otherwise it is ignored.
 """
 
 import hashlib
@@ -10,12 +10,12 @@ import msgspec
 
 from holdfast.core.fold.fold import FOLD_VERSION
 from holdfast.core.log import chain
-from holdfast.core.log.codec import UNREADABLE
+from holdfast.core.log.codec import DECODE_ERRORS
 from holdfast.core.state import RunState
 from holdfast.store.base import Head, Log, Snapshot
 
 
-class _Sheet(msgspec.Struct):
+class _SnapshotFile(msgspec.Struct):
     fold: int
     position: int
     chain: str
@@ -23,7 +23,7 @@ class _Sheet(msgspec.Struct):
     state: msgspec.Raw
 
 
-_decode = msgspec.json.Decoder(_Sheet).decode
+_decode = msgspec.json.Decoder(_SnapshotFile).decode
 _decode_state = msgspec.json.Decoder(RunState).decode
 
 
@@ -31,40 +31,40 @@ def to_bytes(snapshot: Snapshot) -> bytes:
     state = msgspec.json.encode(snapshot.state)
     head = snapshot.head
     return msgspec.json.encode(
-        _Sheet(FOLD_VERSION, head.position, head.chain, _digest(head, state), msgspec.Raw(state))
+        _SnapshotFile(FOLD_VERSION, head.position, head.chain, _digest(head, state), msgspec.Raw(state))
     )
 
 
 async def from_bytes(data: bytes, log: Log) -> Snapshot | None:
     try:
-        sheet = _decode(data)
-        head = Head(sheet.position, sheet.chain)
-        if sheet.fold != FOLD_VERSION or sheet.digest != _digest(head, sheet.state):
+        content = _decode(data)
+        head = Head(content.position, content.chain)
+        if content.fold != FOLD_VERSION or content.digest != _digest(head, content.state):
             return None
-        state = _decode_state(sheet.state)
-    except UNREADABLE:
+        state = _decode_state(content.state)
+    except DECODE_ERRORS:
         return None
-    return Snapshot(head, state) if await is_of(log, head) else None
+    return Snapshot(head, state) if await matches_log(log, head) else None
 
 
-def covered(path: str) -> Head | None:
-    """How much of the log an undamaged snapshot saw, whether or not it fits the log of today."""
+def read_covered_head(path: str) -> Head | None:
+    """Return the head that an undamaged snapshot covers, whether or not it matches the current log."""
     try:
         with open(path, "rb") as file:
-            sheet = _decode(file.read())
-    except (OSError, *UNREADABLE):
+            content = _decode(file.read())
+    except (OSError, *DECODE_ERRORS):
         return None
-    head = Head(sheet.position, sheet.chain)
-    return head if sheet.digest == _digest(head, sheet.state) else None
+    head = Head(content.position, content.chain)
+    return head if content.digest == _digest(head, content.state) else None
 
 
-async def is_of(log: Log, head: Head) -> bool:
-    """True when the log has a line that ends there and carries that link."""
+async def matches_log(log: Log, head: Head) -> bool:
+    """True when a line of the log ends at this position and carries this link."""
     if head.position == 0:
         return head == Head()
-    async for batch in log.read_back(head.position):
+    async for batch in log.read_backwards(head.position):
         lines = batch.data.split(b"\n")
-        return batch.end == head.position and lines[-1] == b"" and chain.carried(lines[-2]) == head.chain
+        return batch.end == head.position and lines[-1] == b"" and chain.carried_link(lines[-2]) == head.chain
     return False
 
 

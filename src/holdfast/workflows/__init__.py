@@ -1,1 +1,1 @@
-"""What is to be done, in which order, and what its agents are told. It reads; it does nothing by itself."""
+"""Workflows, task lists, prompts and checks. This package reads and formats; it has no side effects."""

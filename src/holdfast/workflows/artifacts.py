@@ -1,6 +1,6 @@
-"""What a phase asks of the document that its agent hands in: headings of prose, or the JSON schema of data.
+"""Check the document that a phase's agent hands in: headings of prose, or the JSON schema of data.
 
-Whoever has to write it anew is told every place that does not fit, by line and path.
+The agent gets every mistake at once, by line and path, so that it can correct the document in one attempt.
 """
 
 import re
@@ -9,46 +9,46 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.work.workflow import PhaseSpec
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.files.yaml import Document, Path, read_data, spelled
+from holdfast.leaf.files.yaml import KeyPath, YamlDocument, format_yaml_path, read_yaml_or_json
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
 
-_MOST = 10  # mistakes that are told at once
-_LONGEST = 300  # characters of one
+_MAX_MISTAKES = 10  # shown at once
+_MAX_MISTAKE_CHARS = 300
 _HEADING = re.compile(r"^#+\s+(.*?)\s*#*$", re.MULTILINE)
 
 
-def misfits(text: str, spec: PhaseSpec) -> list[str]:
-    """What is wrong with a document, a line each; nothing when it is what the phase asks for."""
+def document_mistakes(text: str, spec: PhaseSpec) -> list[str]:
+    """The mistakes in a document, one line each; empty when it has what the phase asks for."""
     if spec.schema is None:
-        there = {heading.strip().lower() for heading in _HEADING.findall(text)}
-        return [f"it lacks the heading {wanted!r}" for wanted in spec.sections if wanted.lower() not in there]
+        headings = {heading.strip().lower() for heading in _HEADING.findall(text)}
+        return [f"the heading {wanted!r} is missing" for wanted in spec.sections if wanted.lower() not in headings]
     try:
-        data = read_data(text, "line")
+        data = read_yaml_or_json(text, "line")
     except BadInput as error:
         return [str(error).replace("line:", "line ", 1)]
-    found = sorted(_validator(spec.schema).iter_errors(data.value), key=lambda one: _line(data, one))
-    more = [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
-    return [*(_told(data, one) for one in found[:_MOST]), *more]
+    errors = sorted(_validator(spec.schema).iter_errors(data.value), key=lambda error: _line_number(data, error))
+    more = [f"and {len(errors) - _MAX_MISTAKES} more"] if len(errors) > _MAX_MISTAKES else []
+    return [*(_error_line(data, error) for error in errors[:_MAX_MISTAKES]), *more]
 
 
-def mistakes_in_schema(schema: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-    """What keeps it from being a JSON schema, with the place in it."""
+def schema_mistakes(schema: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """The mistakes in a JSON schema, each with its path."""
     from jsonschema import SchemaError  # noqa: PLC0415 - as below
 
     try:
-        _kind_of(schema).check_schema(schema)
+        _validator_class(schema).check_schema(schema)
     except SchemaError as error:
-        plain = next((one for one in error.context or () if one.validator == "enum"), error)
-        yield tuple(error.absolute_path), _short(plain.message)
+        clearest = next((cause for cause in error.context or () if cause.validator == "enum"), error)
+        yield tuple(error.absolute_path), _shorten(clearest.message)
         return
-    yield from _loose_ends(schema)
+    yield from _broken_references(schema)
 
 
-def _loose_ends(schema: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-    """References that lead nowhere, or out of the schema: nothing is fetched for one."""
+def _broken_references(schema: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """References that the schema itself does not define. Nothing is fetched."""
     from referencing import Registry  # noqa: PLC0415 - as below
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
     from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
@@ -58,23 +58,23 @@ def _loose_ends(schema: dict[str, Any]) -> Iterator[tuple[Path, str]]:
         try:
             resolver.lookup(reference)
         except Unresolvable:
-            yield path, f"{reference!r} is nowhere in this schema; define it under `$defs`"
+            yield path, f"this schema does not define {reference!r}; define it under `$defs`"
 
 
-def _references(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def _references(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     if isinstance(value, dict):
-        for key, one in value.items():
-            if key == "$ref" and isinstance(one, str):
-                yield (*path, key), one
+        for key, child in value.items():
+            if key == "$ref" and isinstance(child, str):
+                yield (*path, key), child
             else:
-                yield from _references(one, (*path, str(key)))
+                yield from _references(child, (*path, str(key)))
     elif isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from _references(one, (*path, number))
+        for number, child in enumerate(value):
+            yield from _references(child, (*path, number))
 
 
-def _kind_of(schema: dict[str, Any]) -> "type[Validator]":
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 - as long to import as all of the command line
+def _validator_class(schema: dict[str, Any]) -> "type[Validator]":
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes as long to import as the whole command line
     from jsonschema.validators import validator_for  # noqa: PLC0415
 
     return validator_for(schema, default=Draft202012Validator)
@@ -83,17 +83,17 @@ def _kind_of(schema: dict[str, Any]) -> "type[Validator]":
 def _validator(schema: dict[str, Any]) -> "Validator":
     from referencing import Registry  # noqa: PLC0415 - as above
 
-    return _kind_of(schema)(schema, registry=Registry())
+    return _validator_class(schema)(schema, registry=Registry())
 
 
-def _told(data: Document, error: "ValidationError") -> str:
-    place = spelled(tuple(error.absolute_path))
-    return f"line {_line(data, error)}{f', {place}' if place else ''}: {_short(error.message)}"
+def _error_line(data: YamlDocument, error: "ValidationError") -> str:
+    place = format_yaml_path(tuple(error.absolute_path))
+    return f"line {_line_number(data, error)}{f', {place}' if place else ''}: {_shorten(error.message)}"
 
 
-def _line(data: Document, error: "ValidationError") -> int:
+def _line_number(data: YamlDocument, error: "ValidationError") -> int:
     return data.line(tuple(error.absolute_path))
 
 
-def _short(message: str) -> str:
-    return message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…"
+def _shorten(message: str) -> str:
+    return message if len(message) <= _MAX_MISTAKE_CHARS else f"{message[:_MAX_MISTAKE_CHARS]}…"

@@ -1,4 +1,4 @@
-"""The workflows that come with Holdfast. They are data: the engine knows none of them by name."""
+"""The built-in workflows. They are data: the engine knows none of them by name."""
 
 import os
 
@@ -9,17 +9,17 @@ from holdfast.workflows.reader import read_workflow
 BUILT_IN = ("solo", "loop", "waves", "pipeline")
 
 _FOLDER = os.path.dirname(__file__)
-_YAML = (".yaml", ".yml")
+_YAML_SUFFIXES = (".yaml", ".yml")
 
 
 def find_workflow(name: str) -> Workflow:
-    """One of ours by its name, or one of the user's by its file."""
+    """A built-in workflow by name, or a user's workflow by file."""
     if name in BUILT_IN:
-        return read_workflow(file_of(name))
-    if name.endswith(_YAML):
+        return read_workflow(workflow_file(name))
+    if name.endswith(_YAML_SUFFIXES):
         return read_workflow(name)
-    raise BadInput(f"there is no workflow {name!r}; there are {', '.join(BUILT_IN)}, and files of your own (.yaml)")
+    raise BadInput(f"there is no workflow {name!r}; use {', '.join(BUILT_IN)}, or the path of a .yaml file")
 
 
-def file_of(name: str) -> str:
+def workflow_file(name: str) -> str:
     return os.path.join(_FOLDER, f"{name}.yaml")

@@ -1,6 +1,6 @@
-"""What an agent is told whose turn was interrupted, as text. Pure: the same turn is the same prompt, byte for byte.
+"""The prompt that continues an interrupted turn. Pure: the same turn gives the same prompt, byte for byte.
 
-The request is restated: some agents forget the message of a turn in which they were killed.
+The prompt repeats the request: some agents forget the message of a turn in which they were killed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,62 +8,62 @@ from collections.abc import Iterator, Sequence
 from holdfast.core.conversation.interruption import CallOutcome, InterruptedTurn, KnownCall
 from holdfast.core.messages.signals import RequestResearch
 from holdfast.core.text.cut import cut
-from holdfast.workflows.quoting import clean, fenced, inline, of_terminal
+from holdfast.workflows.quoting import clean, clean_terminal_output, fenced, inline
 
-CALLS = 40  # the newest calls are listed
-RESULT = 200  # characters of one call's result
+MAX_CALLS = 40  # the newest ones
+MAX_RESULT_CHARS = 200  # of one call
 
-_MEANING = {
+_OUTCOME_TEXT = {
     CallOutcome.COMPLETED: "completed",
     CallOutcome.FAILED: "failed",
     CallOutcome.RECEIVED: "Holdfast received it; do not call it again",
     CallOutcome.NOT_RECEIVED: "Holdfast did not receive it; call it again if it still applies",
-    CallOutcome.UNKNOWN: "it did not return; whether it took effect is not known",
+    CallOutcome.UNKNOWN: "it did not return; it may or may not have taken effect",
 }
-_ANSWERED_LATER = "; the answer comes to you as a message"
+_ANSWERED_LATER = "; you get the answer as a message"
 
 
 def continue_turn(turn: InterruptedTurn, messages: Sequence[str] = (), notices: Sequence[str] = ()) -> str:
-    """`messages` and `notices` are those that the request does not have."""
-    reboot = "The machine went down with it: files that you wrote in that turn may be missing or cut short."
+    """The prompt that continues a turn. `messages` and `notices` are those that are not in the request."""
+    reboot = "The machine went down too: files that you wrote in that turn may be missing or cut short."
     parts = [
-        "Your last turn was interrupted before it ended. Look at what is done, do not repeat it, and continue.",
+        "Your last turn was interrupted before it ended. Check what is done, do not repeat it, and continue.",
         reboot if turn.rebooted else "",
-        "\n".join(_calls(turn.calls)),
-        "\n".join(_reports(turn)),
+        "\n".join(_call_lines(turn.calls)),
+        "\n".join(_report_lines(turn)),
         f"The request was:\n{turn.request}",
-        *_since(messages, notices),
+        *_news_sections(messages, notices),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def repeat_request(turn: InterruptedTurn, messages: Sequence[str] = (), notices: Sequence[str] = ()) -> str:
-    """The same request again, with what arrived since."""
-    return "\n\n".join([turn.request, *_since(messages, notices)])
+    """The same request again, with the messages that arrived since."""
+    return "\n\n".join([turn.request, *_news_sections(messages, notices)])
 
 
-def _since(messages: Sequence[str], notices: Sequence[str]) -> Iterator[str]:
+def _news_sections(messages: Sequence[str], notices: Sequence[str]) -> Iterator[str]:
     if notices:
         yield "Since then:\n\n" + "\n\n".join(notices)
     if messages:
         texts = "\n\n".join(fenced(text) for text in messages)
-        yield f"These messages to you arrived since then. Where they differ from the request, follow them:\n\n{texts}"
+        yield f"These messages to you arrived since then. Where they contradict the request, follow them:\n\n{texts}"
 
 
-def _calls(calls: Sequence[KnownCall]) -> Iterator[str]:
+def _call_lines(calls: Sequence[KnownCall]) -> Iterator[str]:
     if not calls:
         return
-    yield "Your tool calls in it, as Holdfast recorded them:"
-    if len(calls) > CALLS:
-        yield f"- {len(calls) - CALLS} earlier calls are left out"
-    for call in calls[-CALLS:]:
+    yield "Your tool calls in that turn, as Holdfast recorded them:"
+    if len(calls) > MAX_CALLS:
+        yield f"- {len(calls) - MAX_CALLS} earlier calls are left out"
+    for call in calls[-MAX_CALLS:]:
         research = call.outcome is CallOutcome.RECEIVED and call.tool == RequestResearch.tool
-        result = " ".join(clean(of_terminal(call.result)).split())
-        shown = f": {cut(result, RESULT)}" if result else ""
-        yield f"- {inline(call.tool)}: {_MEANING[call.outcome]}{_ANSWERED_LATER * research}{shown}"
+        result = " ".join(clean(clean_terminal_output(call.result)).split())
+        shown = f": {cut(result, MAX_RESULT_CHARS)}" if result else ""
+        yield f"- {inline(call.tool)}: {_OUTCOME_TEXT[call.outcome]}{_ANSWERED_LATER * research}{shown}"
 
 
-def _reports(turn: InterruptedTurn) -> Iterator[str]:
+def _report_lines(turn: InterruptedTurn) -> Iterator[str]:
     if turn.reports:
         yield "Holdfast also received these reports from you; do not send them again:"
     for report in turn.reports:

@@ -13,7 +13,7 @@ _CRITERIA = re.compile(r"acceptance[ _-]criteri(?:a|on)\b", re.IGNORECASE)
 
 
 class Page(NamedTuple):
-    """A page without its front matter. `heading` is its first, which is not in the text any more."""
+    """A page without its front matter. `heading` is its first heading, which `text` does not repeat."""
 
     heading: str | None
     criteria: tuple[str, ...]
@@ -21,7 +21,7 @@ class Page(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """A heading, and what stands under it until the next heading of whatever level."""
+    """A heading and the lines until the next heading of any level."""
 
     level: int
     heading: str
@@ -29,18 +29,18 @@ class _Section(NamedTuple):
 
 
 def front_matter(text: str, file: str) -> tuple[str | None, str]:
-    """The YAML between two lines of `---` at the top, its lines counted as in the file, and what comes after."""
+    """The YAML between two lines of `---` at the top, with the file's line numbers, and the rest of the text."""
     lines = text.split("\n")
     if lines[0].rstrip() != "---":
         return None, text
     for number, line in enumerate(lines[1:], start=1):
         if line.rstrip() in ("---", "..."):
             return "\n".join(["", *lines[1:number]]), "\n".join(lines[number + 1 :])
-    raise BadInput(f"{file}:1: its front matter begins with --- and does not end; close it with another line of ---")
+    raise BadInput(f"{file}:1: the front matter has no end; close it with another line of ---")
 
 
 def read_page(text: str) -> Page:
-    """The list under a heading "Acceptance criteria" are its criteria. What is in that list is not said twice."""
+    """Parse a page. The list under the heading "Acceptance criteria" becomes `criteria` and is left out of the text."""
     before, *sections = _sections(text)
     first = next((section for section in sections if section.heading), None)
     parts = ["\n".join(before.lines)]
@@ -48,7 +48,7 @@ def read_page(text: str) -> Page:
     for section in sections:
         body = "\n".join(section.lines)
         if _CRITERIA.match(section.heading):
-            found, rest = _items(section.lines)
+            found, rest = _list_items(section.lines)
             criteria += found
             if found and not rest:
                 continue
@@ -58,7 +58,7 @@ def read_page(text: str) -> Page:
 
 def _sections(text: str) -> Iterator[_Section]:
     section = _Section(0, "", [])
-    for line, is_code in _lines(text):
+    for line, is_code in _fenced_lines(text):
         heading = None if is_code else _HEADING.match(line)
         if heading is None:
             section.lines.append(line)
@@ -68,8 +68,8 @@ def _sections(text: str) -> Iterator[_Section]:
     yield section
 
 
-def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Each line, and whether it is within a fence: there a `#` is no heading."""
+def _fenced_lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Each line, and whether it is inside a fence, where `#` is not a heading."""
     fence = ""
     for line in text.split("\n"):
         mark = _FENCE.match(line)
@@ -82,8 +82,8 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
             yield line, bool(mark)
 
 
-def _items(lines: list[str]) -> tuple[list[str], bool]:
-    """The items of a list, what is indented under one being part of it; and whether there is anything else."""
+def _list_items(lines: list[str]) -> tuple[list[str], bool]:
+    """The items of a list, with the lines indented under them; and whether other text remains."""
     found: list[list[str]] = []
     rest, margin = False, 4
     for line in lines:

@@ -1,4 +1,4 @@
-"""From a YAML file to a workflow; or a line for each mistake: where it is, what is wrong, and what is allowed."""
+"""Read a workflow from YAML, or report each mistake: where it is, what is wrong, and what is allowed."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -7,262 +7,275 @@ from typing import Any
 import msgspec
 
 from holdfast.core.config.roles import mistake_in_role
-from holdfast.core.config.validation import Misshapen, instead_of, shaped
+from holdfast.core.config.validation import InvalidValue, suggest_instead, validate_value
 from holdfast.core.decide.conditions import mistake_in
-from holdfast.core.messages.signals import ROLES, tools_of
-from holdfast.core.work.workflow import DOCUMENT, DONE, PLAN, Kind, PhaseSpec, Publish, Workflow
+from holdfast.core.messages.signals import ROLES, signals_for_role
+from holdfast.core.work.workflow import (
+    DOCUMENT_SIGNAL,
+    DONE_SIGNAL,
+    PLAN_SIGNAL,
+    PhaseKind,
+    PhaseSpec,
+    Publish,
+    Workflow,
+)
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.files.supplied import read_supplied
-from holdfast.leaf.files.yaml import Document, Path, read_data, read_yaml, spelled
+from holdfast.leaf.files.supplied import read_repository_file
+from holdfast.leaf.files.yaml import KeyPath, YamlDocument, format_yaml_path, read_yaml, read_yaml_or_json
 from holdfast.leaf.text.mistakes import BadFile, Mistake
-from holdfast.workflows.artifacts import mistakes_in_schema
+from holdfast.workflows.artifacts import schema_mistakes
 
-_EXITS = (DOCUMENT, PLAN, DONE)
-_IN_PHASES = tuple(role for role, kinds in ROLES.items() if any(kind.tool in _EXITS for kind in kinds))
-_REVIEWERS = ("reviewer",)
-_LARGEST = 256 * 1024  # bytes
-_Mistake = tuple[Path, str]
+_EXIT_TOOLS = (DOCUMENT_SIGNAL, PLAN_SIGNAL, DONE_SIGNAL)
+_PHASE_ROLES = tuple(role for role, kinds in ROLES.items() if any(kind.tool in _EXIT_TOOLS for kind in kinds))
+_REVIEW_ROLES = ("reviewer",)
+_MAX_WORKFLOW_BYTES = 256 * 1024
+_Mistake = tuple[KeyPath, str]
 
 
 def read_workflow(file: str) -> Workflow:
     return parse_workflow(read_text(file), file)
 
 
-def read_text(file: str, wanted: str = "a workflow is a small YAML file") -> str:
+def read_text(file: str, expected: str = "a workflow is a small YAML file") -> str:
     try:
-        content = read_supplied(file, _LARGEST + 1)
+        content = read_repository_file(file, _MAX_WORKFLOW_BYTES + 1)
     except OSError as error:
-        raise BadInput(f"{file}: {error.strerror}; {wanted}") from None
-    if len(content) > _LARGEST:
-        raise BadInput(f"{file}: larger than {_LARGEST} bytes; {wanted}")
+        raise BadInput(f"{file}: {error.strerror}; {expected}") from None
+    if len(content) > _MAX_WORKFLOW_BYTES:
+        raise BadInput(f"{file}: larger than {_MAX_WORKFLOW_BYTES} bytes; {expected}")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise BadInput(f"{file}:{line}: not UTF-8; {wanted}") from None
+        raise BadInput(f"{file}:{line}: not UTF-8; {expected}") from None
 
 
 def parse_workflow(text: str, file: str) -> Workflow:
-    """`file` is for the messages, and for schemas that lie beside it. `BadFile` has every mistake that was found."""
+    """Parse a workflow. `file` is for messages and to find schema files beside it. `BadFile` lists every mistake."""
     document = read_yaml(text, file)
     if document.root is None:
-        raise BadInput(f"{file}:1: empty; a workflow has a name, a line about it, and phases")
+        raise BadInput(f"{file}:1: empty; a workflow has `name`, `about` and `phases`")
     draft = _Draft(file, document)
-    workflow = draft.workflow()
-    for where, what in _mistakes(workflow):
-        if not draft.may_follow(where):
-            draft.report(where, what)
+    workflow = draft.parse()
+    for path, message in _mistakes(workflow):
+        if not draft.may_be_consequence(path):
+            draft.report(path, message)
     if draft.mistakes:
-        raise BadFile(sorted(draft.mistakes, key=lambda one: (one.file != file, one.file, one.line)))
+        raise BadFile(sorted(draft.mistakes, key=lambda mistake: (mistake.file != file, mistake.file, mistake.line)))
     return workflow
 
 
 class _Draft:
-    """A workflow as it is written, and what is wrong with it. What is wrong is left out of the workflow."""
+    """A workflow being parsed, and its mistakes. Invalid parts are left out of the workflow."""
 
-    def __init__(self, file: str, document: Document) -> None:
+    def __init__(self, file: str, document: YamlDocument) -> None:
         self._file = file
         self._document = document
         self.mistakes: list[Mistake] = []
-        self._left: dict[int, set[str | int]] = {}  # keys of phases that were left out; `kind` when all of it was
+        self._omitted: dict[int, set[str | int]] = {}  # keys left out, by phase; `kind` when the whole phase was
 
-    def report(self, where: Path, what: str) -> None:
-        self.mistakes.append(Mistake(self._file, self._document.line(where), spelled(where), what))
+    def report(self, path: KeyPath, message: str) -> None:
+        self.mistakes.append(Mistake(self._file, self._document.line(path), format_yaml_path(path), message))
 
-    def _left_out(self, error: Misshapen) -> None:
-        where = tuple(error.path)
-        self._leave_out(where)
-        self.report(where, error.what.replace("a table", "a mapping"))
+    def _omit_invalid(self, error: InvalidValue) -> None:
+        path = tuple(error.path)
+        self._omit(path)
+        self.report(path, error.problem.replace("a table", "a mapping"))
 
-    def _leave_out(self, where: Path) -> None:
-        match where:
+    def _omit(self, path: KeyPath) -> None:
+        match path:
             case ("phases", int(number)):
-                self._left.setdefault(number, set()).add("kind")
+                self._omitted.setdefault(number, set()).add("kind")
             case ("phases", int(number), key, *_):
-                self._left.setdefault(number, set()).add(key)
+                self._omitted.setdefault(number, set()).add(key)
 
-    def may_follow(self, where: Path) -> bool:
-        """True of what may be wrong only for that something else was left out."""
-        match where:
+    def may_be_consequence(self, path: KeyPath) -> bool:
+        """Whether a mistake at this path may only follow from another part being left out."""
+        match path:
             case ("phases", int(), "when"):
-                return any("schema" in left for left in self._left.values())
+                return any("schema" in keys for keys in self._omitted.values())
             case ("phases", int(number), *rest):
-                left = self._left.get(number, set())
-                return "kind" in left or bool(left and (not rest or rest[0] in left))
+                keys = self._omitted.get(number, set())
+                return "kind" in keys or bool(keys and (not rest or rest[0] in keys))
             case _:
                 return False
 
-    def workflow(self) -> Workflow:
+    def parse(self) -> Workflow:
         value = self._document.value
         phases = value.get("phases") if isinstance(value, dict) else None
         rest = {**value, "phases": []} if isinstance(phases, list) else value
-        sound = shaped(rest, Workflow, whole=True, report=self._left_out)
-        known = {"name": "", "about": "", **(sound if isinstance(sound, dict) else {})}
-        specs = [self._phase(number, one) for number, one in enumerate(phases if isinstance(phases, list) else ())]
+        valid = validate_value(rest, Workflow, require_all=True, report=self._omit_invalid)
+        known = {"name": "", "about": "", **(valid if isinstance(valid, dict) else {})}
+        specs = [
+            self._parse_phase(number, phase) for number, phase in enumerate(phases if isinstance(phases, list) else ())
+        ]
         return msgspec.structs.replace(msgspec.convert(known, Workflow), phases=tuple(specs))
 
-    def _phase(self, number: int, phase: Any) -> PhaseSpec:
-        here: Path = ("phases", number)
-        sound = shaped(self._with_schema((*here, "schema"), phase), PhaseSpec, here, whole=True, report=self._left_out)
-        known = {"name": f"phase_{number}", **(sound if isinstance(sound, dict) else {})}
+    def _parse_phase(self, number: int, phase: Any) -> PhaseSpec:
+        here: KeyPath = ("phases", number)
+        valid = validate_value(
+            self._with_schema((*here, "schema"), phase), PhaseSpec, here, require_all=True, report=self._omit_invalid
+        )
+        known = {"name": f"phase_{number}", **(valid if isinstance(valid, dict) else {})}
         return _with_exit(msgspec.convert(known, PhaseSpec))
 
-    def _with_schema(self, here: Path, phase: Any) -> Any:
-        """The phase with its schema in the place of the name of a file, and without one that is not sound."""
+    def _with_schema(self, path: KeyPath, phase: Any) -> Any:
+        """The phase with a schema file's name replaced by its content, and without an invalid schema."""
         schema = phase.get("schema") if isinstance(phase, dict) else None
         if isinstance(schema, str):
-            schema = self._schema_beside(here, schema)
+            schema = self._read_schema_file(path, schema)
         elif isinstance(schema, dict):
-            for where, what in (found := [*mistakes_in_schema(schema)]):
-                self.report(here + where, what)
-            schema = None if found else schema
+            for inner_path, message in (mistakes := [*schema_mistakes(schema)]):
+                self.report(path + inner_path, message)
+            schema = None if mistakes else schema
         else:
             return phase
         if schema is None:
-            self._leave_out(here)
+            self._omit(path)
         return {**phase, "schema": schema}
 
-    def _schema_beside(self, here: Path, name: str) -> dict[str, Any] | None:
-        beside = os.path.join(os.path.dirname(self._file), name)
+    def _read_schema_file(self, path: KeyPath, name: str) -> dict[str, Any] | None:
+        file = os.path.join(os.path.dirname(self._file), name)
         try:
-            found = read_data(read_text(beside, "a schema is a JSON or YAML file beside the workflow"), beside)
+            document = read_yaml_or_json(read_text(file, "a schema is a JSON or YAML file beside the workflow"), file)
         except BadInput as error:
-            self.report(here, str(error))
+            self.report(path, str(error))
             return None
-        if not isinstance(found.value, dict):
-            what = "expected a mapping; a schema says of which `type` the data is, …"
-            self.mistakes.append(Mistake(beside, 1, "", what))
+        if not isinstance(document.value, dict):
+            message = "expected a mapping; a schema has keys such as `type`"
+            self.mistakes.append(Mistake(file, 1, "", message))
             return None
-        wrong = [
-            Mistake(beside, found.line(where), spelled(where), what) for where, what in mistakes_in_schema(found.value)
+        mistakes = [
+            Mistake(file, document.line(inner_path), format_yaml_path(inner_path), message)
+            for inner_path, message in schema_mistakes(document.value)
         ]
-        self.mistakes += wrong
-        return None if wrong else found.value
+        self.mistakes += mistakes
+        return None if mistakes else document.value
 
 
 def schema() -> dict[str, Any]:
-    """For editors."""
-    made = msgspec.json.schema(Workflow)
-    made["$defs"]["PhaseSpec"]["properties"]["schema"]["anyOf"].append({"type": "string"})  # the name of a file
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+    """The JSON schema of a workflow file, for editors."""
+    generated = msgspec.json.schema(Workflow)
+    generated["$defs"]["PhaseSpec"]["properties"]["schema"]["anyOf"].append({"type": "string"})  # a file name
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}
 
 
 def _with_exit(phase: PhaseSpec) -> PhaseSpec:
-    """An agent ends with what its role hands in, unless the file says otherwise."""
-    if phase.kind is not Kind.AGENT or phase.role is None or phase.exit is not None:
+    """The phase with its role's exit tool, unless the file names another."""
+    if phase.kind is not PhaseKind.AGENT or phase.role is None or phase.exit is not None:
         return phase
-    tools = [kind.tool for kind in tools_of(phase.role)]
-    return msgspec.structs.replace(phase, exit=next((tool for tool in tools if tool in _EXITS), None))
+    tools = [kind.tool for kind in signals_for_role(phase.role)]
+    return msgspec.structs.replace(phase, exit=next((tool for tool in tools if tool in _EXIT_TOOLS), None))
 
 
-# --- what the types cannot say ------------------------------------------------------------------------
+# --- mistakes that types cannot express ----------------------------------------------------------------
 
 
 def _mistakes(workflow: Workflow) -> Iterator[_Mistake]:
     names = [phase.name for phase in workflow.phases]
     for index, phase in enumerate(workflow.phases):
-        here: Path = ("phases", index)
+        here: KeyPath = ("phases", index)
         if phase.name in names[:index]:
-            yield (*here, "name"), f"there is a phase {phase.name!r} already"
-        yield from ((here + where, what) for where, what in _of_phase(phase))
-        yield from ((here + where, what) for where, what in _of_names(phase, workflow.phases))
-        yield from ((here + where, what) for where, what in _of_loop(workflow, index))
+            yield (*here, "name"), f"duplicate phase name {phase.name!r}"
+        yield from ((here + path, message) for path, message in _phase_mistakes(phase))
+        yield from ((here + path, message) for path, message in _name_mistakes(phase, workflow.phases))
+        yield from ((here + path, message) for path, message in _loop_mistakes(workflow, index))
     if workflow.phases and workflow.phases[0].detour:
-        yield ("phases", 0, "detour"), "a workflow cannot begin with a detour"
-    planners = [index for index, phase in enumerate(workflow.phases) if phase.exit == PLAN]
+        yield ("phases", 0, "detour"), "the first phase cannot be a detour"
+    planners = [index for index, phase in enumerate(workflow.phases) if phase.exit == PLAN_SIGNAL]
     if len(planners) > 1:
-        yield ("phases", planners[1]), "two phases make the plan; one does"
+        yield ("phases", planners[1]), "two phases submit a plan; only one can"
     for index, phase in enumerate(workflow.phases[: planners[0]] if planners else ()):
-        if phase.approval and phase.kind is not Kind.AGENT:
-            told = "before there is a plan, only an agent's work can wait for approval: nobody else would hear a change"
-            yield ("phases", index, "approval"), told
-    yield from _circles(workflow)
+        if phase.approval and phase.kind is not PhaseKind.AGENT:
+            message = "before the plan, only an agent phase can ask for approval: no other can act on a change request"
+            yield ("phases", index, "approval"), message
+    yield from _cycle_mistakes(workflow)
 
 
-def _of_loop(workflow: Workflow, index: int) -> Iterator[_Mistake]:
-    """What leads back, and what comes when that was of no use."""
+def _loop_mistakes(workflow: Workflow, index: int) -> Iterator[_Mistake]:
+    """Mistakes in `on_fail`, `on_limit` and `detour`."""
     phase = workflow.phases[index]
     target, beyond = workflow.phase(phase.on_fail), workflow.phase(phase.on_limit)
-    if target is not None and not target.detour and workflow.place(target.name) > index:
-        yield ("on_fail",), f"{phase.on_fail!r} comes later; only a detour can be sent to beforehand"
-    if target is not None and not (phase.kind is Kind.REVIEW or phase.checked):
-        yield ("on_fail",), f"a phase of kind {phase.kind} can fail only by its checks; add `validate: true`"
-    if target is not None and target.kind is Kind.TASKS and not target.findings:
+    if target is not None and not target.detour and workflow.phase_index(target.name) > index:
+        yield ("on_fail",), f"{phase.on_fail!r} is a later phase; `on_fail` leads to an earlier phase or a detour"
+    if target is not None and not (phase.kind is PhaseKind.REVIEW or phase.has_checks):
+        yield ("on_fail",), f"a phase of kind {phase.kind} fails only when its checks fail; add `validate: true`"
+    if target is not None and target.kind is PhaseKind.TASKS and not target.findings:
         yield (
             ("on_fail",),
-            f"the tasks of {target.name!r} are done by then; lead to where it is planned, or to `findings`",
+            f"the tasks of {target.name!r} are complete by then; name the phase that plans them, or set its `findings`",
         )
-    if phase.exit == PLAN and phase.checked:
+    if phase.exit == PLAN_SIGNAL and phase.has_checks:
         yield (
             (),
-            "the phase that makes the plan cannot fail by checks: a change would be lost with it; check it after that",
+            "the planning phase cannot have checks: a failure would lose requested changes; check in a later phase",
         )
     if phase.on_limit is not None and phase.on_fail is None:
-        yield ("on_limit",), "it is what comes after all rounds of `on_fail`; say where that leads"
-    if beyond is not None and (beyond.detour or workflow.place(beyond.name) <= index):
-        yield ("on_limit",), f"{phase.on_limit!r} must be a later phase, and no detour: else it would go round for ever"
-    if phase.detour and not any(one.on_fail == phase.name for one in workflow.phases):
+        yield ("on_limit",), "needs `on_fail`: `on_limit` applies after all rounds of `on_fail`"
+    if beyond is not None and (beyond.detour or workflow.phase_index(beyond.name) <= index):
+        yield ("on_limit",), f"{phase.on_limit!r} must be a later phase and not a detour: else the loop never ends"
+    if phase.detour and not any(other.on_fail == phase.name for other in workflow.phases):
         yield ("detour",), f"no phase has `on_fail: {phase.name}`, so it would never be entered"
 
 
-def _of_phase(phase: PhaseSpec) -> Iterator[_Mistake]:
-    """What fits its kind."""
-    agent, review = phase.kind is Kind.AGENT, phase.kind is Kind.REVIEW
+def _phase_mistakes(phase: PhaseSpec) -> Iterator[_Mistake]:
+    """Keys that are missing, or do not fit the kind of phase."""
+    agent, review = phase.kind is PhaseKind.AGENT, phase.kind is PhaseKind.REVIEW
     if agent and phase.role is None:
-        yield (), f"the phase {phase.name!r} needs a `role`: who is to do it"
-    if review and not (phase.roles or phase.checked):
+        yield (), f"the phase {phase.name!r} needs a `role`"
+    if review and not (phase.roles or phase.has_checks):
         yield (), f"the review {phase.name!r} needs `roles`, or `validate: true`"
     for key, fits in (
         ("role", agent),
         ("exit", agent),
-        ("sections", agent and phase.exit in (DOCUMENT, None)),
-        ("schema", agent and phase.exit in (DOCUMENT, None)),
+        ("sections", agent and phase.exit in (DOCUMENT_SIGNAL, None)),
+        ("schema", agent and phase.exit in (DOCUMENT_SIGNAL, None)),
         ("agent", agent or review),
         ("prompt", agent or review),
         ("inputs", agent or review),
         ("roles", review),
-        ("findings", phase.kind is Kind.TASKS),
-        ("publish", phase.kind is Kind.COMPLETE or phase.publish is Publish.NOTHING),
+        ("findings", phase.kind is PhaseKind.TASKS),
+        ("publish", phase.kind is PhaseKind.COMPLETE or phase.publish is Publish.NOTHING),
     ):
         if getattr(phase, key) and not fits:
-            yield (key,), f"a phase of kind {phase.kind} has no such key"
+            yield (key,), f"does not apply to a phase of kind {phase.kind}"
     if phase.sections and phase.schema is not None:
-        yield ("sections",), "prose has headings and data has a `schema`; a document is one of the two"
-    yield from _of_roles(phase)
+        yield ("sections",), "cannot be combined with `schema`: a document is either prose with headings or data"
+    yield from _role_mistakes(phase)
 
 
-def _of_roles(phase: PhaseSpec) -> Iterator[_Mistake]:
-    """Each role is one that there is, and has the tool that ends the phase."""
-    if phase.kind is Kind.AGENT and phase.role is not None:
-        tools = [kind.tool for kind in tools_of(phase.role) if kind.tool in _EXITS]
-        if wrong := mistake_in_role(phase.role, _IN_PHASES):
+def _role_mistakes(phase: PhaseSpec) -> Iterator[_Mistake]:
+    """Unknown roles, and roles without the tool that ends the phase."""
+    if phase.kind is PhaseKind.AGENT and phase.role is not None:
+        tools = [kind.tool for kind in signals_for_role(phase.role) if kind.tool in _EXIT_TOOLS]
+        if wrong := mistake_in_role(phase.role, _PHASE_ROLES):
             yield ("role",), wrong
         elif phase.exit not in tools:
-            where: Path = ("exit",) if phase.exit else ("role",)
-            yield where, f"the role {phase.role!r} can end by {' or '.join(tools) or 'nothing'}"
+            where: KeyPath = ("exit",) if phase.exit else ("role",)
+            yield where, f"the role {phase.role!r} can end with {' or '.join(tools) or 'no tool'}"
     for index, role in enumerate(phase.roles):
-        if wrong := mistake_in_role(role, _REVIEWERS):
+        if wrong := mistake_in_role(role, _REVIEW_ROLES):
             yield ("roles", index), wrong
-        elif "submit_review" not in [kind.tool for kind in tools_of(role)]:
+        elif "submit_review" not in [kind.tool for kind in signals_for_role(role)]:
             yield ("roles", index), f"{role!r} cannot review; reviewers are `reviewer`, `reviewer:logic`, …"
         if role in phase.roles[:index]:
-            yield ("roles", index), f"{role!r} is there already"
+            yield ("roles", index), f"duplicate role {role!r}"
 
 
-def _of_names(phase: PhaseSpec, phases: Sequence[PhaseSpec]) -> Iterator[_Mistake]:
-    names = [one.name for one in phases]
+def _name_mistakes(phase: PhaseSpec, phases: Sequence[PhaseSpec]) -> Iterator[_Mistake]:
+    names = [other.name for other in phases]
     for key, name in (("on_fail", phase.on_fail), ("on_limit", phase.on_limit), ("next", phase.next)):
         if name is not None and name not in names:
-            yield (key,), f"there is no phase {name!r}; {instead_of(name, names)}"
+            yield (key,), f"there is no phase {name!r}; {suggest_instead(name, names)}"
     for index, name in enumerate(phase.inputs):
         if name not in names:
-            yield ("inputs", index), f"there is no phase {name!r}; {instead_of(name, names)}"
-    if phase.when is not None and (said := mistake_in(phase.when, phases)):
-        yield ("when",), said
+            yield ("inputs", index), f"there is no phase {name!r}; {suggest_instead(name, names)}"
+    if phase.when is not None and (message := mistake_in(phase.when, phases)):
+        yield ("when",), message
 
 
-def _circles(workflow: Workflow) -> Iterator[_Mistake]:
-    """Only a failure may lead back, and that has its limit."""
+def _cycle_mistakes(workflow: Workflow) -> Iterator[_Mistake]:
+    """`next` that leads back. Only `on_fail` may, because it has a limit."""
     for index, phase in enumerate(workflow.phases):
-        if phase.next in [one.name for one in workflow.phases[: index + 1]] and not phase.detour:
-            yield ("phases", index, "next"), f"{phase.next!r} comes before it: that would go round for ever"
+        if phase.next in [other.name for other in workflow.phases[: index + 1]] and not phase.detour:
+            yield ("phases", index, "next"), f"{phase.next!r} is not a later phase: the loop would never end"

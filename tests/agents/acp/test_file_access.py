@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.agents.acp.file_access import read_text, write_text
-from holdfast.agents.acp.replace_file import Likeness, replace_file
-from holdfast.core.work.names import is_half_written
+from holdfast.agents.acp.replace_file import FileMetadata, replace_file
+from holdfast.core.work.names import is_temporary_name
 from holdfast.leaf.errors import Denied
-from holdfast.leaf.files.contained import folder_of, resolve_inside
+from holdfast.leaf.files.contained import open_parent_folder, resolve_inside
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_what_a_death_leaves_beside_the_old_text_is_known_by_its_name(root: str,
     assert die_over(root, "a", where) == -signal.SIGKILL
     assert read_text(root, "a") == "old"
     (left,) = set(os.listdir(root)) - there
-    assert is_half_written(left)
+    assert is_temporary_name(left)
 
 
 def test_a_file_that_takes_nobodys_place_never_has_another_name(root: str) -> None:
@@ -166,7 +166,7 @@ def test_a_file_that_takes_nobodys_place_never_has_another_name(root: str) -> No
 def test_a_file_that_came_meanwhile_is_replaced_all_the_same(root: str) -> None:
     write_text(root, "a", "of another")
     there = sorted(os.listdir(root))
-    with folder_of(root, os.path.join(root, "a"), make=False) as (folder, name):
+    with open_parent_folder(root, os.path.join(root, "a"), make=False) as (folder, name):
         replace_file(folder, name, b"ours")
     assert read_text(root, "a") == "ours"
     assert sorted(os.listdir(root)) == there
@@ -229,8 +229,8 @@ def test_a_file_closed_to_its_writers_keeps_its_attributes(disk: Path) -> None:
     path = str(disk / "a")
     write_text(str(disk), "a", "old")
     give(path, "user.note", b"of somebody")
-    with folder_of(str(disk), path, make=False) as (folder, name):
-        like = Likeness(0o444, {"user.note": b"of somebody"}, None)
+    with open_parent_folder(str(disk), path, make=False) as (folder, name):
+        like = FileMetadata(0o444, {"user.note": b"of somebody"}, None)
         replace_file(folder, name, b"new", like)
     assert os.getxattr(path, "user.note") == b"of somebody"
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o444
@@ -250,7 +250,10 @@ def test_the_group_gains_nothing_where_an_access_list_cannot_be_kept(disk: Path)
     path = str(disk / "a")
     write_text(str(disk), "a", "old")
     give(path, ACCESS_LIST, GROUP_HAS_NOTHING)
-    writing = f"from holdfast.agents.builtin.file_access import Worktree; Worktree({str(disk)!r}).write('a', b'new')"
+    writing = (
+        "from holdfast.agents.builtin.file_access import WorktreeFiles\n"
+        f"WorktreeFiles({str(disk)!r}).write('a', b'new')"
+    )
     command = ["unshare", "--map-root-user", sys.executable, "-c", writing]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "unshare" in done.stderr:
@@ -410,7 +413,7 @@ def test_short_lines_take_not_many_times_the_memory_of_their_text(root: str) -> 
 def test_a_line_too_far_away_is_not_looked_for(root: str) -> None:
     write_text(root, "a", "")
     os.truncate(os.path.join(root, "a"), 300 * 1024 * 1024)
-    with pytest.raises(Denied, match="line 2 of a lies beyond"):
+    with pytest.raises(Denied, match="line 2 of a is beyond"):
         read_text(root, "a", 2, 1)
 
 
@@ -432,5 +435,5 @@ def test_a_missing_file_is_named(root: str) -> None:
 
 @pytest.mark.parametrize("make", [True, False])
 def test_a_link_that_comes_between_the_look_and_the_deed_leads_nowhere(root: str, make: bool) -> None:
-    with pytest.raises(NotADirectoryError), folder_of(root, os.path.join(root, "up", "secret"), make=make):
+    with pytest.raises(NotADirectoryError), open_parent_folder(root, os.path.join(root, "up", "secret"), make=make):
         pass

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.agents.acp.recorder import ENOUGH, PATIENCE, Scribe
+from holdfast.agents.acp.recorder import FLUSH_DELAY_S, MAX_BUFFER_CHARS, EventRecorder
 from holdfast.core.events import Event
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
@@ -28,7 +28,7 @@ class Hand:
     def __init__(self) -> None:
         self.now = 0.0
         self.book = Book()
-        self.scribe = Scribe("c", self.book.store, self.book.hint, lambda: self.now)
+        self.scribe = EventRecorder("c", self.book.store, self.book.hint, lambda: self.now)
 
     async def say(self, text: str, kind: str = "agent_message_chunk") -> None:
         await self.scribe.update({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
@@ -75,8 +75,8 @@ async def test_a_log_of_a_hundred_thousand_deltas_is_hardly_longer_than_the_text
 
 
 async def test_a_long_message_is_written_in_parts_of_which_only_the_last_is_the_end(hand: Hand) -> None:
-    await hand.say("a" * ENOUGH)
-    await hand.say("b" * ENOUGH)
+    await hand.say("a" * MAX_BUFFER_CHARS)
+    await hand.say("b" * MAX_BUFFER_CHARS)
     await hand.say("c")
     await hand.scribe.flush()
     assert [(event.more, event.text[0]) for event in hand.events if isinstance(event, MessageRecorded)] == [
@@ -88,14 +88,14 @@ async def test_a_long_message_is_written_in_parts_of_which_only_the_last_is_the_
 
 async def test_text_that_waited_long_enough_is_written(hand: Hand) -> None:
     await hand.say("a")
-    hand.now += PATIENCE
+    hand.now += FLUSH_DELAY_S
     await hand.say("b")
     assert hand.events == [message("ab", more=True)]
 
 
 async def test_text_that_nothing_comes_after_is_written_too() -> None:
     book = Book()
-    scribe = Scribe("c", book.store, book.hint, patience=0.01)
+    scribe = EventRecorder("c", book.store, book.hint, flush_delay_s=0.01)
     await scribe.update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "I wait."}})
     await until(lambda: bool(book.events))
     await scribe.update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": " On."}})
@@ -108,12 +108,12 @@ async def test_late_text_that_cannot_be_written_is_told_to_whoever_listens() -> 
     async def full(*events: Event) -> None:
         raise StorageFailed("the disk is full")
 
-    scribe = Scribe("c", full, lambda *_: None, patience=0.0)
+    scribe = EventRecorder("c", full, lambda *_: None, flush_delay_s=0.0)
     words = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x"}}
     scribe._text.append("x")
     scribe._speaker = "agent"
-    scribe._write_late()
-    await until(lambda: scribe._late is not None and scribe._late.done())
+    scribe._flush_late()
+    await until(lambda: scribe._late_flush is not None and scribe._late_flush.done())
     with pytest.raises(StorageFailed):
         await scribe.update(words)
 
@@ -139,10 +139,10 @@ async def test_our_own_words_are_not_written_again(hand: Hand) -> None:
 
 
 async def test_everything_in_a_turn_carries_its_id(hand: Hand) -> None:
-    hand.scribe.turn = "t1"
+    hand.scribe.turn_id = "t1"
     await hand.say("a")
     await hand.tell("tool_call", toolCallId="1", title="Look")
-    hand.scribe.turn = None
+    hand.scribe.turn_id = None
     await hand.say("late")
     await hand.scribe.flush()
     assert [event.turn for event in hand.events if isinstance(event, MessageRecorded | ToolCalled)] == [
@@ -209,9 +209,9 @@ async def test_calls_in_flight_are_interrupted_at_death_and_only_once(hand: Hand
     await hand.tell("tool_call", toolCallId="1", title="Run")
     await hand.tell("tool_call", toolCallId="2", title="Look", status="completed")
     await hand.say("I was abou")
-    last = hand.scribe.cut_off()
+    last = hand.scribe.final_events()
     assert last == [message("I was abou"), ToolReturned(conversation="c", call="1", status="interrupted")]
-    assert hand.scribe.cut_off() == []
+    assert hand.scribe.final_events() == []
 
 
 async def test_a_plan_is_written_when_it_changes(hand: Hand) -> None:
@@ -239,7 +239,7 @@ async def test_what_was_spent_is_written_as_what_came_since(hand: Hand) -> None:
 async def test_an_agent_that_came_back_is_not_paid_twice(
     hand: Hand, told: tuple[float, ...], written: list[float]
 ) -> None:
-    hand.scribe.carry_on(2.0)
+    hand.scribe.set_prior_cost(2.0)
     for amount in told:
         await hand.tell("usage_update", used=1, size=2)
         await hand.tell("usage_update", used=1, size=2, cost={"amount": amount, "currency": "USD"})
@@ -254,15 +254,15 @@ async def test_a_cost_of_nothing_is_told_once(hand: Hand) -> None:
 
 
 async def test_tokens_count_while_a_turn_goes_on_and_once(hand: Hand) -> None:
-    hand.scribe.turn = "t1"
+    hand.scribe.turn_id = "t1"
     for used in (100, 90, 250):
         await hand.tell("usage_update", used=used, size=1000)
-    (rest,) = hand.scribe.uncounted(400, 30)
+    (rest,) = hand.scribe.uncounted_usage(400, 30)
     assert isinstance(rest, UsageRecorded)
     assert [event.input_tokens for event in hand.events if isinstance(event, UsageRecorded)] == [100, 150]
     assert (rest.input_tokens, rest.output_tokens) == (150, 30)
     await hand.tell("usage_update", used=300, size=1000)
-    assert hand.scribe.uncounted(200, 0) == []  # more was counted already
+    assert hand.scribe.uncounted_usage(200, 0) == []  # more was counted already
 
 
 async def test_a_mode_is_written(hand: Hand) -> None:
@@ -283,16 +283,16 @@ async def test_unknown_updates_are_told_of_and_then_counted(hand: Hand) -> None:
     for number in range(1000):
         await hand.tell(f"dance_{number}")
     assert len(hand.events) == 20
-    (rest,) = hand.scribe.cut_off()
+    (rest,) = hand.scribe.final_events()
     assert isinstance(rest, AgentMisbehaved)
     assert (rest.what, rest.times) == ("an unknown update", 980)
 
 
 async def test_oddities_are_told_of_and_then_counted(hand: Hand) -> None:
     for _ in range(1000):
-        await hand.scribe.odd("a line that is no JSON", "x")
+        await hand.scribe.record_oddity("a line that is not JSON", "x")
     assert len(hand.events) == 20
-    assert [event.times for event in hand.scribe.cut_off() if isinstance(event, AgentMisbehaved)] == [980]
+    assert [event.times for event in hand.scribe.final_events() if isinstance(event, AgentMisbehaved)] == [980]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ async def test_another_message_id_ends_a_message(hand: Hand) -> None:
     await hand.scribe.flush()
     said = [(event.text, event.message_id) for event in hand.events if isinstance(event, MessageRecorded)]
     assert said == [("Hello.", "m-1"), ("World.", "m-2")]
-    assert hand.scribe.last_message == "m-2"
+    assert hand.scribe.last_message_id == "m-2"
 
 
 async def test_input_that_comes_after_the_call_is_written(hand: Hand) -> None:
@@ -352,16 +352,18 @@ async def test_input_that_came_with_the_call_is_not_written_again(hand: Hand) ->
 
 async def test_permission_request_gives_the_input_of_a_call_that_was_announced(hand: Hand) -> None:
     await hand.tell("tool_call", toolCallId="1", title="bench")
-    await hand.scribe.begun({"toolCallId": "1", "rawInput": {"command": "make bench"}})
+    await hand.scribe.record_allowed_call({"toolCallId": "1", "rawInput": {"command": "make bench"}})
     assert [type(event) for event in hand.events] == [ToolCalled, ToolDetailed]
 
 
 async def test_usage_names_its_task() -> None:
     book = Book()
-    scribe = Scribe("c", book.store, book.hint, task="T-1")
-    scribe.begin("t")
+    scribe = EventRecorder("c", book.store, book.hint, task_id="T-1")
+    scribe.begin_turn("t")
     await scribe.update({"sessionUpdate": "usage_update", "used": 7, "size": 9})
-    assert [event.task for event in [*book.events, *scribe.uncounted(9, 2)] if isinstance(event, UsageRecorded)] == [
+    assert [
+        event.task for event in [*book.events, *scribe.uncounted_usage(9, 2)] if isinstance(event, UsageRecorded)
+    ] == [
         "T-1",
         "T-1",
     ]

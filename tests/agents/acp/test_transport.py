@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.acp.transport import LONGEST, Transport
-from holdfast.agents.process.tree import grown
+from holdfast.agents.acp.transport import MAX_FRAME_BYTES, Transport
+from holdfast.agents.process.tree import spawn
 from tests.agents.company import resident, shell
 from tests.support.wait import ticks, until
 
@@ -41,7 +41,7 @@ def cwd(tmp_path: os.PathLike[str]) -> str:
 
 @asynccontextmanager
 async def pipe(cwd: str, ear: Ear, script: str) -> AsyncIterator[Transport]:
-    async with grown(shell(cwd, script)) as tree:
+    async with spawn(shell(cwd, script)) as tree:
         yield Transport(tree, ear.tell, ear.wonder)
 
 
@@ -71,7 +71,7 @@ async def test_a_hundred_thousand_updates_come_in_order_and_take_no_memory(cwd: 
     )
     async with pipe(cwd, Counting(), script) as transport:
         assert await transport.receive() is None
-        assert transport.seen == count
+        assert transport.frames_received == count
     assert heard == count
     assert most < 24 * 1024 * 1024
 
@@ -109,21 +109,21 @@ async def test_an_answer_comes_after_all_that_was_said_before_it(cwd: str) -> No
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        (b"Welcome to the agent!\n", "a line that is no JSON"),
-        (b'{"jsonrpc":"2.0","method":"session/upd\n', "a line that is no JSON"),
-        (b'{"jsonrpc":"2.0","method":"\xff\xfe"}\n', "a line that is no JSON"),
-        (b"[" * 100_000 + b"\n", "a line that is no JSON"),
-        (b"[1, 2]\n", "a line that is no message"),
-        (b"null\n", "a line that is no message"),
-        (b"{}\n", "an answer to nothing that was asked"),
-        (b'{"id":99,"result":{}}\n', "an answer to nothing that was asked"),
-        (b'{"id":[0],"result":{}}\n', "an answer to nothing that was asked"),
-        (b'{"id":null,"error":{"code":-32700}}\n', "an answer to nothing that was asked"),
-        (b'{"method":["session/update"],"id":1}\n', "a message whose method is no name"),
+        (b"Welcome to the agent!\n", "a line that is not JSON"),
+        (b'{"jsonrpc":"2.0","method":"session/upd\n', "a line that is not JSON"),
+        (b'{"jsonrpc":"2.0","method":"\xff\xfe"}\n', "a line that is not JSON"),
+        (b"[" * 100_000 + b"\n", "a line that is not JSON"),
+        (b"[1, 2]\n", "a line that is not a message"),
+        (b"null\n", "a line that is not a message"),
+        (b"{}\n", "an answer without a request"),
+        (b'{"id":99,"result":{}}\n', "an answer without a request"),
+        (b'{"id":[0],"result":{}}\n', "an answer without a request"),
+        (b'{"id":null,"error":{"code":-32700}}\n', "an answer without a request"),
+        (b'{"method":["session/update"],"id":1}\n', "a message whose method is not a string"),
         (b'{"method":"news","params":{}}\n', "an unknown notification"),
-        (b'{"method":"fs/read_text_file","id":[]}\n', "a question that cannot be answered"),
-        (b'{"method":"fs/read_text_file","id":null}\n', "a question that cannot be answered"),
-        (b'{"method":"fs/read_text_file","id":1,"result":{}}\n', "a question that cannot be answered"),
+        (b'{"method":"fs/read_text_file","id":[]}\n', "a request that cannot be answered"),
+        (b'{"method":"fs/read_text_file","id":null}\n', "a request that cannot be answered"),
+        (b'{"method":"fs/read_text_file","id":1,"result":{}}\n', "a request that cannot be answered"),
         (b'{"method":"session/update"}\n', "an update without a session"),
         (b'{"method":"session/update","params":[]}\n', "an update without a session"),
         (b'{"method":"session/update","params":{"sessionId":1,"update":{}}}\n', "an update without a session"),
@@ -151,7 +151,7 @@ async def test_what_is_nested_too_deep_and_waited_for_is_answered(cwd: str) -> N
         assert await transport.receive() == {"id": "q", "method": "fs/read_text_file"}
         assert (await transport.receive() or {})["params"]["path"] == [[]] * 301
         assert await transport.receive() is None
-    assert [odd for odd, _ in ear.odd] == ["a message that is nested too deep"]
+    assert [odd for odd, _ in ear.odd] == ["a message that is nested too deeply"]
 
 
 async def test_what_is_about_a_question_is_no_part_of_it(cwd: str) -> None:
@@ -175,7 +175,7 @@ async def test_the_second_answer_to_a_question_is_told_of(cwd: str) -> None:
         await transport.send({"id": 0, "method": "initialize", "params": {}})
         assert await transport.receive() == {"id": 0, "result": 1}
         assert await transport.receive() is None
-    assert [what for what, _ in ear.odd] == ["an answer to nothing that was asked"]
+    assert [what for what, _ in ear.odd] == ["an answer without a request"]
 
 
 @pytest.mark.parametrize("error", ['"no"', "5", '{"code":"x","message":["no"]}', "{}"])
@@ -197,7 +197,7 @@ async def test_a_long_line_is_read_whole(cwd: str) -> None:
 
 async def test_a_line_that_is_too_long_is_passed_over_and_told_of(cwd: str) -> None:
     ear = Ear()
-    script = f"head -c {LONGEST + 3_000_000} /dev/zero | tr '\\0' x; echo; cat said"
+    script = f"head -c {MAX_FRAME_BYTES + 3_000_000} /dev/zero | tr '\\0' x; echo; cat said"
     with open(os.path.join(cwd, "said"), "wb") as file:
         file.write(REQUEST)
     async with pipe(cwd, ear, script) as transport:
@@ -210,7 +210,7 @@ async def test_half_a_line_at_the_end_is_told_of(cwd: str) -> None:
     async with saying(cwd, ear, REQUEST, REQUEST[:20]) as transport:
         assert await transport.receive() is not None
         assert await transport.receive() is None
-    assert [what for what, _ in ear.odd] == ["half a line at its end"]
+    assert [what for what, _ in ear.odd] == ["an incomplete last line"]
 
 
 async def test_an_agent_that_takes_no_more_ends_the_connection(cwd: str) -> None:

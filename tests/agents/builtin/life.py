@@ -16,7 +16,7 @@ from typing import Any
 from acp.schema import McpServerStdio
 
 from holdfast.agents.builtin.conversation import IN_FLIGHT, NOT_STARTED
-from holdfast.leaf.failpoints import FILE, WHAT
+from holdfast.leaf.failpoints import FAILPOINT_FILE_VARIABLE, FAILPOINT_VARIABLE
 from tests.agents.builtin.driving import Bench, Driven
 from tests.support.model_server.script import Answer, Rule, Script, ToolUse
 from tests.support.model_server.seen import Seen
@@ -58,7 +58,7 @@ class Life:
         passes = Path(f"{self._bench.cwd}-passes-{len(self._passes)}")
         passes.touch()
         self._passes.append(passes)
-        variables: dict[str, Any] = {WHAT: doom, FILE: str(passes)}
+        variables: dict[str, Any] = {FAILPOINT_VARIABLE: doom, FAILPOINT_FILE_VARIABLE: str(passes)}
         async with self._bench.agent(self._model, "openai", "--mode", "code", **variables) as agent:
             yield agent
 

@@ -54,7 +54,7 @@ async def test_while_a_command_runs(bench: Bench, model: ModelServer, command: s
 
 
 def test_whatever_holds_it_up() -> None:
-    waiting = "from holdfast.agents.builtin.serve import leave_after_the_client; leave_after_the_client(0, 0)"
+    waiting = "from holdfast.agents.builtin.serve import exit_with_client; exit_with_client(0, 0)"
     with subprocess.Popen([sys.executable, "-c", waiting], stdin=subprocess.PIPE) as held_up:
         with pytest.raises(subprocess.TimeoutExpired):
             held_up.wait(0.2)

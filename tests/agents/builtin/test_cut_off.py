@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from acp import RequestError
 
-from holdfast.leaf.failpoints import FILE, RECORD, WHAT
+from holdfast.leaf.failpoints import FAILPOINT_FILE_VARIABLE, FAILPOINT_VARIABLE, RECORD_ONLY
 from tests.agents.builtin.driving import VARIABLES, Bench, Driven
 from tests.agents.builtin.life import Life, each
 from tests.support.model_server.script import Answer, ToolUse, in_turn
@@ -27,7 +27,7 @@ _RESULT = 6  # after the title, the prompt, the answer, and that the call has st
 def _the_disk_fails(tmp_path: Path, how: str, save: int = _RESULT) -> dict[str, Any]:
     passes = tmp_path / "passes"
     passes.touch()
-    return {WHAT: f"builtin.save.before:{save}:{how}", FILE: str(passes)}
+    return {FAILPOINT_VARIABLE: f"builtin.save.before:{save}:{how}", FAILPOINT_FILE_VARIABLE: str(passes)}
 
 
 def _file(bench: Bench, session: str) -> Path:
@@ -235,7 +235,7 @@ async def test_a_disk_that_fails_at_any_save_is_told_and_the_conversation_goes_o
     bench: Bench, model: ModelServer, fault: str, told: str, stride: int
 ) -> None:
     """In the same process when it failed once, in the next when it is full from then on."""
-    for doom in each(await Life(bench, model, "whole").sit(RECORD), "builtin.save.before")[::stride]:
+    for doom in each(await Life(bench, model, "whole").sit(RECORD_ONLY), "builtin.save.before")[::stride]:
         life = Life(bench, model, doom)
         async with life.agent(f"{doom}:{fault}") as agent:
             with pytest.raises(RequestError) as caught:
@@ -245,7 +245,7 @@ async def test_a_disk_that_fails_at_any_save_is_told_and_the_conversation_goes_o
             if fault == "eio":
                 await life.speak(agent)
         if fault == "enospc":
-            await life.sit(RECORD)
+            await life.sit(RECORD_ONLY)
         life.must_be_whole(kept)
         assert life.kept["lines"] == life.saves
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from holdfast.leaf.failpoints import RECORD
+from holdfast.leaf.failpoints import RECORD_ONLY
 from tests.agents.builtin.driving import Bench
 from tests.agents.builtin.life import Life, each
 from tests.support.model_server.server import ModelServer
@@ -34,7 +34,7 @@ async def held(bench: Bench, model: ModelServer, *dooms: str) -> None:
     kept = life.kept
     assert life.session is None or kept["lines"] == life.saves, "saved, and not there"
     lost = life.saves - kept["lines"]  # of a session of which nobody was told
-    await life.sit(RECORD)
+    await life.sit(RECORD_ONLY)
     life.must_be_whole(kept)
     assert life.kept["lines"] == life.saves - lost, "what was torn spoils what comes after it"
 
@@ -44,14 +44,14 @@ async def held(bench: Bench, model: ModelServer, *dooms: str) -> None:
 async def test_killed_at_each_pass_of_a_point_it_goes_on_from_what_was_saved(
     bench: Bench, model: ModelServer, point: str, most: int
 ) -> None:
-    dooms = each(await Life(bench, model, "whole").sit(RECORD), point)
+    dooms = each(await Life(bench, model, "whole").sit(RECORD_ONLY), point)
     assert dooms
     for doom in dooms[:most]:
         await held(bench, model, doom)
 
 
 async def test_killed_at_some_of_its_saves_it_goes_on_from_what_was_saved(bench: Bench, model: ModelServer) -> None:
-    dooms = each(await Life(bench, model, "whole").sit(RECORD), "builtin.save.before")[::6]
+    dooms = each(await Life(bench, model, "whole").sit(RECORD_ONLY), "builtin.save.before")[::6]
     assert len(dooms) > 1
     for doom in dooms:
         await held(bench, model, doom)
@@ -71,5 +71,5 @@ async def test_killed_again_wherever_it_comes_by_it_goes_on_from_what_was_saved(
 ) -> None:
     life = Life(bench, model, "whole")
     await life.sit(first)
-    for doom in each(await life.sit(RECORD)):
+    for doom in each(await life.sit(RECORD_ONLY)):
         await held(bench, model, first, doom)

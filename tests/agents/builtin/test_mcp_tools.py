@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.agents.builtin import mcp_tools
-from holdfast.agents.builtin.file_access import Refused
-from holdfast.agents.builtin.mcp_tools import McpTools, Server
+from holdfast.agents.builtin.file_access import ToolRefused
+from holdfast.agents.builtin.mcp_tools import McpServerCommand, McpToolset
 
 
 async def test_a_call_that_is_not_answered_in_time_may_have_had_its_effect(
@@ -16,10 +16,10 @@ async def test_a_call_that_is_not_answered_in_time_may_have_had_its_effect(
 ) -> None:
     monkeypatch.setattr(mcp_tools, "_CALL_SECONDS", 0.5)
     script = os.path.join(os.path.dirname(__file__), "quick_mcp_server.py")
-    tools = McpTools([Server("slow", sys.executable, ["-IS", script], {})], os.fspath(tmp_path), {})
+    tools = McpToolset([McpServerCommand("slow", sys.executable, ["-IS", script], {})], os.fspath(tmp_path), {})
     await tools.start()
     try:
-        with pytest.raises(Refused, match=r"did not answer within 0.5 s\. It may or may not have had its effect"):
+        with pytest.raises(ToolRefused, match=r"did not answer within 0.5 s\. It may or may not have had its effect"):
             await tools.prepare("mcp__slow__wait", {}).perform()
     finally:
         await tools.stop()

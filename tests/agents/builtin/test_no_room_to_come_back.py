@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from holdfast.agents.registry import Entry
+from holdfast.agents.registry import AgentDefinition
 from holdfast.engine.agents.conversations import AgentUnavailable
 from tests.agents.builtin.driving import KEY, Zygote
 from tests.support.conversations import Place
@@ -24,7 +24,7 @@ async def test_a_session_is_gone_on_with_once_its_disk_has_room_again(
     home = os.path.join(tmp_path, "agent")
     warm = {STAND_IN: Nursery(str(tmp_path)).stand_in, ZYGOTE: forked.path}
     command = (warm[STAND_IN], "-m", "holdfast", "agent", "builtin", "--model", "openai:scripted-model")
-    entry = Entry(
+    entry = AgentDefinition(
         command=(*command, "--base-url", model.base_url("openai")),
         environment={"HOLDFAST_HOME": home, "HOME": home, "OPENAI_API_KEY": KEY, "NO_PROXY": "127.0.0.1", **warm},
     )
@@ -32,7 +32,7 @@ async def test_a_session_is_gone_on_with_once_its_disk_has_room_again(
     model.play(in_turn(Answer(text="I will not forget it"), Answer(text="it is 42")))
     async with place.sitting() as (_, _, talks):
         name = await talks.open("own")
-        await talks.say(name, "the number is 42", place.cwd)
+        await talks.send_prompt(name, "the number is 42", place.cwd)
         token = talks.state(name).token
     with open(os.path.join(home, "builtin", "sessions", f"{token}.jsonl"), "ab") as file:
         file.write(b'{"type":"mess')  # as a kill leaves it
@@ -40,10 +40,10 @@ async def test_a_session_is_gone_on_with_once_its_disk_has_room_again(
     full = structs.replace(entry, environment={**entry.environment, **_NO_ROOM})
     async with place._replace(agents={"own": full}).sitting() as (_, _, talks):
         with pytest.raises(AgentUnavailable):
-            await talks.say(name, "which number?", place.cwd)
+            await talks.send_prompt(name, "which number?", place.cwd)
 
     async with place.sitting() as (_, _, talks):  # there is room again
-        await talks.say(name, "which number?", place.cwd)
+        await talks.send_prompt(name, "which number?", place.cwd)
         assert talks.state(name).token == token
     assert (await place.rungs())[-1] == "session/resume"
     assert model.requests[-1].assistants == ["I will not forget it"]

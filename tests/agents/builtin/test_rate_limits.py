@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.agents.builtin.rate_limits import iso, resets_at
+from holdfast.agents.builtin.rate_limits import resets_at, to_iso
 
 _NOW = 1_800_000_000.0
 
@@ -35,4 +35,4 @@ def test_reset_times_are_read(headers: dict[str, str], body: object, after: floa
 
 
 def test_a_moment_is_written_in_utc() -> None:
-    assert iso(_NOW) == "2027-01-15T08:00:00Z"
+    assert to_iso(_NOW) == "2027-01-15T08:00:00Z"

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from holdfast.agents.builtin.shell import Shell, end_what_is_left
-from holdfast.leaf.process.env_markers import SESSION_MARK, marked
+from holdfast.agents.builtin.shell import Shell, kill_leftovers
+from holdfast.leaf.process.env_markers import SESSION_MARK, marked_processes
 from tests.support.hopping_process import hopping
 
 SEVERAL = range(3)  # one of them might be met by chance
@@ -20,9 +20,9 @@ async def test_those_who_are_others_every_moment_end_with_their_command(tmp_path
     with hopping(tmp_path) as hopper:
         script = "\n".join(f"setsid {shlex.join(hopper)}" for _ in SEVERAL)
         ran = await Shell(session, os.environ, session).run(script, "a call", 20)
-        assert ran.code == 0
+        assert ran.exit_code == 0
         for _ in range(10):
-            assert marked(SESSION_MARK, session) == []
+            assert marked_processes(SESSION_MARK, session) == []
 
 
 def test_those_who_are_others_every_moment_are_ended_by_the_next_sitting(tmp_path: os.PathLike[str]) -> None:
@@ -30,6 +30,6 @@ def test_those_who_are_others_every_moment_are_ended_by_the_next_sitting(tmp_pat
     with hopping(tmp_path) as hopper:
         for _ in SEVERAL:
             subprocess.run(hopper, env={**os.environ, SESSION_MARK: session}, check=True)
-        end_what_is_left(session)
+        kill_leftovers(session)
         for _ in range(10):
-            assert marked(SESSION_MARK, session) == []
+            assert marked_processes(SESSION_MARK, session) == []

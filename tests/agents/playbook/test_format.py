@@ -48,7 +48,7 @@ WRONG = [
     ("turns:\n - when: '('\n   steps: []", "p:2: turns[0].when: not a regular expression: missing )"),
     ("turns:\n - - say: '{{promt}}'", "p:2: turns[0][0].say: there is no variable {{promt}}; allowed: prompt, cwd"),
     ("start:\n - say: x", "p:2: start[0].say: not possible before there is a session; allowed: crash"),
-    ("turns: []\nturns: []", "p:2: the key 'turns' is there twice"),
+    ("turns: []\nturns: []", "p:2: duplicate key 'turns'"),
     ("turns: &a [*a]", "p:1: an alias that contains itself"),
     ("turns: [", "p:2: not YAML: "),
     ("a: b: c", "p:1: not YAML: mapping values are not allowed"),
@@ -70,7 +70,7 @@ def test_a_wrong_script_is_one_line_with_place_fault_and_what_is_allowed(text: s
 def test_aliases_that_multiply_beyond_measure_are_refused_at_once() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    with pytest.raises(BadInput, match="larger than"):
+    with pytest.raises(BadInput, match="more than"):
         parse_playbook("\n".join(lines), "p")
 
 
@@ -89,7 +89,7 @@ _BEYOND_THE_SCHEMA = (
     "not a regular",
     "no variable",
     "not possible before",
-    "twice",
+    "duplicate key",
     "among",
     "without `available`",
     "not YAML",

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from holdfast.core.config.settings import Caps, Settings, Validator
-from holdfast.core.config.settings_docs import NAME, example, schema, tables, written
-from holdfast.core.config.toml_lines import spelled
-from holdfast.core.config.validation import Misshapen, shaped
-from holdfast.core.conversation.permission import Rule, Verdict
+from holdfast.core.config.settings_docs import NAME_PLACEHOLDER, example_file, settings_schema, table_docs, to_toml
+from holdfast.core.config.toml_lines import format_toml_path
+from holdfast.core.config.validation import InvalidValue, validate_value
+from holdfast.core.conversation.permission import PermissionDecision, Rule
 
 
 def settings(text: str) -> Settings:
-    return msgspec.convert(shaped(tomllib.loads(text), Settings, whole=True), Settings)
+    return msgspec.convert(validate_value(tomllib.loads(text), Settings, require_all=True), Settings)
 
 
 def test_nothing_has_to_be_set() -> None:
@@ -45,11 +45,11 @@ def test_a_command_is_words(command: str) -> None:
 
 def test_rules_are_rules() -> None:
     found = settings('[[permissions.rules]]\nthen = "deny"\npath = "src/*"\n').permissions
-    assert found.rules == (Rule(then=Verdict.DENY, path="src/*"),)
+    assert found.rules == (Rule(then=PermissionDecision.DENY, path="src/*"),)
 
 
 MISTAKES = [
-    ("iterations = 3", "iterations", "there is no such key; there are agent, workflow, "),
+    ("iterations = 3", "iterations", "there is no such key; use one of agent, workflow, "),
     ("paralel = 3", "paralel", "there is no such key; did you mean parallel?"),
     ("[caps]\niteration = 3", "caps.iteration", "there is no such key; did you mean iterations?"),
     ("[roles.coder]\nmodle = 'x'", "roles.coder.modle", "there is no such key; did you mean model?"),
@@ -72,20 +72,20 @@ MISTAKES = [
     ("roles.coder.model = 3", "roles.coder.model", "expected text, got a whole number"),
     ("permissions.rules = {}", "permissions.rules", "expected a list, got a table"),
     ("permissions.policy = 'alow-all'", "permissions.policy", "'alow-all' is not allowed; did you mean allow-all?"),
-    ("permissions.policy = 7", "permissions.policy", "7 is not allowed; there are ask, allow-reads, "),
-    ("runtime.kind = 'docker'", "runtime.kind", "'docker' is not allowed; there are local, sandbox, container"),
-    ("roles.x.runtime.kind = 1", "roles.x.runtime.kind", "1 is not allowed; there are local, sandbox, container"),
-    ("after_interruption = 'x'", "after_interruption", "'x' is not allowed; there are continue, retry, ask"),
-    ("caps.wall_clock = '5 minutes'", "caps.wall_clock", "'5 minutes' is no span of time; write 90m, "),
-    ("caps.wall_clock = []", "caps.wall_clock", "expected a span of time, as 90m or a number of seconds, got a list"),
-    ("validators.timeout = true", "validators.timeout", "expected a span of time, as 90m or a number of seconds, got"),
+    ("permissions.policy = 7", "permissions.policy", "7 is not allowed; use one of ask, allow-reads, "),
+    ("runtime.kind = 'docker'", "runtime.kind", "'docker' is not allowed; use one of local, sandbox, container"),
+    ("roles.x.runtime.kind = 1", "roles.x.runtime.kind", "1 is not allowed; use one of local, sandbox, container"),
+    ("after_interruption = 'x'", "after_interruption", "'x' is not allowed; use one of continue, retry, ask"),
+    ("caps.wall_clock = '5 minutes'", "caps.wall_clock", "'5 minutes' is not a duration; write 90m, "),
+    ("caps.wall_clock = []", "caps.wall_clock", "expected a duration such as 90m or a number of seconds, got a list"),
+    ("validators.timeout = true", "validators.timeout", "expected a duration such as 90m or a number of seconds, got"),
     ("validators.timeout = -1", "validators.timeout", "expected a number >= 0"),
-    ("validators.timeout = inf", "validators.timeout", "inf is no number to work with"),
-    ("caps.dollars = nan", "caps.dollars", "nan is no number to work with"),
+    ("validators.timeout = inf", "validators.timeout", "inf is not a finite number"),
+    ("caps.dollars = nan", "caps.dollars", "nan is not a finite number"),
     ("hooks.notify = 'x'", "hooks.notify", "expected a list, got text"),
     ("hooks.notify = ['']", "hooks.notify[0]", "a command has at least the name of its program"),
     ("hooks.notify = [[]]", "hooks.notify[0]", "a command has at least the name of its program"),
-    ("hooks.notify = ['x \"y']", "hooks.notify[0]", "no command: no closing quotation"),
+    ("hooks.notify = ['x \"y']", "hooks.notify[0]", "not a command: no closing quotation"),
     ("hooks.notify = [['x', 1]]", "hooks.notify[0][1]", "expected text, got a whole number"),
     ("agents.a.environment.B = 1", "agents.a.environment.B", "expected text, got a whole number"),
     ("resume.on_issue = ''", "resume.on_issue", "expected text of length >= 1"),
@@ -94,47 +94,47 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("text", "where", "what"), MISTAKES, ids=[where + text[:3] for text, where, _ in MISTAKES])
 def test_a_mistake_is_named_by_its_path(text: str, where: str, what: str) -> None:
-    with pytest.raises(Misshapen) as raised:
+    with pytest.raises(InvalidValue) as raised:
         settings(text)
-    assert spelled(raised.value.path) == where
-    assert what in raised.value.what
+    assert format_toml_path(raised.value.path) == where
+    assert what in raised.value.problem
 
 
 def test_what_is_required_may_come_from_another_layer() -> None:
     table = {"validators": {"commands": {"x": {"timeout": "5s"}}}}
-    assert shaped(table, Settings, whole=False) == {"validators": {"commands": {"x": {"timeout": 5.0}}}}
+    assert validate_value(table, Settings, require_all=False) == {"validators": {"commands": {"x": {"timeout": 5.0}}}}
 
 
 @pytest.mark.parametrize("value", [date(2026, 1, 1), None, object()])
 def test_whatever_a_flag_holds_is_a_mistake_and_no_crash(value: Any) -> None:
-    with pytest.raises(Misshapen):
-        shaped({"caps": {"iterations": value}}, Settings, whole=False)
+    with pytest.raises(InvalidValue):
+        validate_value({"caps": {"iterations": value}}, Settings, require_all=False)
 
 
 # --- what is told to others ---------------------------------------------------------------------------
 
 
 def uncommented() -> str:
-    lines = example().splitlines()
+    lines = example_file().splitlines()
     return "\n".join(line.removeprefix("# ") for line in lines if not line.startswith("##"))
 
 
 def test_the_example_says_nothing_until_it_is_uncommented() -> None:
-    assert tomllib.loads(example()) == {}
+    assert tomllib.loads(example_file()) == {}
 
 
 def test_the_uncommented_example_is_good_and_has_every_key() -> None:
     document = tomllib.loads(uncommented())
     settings(uncommented())
-    for table in tables():
+    for table in table_docs():
         held: Any = document
         for part in table.name.split(".") if table.name else ():
-            held = held["example" if part == NAME else part]
+            held = held["example" if part == NAME_PLACEHOLDER else part]
         assert {key.name for key in table.keys} <= held.keys(), table.name
 
 
 def accepts(document: Any) -> bool:
-    return bool(jsonschema.Draft202012Validator(schema()).is_valid(document))
+    return bool(jsonschema.Draft202012Validator(settings_schema()).is_valid(document))
 
 
 def test_the_schema_accepts_the_example() -> None:
@@ -152,13 +152,13 @@ def test_the_schema_rejects_what_we_reject(text: str) -> None:
 
 def test_what_is_written_is_read_as_the_same() -> None:
     value = {"roles": {"a b": {"runtime": {"writable": ["x", 'y"\n']}}}, "caps": {"wall_clock": 5400.0}}
-    text = written(value, Settings)
+    text = to_toml(value, Settings)
     assert '"1h30m"' in text
-    assert shaped(tomllib.loads(f"all = {text}")["all"], Settings, whole=True) == value
+    assert validate_value(tomllib.loads(f"all = {text}")["all"], Settings, require_all=True) == value
 
 
 def test_every_key_is_explained() -> None:
-    for table in tables():
+    for table in table_docs():
         assert table.about.endswith(".")
         for key in table.keys:
             assert key.about, f"{table.name}.{key.name}"

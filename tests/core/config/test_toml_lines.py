@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.config.toml_lines import Path, lines_of, path_of, spelled
+from holdfast.core.config.toml_lines import KeyPath, format_toml_path, key_lines, parse_key
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ from holdfast.core.config.toml_lines import Path, lines_of, path_of, spelled
 )
 def test_each_key_has_the_line_on_which_it_is_written(text: str, lines: dict[str, int]) -> None:
     tomllib.loads(text)
-    assert {spelled(path): line for path, line in lines_of(text).items()} == lines
+    assert {format_toml_path(path): line for path, line in key_lines(text).items()} == lines
 
 
 KEYS = st.sampled_from(["a", "b", "c-d", "1", "x y", "p.q", "é", "#", "=", "[", '"', "'", "\\", "", "\t"])
@@ -61,9 +61,9 @@ class Writer:
     def __init__(self, choose: Callable[[int], int]) -> None:
         self._choose = choose
         self.text = ""
-        self.lines: dict[Path, int] = {}
+        self.lines: dict[KeyPath, int] = {}
 
-    def table(self, path: Path, table: dict[str, Any]) -> None:
+    def table(self, path: KeyPath, table: dict[str, Any]) -> None:
         """First what stands in it, then the tables that have headers of their own."""
         later = []
         for key, value in table.items():
@@ -77,7 +77,7 @@ class Writer:
         for key in later:
             self._headed((*path, key), table[key])
 
-    def _headed(self, path: Path, value: Any) -> None:
+    def _headed(self, path: KeyPath, value: Any) -> None:
         if isinstance(value, dict):
             self._noise()
             self._header(path, "[", "]")
@@ -89,18 +89,18 @@ class Writer:
             self._header((*path, number), "[[", "]]")
             self.table((*path, number), one)
 
-    def _header(self, path: Path, begin: str, end: str) -> None:
+    def _header(self, path: KeyPath, begin: str, end: str) -> None:
         self.lines[path] = self._here
         self.text += begin + self._space()
         self._name([part for part in path if isinstance(part, str)])
         self.text += end + self._space() + ("# [x]" if self._choose(2) else "") + "\n"
 
-    def _line(self, path: Path, parts: list[str], value: Any) -> None:
+    def _line(self, path: KeyPath, parts: list[str], value: Any) -> None:
         self._noise()
         self._pair(path, parts, value)
         self.text += self._space() + ("# x = 1" if self._choose(2) else "") + "\n"
 
-    def _pair(self, path: Path, parts: list[str], value: Any) -> None:
+    def _pair(self, path: KeyPath, parts: list[str], value: Any) -> None:
         for count in range(1, len(parts) + 1):
             self._note((*path, *parts[:count]))
         self._name(parts)
@@ -116,7 +116,7 @@ class Writer:
                 part if bare else f"'{part}'" if literal else json.dumps(part, ensure_ascii=False)
             ) + self._space()
 
-    def _value(self, path: Path, value: Any) -> None:
+    def _value(self, path: KeyPath, value: Any) -> None:
         if isinstance(value, dict):
             self.text += "{" + self._space()
             for number, (key, one) in enumerate(value.items()):
@@ -155,7 +155,7 @@ class Writer:
     def _space(self) -> str:
         return ["", " ", "\t "][self._choose(3)]
 
-    def _note(self, path: Path) -> None:
+    def _note(self, path: KeyPath) -> None:
         self.lines.setdefault(path, self._here)
 
     @property
@@ -177,17 +177,17 @@ def test_whatever_is_written_in_whatever_way_is_found_where_it_was_written(
     writer = Writer(lambda ways: next(tape) % ways)
     writer.table((), document)
     assert tomllib.loads(writer.text) == document
-    assert lines_of(writer.text) == writer.lines
+    assert key_lines(writer.text) == writer.lines
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4).map(tuple))
 def test_a_spelled_path_is_read_as_the_same_path(path: tuple[str, ...]) -> None:
-    assert path_of(spelled(path)) == path
+    assert parse_key(format_toml_path(path)) == path
 
 
 @pytest.mark.parametrize(
     "name", ["", ".", "a.", "a b", "a = 1 # ", "a\nb", '"a', "[a]", "a.b]", chr(34) + "\\x" + chr(34)]
 )
 def test_what_is_no_name_is_told(name: str) -> None:
-    with pytest.raises(ValueError, match="is no name of a setting"):
-        path_of(name)
+    with pytest.raises(ValueError, match="is not the name of a setting"):
+        parse_key(name)

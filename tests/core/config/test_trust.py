@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from holdfast.core.config.settings import Caps, ResumePolicy, Settings
-from holdfast.core.config.toml_lines import spelled
-from holdfast.core.config.trust import split
-from holdfast.core.config.validation import shaped
+from holdfast.core.config.toml_lines import format_toml_path
+from holdfast.core.config.trust import split_by_trust
+from holdfast.core.config.validation import validate_value
 
 BELOW = Settings(
     parallel=4, reviewers=1, caps=Caps(iterations=8, dollars=20.0), resume=ResumePolicy(auto=False, deaths=3)
@@ -16,8 +16,8 @@ BELOW = Settings(
 
 
 def guarded(text: str) -> list[str]:
-    table = shaped(tomllib.loads(text), Settings, whole=False)
-    return [spelled(path) for path in split(table, BELOW).guarded]
+    table = validate_value(tomllib.loads(text), Settings, require_all=False)
+    return [format_toml_path(path) for path in split_by_trust(table, BELOW).guarded]
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_what_runs_widens_or_spends_waits_for_trust(text: str, names: list[str])
     ],
 )
 def test_a_choice_among_what_there_is_and_a_lower_limit_hold_at_once(text: str) -> None:
-    table = shaped(tomllib.loads(text), Settings, whole=False)
-    assert split(table, BELOW) == (table, {})
+    table = validate_value(tomllib.loads(text), Settings, require_all=False)
+    assert split_by_trust(table, BELOW) == (table, {})
 
 
 def test_the_rest_of_a_file_holds() -> None:
     table = tomllib.loads("agent = 'codex'\nroles.coder = {model = 'm', runtime = {kind = 'local'}}\nhooks.notify = []")
-    found = split(table, BELOW)
-    assert found.free == {"agent": "codex", "roles": {"coder": {"model": "m"}}}
+    found = split_by_trust(table, BELOW)
+    assert found.unguarded == {"agent": "codex", "roles": {"coder": {"model": "m"}}}
     assert found.guarded == {("roles", "coder", "runtime"): {"kind": "local"}, ("hooks",): {"notify": []}}
 
 

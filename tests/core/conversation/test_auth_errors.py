@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.conversation.auth_errors import Variables, advice, is_auth_error
+from holdfast.core.conversation.auth_errors import SecretVariables, authentication_advice, is_auth_error
 
 
 @pytest.mark.parametrize(
@@ -42,15 +42,21 @@ def test_is_about_something_else(text: str, code: int | None) -> None:
 
 
 def test_advice_names_the_variables_and_the_setting() -> None:
-    told = advice("kimi", Variables(["A_KEY", "B_KEY"], ["KIMI_API_KEY"], []), "/c.toml")
+    told = authentication_advice("kimi", SecretVariables(["A_KEY", "B_KEY"], ["KIMI_API_KEY"], []), "/c.toml")
     assert "A_KEY, B_KEY" in told
     assert 'into /c.toml: [agents.kimi] secrets = ["KIMI_API_KEY", "A_KEY"]' in told
 
 
 def test_advice_where_nothing_was_withheld() -> None:
-    assert "set one of KIMI_API_KEY" in advice("kimi", Variables([], [], ["KIMI_API_KEY"]), "/c.toml")
-    assert "It got KIMI_API_KEY." in advice("kimi", Variables([], ["KIMI_API_KEY"], []), "/c.toml")
+    assert "set one of KIMI_API_KEY" in authentication_advice(
+        "kimi", SecretVariables([], [], ["KIMI_API_KEY"]), "/c.toml"
+    )
+    assert "It was given KIMI_API_KEY." in authentication_advice(
+        "kimi", SecretVariables([], ["KIMI_API_KEY"], []), "/c.toml"
+    )
 
 
 def test_long_lists_are_cut() -> None:
-    assert "N7 and 2 more" in advice("kimi", Variables([f"N{number}" for number in range(10)], [], []), "/c.toml")
+    assert "N7 and 2 more" in authentication_advice(
+        "kimi", SecretVariables([f"N{number}" for number in range(10)], [], []), "/c.toml"
+    )

@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast.core.conversation.permission import Policy, Rule, Verdict, Wish, judge
+from holdfast.core.conversation.permission import PermissionDecision, PermissionQuery, Policy, Rule, decide_permission
 
-READ = Wish("read", "Read a.py", ("a.py",))
-EDIT = Wish("edit", "Edit src/a.py", ("src/a.py",))
-RUN = Wish("execute", "rm -rf /")
+READ = PermissionQuery("read", "Read a.py", ("a.py",))
+EDIT = PermissionQuery("edit", "Edit src/a.py", ("src/a.py",))
+RUN = PermissionQuery("execute", "rm -rf /")
 
 
 @pytest.mark.parametrize(
@@ -14,45 +14,48 @@ RUN = Wish("execute", "rm -rf /")
     [
         (READ, Policy.ASK, "ask"),
         (READ, Policy.ALLOW_READS, "allow"),
-        (Wish("read", "Read", ("/etc/passwd",)), Policy.ALLOW_READS, "ask"),
-        (Wish("read", "Read", ("../secret",)), Policy.ALLOW_READS, "ask"),
-        (Wish("search", "grep"), Policy.ALLOW_READS, "allow"),
+        (PermissionQuery("read", "Read", ("/etc/passwd",)), Policy.ALLOW_READS, "ask"),
+        (PermissionQuery("read", "Read", ("../secret",)), Policy.ALLOW_READS, "ask"),
+        (PermissionQuery("search", "grep"), Policy.ALLOW_READS, "allow"),
         (EDIT, Policy.ALLOW_READS, "ask"),
         (RUN, Policy.ALLOW_READS, "ask"),
         (RUN, Policy.ALLOW_ALL, "allow"),
         (READ, Policy.DENY_ALL, "deny"),
     ],
 )
-def test_a_policy_decides_what_no_rule_does(wish: Wish, policy: Policy, verdict: str) -> None:
-    assert judge(wish, policy).verdict == verdict
+def test_a_policy_decides_what_no_rule_does(wish: PermissionQuery, policy: Policy, verdict: str) -> None:
+    assert decide_permission(wish, policy).decision == verdict
 
 
 @pytest.mark.parametrize(
     ("rule", "wish", "applies"),
     [
-        (Rule(then=Verdict.ALLOW, tool="edit", path="src/*"), EDIT, True),
-        (Rule(then=Verdict.ALLOW, tool="edit", path="docs/*"), EDIT, False),
-        (Rule(then=Verdict.ALLOW, tool="Edit *"), EDIT, True),
-        (Rule(then=Verdict.ALLOW, path="src/*"), Wish("edit", "two", ("src/a", "b")), False),
-        (Rule(then=Verdict.DENY, path="src/*"), Wish("edit", "two", ("src/a", "b")), True),
-        (Rule(then=Verdict.ALLOW, path="*"), RUN, False),
-        (Rule(then=Verdict.DENY, tool="execute"), RUN, True),
+        (Rule(then=PermissionDecision.ALLOW, tool="edit", path="src/*"), EDIT, True),
+        (Rule(then=PermissionDecision.ALLOW, tool="edit", path="docs/*"), EDIT, False),
+        (Rule(then=PermissionDecision.ALLOW, tool="Edit *"), EDIT, True),
+        (Rule(then=PermissionDecision.ALLOW, path="src/*"), PermissionQuery("edit", "two", ("src/a", "b")), False),
+        (Rule(then=PermissionDecision.DENY, path="src/*"), PermissionQuery("edit", "two", ("src/a", "b")), True),
+        (Rule(then=PermissionDecision.ALLOW, path="*"), RUN, False),
+        (Rule(then=PermissionDecision.DENY, tool="execute"), RUN, True),
     ],
 )
-def test_a_rule_applies_to_what_it_says(rule: Rule, wish: Wish, applies: bool) -> None:
-    ruling = judge(wish, Policy.ASK, [rule])
-    assert ruling == ((rule.then, "rule 1") if applies else (Verdict.ASK, "policy ask"))
+def test_a_rule_applies_to_what_it_says(rule: Rule, wish: PermissionQuery, applies: bool) -> None:
+    ruling = decide_permission(wish, Policy.ASK, [rule])
+    assert ruling == ((rule.then, "rule 1") if applies else (PermissionDecision.ASK, "policy ask"))
 
 
 def test_the_first_rule_that_applies_decides() -> None:
-    rules = [Rule(then=Verdict.DENY, path="*.lock"), Rule(then=Verdict.ALLOW, tool="edit")]
-    assert judge(Wish("edit", "x", ("uv.lock",)), Policy.ASK, rules).because == "rule 1"
-    assert judge(EDIT, Policy.ASK, rules).because == "rule 2"
+    rules = [Rule(then=PermissionDecision.DENY, path="*.lock"), Rule(then=PermissionDecision.ALLOW, tool="edit")]
+    assert decide_permission(PermissionQuery("edit", "x", ("uv.lock",)), Policy.ASK, rules).reason == "rule 1"
+    assert decide_permission(EDIT, Policy.ASK, rules).reason == "rule 2"
 
 
 def allowed(command: str | None, pattern: str, title: str = "bench") -> bool:
-    rules = [Rule(then=Verdict.ALLOW, command=pattern)]
-    return judge(Wish("execute", title, (), command), Policy.ASK, rules).verdict is Verdict.ALLOW
+    rules = [Rule(then=PermissionDecision.ALLOW, command=pattern)]
+    return (
+        decide_permission(PermissionQuery("execute", title, (), command), Policy.ASK, rules).decision
+        is PermissionDecision.ALLOW
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,14 +88,14 @@ def test_title_never_counts_as_a_command_to_allow() -> None:
 @pytest.mark.parametrize(
     ("wish", "denied"),
     [
-        (Wish("execute", "bench", (), "rm -rf ."), True),
-        (Wish("execute", "bench", (), "cd x && rm -rf ."), True),
-        (Wish("execute", "bench", (), "echo $(rm -rf .)"), True),
-        (Wish("execute", "bench", (), "ls"), False),
-        (Wish("execute", "rm -rf ."), True),
-        (Wish("other", "rm -rf ."), False),
+        (PermissionQuery("execute", "bench", (), "rm -rf ."), True),
+        (PermissionQuery("execute", "bench", (), "cd x && rm -rf ."), True),
+        (PermissionQuery("execute", "bench", (), "echo $(rm -rf .)"), True),
+        (PermissionQuery("execute", "bench", (), "ls"), False),
+        (PermissionQuery("execute", "rm -rf ."), True),
+        (PermissionQuery("other", "rm -rf ."), False),
     ],
 )
-def test_deny_rule_matches_any_command_of_a_line(wish: Wish, denied: bool) -> None:
-    rules = [Rule(then=Verdict.DENY, command="rm *")]
-    assert (judge(wish, Policy.ASK, rules).verdict is Verdict.DENY) is denied
+def test_deny_rule_matches_any_command_of_a_line(wish: PermissionQuery, denied: bool) -> None:
+    rules = [Rule(then=PermissionDecision.DENY, command="rm *")]
+    assert (decide_permission(wish, Policy.ASK, rules).decision is PermissionDecision.DENY) is denied

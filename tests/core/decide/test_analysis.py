@@ -14,7 +14,7 @@ from holdfast.core.decide.analysis import (
     analyze,
     interrupted_sessions,
 )
-from holdfast.core.decide.resume import Case
+from holdfast.core.decide.resume import ResumeCase
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
 from holdfast.core.events.checkpoint import Checkpoint
@@ -66,7 +66,7 @@ def test_the_protocols_own_example_gives_the_protocols_own_analysis() -> None:
     )
     assert (found.issues, found.warnings, found.malformed, found.duplicates) == ((), (), (), ())
     assert found.interrupted_sessions == ("f4e3d2c1",)
-    assert (found.decision.case, found.decision.next_step) == (Case.AUTO, "wave-2-start")
+    assert (found.decision.case, found.decision.next_step) == (ResumeCase.AUTO, "wave-2-start")
     assert (found.decision.affected, found.decision.options) == ((), ())
 
 
@@ -88,13 +88,13 @@ def test_the_protocols_example_resumed_and_cut_off_again_goes_on_from_the_same_c
     assert {name: task.status for name, task in found.tasks.items()} == {"1": "COMPLETE", "2": "IN_PROGRESS"}
     assert [agent.name for agent in found.active_agents] == ["service-eng"]
     assert found.interrupted_sessions == ("b5a4c3d2",)
-    assert found.decision.case is Case.AUTO
+    assert found.decision.case is ResumeCase.AUTO
 
 
 def test_the_protocols_example_cut_off_anywhere_is_analyzed() -> None:
     lines = EXAMPLE.splitlines(keepends=True)
     cases = [analysis_of(b"".join(lines[:count])).decision.case for count in range(1, len(lines) + 1)]
-    assert cases == [Case.NO_CHECKPOINT] * 7 + [Case.AUTO] * 4
+    assert cases == [ResumeCase.NO_CHECKPOINT] * 7 + [ResumeCase.AUTO] * 4
 
 
 # The rules, as a table
@@ -103,77 +103,81 @@ def test_the_protocols_example_cut_off_anywhere_is_analyzed() -> None:
 class Rule(NamedTuple):
     fact: str
     events: tuple[Event, ...]
-    case: Case
+    case: ResumeCase
     issues: tuple[str, ...] = ()
 
 
-def rule(fact: str, *events: Event, case: Case, issues: tuple[str, ...] = ()) -> Rule:
+def rule(fact: str, *events: Event, case: ResumeCase, issues: tuple[str, ...] = ()) -> Rule:
     return Rule(fact, events, case, issues)
 
 
 ERROR_ONLY = ("error.encountered",)
 RULES = (
-    rule("nothing since the checkpoint", START, PLAN, POINT, case=Case.AUTO),
-    rule("work since the checkpoint", POINT, TaskStarted(task_id="2"), case=Case.AUTO),
-    rule("an unresolved error", POINT, ERROR, case=Case.ISSUES, issues=ERROR_ONLY),
-    rule("an error that does not say", POINT, ErrorEncountered(), case=Case.ISSUES, issues=ERROR_ONLY),
-    rule("a resolved error", POINT, ErrorEncountered(error="E", resolved=True), case=Case.AUTO),
+    rule("nothing since the checkpoint", START, PLAN, POINT, case=ResumeCase.AUTO),
+    rule("work since the checkpoint", POINT, TaskStarted(task_id="2"), case=ResumeCase.AUTO),
+    rule("an unresolved error", POINT, ERROR, case=ResumeCase.ISSUES, issues=ERROR_ONLY),
+    rule("an error that does not say", POINT, ErrorEncountered(), case=ResumeCase.ISSUES, issues=ERROR_ONLY),
+    rule("a resolved error", POINT, ErrorEncountered(error="E", resolved=True), case=ResumeCase.AUTO),
     rule(
         "an error resolved later",
         POINT,
         ERROR,
         ErrorEncountered(error="TypeError", file="a.py", resolved=True),
-        case=Case.AUTO,
+        case=ResumeCase.AUTO,
     ),
     rule(
         "another error resolved later",
         POINT,
         ERROR,
         ErrorEncountered(error="ValueError", file="a.py", resolved=True),
-        case=Case.ISSUES,
+        case=ResumeCase.ISSUES,
         issues=ERROR_ONLY,
     ),
-    rule("a blocker", POINT, BLOCKER, case=Case.ISSUES, issues=("blocker.reported",)),
-    rule("a blocker resolved", POINT, BLOCKER, BlockerReported(description="no key", resolved=True), case=Case.AUTO),
-    rule("a failed task", POINT, FAILED, case=Case.ISSUES, issues=("task.failed",)),
-    rule("a failed task tried again", POINT, FAILED, TaskStarted(task_id="2"), case=Case.AUTO),
-    rule("a failed task completed later", POINT, FAILED, TaskCompleted(task_id="2"), case=Case.AUTO),
-    rule("a failed task skipped later", POINT, FAILED, TaskSkipped(task_id="2"), case=Case.AUTO),
+    rule("a blocker", POINT, BLOCKER, case=ResumeCase.ISSUES, issues=("blocker.reported",)),
+    rule(
+        "a blocker resolved", POINT, BLOCKER, BlockerReported(description="no key", resolved=True), case=ResumeCase.AUTO
+    ),
+    rule("a failed task", POINT, FAILED, case=ResumeCase.ISSUES, issues=("task.failed",)),
+    rule("a failed task tried again", POINT, FAILED, TaskStarted(task_id="2"), case=ResumeCase.AUTO),
+    rule("a failed task completed later", POINT, FAILED, TaskCompleted(task_id="2"), case=ResumeCase.AUTO),
+    rule("a failed task skipped later", POINT, FAILED, TaskSkipped(task_id="2"), case=ResumeCase.AUTO),
     rule(
         "a failed task, another tried",
         POINT,
         FAILED,
         TaskStarted(task_id="3"),
-        case=Case.ISSUES,
+        case=ResumeCase.ISSUES,
         issues=("task.failed",),
     ),
-    rule("a task failed twice", POINT, FAILED, FAILED, case=Case.ISSUES, issues=("task.failed",)),
+    rule("a task failed twice", POINT, FAILED, FAILED, case=ResumeCase.ISSUES, issues=("task.failed",)),
     rule(
         "several",
         POINT,
         ERROR,
         BLOCKER,
         FAILED,
-        case=Case.ISSUES,
+        case=ResumeCase.ISSUES,
         issues=("error.encountered", "blocker.reported", "task.failed"),
     ),
-    rule("issues before the checkpoint", ERROR, BLOCKER, FAILED, POINT, case=Case.AUTO),
-    rule("issues between checkpoints", POINT, ERROR, FAILED, POINT, case=Case.AUTO),
-    rule("a warning is no issue", POINT, WarningLogged(message="slow"), case=Case.AUTO),
-    rule("nothing at all", START, case=Case.NO_CHECKPOINT),
-    rule("no checkpoint, no plan", START, TaskStarted(task_id="1"), case=Case.NO_CHECKPOINT),
-    rule("no checkpoint, a plan", START, PLAN, TaskStarted(task_id="1"), case=Case.NO_CHECKPOINT),
-    rule("no checkpoint, issues", START, PLAN, ERROR, case=Case.ISSUES, issues=ERROR_ONLY),
-    rule("a checkpoint not to resume from", START, PLAN, NO_RETURN, case=Case.NO_CHECKPOINT),
-    rule("a checkpoint not to resume from, after a good one", POINT, NO_RETURN, case=Case.NO_CHECKPOINT),
-    rule("a good checkpoint after one that is not", NO_RETURN, POINT, case=Case.AUTO),
-    rule("issues after a checkpoint not to resume from", NO_RETURN, ERROR, case=Case.ISSUES, issues=ERROR_ONLY),
-    rule("an end", START, PLAN, SessionEnd(), case=Case.COMPLETE),
-    rule("an end with a reason", START, POINT, SessionEnd(reason="completed"), case=Case.COMPLETE),
-    rule("an end with issues", START, POINT, ERROR, SessionEnd(), case=Case.COMPLETE, issues=ERROR_ONLY),
-    rule("an end that is none yet", START, POINT, SessionEnd(reason="stopped"), case=Case.AUTO),
-    rule("stopped without a checkpoint", START, SessionEnd(reason="wall_clock"), case=Case.NO_CHECKPOINT),
-    rule("stopped with issues", POINT, ERROR, SessionEnd(reason="token_cap"), case=Case.ISSUES, issues=ERROR_ONLY),
+    rule("issues before the checkpoint", ERROR, BLOCKER, FAILED, POINT, case=ResumeCase.AUTO),
+    rule("issues between checkpoints", POINT, ERROR, FAILED, POINT, case=ResumeCase.AUTO),
+    rule("a warning is no issue", POINT, WarningLogged(message="slow"), case=ResumeCase.AUTO),
+    rule("nothing at all", START, case=ResumeCase.NO_CHECKPOINT),
+    rule("no checkpoint, no plan", START, TaskStarted(task_id="1"), case=ResumeCase.NO_CHECKPOINT),
+    rule("no checkpoint, a plan", START, PLAN, TaskStarted(task_id="1"), case=ResumeCase.NO_CHECKPOINT),
+    rule("no checkpoint, issues", START, PLAN, ERROR, case=ResumeCase.ISSUES, issues=ERROR_ONLY),
+    rule("a checkpoint not to resume from", START, PLAN, NO_RETURN, case=ResumeCase.NO_CHECKPOINT),
+    rule("a checkpoint not to resume from, after a good one", POINT, NO_RETURN, case=ResumeCase.NO_CHECKPOINT),
+    rule("a good checkpoint after one that is not", NO_RETURN, POINT, case=ResumeCase.AUTO),
+    rule("issues after a checkpoint not to resume from", NO_RETURN, ERROR, case=ResumeCase.ISSUES, issues=ERROR_ONLY),
+    rule("an end", START, PLAN, SessionEnd(), case=ResumeCase.COMPLETE),
+    rule("an end with a reason", START, POINT, SessionEnd(reason="completed"), case=ResumeCase.COMPLETE),
+    rule("an end with issues", START, POINT, ERROR, SessionEnd(), case=ResumeCase.COMPLETE, issues=ERROR_ONLY),
+    rule("an end that is none yet", START, POINT, SessionEnd(reason="stopped"), case=ResumeCase.AUTO),
+    rule("stopped without a checkpoint", START, SessionEnd(reason="wall_clock"), case=ResumeCase.NO_CHECKPOINT),
+    rule(
+        "stopped with issues", POINT, ERROR, SessionEnd(reason="token_cap"), case=ResumeCase.ISSUES, issues=ERROR_ONLY
+    ),
 )
 
 
@@ -192,14 +196,14 @@ def test_rule(given_rule: Rule) -> None:
 def test_an_end_whose_reason_says_unfinished_is_not_complete(reason: str) -> None:
     found = analysis_of(sitting(START, POINT, SessionEnd(reason=reason)))
     assert (found.interrupted, found.interrupted_sessions) == (False, ())
-    assert found.decision.case is Case.AUTO
+    assert found.decision.case is ResumeCase.AUTO
 
 
 def test_what_happened_after_the_checkpoint_is_told_apart_by_number_not_by_place() -> None:
     late = entry(START) + entry(POINT, 5) + entry(ERROR, 4)
     early = entry(START) + entry(ERROR, 6) + entry(POINT, 5)
-    assert analysis_of(late).decision.case is Case.AUTO
-    assert analysis_of(early).decision.case is Case.ISSUES
+    assert analysis_of(late).decision.case is ResumeCase.AUTO
+    assert analysis_of(early).decision.case is ResumeCase.ISSUES
 
 
 def test_warnings_since_the_checkpoint_are_shown() -> None:
@@ -208,25 +212,25 @@ def test_warnings_since_the_checkpoint_are_shown() -> None:
 
 
 def test_a_repeated_number_that_replaces_an_issue_undoes_it() -> None:
-    assert analysis_of(sitting(START, POINT, FAILED) + entry(WarningLogged(), 2)).decision.case is Case.AUTO
+    assert analysis_of(sitting(START, POINT, FAILED) + entry(WarningLogged(), 2)).decision.case is ResumeCase.AUTO
 
 
 def test_a_repeated_number_that_replaces_the_checkpoint_undoes_it() -> None:
     found = analysis_of(sitting(START, ERROR, POINT) + entry(WarningLogged(), 2))
-    assert (found.checkpoint, found.decision.case) == (None, Case.ISSUES)
+    assert (found.checkpoint, found.decision.case) == (None, ResumeCase.ISSUES)
 
 
 def test_damage_is_passed_on() -> None:
     found = analysis_of(b"garbage\n" + sitting(START, POINT) + entry(POINT, 1) + b'{"sid":\n')
     assert [note.line for note in found.malformed] == [1, 5]
-    assert found.decision.case is Case.AUTO
+    assert found.decision.case is ResumeCase.AUTO
 
 
 @pytest.mark.parametrize("log", [b"", b"\n\n", b"garbage\n"])
 def test_a_log_without_any_event_has_nothing_to_resume(log: bytes) -> None:
     found = analysis_of(log)
     assert (found.sid, found.interrupted, found.events, found.first_seq, found.last_seq) == (None, False, 0, None, None)
-    assert (found.interrupted_sessions, found.decision.case) == ((), Case.COMPLETE)
+    assert (found.interrupted_sessions, found.decision.case) == ((), ResumeCase.COMPLETE)
 
 
 # Agents and tasks

@@ -17,7 +17,7 @@ from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import ReviewGiven
 from holdfast.core.events.task import TaskStarted
 from holdfast.core.events.work import MemoryLoaded, ValidationFinished, VerdictGiven
-from holdfast.core.state import Conversation, Permission, RunState
+from holdfast.core.state import Conversation, PermissionRequest, RunState
 
 KNOWN = {
     "w": Conversation(agent="claude", role="worker", task="T-1"),
@@ -53,7 +53,7 @@ TABLE: list[tuple[Event, str | None]] = [
 
 @pytest.mark.parametrize(("event", "agent"), TABLE, ids=[f"{n}-{event.type}" for n, (event, _) in enumerate(TABLE)])
 def test_event_names_its_agent(event: Event, agent: str | None) -> None:
-    state = RunState(conversations=dict(KNOWN), permissions={"r1": Permission("w", "Edit a.py")})
+    state = RunState(conversations=dict(KNOWN), permissions={"r1": PermissionRequest("w", "Edit a.py")})
     assert Attribution(state).agent_of(event) == agent
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.core.decide.actions import ActionKey, Facts
-from holdfast.core.decide.fix_tasks import with_fix
-from holdfast.core.decide.phases import ASKED_FOR_SIGNAL, decide
+from holdfast.core.decide.actions import ActionKey, RuntimeFacts
+from holdfast.core.decide.fix_tasks import plan_with_fix_task
+from holdfast.core.decide.phases import MAX_SIGNAL_PROMPTS, decide
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import ConversationOpened
 from holdfast.core.events.inbox import InboxHandled
@@ -21,9 +21,9 @@ from holdfast.core.events.phase import (
 )
 from holdfast.core.events.session import RunResumed, SessionStart
 from holdfast.core.events.task import TaskFailed, TaskStarted
-from holdfast.core.messages.addressing import for_any_worker, is_for_nobody, messages_for
+from holdfast.core.messages.addressing import messages_for, shared_addresses, undeliverable_reason
 from holdfast.core.state import TaskStatus
-from holdfast.core.work.workflow import Bounds, Kind, PhaseSpec, Workflow
+from holdfast.core.work.workflow import Bounds, PhaseKind, PhaseSpec, Workflow
 from tests.core.logs import fold_all, sitting
 from tests.core.phase_logs import (
     BEGUN,
@@ -72,7 +72,7 @@ REVIEW_ALL = "; ".join(f"review reviewing {role} (begin)" for role in REVIEWERS)
 
 ROWS: dict[str, tuple[tuple[Event, ...], str]] = {
     # the way forward
-    "nothing was begun": ((), "leave out product_management (nobody asked for it)"),
+    "nothing was begun": ((), "leave out product_management (optional, and not requested)"),
     "it was asked for": (
         (WorkflowChosen(workflow={}, wanted=["product_management"]),),
         "enter product_management",
@@ -89,7 +89,7 @@ ROWS: dict[str, tuple[tuple[Event, ...], str]] = {
     "it is over": ((*LEFT_OUT, *through("architecting")), "enter planning"),
     "the plan needs no design": (
         (*PLANNING, plan("A"), delivered("planning"), *completed("planning")),
-        "leave out designing (not so: plan.needs_design)",
+        "leave out designing (its condition is not met: plan.needs_design)",
     ),
     "the plan needs a design": (
         (*PLANNING, plan("A", needs_design=True), delivered("planning"), *completed("planning")),
@@ -172,7 +172,7 @@ ROWS: dict[str, tuple[tuple[Event, ...], str]] = {
     ),
     "it said nothing of use": (ASKED, "tell planning planner (nudge)"),
     "it never does": (
-        (*ASKED, *turn("c-planner", "end_turn") * (ASKED_FOR_SIGNAL - 1)),
+        (*ASKED, *turn("c-planner", "end_turn") * (MAX_SIGNAL_PROMPTS - 1)),
         "give up planning (no_signal: planner)",
     ),
     "prompts that it answers with an error do not count": (
@@ -231,7 +231,7 @@ ROWS: dict[str, tuple[tuple[Event, ...], str]] = {
             delivered("planning"),
             *completed("planning"),
         ),
-        "leave out designing (not so: plan.needs_design)",
+        "leave out designing (its condition is not met: plan.needs_design)",
     ),
     "a change while it is built": (
         (*PLANNED, started("implementing"), CHANGE),
@@ -330,9 +330,9 @@ def test_in_every_state_there_is_something_to_do_or_a_reason_to_stop(what: str) 
     actions = decide(state, PIPELINE, BOUNDS)
     assert actions
     under_way = frozenset(action.key for action in actions)
-    assert decide(state, PIPELINE, BOUNDS, Facts(busy=under_way)) == [] or actions[0].do == "stop"
-    (stuck,) = decide(state, PIPELINE, BOUNDS, Facts(stuck=under_way))[:1]
-    assert stuck.do == "stop" or stuck.key not in under_way
+    assert decide(state, PIPELINE, BOUNDS, RuntimeFacts(busy=under_way)) == [] or actions[0].kind == "stop"
+    (stuck,) = decide(state, PIPELINE, BOUNDS, RuntimeFacts(stuck=under_way))[:1]
+    assert stuck.kind == "stop" or stuck.key not in under_way
 
 
 def test_the_loop_of_review_and_fix_has_its_limit() -> None:
@@ -365,7 +365,7 @@ def test_where_nobody_plans_words_for_a_run_that_is_done_open_a_task_again_in_it
     flow = Workflow(
         name="direct",
         about="tasks, and their end",
-        phases=(PhaseSpec(name="building", kind=Kind.TASKS), PhaseSpec(name="ending", kind=Kind.COMPLETE)),
+        phases=(PhaseSpec(name="building", kind=PhaseKind.TASKS), PhaseSpec(name="ending", kind=PhaseKind.COMPLETE)),
     )
     over = (plan("A"), started("building"), *DONE_TASK, *completed("building"), started("ending"), *completed("ending"))
     assert next_of(*over, workflow=flow) == "stop (all_done)"
@@ -382,7 +382,7 @@ def test_words_for_a_phase_of_tasks_are_for_whichever_worker_comes_first() -> No
         *turn("w", "end_turn"),
     )
     state = state_of(*at_work, words("m", "implementing"), words("n", "planning"))
-    assert messages_for(state.messages, "A", for_any_worker(state, PIPELINE)) == ["m"]
+    assert messages_for(state.messages, "A", shared_addresses(state, PIPELINE)) == ["m"]
     assert messages_for(state.messages, "planning") == ["n"]
     assert told(decide(state, PIPELINE, BOUNDS)) == "work A (message)"
     assert next_of(*at_work, words("n", "planning")) == "end iteration A (no_case)"
@@ -391,32 +391,32 @@ def test_words_for_a_phase_of_tasks_are_for_whichever_worker_comes_first() -> No
 def test_words_for_a_phase_without_a_listener_are_for_nobody_unless_somebody_plans() -> None:
     phases = (
         PhaseSpec(name="drafting", role="agent", exit="submit_done"),
-        PhaseSpec(name="building", kind=Kind.TASKS),
-        PhaseSpec(name="reading", kind=Kind.REVIEW, roles=("reviewer",)),
-        PhaseSpec(name="ending", kind=Kind.COMPLETE),
+        PhaseSpec(name="building", kind=PhaseKind.TASKS),
+        PhaseSpec(name="reading", kind=PhaseKind.REVIEW, roles=("reviewer",)),
+        PhaseSpec(name="ending", kind=PhaseKind.COMPLETE),
     )
     flow = Workflow(name="direct", about="nobody plans", phases=phases)
-    deaf = [one.name for one in phases if is_for_nobody(state_of(), flow, one.name) is not None]
+    deaf = [one.name for one in phases if undeliverable_reason(state_of(), flow, one.name) is not None]
     assert deaf == ["reading", "ending"]
-    assert not any(is_for_nobody(state_of(), PIPELINE, one.name) for one in PIPELINE.phases)
+    assert not any(undeliverable_reason(state_of(), PIPELINE, one.name) for one in PIPELINE.phases)
     namesake = state_of(plan("reading"))
-    assert is_for_nobody(namesake, flow, "reading") is None
+    assert undeliverable_reason(namesake, flow, "reading") is None
 
 
 def test_words_for_a_phase_of_tasks_that_is_still_to_come_wait_for_it() -> None:
     at_work = (*PLANNED, started("implementing"), TaskStarted(task_id="A"))
     for_it = words("m", "fixing")
     state = state_of(*at_work, for_it)
-    assert messages_for(state.messages, "A", for_any_worker(state, PIPELINE)) == []
+    assert messages_for(state.messages, "A", shared_addresses(state, PIPELINE)) == []
     state = state_of(*at_work, for_it, started("fixing"))
-    assert messages_for(state.messages, "A", for_any_worker(state, PIPELINE)) == ["m"]
+    assert messages_for(state.messages, "A", shared_addresses(state, PIPELINE)) == ["m"]
 
 
 def test_words_are_for_nobody_when_all_is_over_unless_a_task_can_be_opened_again() -> None:
     phases = (
         PhaseSpec(name="drafting", role="agent", exit="submit_done"),
-        PhaseSpec(name="building", kind=Kind.TASKS),
-        PhaseSpec(name="mending", kind=Kind.TASKS, detour=True),
+        PhaseSpec(name="building", kind=PhaseKind.TASKS),
+        PhaseSpec(name="mending", kind=PhaseKind.TASKS, detour=True),
     )
     flow = Workflow(name="direct", about="nobody plans", phases=phases)
     begun = (*through("drafting"), plan("A"), started("building"))
@@ -424,27 +424,27 @@ def test_words_are_for_nobody_when_all_is_over_unless_a_task_can_be_opened_again
     everyone = (None, "drafting", "building", "mending")
     for events, deaf in ((begun, []), (done, ["drafting", "mending"]), (skipped, list(everyone))):
         state = state_of(*events)
-        assert [name for name in everyone if is_for_nobody(state, flow, name) is not None] == deaf
-    assert is_for_nobody(state_of(*begun, SKIPPED_TASK), flow, None) is None
-    assert not any(is_for_nobody(state_of(*skipped), PIPELINE, one.name) for one in PIPELINE.phases)
+        assert [name for name in everyone if undeliverable_reason(state, flow, name) is not None] == deaf
+    assert undeliverable_reason(state_of(*begun, SKIPPED_TASK), flow, None) is None
+    assert not any(undeliverable_reason(state_of(*skipped), PIPELINE, one.name) for one in PIPELINE.phases)
 
 
 def test_reviewers_run_at_once_unless_they_are_bounded() -> None:
     """`parallel` bounds tasks, not reviewers."""
     assert next_of(*REVIEWED, bounds=Bounds(parallel=1)) == REVIEW_ALL
     assert next_of(*REVIEWED, bounds=Bounds(reviewers=2)) == "; ".join(REVIEW_ALL.split("; ")[:2])
-    busy = Facts(busy=frozenset({ActionKey("phase", "reviewing", REVIEWERS[0])}))
+    busy = RuntimeFacts(busy=frozenset({ActionKey("phase", "reviewing", REVIEWERS[0])}))
     assert next_of(*REVIEWED, bounds=Bounds(reviewers=2), facts=busy) == f"review reviewing {REVIEWERS[1]} (begin)"
 
 
 def test_what_is_under_way_is_waited_for_before_a_change_is_planned() -> None:
     state = state_of(*PLANNED, started("implementing"), TaskStarted(task_id="A"), CHANGE)
-    assert decide(state, PIPELINE, BOUNDS, Facts(busy=frozenset({ActionKey("task", "A")}))) == []
+    assert decide(state, PIPELINE, BOUNDS, RuntimeFacts(busy=frozenset({ActionKey("task", "A")}))) == []
     assert told(decide(state, PIPELINE, BOUNDS)) == "enter planning (a change was asked for)"
 
 
 def test_approval_may_be_given_beforehand_or_after_it_was_asked() -> None:
-    given = Bounds(approving=True)
+    given = Bounds(auto_approve=True)
     assert next_of(*SUMMED, bounds=given) == "ask approval completing"
     assert next_of(*SUMMED, REQUEST, bounds=given) == "ask approval completing"
     assert next_of(*SUMMED, REQUEST, GIVEN, bounds=given) == "publish completing"
@@ -472,11 +472,11 @@ def test_a_worker_waits_for_what_it_asked_and_nobody_else_does() -> None:
 
 def test_a_fix_is_a_task_after_all_others_and_changes_none_of_them() -> None:
     before = state_of(*SENT_BACK)
-    planned = with_fix(before, "Fix it", "there is no note", ["fixed"])
+    planned = plan_with_fix_task(before, "Fix it", "there is no note", ["fixed"])
     state = state_of(*SENT_BACK, started("fixing"), planned)
     assert {name: task.status for name, task in state.tasks.items()} == {
         "A": TaskStatus.COMPLETE,
         "fix-1": TaskStatus.PENDING,
     }
     assert next_of(*SENT_BACK, started("fixing"), planned) == "start fix-1 2"
-    assert [task.id for task in with_fix(state, "Fix more", "x", []).tasks] == ["A", "fix-1", "fix-2"]
+    assert [task.id for task in plan_with_fix_task(state, "Fix more", "x", []).tasks] == ["A", "fix-1", "fix-2"]

@@ -1,17 +1,36 @@
 import pytest
 
-from holdfast.core.decide.resume import Case, Choice, Decision, Option, ResumeChoice, choice_of, decide_resume, tasks_of
+from holdfast.core.decide.resume import (
+    Choice,
+    Opening,
+    ResumeCase,
+    ResumeChoice,
+    ResumeDecision,
+    ResumeOption,
+    ResumeOutcome,
+    chosen_tasks,
+    decide_resume,
+    is_finished,
+    opening_of,
+    parse_choice,
+    resolve_choice,
+    resume_events,
+    task_actions,
+    tasks_for_choice,
+    workspace_actions,
+)
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentSpawned
-from holdfast.core.events.branch import BranchCreated, BranchMerged
+from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
 from holdfast.core.events.checkpoint import Checkpoint
-from holdfast.core.events.issue import BlockerReported, ErrorEncountered
+from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
+from holdfast.core.events.phase import PhaseFailed, PhaseStarted
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask
 from holdfast.core.events.session import ResumeChosen, RunResumed, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted, WaveStarted
-from holdfast.core.events.work import TaskCommitted
-from holdfast.core.state import Issue
-from holdfast.leaf.errors import BadInput
+from holdfast.core.events.work import TaskCommitted, TaskReopened, TaskRestarted
+from holdfast.core.state import Issue, RunState
+from holdfast.leaf.errors import BadInput, DecisionNeeded
 from tests.core.logs import analysis_of, entry, fold_all, sitting
 
 START = SessionStart(command="implement")
@@ -25,14 +44,14 @@ PLAN = PlanCreated(
     ],
 )
 FAILED = TaskFailed(task_id="2", error="QA failed 3 rounds", attempts=3)
-CUSTOM = Option("C", "Provide custom instructions", Choice.CUSTOM)
+CUSTOM = ResumeOption("C", "Provide custom instructions", Choice.CUSTOM)
 
 
-def decision_on(*events: Event) -> Decision:
+def decision_on(*events: Event) -> ResumeDecision:
     return analysis_of(sitting(START, *events)).decision
 
 
-def warning_of(decision: Decision) -> str | None:
+def warning_of(decision: ResumeDecision) -> str | None:
     (skip,) = [option for option in decision.options if option.choice is Choice.SKIP]
     return skip.warning
 
@@ -41,25 +60,25 @@ def warning_of(decision: Decision) -> str | None:
 
 
 def test_without_issues_it_goes_on_by_itself_with_the_planned_step() -> None:
-    assert decision_on(PLAN, POINT) == Decision(Case.AUTO, "wave-2-start")
+    assert decision_on(PLAN, POINT) == ResumeDecision(ResumeCase.AUTO, "wave-2-start")
 
 
 def test_a_checkpoint_without_a_step_goes_on_by_itself_all_the_same() -> None:
-    assert decision_on(Checkpoint(label="l")) == Decision(Case.AUTO)
+    assert decision_on(Checkpoint(label="l")) == ResumeDecision(ResumeCase.AUTO)
 
 
 def test_with_issues_there_are_four_ways_on() -> None:
-    assert decision_on(POINT, FAILED) == Decision(
-        Case.ISSUES,
+    assert decision_on(POINT, FAILED) == ResumeDecision(
+        ResumeCase.ISSUES,
         "wave-2-start",
         ("2",),
         (
-            Option(
+            ResumeOption(
                 "A", "Restart Task #2 from scratch: new branch, new agent; its work so far is saved", Choice.RESTART
             ),
-            Option("B", "Continue past it — skip Task #2, proceed to next wave", Choice.SKIP),
+            ResumeOption("B", "Continue past it — skip Task #2, proceed to next wave", Choice.SKIP),
             CUSTOM,
-            Option("D", "Retry Task #2: keep its work and conversation", Choice.RETRY),
+            ResumeOption("D", "Retry Task #2: keep its work and conversation", Choice.RETRY),
         ),
     )
 
@@ -67,22 +86,22 @@ def test_with_issues_there_are_four_ways_on() -> None:
 def test_issues_of_no_task_restart_from_the_checkpoint() -> None:
     found = decision_on(POINT, ErrorEncountered(error="E"))
     assert found.affected == ()
-    assert found.offered == (Choice.RESTART, Choice.SKIP, Choice.CUSTOM, Choice.RETRY)
+    assert found.offered_choices == (Choice.RESTART, Choice.SKIP, Choice.CUSTOM, Choice.RETRY)
     assert found.options[0].label.startswith('Restart from "wave-1-complete": ')
 
 
 def test_issues_of_no_task_and_no_checkpoint_restart_from_the_beginning() -> None:
     found = decision_on(ErrorEncountered(error="E"))
-    assert (found.case, found.next_step) == (Case.ISSUES, None)
+    assert (found.case, found.next_step) == (ResumeCase.ISSUES, None)
     assert found.options[0].label.startswith("Restart from the beginning: ")
 
 
 def test_without_a_checkpoint_a_plan_is_offered_for_reuse() -> None:
-    assert decision_on(PLAN, TaskStarted(task_id="1")) == Decision(
-        Case.NO_CHECKPOINT,
+    assert decision_on(PLAN, TaskStarted(task_id="1")) == ResumeDecision(
+        ResumeCase.NO_CHECKPOINT,
         options=(
-            Option("A", "Restart from scratch (reuse existing plan)", Choice.RESTART),
-            Option("B", "Restart from scratch (create new plan)", Choice.REPLAN),
+            ResumeOption("A", "Restart from scratch (reuse existing plan)", Choice.RESTART),
+            ResumeOption("B", "Restart from scratch (create new plan)", Choice.REPLAN),
             CUSTOM,
         ),
     )
@@ -93,12 +112,12 @@ def test_without_a_checkpoint_a_plan_is_offered_for_reuse() -> None:
 )
 def test_without_a_checkpoint_and_without_tasks_in_a_plan_none_is_offered(before: tuple[Event, ...]) -> None:
     found = decision_on(*before)
-    assert found.case is Case.NO_CHECKPOINT
-    assert found.options[0] == Option("A", "Restart from scratch (same goal, no plan was made)", Choice.RESTART)
+    assert found.case is ResumeCase.NO_CHECKPOINT
+    assert found.options[0] == ResumeOption("A", "Restart from scratch (same goal, no plan was made)", Choice.RESTART)
 
 
 def test_a_finished_session_has_nothing_to_decide() -> None:
-    assert decision_on(POINT, FAILED, SessionEnd(reason="completed")) == Decision(Case.COMPLETE)
+    assert decision_on(POINT, FAILED, SessionEnd(reason="completed")) == ResumeDecision(ResumeCase.COMPLETE)
 
 
 # Whom it touches
@@ -133,15 +152,15 @@ def test_the_same_issues_in_any_order_give_the_same_decision() -> None:
 @pytest.mark.parametrize(
     ("events", "warning"),
     [
-        ((PLAN, POINT, FAILED), "Tasks #3, #4 would be left without their input"),
-        ((PLAN, POINT, TaskFailed(task_id="3")), "Task #4 would be left without its input"),
+        ((PLAN, POINT, FAILED), "Tasks #3, #4 would be missing their input"),
+        ((PLAN, POINT, TaskFailed(task_id="3")), "Task #4 would be missing its input"),
         ((PLAN, POINT, TaskFailed(task_id="4")), None),
         ((PLAN, POINT, TaskFailed(task_id="5")), None),
         ((PLAN, POINT, TaskFailed(task_id="9")), None),
-        ((PLAN, POINT, TaskSkipped(task_id="3"), FAILED), "Task #4 would be left without its input"),
+        ((PLAN, POINT, TaskSkipped(task_id="3"), FAILED), "Task #4 would be missing its input"),
         ((PLAN, POINT, TaskCompleted(task_id="3"), TaskCompleted(task_id="4"), FAILED), None),
-        ((PLAN, POINT, TaskStarted(task_id="3"), FAILED), "Tasks #3, #4 would be left without their input"),
-        ((PLAN, POINT, FAILED, TaskFailed(task_id="3")), "Task #4 would be left without its input"),
+        ((PLAN, POINT, TaskStarted(task_id="3"), FAILED), "Tasks #3, #4 would be missing their input"),
+        ((PLAN, POINT, FAILED, TaskFailed(task_id="3")), "Task #4 would be missing its input"),
         ((PLAN, POINT, ErrorEncountered()), None),
         ((POINT, FAILED), None),
     ],
@@ -165,7 +184,7 @@ def test_skipping_no_task_warns_of_nothing_whatever_the_plan() -> None:
 def test_skipping_in_a_plan_that_cannot_work_warns_that_nobody_can_tell() -> None:
     warning = warning_of(decision_on(CIRCLE, POINT, FAILED))
     assert warning is not None
-    assert warning.startswith("the plan cannot tell what depends on it: the plan goes in a circle: '1' → '2' → '1'")
+    assert warning.startswith("the tasks that depend on it are unknown: the plan has a cycle: '1' → '2' → '1'")
 
 
 # What is chosen
@@ -198,24 +217,24 @@ EARLY = decision_on(PLAN, TaskStarted(task_id="1"))
     ],
 )
 def test_policy_and_instructions_are_read_once(
-    policy: str | None, instructions: str | None, decision: Decision, chosen: ResumeChoice | None
+    policy: str | None, instructions: str | None, decision: ResumeDecision, chosen: ResumeChoice | None
 ) -> None:
-    assert choice_of(policy, instructions, decision) == chosen
+    assert parse_choice(policy, instructions, decision) == chosen
 
 
 @pytest.mark.parametrize(("policy", "decision"), [("replan", ISSUES), ("skip", EARLY)])
-def test_choice_that_is_not_offered_is_refused(policy: str, decision: Decision) -> None:
-    with pytest.raises(BadInput, match=f"--on-issue {policy} is not possible here; possible are re"):
-        choice_of(policy, None, decision)
+def test_choice_that_is_not_offered_is_refused(policy: str, decision: ResumeDecision) -> None:
+    with pytest.raises(BadInput, match=f"--on-issue {policy} is not possible here; use one of re"):
+        parse_choice(policy, None, decision)
 
 
 def test_recorded_choice_is_not_asked_for_again() -> None:
     chosen = ResumeChosen(choice="restart", tasks=["2"])
     found = decision_on(POINT, FAILED, chosen)
-    assert (found.case, found.chosen, found.affected) == (Case.AUTO, Choice.RESTART, ("2",))
+    assert (found.case, found.chosen, found.affected) == (ResumeCase.AUTO, Choice.RESTART, ("2",))
     assert found.options == ISSUES.options
     assert decision_on(POINT, FAILED, chosen, RunResumed(summary="on", decision="restart")).chosen is None
-    assert decision_on(POINT, FAILED, ResumeChosen(choice="of a newer version")).case is Case.ISSUES
+    assert decision_on(POINT, FAILED, ResumeChosen(choice="of a newer version")).case is ResumeCase.ISSUES
 
 
 BEGUN = [TaskStarted(task_id=name) for name in ("1", "2", "3", "4")]
@@ -238,4 +257,191 @@ MERGED = (TaskCommitted(task_id="4", commit="c"), BranchCreated(name="b", task="
     ],
 )
 def test_tasks_of_a_choice(choice: Choice, events: tuple[Event, ...], affected: list[str], names: list[str]) -> None:
-    assert tasks_of(choice, fold_all(sitting(START, *BEGUN, *events)), affected) == names
+    assert tasks_for_choice(choice, fold_all(sitting(START, *BEGUN, *events)), affected) == names
+
+
+# What a session does, as a table
+
+THREE = PlanCreated(tasks=[PlannedTask(id="1"), PlannedTask(id="2"), PlannedTask(id="3")])
+
+
+def branch(task: str | None) -> BranchCreated:
+    return BranchCreated(name=f"b-{task}", task=task)
+
+
+def chosen(choice: str, *tasks: str) -> ResumeChosen:
+    return ResumeChosen(choice=choice, tasks=list(tasks), instructions="mind the kelp")
+
+
+BEGUN_1 = (THREE, TaskStarted(task_id="1"), branch("1"))
+ONE_DONE = (*BEGUN_1, TaskCompleted(task_id="1"))
+AT_WORK = (THREE, TaskStarted(task_id="2"), branch("2"))
+FAILED_2 = (*AT_WORK, TaskFailed(task_id="2", error="QA", attempts=3))
+BLOCKED_2 = (*AT_WORK, BlockerReported(description="no key", task_id="2"))
+MERGED_1 = (
+    THREE,
+    TaskStarted(task_id="1"),
+    branch("1"),
+    BranchMerged(name="b-1", target="main"),
+    TaskCompleted(task_id="1"),
+)
+BAD_PHASE = (PhaseStarted(phase="planning", round=1), PhaseFailed(phase="planning", round=1, reason="x"))
+
+#  what the log has                          before git is compared with it | after | what is recorded
+RESUMES: dict[str, tuple[tuple[Event, ...], str]] = {
+    "nothing yet": ((), "- | - | run.resumed"),
+    "a task at work": (AT_WORK, "- | - | run.resumed"),
+    "a task done, its branch never merged": (ONE_DONE, "delete 1 | - | run.resumed"),
+    "a task done, its branch merged": (MERGED_1, "- | - | run.resumed"),
+    "a task failed, nothing chosen": (FAILED_2, "- | - | run.resumed"),
+    "retry": ((*FAILED_2, chosen("retry", "2")), "- | unwind 2 | task.reopened 2, run.resumed retry"),
+    "instructions": ((*FAILED_2, chosen("custom", "2")), "- | unwind 2 | task.reopened 2, run.resumed custom"),
+    "replan": ((*FAILED_2, chosen("replan", "2")), "- | unwind 2 | task.reopened 2, run.resumed replan"),
+    "retry, of a task whose restart had begun": (
+        (*FAILED_2, BranchDeleted(name="b-2"), chosen("retry", "2")),
+        "- | - | task.reopened 2, run.resumed retry",
+    ),
+    "restart": ((*FAILED_2, chosen("restart", "2")), "discard 2 | - | task.restarted 2, run.resumed restart"),
+    "restart of several": (
+        (*FAILED_2, TaskStarted(task_id="3"), branch("3"), chosen("restart", "2", "3")),
+        "discard 2, discard 3 | - | task.restarted 2, task.restarted 3, run.resumed restart",
+    ),
+    "restart, and another is done": (
+        (*ONE_DONE, *FAILED_2[1:], chosen("restart", "2")),
+        "discard 2, delete 1 | - | task.restarted 2, run.resumed restart",
+    ),
+    "skip a failed task": ((*FAILED_2, chosen("skip", "2")), "- | - | task.skipped 2, run.resumed skip"),
+    "skip a blocked task": ((*BLOCKED_2, chosen("skip", "2")), "- | fail 2 | task.skipped 2, run.resumed skip"),
+    "skip one that has no worktree": (
+        (THREE, TaskStarted(task_id="3"), chosen("skip", "3")),
+        "- | - | task.skipped 3, run.resumed skip",
+    ),
+    "a task that is there no more": ((*FAILED_2, chosen("retry", "9")), "- | - | run.resumed retry"),
+    "a choice of a newer version": ((*FAILED_2, chosen("bargain", "2")), "- | - | run.resumed"),
+    "a choice of an older version": ((*FAILED_2, chosen("fix", "2")), "- | - | run.resumed"),
+    "a choice that was acted on": (
+        (*FAILED_2, chosen("retry", "2"), TaskReopened(task_id="2"), RunResumed(summary="on", decision="retry")),
+        "- | - | run.resumed",
+    ),
+    "a failed phase": (BAD_PHASE, "- | - | phase.reopened planning, run.resumed"),
+    "a failed phase, and a skip": (
+        (*BAD_PHASE, *FAILED_2, chosen("skip", "2")),
+        "- | - | task.skipped 2, phase.reopened planning, run.resumed skip",
+    ),
+}
+WORKTREES = ("1", "2")
+
+
+def resumed(state: RunState, outcome: ResumeOutcome | None = None) -> str:
+    """What a session does with a state, in one line."""
+    pick = chosen_tasks(state)
+    before, after = workspace_actions(state, pick), task_actions(state, pick, WORKTREES)
+    outcome = outcome or ResumeOutcome(salvaged={action.task: ["ref"] for action in before})
+    lists = [[f"{step} {task}" for step, task in actions] for actions in (before, after)]
+    lists.append([_told(event) for event in resume_events(state, pick, outcome)])
+    return " | ".join(", ".join(each) or "-" for each in lists)
+
+
+def _told(event: Event) -> str:
+    about = next(
+        (getattr(event, name, None) for name in ("task_id", "phase", "decision") if hasattr(event, name)), None
+    )
+    return event.type if about is None else f"{event.type} {about}"
+
+
+@pytest.mark.parametrize("what", RESUMES)
+def test_what_a_session_does_with_what_the_log_has(what: str) -> None:
+    events, expected = RESUMES[what]
+    assert resumed(fold_all(sitting(START, *events))) == expected
+
+
+def test_every_choice_is_in_the_table() -> None:
+    listed = {event.choice for events, _ in RESUMES.values() for event in events if isinstance(event, ResumeChosen)}
+    assert listed > {*Choice}
+
+
+def test_resume_records_what_was_done_for_whom() -> None:
+    state = fold_all(sitting(START, *FAILED_2, chosen("restart", "2"), sid="s1"))
+    outcome = ResumeOutcome(
+        instructions="not these: the choice has its own",
+        last_sid="s1",
+        salvaged={"2": ["refs/a", "refs/b"]},
+        settled=["merge 1: it had happened"],
+        reconciled=["b-1 was lost; it is created again"],
+        warnings=["plan.md was edited"],
+        plan=THREE,
+    )
+    warned, restarted, planned, done = resume_events(state, chosen_tasks(state), outcome)
+    assert warned == WarningLogged(message="plan.md was edited")
+    assert isinstance(restarted, TaskRestarted)
+    assert restarted.salvaged == ["refs/a", "refs/b"]
+    assert planned == THREE
+    assert done == RunResumed(
+        summary="0 of 3 tasks done; restarting from scratch 2; the plan was changed meanwhile",
+        last_stop="killed",
+        decision="restart",
+        pending=["1", "3"],
+        settled=["merge 1: it had happened"],
+        reconciled=["b-1 was lost; it is created again"],
+        instructions="mind the kelp",
+        restarted=["2"],
+        salvaged=["refs/a", "refs/b"],
+    )
+
+
+def test_plan_comes_before_a_skip() -> None:
+    """A changed plan must not bring back the task that a person skipped."""
+    state = fold_all(sitting(START, *FAILED_2, chosen("skip", "2")))
+    assert resumed(state, ResumeOutcome(plan=THREE)).endswith("plan.created, task.skipped 2, run.resumed skip")
+
+
+@pytest.mark.parametrize(
+    ("command", "ended", "opening"),
+    [
+        ("plan", True, Opening.START),
+        ("plan", False, Opening.FINISH_PLANNING),
+        ("run", True, Opening.RESUME),
+        ("run", False, Opening.RESUME),
+        ("resume", False, Opening.RESUME),
+    ],
+)
+def test_session_opens_by_what_the_one_before_left(command: str, ended: bool, opening: Opening) -> None:
+    end = [SessionEnd(reason="planned")] if ended else []
+    assert opening_of(fold_all(sitting(SessionStart(command=command), *end))) is opening
+
+
+RETRY, ONLY_WORDS = ResumeChoice(Choice.RETRY, "i"), ResumeChoice(None, "i")
+AUTO, RECORDED = ResumeDecision(ResumeCase.AUTO), ResumeDecision(ResumeCase.AUTO, chosen=Choice.SKIP)
+
+
+@pytest.mark.parametrize(
+    ("decision", "given", "acted_on"),
+    [
+        (ISSUES, RETRY, RETRY),
+        (EARLY, RETRY, RETRY),
+        (AUTO, None, ResumeChoice()),
+        (AUTO, RETRY, ONLY_WORDS),
+        (RECORDED, None, ResumeChoice()),
+        (RECORDED, RETRY, RETRY),
+        (ResumeDecision(ResumeCase.WAITING), RETRY, ONLY_WORDS),
+        (ResumeDecision(ResumeCase.COMPLETE), RETRY, ONLY_WORDS),
+    ],
+)
+def test_choice_that_a_resume_acts_on(
+    decision: ResumeDecision, given: ResumeChoice | None, acted_on: ResumeChoice
+) -> None:
+    assert resolve_choice(decision, given) == acted_on
+
+
+@pytest.mark.parametrize("decision", [ISSUES, EARLY])
+@pytest.mark.parametrize("given", [None, ONLY_WORDS])
+def test_decision_is_needed_where_none_was_given(decision: ResumeDecision, given: ResumeChoice | None) -> None:
+    with pytest.raises(DecisionNeeded, match=r"a decision is needed \(A: .* --on-issue retry\|restart\|skip"):
+        resolve_choice(decision, given)
+
+
+@pytest.mark.parametrize("case", ResumeCase)
+def test_only_a_complete_run_without_news_is_finished(case: ResumeCase) -> None:
+    decision = ResumeDecision(case)
+    assert is_finished(decision, has_news=False) is (case is ResumeCase.COMPLETE)
+    assert not is_finished(decision, has_news=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.decide.superseded import superseded
+from holdfast.core.decide.superseded import superseded_conversations
 from holdfast.core.state import Conversation, PhaseProgress, Research, RunState, Task
 
 STATE: dict[str, Any] = {
@@ -34,4 +34,6 @@ TABLE: dict[str, tuple[Conversation, bool]] = {
 @pytest.mark.parametrize("name", TABLE)
 def test_superseded(name: str) -> None:
     conversation, expected = TABLE[name]
-    assert superseded(RunState(**STATE, conversations={name: conversation})) == ([name] if expected else [])
+    assert superseded_conversations(RunState(**STATE, conversations={name: conversation})) == (
+        [name] if expected else []
+    )

@@ -6,11 +6,11 @@ from typing import Any, get_args
 import pytest
 from acp.schema import PromptResponse
 
-from holdfast.core.conversation.states import OVER
-from holdfast.core.decide.actions import Do, Facts
-from holdfast.core.decide.tasks import ASKED_FOR_VERDICT, decide
+from holdfast.core.conversation.states import ENDED_STATES
+from holdfast.core.decide.actions import ActionKind, RuntimeFacts
+from holdfast.core.decide.tasks import MAX_VERDICT_PROMPTS, decide
 from holdfast.core.events.issue import BlockerReported
-from holdfast.core.state import Budget, Conversation, Effect, EffectStatus, Issue, RunState, Stage, Task, Turn
+from holdfast.core.state import Budget, Conversation, Effect, EffectStatus, Issue, OpenTurn, RunState, Task, TaskStage
 from holdfast.core.work.workflow import Bounds, Workflow
 from tests.core.situations import (
     CASE,
@@ -29,8 +29,8 @@ from tests.core.situations import (
 
 STOP_REASONS = get_args(PromptResponse.model_fields["stop_reason"].annotation)
 BOUNDS = Bounds()
-ASKING = Bounds(ask_when_cut_off=True)
-OPEN = Turn("t")
+ASKING = Bounds(ask_when_interrupted=True)
+OPEN = OpenTurn("t")
 
 
 def worked(last: str | None = None, **more: Any) -> Conversation:
@@ -122,34 +122,34 @@ def test_who_is_new_to_conflicts_is_told_of_them() -> None:
 def test_resolved_conflicts_need_no_case_and_no_verdict(workflow: Workflow) -> None:
     resolved = begun(iteration=2, conflicts=["a"], conflicted=1, since=1)
     assert told(decide(alone(resolved, worked("end_turn", turns=2)), workflow, BOUNDS)) == TAKE
-    validated = begun(Stage.EVALUATE, iteration=2, conflicts=["a"], conflicted=1)
+    validated = begun(TaskStage.EVALUATE, iteration=2, conflicts=["a"], conflicted=1)
     assert told(decide(alone(validated), workflow, BOUNDS)) == "commit 1"
 
 
-STAGES: dict[Stage, dict[str, str]] = {
-    Stage.WORK: dict.fromkeys(("solo", "case", "evaluate", "loop"), BEGIN),
-    Stage.VALIDATE: dict.fromkeys(("solo", "case", "evaluate", "loop"), "validate 1"),
-    Stage.EVALUATE: {
+STAGES: dict[TaskStage, dict[str, str]] = {
+    TaskStage.WORK: dict.fromkeys(("solo", "case", "evaluate", "loop"), BEGIN),
+    TaskStage.VALIDATE: dict.fromkeys(("solo", "case", "evaluate", "loop"), "validate 1"),
+    TaskStage.EVALUATE: {
         "solo": "commit 1",
         "case": "commit 1",
         "evaluate": "evaluate 1 (begin)",
         "loop": "evaluate 1 (begin)",
     },
-    Stage.COMMIT: dict.fromkeys(("solo", "case", "evaluate", "loop"), "commit 1"),
-    Stage.MERGE: dict.fromkeys(("solo", "case", "evaluate", "loop"), "merge 1"),
-    Stage.COMPLETE: dict.fromkeys(("solo", "case", "evaluate", "loop"), "complete 1"),
+    TaskStage.COMMIT: dict.fromkeys(("solo", "case", "evaluate", "loop"), "commit 1"),
+    TaskStage.MERGE: dict.fromkeys(("solo", "case", "evaluate", "loop"), "merge 1"),
+    TaskStage.COMPLETE: dict.fromkeys(("solo", "case", "evaluate", "loop"), "complete 1"),
 }
 
 
-@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("stage", TaskStage)
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=[workflow.name for workflow in WORKFLOWS])
-def test_each_stage_has_its_step(stage: Stage, workflow: Workflow) -> None:
+def test_each_stage_has_its_step(stage: TaskStage, workflow: Workflow) -> None:
     assert told(decide(alone(begun(stage)), workflow, BOUNDS)) == STAGES[stage][workflow.name]
 
 
 def test_refused_tool_calls_without_a_change_are_no_finished_task() -> None:
     """An evaluator that accepted it decides otherwise; so does a change."""
-    refused, changed = begun(Stage.COMPLETE, refused=1), begun(Stage.COMPLETE, refused=1, commit="c")
+    refused, changed = begun(TaskStage.COMPLETE, refused=1), begun(TaskStage.COMPLETE, refused=1, commit="c")
     for workflow in WORKFLOWS:
         expected = "complete 1" if workflow.evaluate else "fail 1 (refused)"
         assert told(decide(alone(refused), workflow, BOUNDS)) == expected
@@ -157,9 +157,9 @@ def test_refused_tool_calls_without_a_change_are_no_finished_task() -> None:
     assert told(decide(situation({"1": failed("refused")}), SOLO, BOUNDS)) == "stop (refused)"
 
 
-@pytest.mark.parametrize("stage", [stage for stage in Stage if stage is not Stage.WORK])
+@pytest.mark.parametrize("stage", [stage for stage in TaskStage if stage is not TaskStage.WORK])
 @pytest.mark.parametrize("how", AT_WORK)
-def test_past_the_work_it_does_not_matter_how_the_workers_turn_went(stage: Stage, how: str) -> None:
+def test_past_the_work_it_does_not_matter_how_the_workers_turn_went(stage: TaskStage, how: str) -> None:
     worker = AT_WORK[how][0]
     for workflow, bounds in product(WORKFLOWS, (BOUNDS, ASKING)):
         expected = STAGES[stage][workflow.name]
@@ -170,7 +170,7 @@ def test_past_the_work_it_does_not_matter_how_the_workers_turn_went(stage: Stage
 EVALUATED: dict[str, tuple[Conversation | None, str]] = {
     "there is none": (None, "evaluate 1 (begin)"),
     "it was told nothing": (Conversation(), "evaluate 1 (begin)"),
-    **{f"it is {over}": (worked("end_turn", state=over), "evaluate 1 (begin)") for over in sorted(OVER)},
+    **{f"it is {over}": (worked("end_turn", state=over), "evaluate 1 (begin)") for over in sorted(ENDED_STATES)},
     "end_turn": (worked("end_turn"), "evaluate 1 (nudge)"),
     "end_turn, and it was empty": (worked("end_turn", empty=1), "evaluate 1 (nudge)"),
     "a third empty one": (worked("end_turn", turns=3, empty=3), SAID_NOTHING),
@@ -178,9 +178,9 @@ EVALUATED: dict[str, tuple[Conversation | None, str]] = {
     "max_turn_requests": (worked("max_turn_requests"), "evaluate 1 (nudge)"),
     "refusal": (worked("refusal"), "evaluate 1 (nudge)"),
     "end_turn a second time": (worked("end_turn", turns=2), "evaluate 1 (nudge)"),
-    "end_turn as often as it is asked": (worked("end_turn", turns=ASKED_FOR_VERDICT), "judge 1"),
+    "end_turn as often as it is asked": (worked("end_turn", turns=MAX_VERDICT_PROMPTS), "judge 1"),
     "end_turn as often, but cut off in between": (
-        worked("end_turn", turns=ASKED_FOR_VERDICT, interrupted_turns=1),
+        worked("end_turn", turns=MAX_VERDICT_PROMPTS, interrupted_turns=1),
         "evaluate 1 (nudge)",
     ),
     "cancelled": (worked("cancelled", interrupted_turns=1, cuts=1), "evaluate 1 (go on)"),
@@ -199,7 +199,7 @@ EVALUATED: dict[str, tuple[Conversation | None, str]] = {
 def test_the_evaluator_is_asked_until_there_is_a_verdict(how: str) -> None:
     evaluator, expected = EVALUATED[how]
     conversations = {} if evaluator is None else {"e": evaluator}
-    state = alone(begun(Stage.EVALUATE, evaluator="e"), worked("end_turn"), conversations=conversations)
+    state = alone(begun(TaskStage.EVALUATE, evaluator="e"), worked("end_turn"), conversations=conversations)
     for workflow, bounds in product((EVALUATE, LOOP), (BOUNDS, ASKING)):
         assert told(decide(state, workflow, bounds)) == expected
     for workflow in (SOLO, CASE):
@@ -229,14 +229,14 @@ CAPS: dict[str, tuple[RunState, str]] = {
     ),
     "the last conflict": (alone(begun(iteration=3, conflicts=["a"], conflicted=2)), "work 1 (resolve)"),
     "one conflict more": (alone(begun(iteration=4, conflicts=["a"], conflicted=3)), "fail 1 (conflicts)"),
-    "the last verdict": (alone(begun(Stage.EVALUATE, evaluations=3)), "evaluate 1 (begin)"),
-    "one verdict more": (alone(begun(Stage.EVALUATE, evaluations=4)), "fail 1 (evaluator_cap)"),
-    "accepted by the last verdict": (alone(begun(Stage.COMMIT, evaluations=4, iteration=9)), "commit 1"),
+    "the last verdict": (alone(begun(TaskStage.EVALUATE, evaluations=3)), "evaluate 1 (begin)"),
+    "one verdict more": (alone(begun(TaskStage.EVALUATE, evaluations=4)), "fail 1 (evaluator_cap)"),
+    "accepted by the last verdict": (alone(begun(TaskStage.COMMIT, evaluations=4, iteration=9)), "commit 1"),
     "blocked": (alone(begun(), issues=blocked("1")), "fail 1 (blocked)"),
     "blocked, with words for it": (alone(begun(), issues=blocked("1"), messages=words(m="1")), "fail 1 (blocked)"),
     "another is blocked": (alone(begun(), issues=blocked("2")), BEGIN),
     "nobody knows who is blocked": (alone(begun(), issues=blocked(None)), BEGIN),
-    "blocked, with a case": (alone(begun(Stage.VALIDATE), issues=blocked("1")), "validate 1"),
+    "blocked, with a case": (alone(begun(TaskStage.VALIDATE), issues=blocked("1")), "validate 1"),
 }
 
 
@@ -246,21 +246,21 @@ def test_a_task_that_used_up_its_caps_fails(what: str) -> None:
     assert told(decide(state, LOOP, BOUNDS)) == expected
 
 
-SPENT: dict[str, tuple[Bounds, Facts, str]] = {
-    "nothing is bounded": (Bounds(), Facts(elapsed=1e9), BEGIN),
-    "time is left": (Bounds(wall_clock=10), Facts(elapsed=9.9), BEGIN),
-    "time is up": (Bounds(wall_clock=10), Facts(elapsed=10), "stop (wall_clock)"),
+SPENT: dict[str, tuple[Bounds, RuntimeFacts, str]] = {
+    "nothing is bounded": (Bounds(), RuntimeFacts(elapsed_s=1e9), BEGIN),
+    "time is left": (Bounds(wall_clock=10), RuntimeFacts(elapsed_s=9.9), BEGIN),
+    "time is up": (Bounds(wall_clock=10), RuntimeFacts(elapsed_s=10), "stop (wall_clock)"),
     "time is up while it is at work": (
         Bounds(wall_clock=10),
-        Facts(frozenset({of_task("1")}), elapsed=10),
+        RuntimeFacts(frozenset({of_task("1")}), elapsed_s=10),
         "stop (wall_clock)",
     ),
-    "tokens are left": (Bounds(tokens=8), Facts(), BEGIN),
-    "tokens are spent": (Bounds(tokens=7), Facts(), "stop (token_cap)"),
-    "dollars are left": (Bounds(dollars=1.6), Facts(), BEGIN),
-    "dollars are spent": (Bounds(dollars=1.5), Facts(), "stop (cost_cap)"),
-    "nothing may be spent": (Bounds(dollars=0), Facts(), "stop (cost_cap)"),
-    "all is spent": (Bounds(wall_clock=0, tokens=0, dollars=0), Facts(), "stop (wall_clock)"),
+    "tokens are left": (Bounds(tokens=8), RuntimeFacts(), BEGIN),
+    "tokens are spent": (Bounds(tokens=7), RuntimeFacts(), "stop (token_cap)"),
+    "dollars are left": (Bounds(dollars=1.6), RuntimeFacts(), BEGIN),
+    "dollars are spent": (Bounds(dollars=1.5), RuntimeFacts(), "stop (cost_cap)"),
+    "nothing may be spent": (Bounds(dollars=0), RuntimeFacts(), "stop (cost_cap)"),
+    "all is spent": (Bounds(wall_clock=0, tokens=0, dollars=0), RuntimeFacts(), "stop (wall_clock)"),
 }
 
 
@@ -271,7 +271,7 @@ def test_a_sitting_ends_when_it_has_spent_what_it_may(what: str) -> None:
 
 
 def test_what_is_done_is_done_however_much_it_cost() -> None:
-    state = situation({"1": begun(Stage.COMPLETE)}, budget=Budget(5))
+    state = situation({"1": begun(TaskStage.COMPLETE)}, budget=Budget(5))
     assert told(decide(state, SOLO, Bounds(tokens=5))) == "stop (token_cap)"
     state.tasks["1"].status = COMPLETE.status
     assert told(decide(state, SOLO, Bounds(tokens=5))) == "close wave 1"
@@ -287,21 +287,24 @@ def test_in_every_state_there_is_one_thing_to_do_or_a_reason_to_stop(workflow: W
         *((worked("end_turn"), evaluator) for evaluator, _ in EVALUATED.values()),
     ]
     counts = [(1, 0, 0), (9, 0, 0), (1, 4, 0), (9, 4, 3)]
-    for stage, (worker, evaluator), bounds in product(Stage, talks, (BOUNDS, ASKING)):
+    for stage, (worker, evaluator), bounds in product(TaskStage, talks, (BOUNDS, ASKING)):
         for (iteration, evaluations, conflicted), conflicts, since in product(counts, ([], ["a"]), (0, 1)):
             task = begun(stage, iteration=iteration, evaluations=evaluations, conflicted=conflicted, since=since)
             task.conflicts, task.evaluator = conflicts, "e"
             state = alone(task, worker, conversations={} if evaluator is None else {"e": evaluator})
             (action,) = decide(state, workflow, bounds)
-            assert (action.do is Do.STOP) == (action.reason in ("waiting", "parked")), action
-            assert action.do is Do.STOP or action.task == "1"
-            assert decide(state, workflow, bounds, Facts(busy=frozenset({of_task("1")}))) == []
-            assert told(decide(state, workflow, bounds, Facts(stuck=frozenset({of_task("1")})))) in (PARKED, WAITING)
+            assert (action.kind is ActionKind.STOP) == (action.reason in ("waiting", "parked")), action
+            assert action.kind is ActionKind.STOP or action.task == "1"
+            assert decide(state, workflow, bounds, RuntimeFacts(busy=frozenset({of_task("1")}))) == []
+            assert told(decide(state, workflow, bounds, RuntimeFacts(stuck=frozenset({of_task("1")})))) in (
+                PARKED,
+                WAITING,
+            )
 
 
 def test_a_task_of_which_an_effect_is_unclear_is_left_alone_until_a_person_has_looked() -> None:
     """Merging it again could do it twice; the others go on."""
     unclear = {"e": Effect("merge", "1", status=EffectStatus.UNKNOWN)}
-    both = situation({"1": begun(Stage.MERGE), "2": begun(Stage.COMMIT)}, effects=unclear)
+    both = situation({"1": begun(TaskStage.MERGE), "2": begun(TaskStage.COMMIT)}, effects=unclear)
     assert told(decide(both, LOOP, BOUNDS)) == "commit 2"
-    assert told(decide(situation({"1": begun(Stage.MERGE)}, effects=unclear), LOOP, BOUNDS)) == WAITING
+    assert told(decide(situation({"1": begun(TaskStage.MERGE)}, effects=unclear), LOOP, BOUNDS)) == WAITING

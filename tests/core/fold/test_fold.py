@@ -11,8 +11,8 @@ from holdfast.core.events.issue import BlockerReported, ErrorEncountered, Warnin
 from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted
-from holdfast.core.fold.fold import Fold, Superseded
-from holdfast.core.state import KEPT, RunState, TaskStatus
+from holdfast.core.fold.fold import Fold, SupersededLines
+from holdfast.core.state import MAX_KEPT, RunState, TaskStatus
 from tests.core.logs import entry, fold_all, fold_once, foreign, sitting
 
 RUN = RunCreated(run_id="r1", goal="g")
@@ -47,8 +47,8 @@ def test_what_could_not_be_read_is_noted_with_its_line() -> None:
 
 
 def test_of_many_notes_the_first_are_kept_and_the_others_counted() -> None:
-    state = fold_once(b"garbage\n" * (KEPT + 7)).state
-    assert (len(state.malformed), state.notes_dropped) == (KEPT, 7)
+    state = fold_once(b"garbage\n" * (MAX_KEPT + 7)).state
+    assert (len(state.malformed), state.notes_dropped) == (MAX_KEPT, 7)
 
 
 def test_unknown_types_and_newer_versions_are_counted_and_move_nothing_else() -> None:
@@ -72,8 +72,8 @@ def test_unknown_types_and_newer_versions_are_counted_and_move_nothing_else() ->
 
 
 def test_of_many_unknown_types_the_first_are_kept_and_the_others_counted() -> None:
-    state = fold_once(b"".join(foreign(f"type-{number}", number) for number in range(KEPT + 7))).state
-    assert (len(state.unknown_types), state.notes_dropped) == (KEPT, 7)
+    state = fold_once(b"".join(foreign(f"type-{number}", number) for number in range(MAX_KEPT + 7))).state
+    assert (len(state.unknown_types), state.notes_dropped) == (MAX_KEPT, 7)
 
 
 def test_data_that_does_not_fit_moves_nothing_but_the_sequence_number() -> None:
@@ -200,7 +200,7 @@ def test_a_replacement_that_cannot_be_read_replaces_all_the_same() -> None:
 
 def test_superseded_lines_are_found_over_pieces_of_a_log() -> None:
     lines = [entry(FRESH), b"\n", entry(DONE, 1), b"garbage\n", entry(DONE, 1), entry(FRESH), entry(DONE, 1)]
-    older = Superseded({("s1", 0), ("s1", 1)})
+    older = SupersededLines({("s1", 0), ("s1", 1)})
     for line in lines:
         older.feed(line)
     assert older.lines - {0} == {1, 3, 5}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import ConversationOpened, MessageRecorded, ToolCalled, ToolReturned, TurnStarted
 from holdfast.core.fold.fold import Fold
-from holdfast.core.fold.hot_events import leading_talk
+from holdfast.core.fold.hot_events import read_hot_lines
 from tests.core.logs import entry, fold_once, foreign, sitting
 from tests.core.strategies import GARBAGE, events, examples, lines
 
@@ -54,7 +54,7 @@ ODD: dict[str, Callable[[bytes], bytes]] = {
 
 def each_by_itself(data: bytes) -> Fold:
     """The fold that trusts no line: told to leave one out (which is not there), it reads none in one go."""
-    return fold_once(data, without=frozenset({0}))
+    return fold_once(data, skip_lines=frozenset({0}))
 
 
 def assert_the_same(data: bytes) -> None:
@@ -104,7 +104,7 @@ def test_talk_ends_at_the_first_line_that_is_something_else() -> None:
     talk = sitting(*TURN).splitlines(keepends=True)
     for other in (foreign("never.heard.of", 9), entry(ConversationOpened(conversation="c"), 9), b"{}\n", b"\n"):
         unread = iter([*talk, other, *talk])
-        assert len(leading_talk(unread)) == len(talk)
-        assert len(leading_talk(unread)) == len(talk)
-        assert leading_talk(iter([other, *talk])) == []
-    assert leading_talk(iter([])) == []
+        assert len(read_hot_lines(unread)) == len(talk)
+        assert len(read_hot_lines(unread)) == len(talk)
+        assert read_hot_lines(iter([other, *talk])) == []
+    assert read_hot_lines(iter([])) == []

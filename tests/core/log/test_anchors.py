@@ -43,7 +43,7 @@ def test_an_anchor_holds_at_the_end_of_the_line_that_it_saw() -> None:
     log = foreign("x", 0) + foreign("x", 1)
     reader = Verifier()
     reader.feed(foreign("x", 0))
-    first = recorded(len(foreign("x", 0)), reader.verdict().chain)
+    first = recorded(len(foreign("x", 0)), reader.result().chain)
     cases = {
         (first,): (1, 0),
         (recorded(first.position, OTHER),): (0, 1),
@@ -53,15 +53,15 @@ def test_an_anchor_holds_at_the_end_of_the_line_that_it_saw() -> None:
     for anchors, expected in cases.items():
         verifier = Verifier(anchors=anchors)
         verifier.feed(log)
-        check = verifier.verdict().anchors
+        check = verifier.result().anchors
         assert (check.held, len(check.missing)) == expected
 
 
 def test_a_missing_anchor_is_damage_at_its_line_or_after_the_last() -> None:
     verifier = Verifier(must_be_chained=True, anchors=[recorded(10_000, OTHER), recorded(3, OTHER)])
     verifier.feed(entry(SessionStart()))
-    verdict = verifier.verdict()
-    assert not verdict.whole
+    verdict = verifier.result()
+    assert not verdict.is_intact
     assert [(one.line, one.reason.partition(":")[0]) for one in verdict.damage if "cccccccccccc" in one.reason] == [
         (2, "cut off")
     ]
@@ -73,7 +73,7 @@ def test_a_log_that_has_no_chain_is_ours_by_its_run_or_by_an_anchor() -> None:
     for verifier in (theirs, anchored):
         verifier.feed(unchained)
     created.feed(sitting(SessionStart(), RunCreated(run_id="a", goal="g")))
-    assert (theirs.verdict().ours, theirs.verdict().whole) == (False, True)
-    assert (anchored.verdict().ours, anchored.verdict().damage[0].line) == (True, 1)
-    verdict = created.verdict()
-    assert (verdict.ours, verdict.chained, verdict.whole) == (True, False, False)
+    assert (theirs.result().ours, theirs.result().is_intact) == (False, True)
+    assert (anchored.result().ours, anchored.result().damage[0].line) == (True, 1)
+    verdict = created.result()
+    assert (verdict.ours, verdict.chained, verdict.is_intact) == (True, False, False)

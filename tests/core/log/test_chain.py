@@ -11,7 +11,7 @@ from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.session import SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskStarted
 from holdfast.core.log import chain
-from holdfast.core.log.verification import Verdict, Verifier
+from holdfast.core.log.verification import LogVerification, Verifier
 from tests.core.logs import entry, foreign
 from tests.core.strategies import events, examples
 from tests.golden import make
@@ -36,10 +36,10 @@ def sealed(*bares: bytes) -> list[bytes]:
 LOG = sealed(*(entry(event, seq).rstrip() for seq, event in enumerate(EVENTS)))
 
 
-def verdict_on(lines: list[bytes], *, must_be_chained: bool = True) -> Verdict:
+def verdict_on(lines: list[bytes], *, must_be_chained: bool = True) -> LogVerification:
     verifier = Verifier(must_be_chained=must_be_chained)
     verifier.feed(b"".join(line + b"\n" for line in lines))
-    return verifier.verdict()
+    return verifier.result()
 
 
 # One line
@@ -51,7 +51,7 @@ def test_a_sealed_line_unseals_to_what_it_was(event: Event, previous: str) -> No
     bare = entry(event).rstrip()
     line, link = chain.seal(previous, bare)
     assert chain.unseal(line) == (bare, link)
-    assert chain.carried(line) == link == chain.link(previous, bare)
+    assert chain.carried_link(line) == link == chain.link(previous, bare)
     assert list(json.loads(line))[-1] == "chain"
 
 
@@ -97,9 +97,9 @@ def test_the_recipe_for_checking_by_hand_works_in_a_shell() -> None:
 
 def test_a_log_as_it_was_written_is_whole() -> None:
     verdict = verdict_on(LOG)
-    assert verdict.whole
+    assert verdict.is_intact
     assert verdict.chained
-    assert verdict.chain == chain.carried(LOG[-1])
+    assert verdict.chain == chain.carried_link(LOG[-1])
     assert (verdict.lines, verdict.events, verdict.sessions) == (5, 5, 1)
 
 
@@ -110,38 +110,38 @@ def test_any_changed_byte_of_a_line_shows(number: int) -> None:
             changed = bytearray(LOG[number])
             changed[place] ^= flip
             damaged = [*LOG[:number], bytes(changed), *LOG[number + 1 :]]
-            assert not verdict_on(damaged).whole, (place, flip)
+            assert not verdict_on(damaged).is_intact, (place, flip)
 
 
 @pytest.mark.parametrize("number", range(len(LOG)))
 def test_any_missing_byte_of_a_line_shows(number: int) -> None:
     for place in range(len(LOG[number])):
         cut = LOG[number][:place] + LOG[number][place + 1 :]
-        assert not verdict_on([*LOG[:number], cut, *LOG[number + 1 :]]).whole, place
+        assert not verdict_on([*LOG[:number], cut, *LOG[number + 1 :]]).is_intact, place
 
 
 @pytest.mark.parametrize("number", range(len(LOG) - 1))
 def test_a_removed_line_shows_where_the_next_one_stands(number: int) -> None:
     verdict = verdict_on([*LOG[:number], *LOG[number + 1 :]])
     assert verdict.damage[0].line == number + 1
-    assert verdict.chain == chain.carried(LOG[-1])
+    assert verdict.chain == chain.carried_link(LOG[-1])
 
 
 def test_lines_cut_off_at_the_end_show_in_the_link_at_the_end() -> None:
     verdict = verdict_on(LOG[:-1])
-    assert verdict.whole
-    assert verdict.chain != chain.carried(LOG[-1])
+    assert verdict.is_intact
+    assert verdict.chain != chain.carried_link(LOG[-1])
 
 
 def test_any_other_order_of_the_lines_shows() -> None:
     for order in permutations(LOG):
-        assert verdict_on(list(order)).whole == (list(order) == LOG)
+        assert verdict_on(list(order)).is_intact == (list(order) == LOG)
 
 
 @pytest.mark.parametrize("number", range(len(LOG) + 1))
 def test_a_line_put_in_shows(number: int) -> None:
     strange = foreign("task.completed", seq=len(LOG), data={"taskId": "1"}).rstrip()
-    assert not verdict_on([*LOG[:number], strange, *LOG[number:]]).whole
+    assert not verdict_on([*LOG[:number], strange, *LOG[number:]]).is_intact
 
 
 def test_a_changed_line_that_was_sealed_again_shows_at_the_next() -> None:
@@ -176,16 +176,14 @@ def test_once_a_line_carries_a_link_every_later_one_must() -> None:
 @pytest.mark.parametrize("end", [b"\t", b"\r", b"  ", b" \t"])
 def test_what_nobody_wrote_after_a_line_shows(end: bytes) -> None:
     damage = verdict_on([LOG[0] + end, *LOG[1:]]).damage
-    assert [(found.line, found.reason) for found in damage] == [
-        (1, "something stands after the end of the line's JSON")
-    ]
+    assert [(found.line, found.reason) for found in damage] == [(1, "there is text after the end of the line's JSON")]
 
 
 def test_the_mark_of_a_line_written_together_with_the_one_before_is_no_damage() -> None:
-    assert verdict_on([LOG[0], LOG[1] + b" ", *LOG[2:]]).whole
+    assert verdict_on([LOG[0], LOG[1] + b" ", *LOG[2:]]).is_intact
 
 
 def test_a_log_without_any_link_can_still_be_whole() -> None:
     lines = [foreign("x", seq).rstrip() for seq in range(3)]
-    assert verdict_on(lines, must_be_chained=False).whole
-    assert not verdict_on(lines).whole
+    assert verdict_on(lines, must_be_chained=False).is_intact
+    assert not verdict_on(lines).is_intact

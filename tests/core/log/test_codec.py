@@ -11,7 +11,18 @@ from holdfast.core.events import TYPES, Envelope, Event
 from holdfast.core.events.conversation import ToolCalled
 from holdfast.core.events.session import SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskStarted
-from holdfast.core.log.codec import CODEC, Codec, Line, Malformed, Unfit, data_of, encode, is_json, parse, parse_lines
+from holdfast.core.log.codec import (
+    CODEC,
+    Codec,
+    InvalidEventData,
+    Line,
+    Malformed,
+    data_of,
+    encode,
+    is_json,
+    parse,
+    parse_lines,
+)
 from tests.core.examples import EXAMPLES
 from tests.core.logs import entry, foreign
 from tests.core.strategies import GARBAGE, events, examples
@@ -255,7 +266,7 @@ def test_glue_blanks_and_strays_do_not_shift_lines(data: bytes) -> None:
 def test_data_that_is_no_object_does_not_fit_and_has_no_fields(data: bytes) -> None:
     line = line_of(b'{"sid":"s1","seq":0,"type":"session.start","data":' + data + b"}")
     assert data_of(line) == {}
-    with pytest.raises(Unfit, match=r"data does not fit session\.start: Expected `object`"):
+    with pytest.raises(InvalidEventData, match=r"data does not fit session\.start: Expected `object`"):
         CODEC.event(line)
 
 
@@ -274,7 +285,7 @@ def test_data_that_is_no_object_does_not_fit_and_has_no_fields(data: bytes) -> N
 )
 def test_data_that_does_not_fit_its_type_says_where(kind: str, data: bytes, why: str) -> None:
     line = line_of(b'{"sid":"s1","seq":0,"type":"' + kind.encode() + b'","data":' + data + b"}")
-    with pytest.raises(Unfit, match=f"data does not fit {kind}: .*{why}"):
+    with pytest.raises(InvalidEventData, match=f"data does not fit {kind}: .*{why}"):
         CODEC.event(line)
 
 
@@ -382,5 +393,5 @@ def test_a_version_before_the_first_is_read_as_the_first(v: int) -> None:
 
 @pytest.mark.parametrize("data", [b"{}", b"null", b"[]", b'"x"', b'{"taskId":"\xff"}'])
 def test_an_older_event_that_its_upcaster_cannot_read_does_not_fit(data: bytes) -> None:
-    with pytest.raises(Unfit, match=r"data does not fit task\.started"):
+    with pytest.raises(InvalidEventData, match=r"data does not fit task\.started"):
         V2.event(line_of(b'{"v":1,"sid":"s1","seq":0,"type":"task.started","data":' + data + b"}"))

@@ -6,7 +6,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from holdfast.core.messages.signals import ROLES, Signal, read_signal, schema_of, tools_of
+from holdfast.core.messages.signals import ROLES, Signal, read_signal, schema_of, signals_for_role
 from holdfast.leaf.errors import BadInput
 from tests.support.signals import RIGHT
 
@@ -28,7 +28,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"tasks": [{"id": "a", "title": "A"}, {"id": "a", "title": "B"}]}, "'a'"),
         (
             {"tasks": [{"id": "a", "title": "A", "depends_on": ["b"]}, {"id": "b", "title": "B", "depends_on": ["a"]}]},
-            "in a circle",
+            "has a cycle",
         ),
     ],
     "submit_review": [({"passed": False, "summary": "s"}, "needs findings")],
@@ -81,5 +81,5 @@ def test_a_tool_of_another_role_is_refused_with_the_ones_there_are() -> None:
 
 
 def test_a_role_with_a_flavour_is_that_role_and_an_unknown_one_is_any_agent() -> None:
-    assert tools_of("reviewer:logic") == ROLES["reviewer"]
-    assert tools_of("juggler") == ROLES["agent"]
+    assert signals_for_role("reviewer:logic") == ROLES["reviewer"]
+    assert signals_for_role("juggler") == ROLES["agent"]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.redaction.redaction import SHAPES, Redactor, with_notice
+from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor, with_redaction_notice
 
 ALNUM = string.ascii_letters + string.digits
 PEM = "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----"
@@ -62,16 +62,16 @@ SECRET_PARTS = ["hunter2", "p%40ss", "a@b", letters(20)[:18], JWT[:30], "IOSFODN
 @pytest.mark.parametrize(("kind", "secret"), [(kind, one) for kind, some in SECRETS.items() for one in some])
 @pytest.mark.parametrize("around", ["{}", "I use {} here", 'export X="{}"\n', "({})", "a\n{}\nb"])
 def test_known_shapes_are_removed_and_named(kind: str, secret: str, around: str) -> None:
-    found = SHAPES.text(around.replace("{}", secret))
+    found = SHAPES_ONLY_REDACTOR.redact_text(around.replace("{}", secret))
     assert f"[redacted: {kind}]" in found
     assert not [part for part in SECRET_PARTS if part in secret and part in found]
-    assert SHAPES.text(found) == found
+    assert SHAPES_ONLY_REDACTOR.redact_text(found) == found
 
 
 @pytest.mark.parametrize(("kind", "secret"), [(kind, one) for kind, some in SECRETS.items() for one in some])
 def test_known_shapes_are_removed_from_json(kind: str, secret: str) -> None:
     raw = msgspec.Raw(msgspec.json.encode({"command": f"curl {secret}", "deep": [{"a": secret}, 1, None]}))
-    found = msgspec.json.decode(SHAPES.raw(raw))
+    found = msgspec.json.decode(SHAPES_ONLY_REDACTOR.redact_json(raw))
     assert f"[redacted: {kind}]" in found["command"]
     assert f"[redacted: {kind}]" in found["deep"][0]["a"]
     assert found["deep"][1:] == [1, None]
@@ -112,18 +112,20 @@ PLAIN = [
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_what_is_no_secret_stays_as_it_is(text: str) -> None:
-    assert SHAPES.text(text) is text
+    assert SHAPES_ONLY_REDACTOR.redact_text(text) is text
     raw = msgspec.Raw(msgspec.json.encode({"x": text}))
-    assert SHAPES.raw(raw) is raw
+    assert SHAPES_ONLY_REDACTOR.redact_json(raw) is raw
 
 
 def test_values_of_secret_variables_are_removed_by_name() -> None:
-    redactor = Redactor.of({"DB_PASSWORD": "Tr0ub4dor&3", "HOME": "/home/me/secret-1", "MY_TOKEN": 'a"b\\c12345'})
-    assert redactor.text("psql -W Tr0ub4dor&3 in /home/me/secret-1") == (
+    redactor = Redactor.from_environment(
+        {"DB_PASSWORD": "Tr0ub4dor&3", "HOME": "/home/me/secret-1", "MY_TOKEN": 'a"b\\c12345'}
+    )
+    assert redactor.redact_text("psql -W Tr0ub4dor&3 in /home/me/secret-1") == (
         "psql -W [redacted: DB_PASSWORD] in /home/me/secret-1"
     )
     raw = msgspec.Raw(msgspec.json.encode({"out": 'it is a"b\\c12345.'}))
-    assert msgspec.json.decode(redactor.raw(raw)) == {"out": "it is [redacted: MY_TOKEN]."}
+    assert msgspec.json.decode(redactor.redact_json(raw)) == {"out": "it is [redacted: MY_TOKEN]."}
 
 
 @pytest.mark.parametrize(
@@ -131,17 +133,17 @@ def test_values_of_secret_variables_are_removed_by_name() -> None:
 )
 def test_values_that_are_ordinary_words_or_paths_are_left(value: str) -> None:
     text = f"it says {value} here"
-    assert Redactor({"A_KEY": value}).text(text) is text
+    assert Redactor({"A_KEY": value}).redact_text(text) is text
 
 
 def test_the_longer_of_two_values_is_removed_first() -> None:
     redactor = Redactor({"A": "abcdefg1", "B": "abcdefg1-and-more"})
-    assert redactor.text("abcdefg1-and-more abcdefg1") == "[redacted: B] [redacted: A]"
+    assert redactor.redact_text("abcdefg1-and-more abcdefg1") == "[redacted: B] [redacted: A]"
 
 
 def test_half_characters_do_not_hide_a_secret() -> None:
     raw = msgspec.Raw(b'{"out":"\\ud83d ghp_%s"}' % letters(36).encode())
-    assert b"[redacted: GitHub token]" in bytes(SHAPES.raw(raw))
+    assert b"[redacted: GitHub token]" in bytes(SHAPES_ONLY_REDACTOR.redact_json(raw))
 
 
 ALL_SECRETS = [one for some in SECRETS.values() for one in some]
@@ -163,33 +165,33 @@ def test_a_secret_in_a_text_that_comes_in_parts_is_not_recorded(
     recorded, held = [], ""
     for start, end in zip([0, *marks], [*marks, len(whole)], strict=True):
         held += whole[start:end]
-        cut = VALUES.cut(held)
+        cut = VALUES.safe_length(held)
         recorded.append(held[:cut])
         held = held[cut:]
     recorded.append(held)
     assert "".join(recorded) == whole
-    assert "".join(map(VALUES.text, recorded)) == VALUES.text(whole)
+    assert "".join(map(VALUES.redact_text, recorded)) == VALUES.redact_text(whole)
 
 
 def test_plain_words_are_not_held_back() -> None:
     for text in ("I wait.", "hello", "a line\n", "words, words", ""):
-        assert SHAPES.cut(text) == len(text)
+        assert SHAPES_ONLY_REDACTOR.safe_length(text) == len(text)
 
 
 def test_little_is_held_back_of_a_text_without_spaces() -> None:
     text = base64.b64encode(random.Random(1).randbytes(50_000)).decode()
-    assert len(text) - SHAPES.cut(text) <= 4_096
+    assert len(text) - SHAPES_ONLY_REDACTOR.safe_length(text) <= 4_096
 
 
 @given(st.text())
 def test_any_text_is_redacted_once(text: str) -> None:
-    found = VALUES.text(text)
-    assert VALUES.text(found) == found
-    assert 0 <= VALUES.cut(text) <= len(text)
+    found = VALUES.redact_text(text)
+    assert VALUES.redact_text(found) == found
+    assert 0 <= VALUES.safe_length(text) <= len(text)
 
 
 def test_a_prompt_with_markers_says_what_they_are() -> None:
     plain, marked = "do it", "do it with [redacted: GitHub token]"
-    assert with_notice(plain) is plain
-    assert with_notice(marked).startswith(f"{marked}\n\nWhere this text says")
-    assert with_notice(with_notice(marked)) == with_notice(marked)
+    assert with_redaction_notice(plain) is plain
+    assert with_redaction_notice(marked).startswith(f"{marked}\n\nWhere this text says")
+    assert with_redaction_notice(with_redaction_notice(marked)) == with_redaction_notice(marked)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.redaction.secret_names import is_secret
+from holdfast.core.redaction.secret_names import is_secret_name
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from holdfast.core.redaction.secret_names import is_secret
     ],
 )
 def test_secrets(name: str) -> None:
-    assert is_secret(name, "some value")
+    assert is_secret_name(name, "some value")
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_secrets(name: str) -> None:
     ],
 )
 def test_settings(name: str, value: str) -> None:
-    assert not is_secret(name, value)
+    assert not is_secret_name(name, value)
 
 
 def test_a_secret_under_the_name_of_a_limit_is_still_a_secret() -> None:
-    assert is_secret("API_KEY_LIMIT", "not a number")
+    assert is_secret_name("API_KEY_LIMIT", "not a number")

@@ -23,8 +23,8 @@ from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, Ta
 from holdfast.core.events.work import TaskCommitted, VerdictGiven
 from holdfast.core.log.codec import Line, parse
 from holdfast.core.state import RunState
-from holdfast.core.summary.digest import Digest, Gatherer
-from holdfast.core.summary.needs import Need, Want, needs_of
+from holdfast.core.summary.digest import Digest, DigestBuilder
+from holdfast.core.summary.needs import Need, NeedKind, needs_of
 from tests.core.logs import fold_all, sitting
 
 CREATED = (SessionStart(), RunCreated(run_id="r-aaaaaa", goal="g"))
@@ -35,12 +35,12 @@ def state_of(*events: Event) -> RunState:
 
 
 def digest_of(*events: Event) -> Digest:
-    gatherer = Gatherer()
+    gatherer = DigestBuilder()
     for raw in reversed(sitting(*CREATED, *events).splitlines()):
         line = parse(raw)
         assert isinstance(line, Line)
         gatherer.add(line)
-    return gatherer.digest(state_of(*events))
+    return gatherer.build(state_of(*events))
 
 
 def test_what_happened_is_counted_in_the_order_of_the_log() -> None:
@@ -97,24 +97,24 @@ def test_what_was_cut_off_is_told_with_the_calls_that_never_came_back() -> None:
 def test_a_question_is_a_need_until_it_is_answered() -> None:
     asked = PermissionRequested(conversation="c", request="p1", title="Edit a.py")
     opened = ConversationOpened(conversation="c", task="1")
-    assert needs_of(state_of(opened, asked)) == [Need(Want.PERMISSION, "Edit a.py", "1", "p1")]
+    assert needs_of(state_of(opened, asked)) == [Need(NeedKind.PERMISSION, "Edit a.py", "1", "p1")]
     assert needs_of(state_of(opened, asked, PermissionAnswered(request="p1", option="y"))) == []
 
 
 def test_an_effect_is_a_need_when_nobody_knows_whether_it_happened() -> None:
     intended = EffectIntended(effect="e", kind="push", task="1")
     assert needs_of(state_of(intended)) == []
-    told = "whether a push happened is not known: no answer"
+    told = "it is unknown whether a push happened: no answer"
     assert needs_of(state_of(intended, EffectUnknown(effect="e", reason="no answer"))) == [
-        Need(Want.EFFECT, told, "1", "e")
+        Need(NeedKind.EFFECT, told, "1", "e")
     ]
 
 
 def test_failures_and_blockers_are_needs() -> None:
     state = state_of(TaskFailed(task_id="1", error="no key"), BlockerReported(description="no network", task_id="2"))
     assert needs_of(state) == [
-        Need(Want.FAILURE, "failed: no key", "1", "1"),
-        Need(Want.TROUBLE, "no network", "2"),
+        Need(NeedKind.FAILURE, "failed: no key", "1", "1"),
+        Need(NeedKind.ISSUE, "no network", "2"),
     ]
 
 
@@ -125,10 +125,10 @@ def test_an_agent_waits_for_a_person_only_when_the_sitting_ended_for_that() -> N
         ConversationStateChanged(conversation="c", state="waiting_for_input"),
     )
     assert needs_of(state_of(*waiting)) == []
-    assert [need.want for need in needs_of(state_of(*waiting, SessionEnd(reason="waiting")))] == [Want.WORDS]
+    assert [need.want for need in needs_of(state_of(*waiting, SessionEnd(reason="waiting")))] == [NeedKind.INSTRUCTIONS]
 
 
 def test_words_are_a_need_until_they_are_delivered() -> None:
     sent = InboxConsumed(cursor=1, message="m", kind="user", body=Raw(b'{"text":"use sqlite","task":"1"}'))
-    assert needs_of(state_of(sent)) == [Need(Want.MESSAGE, "not delivered yet: use sqlite", "1", "m")]
+    assert needs_of(state_of(sent)) == [Need(NeedKind.MESSAGE, "not delivered yet: use sqlite", "1", "m")]
     assert needs_of(state_of(sent, InboxHandled(message="m"))) == []

@@ -2,12 +2,12 @@
 
 import pytest
 
-from holdfast.core.decide.resume import Case
+from holdfast.core.decide.resume import ResumeCase
 from holdfast.core.events import Event
 from holdfast.core.events.phase import ApprovalAnswered, ApprovalRequested, ArtifactStored, PhaseStarted, ReviewGiven
 from holdfast.core.state import RunState
-from holdfast.core.summary.gates import GateReview, asks_approval, change_target, gate_lines, gate_of
-from holdfast.core.work.workflow import Kind, PhaseSpec, Workflow
+from holdfast.core.summary.gates import GateReview, change_target, gate_lines, gate_of, phase_awaiting_approval
+from holdfast.core.work.workflow import PhaseKind, PhaseSpec, Workflow
 from tests.core.logs import analysis_of, fold_all, sitting
 
 BEGUN = PhaseStarted(phase="p", round=1)
@@ -62,19 +62,19 @@ def test_reviews_are_a_part_of_it() -> None:
 
 
 def test_run_waits_while_approval_is_asked_for() -> None:
-    assert asks_approval(state_of(BEGUN, ASKED)) == "p"
-    assert asks_approval(state_of(BEGUN, ASKED, BACK)) is None
-    assert analysis_of(sitting(BEGUN, ASKED)).decision.case is Case.WAITING
-    assert analysis_of(sitting(BEGUN, ASKED, BACK)).decision.case is not Case.WAITING
+    assert phase_awaiting_approval(state_of(BEGUN, ASKED)) == "p"
+    assert phase_awaiting_approval(state_of(BEGUN, ASKED, BACK)) is None
+    assert analysis_of(sitting(BEGUN, ASKED)).decision.case is ResumeCase.WAITING
+    assert analysis_of(sitting(BEGUN, ASKED, BACK)).decision.case is not ResumeCase.WAITING
 
 
-def phase(name: str, kind: Kind = Kind.AGENT, **more: object) -> PhaseSpec:
+def phase(name: str, kind: PhaseKind = PhaseKind.AGENT, **more: object) -> PhaseSpec:
     return PhaseSpec(name=name, kind=kind, **more)  # type: ignore[arg-type]
 
 
 SIZING, PLANNING = phase("sizing"), phase("planning", exit="submit_plan")
-BUILDING, FIXING = phase("building", Kind.TASKS), phase("fixing", Kind.TASKS, detour=True)
-REVIEWING, COMPLETING = phase("reviewing", Kind.REVIEW), phase("completing", Kind.COMPLETE)
+BUILDING, FIXING = phase("building", PhaseKind.TASKS), phase("fixing", PhaseKind.TASKS, detour=True)
+REVIEWING, COMPLETING = phase("reviewing", PhaseKind.REVIEW), phase("completing", PhaseKind.COMPLETE)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.text.sharing import newest_within, shares
+from holdfast.core.text.sharing import allocate_room, count_newest_fitting
 
 #  sizes, the most of each, all together
 SHARES: dict[str, tuple[list[int], int, int, list[int]]] = {
@@ -21,11 +21,11 @@ SHARES: dict[str, tuple[list[int], int, int, list[int]]] = {
 @pytest.mark.parametrize("what", SHARES)
 def test_shares(what: str) -> None:
     sizes, most, total, expected = SHARES[what]
-    assert shares(sizes, most, total) == expected
+    assert allocate_room(sizes, most, total) == expected
 
 
 @pytest.mark.parametrize(
     ("sizes", "room", "count"), [([], 5, 0), ([3, 3], 6, 2), ([3, 3], 5, 1), ([1, 9], 5, 0), ([9, 1, 1], 5, 2)]
 )
 def test_newest_within(sizes: list[int], room: int, count: int) -> None:
-    assert newest_within(sizes, room) == count
+    assert count_newest_fitting(sizes, room) == count

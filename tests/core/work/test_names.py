@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.work.names import place_of, run_of_branch
+from holdfast.core.work.names import run_of_branch, worktree_names
 
 RUN = "test-abc234"
 ODD = [
@@ -18,8 +18,8 @@ ODD = [
 
 @pytest.mark.parametrize("task", ODD)
 def test_git_takes_every_name(task: str) -> None:
-    place = place_of(RUN, task)
-    for ref in (f"refs/heads/{place.branch}", f"{place.snapshots}/x", f"{place.salvage}/x"):
+    place = worktree_names(RUN, task)
+    for ref in (f"refs/heads/{place.branch}", f"{place.snapshot_refs}/x", f"{place.salvage_refs}/x"):
         assert subprocess.run(["git", "check-ref-format", ref], check=False).returncode == 0, ref
 
 
@@ -28,7 +28,7 @@ TEXT = st.text(alphabet="aAbB01-_.~^:?*[\\/@{} \n\t\0üé日\u0301\udcff\ud800")
 
 @given(TEXT | st.sampled_from(ODD))
 def test_a_name_is_a_safe_folder_and_a_component_of_a_ref(task: str) -> None:
-    leaf = place_of(RUN, task).leaf
+    leaf = worktree_names(RUN, task).leaf
     assert leaf.isascii()
     assert 0 < len(leaf) <= 60
     assert leaf[0].isalnum()
@@ -36,32 +36,32 @@ def test_a_name_is_a_safe_folder_and_a_component_of_a_ref(task: str) -> None:
     assert ".." not in leaf
     assert not leaf.endswith((".", ".lock"))
     assert leaf != "main"
-    assert run_of_branch(place_of(RUN, task).branch) == RUN
+    assert run_of_branch(worktree_names(RUN, task).branch) == RUN
 
 
 @given(st.sets(TEXT | st.sampled_from(ODD), min_size=2, max_size=50))
 def test_no_two_tasks_share_a_place(tasks: set[str]) -> None:
-    places = [place_of(RUN, task) for task in tasks]
+    places = [worktree_names(RUN, task) for task in tasks]
     assert len({place.branch for place in places}) == len({place.folder for place in places}) == len(tasks)
 
 
 def test_many_tasks_of_an_alphabet_that_branches_cannot_have_share_no_place() -> None:
     tasks = [chr(0x4E00 + number // 100) + chr(0x4E00 + number % 100) for number in range(10_000)]
-    assert len({place_of(RUN, task).leaf for task in tasks}) == len(tasks)
+    assert len({worktree_names(RUN, task).leaf for task in tasks}) == len(tasks)
 
 
 @given(TEXT)
 def test_the_name_made_for_one_task_is_never_anothers_own(task: str) -> None:
-    made = place_of(RUN, task).leaf
+    made = worktree_names(RUN, task).leaf
     if made != task:
-        assert place_of(RUN, made).leaf != made
+        assert worktree_names(RUN, made).leaf != made
 
 
 def test_an_ordinary_id_is_its_own_name() -> None:
-    assert place_of(RUN, "T-1.2_b") == (RUN, "T-1.2_b", "T-1.2_b")
-    assert place_of(RUN, "T-1").folder == "tasks/T-1"
-    assert place_of(RUN).folder == "workspace"
-    assert place_of(RUN).branch == f"holdfast/{RUN}/main"
+    assert worktree_names(RUN, "T-1.2_b") == (RUN, "T-1.2_b", "T-1.2_b")
+    assert worktree_names(RUN, "T-1").folder == "tasks/T-1"
+    assert worktree_names(RUN).folder == "workspace"
+    assert worktree_names(RUN).branch == f"holdfast/{RUN}/main"
 
 
 @pytest.mark.parametrize("branch", ["main", "holdfast", "holdfast/x", "holdfast/x/", "feature/holdfast/x/main"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
 from holdfast.core.events.task import WaveStarted
-from holdfast.core.work.plan import PlanGraph, by_number, graph, graph_of
+from holdfast.core.work.plan import PlanGraph, build_graph, natural_sort_key, plan_graph
 from holdfast.leaf.errors import PlanRejected
 from tests.core.logs import fold_once, sitting
 from tests.core.strategies import examples
@@ -22,7 +22,7 @@ def rejection(
     tasks: Sequence[str], blocked_by: Mapping[str, Sequence[str]], waves: Sequence[Sequence[str]] | None = None
 ) -> str:
     with pytest.raises(PlanRejected) as caught:
-        graph(tasks, blocked_by, waves)
+        build_graph(tasks, blocked_by, waves)
     return str(caught.value)
 
 
@@ -46,12 +46,12 @@ def rejection(
             "the plan has no task 'z', but a dependency of 'z' names it; its tasks are 'a'",
         ),
         ([], {"z": ["a"]}, None, "the plan has no task 'z', but a dependency of 'z' names it; its tasks are none"),
-        (["a"], {"a": ["a"]}, None, "the plan goes in a circle: 'a' → 'a'; remove one of these dependencies"),
+        (["a"], {"a": ["a"]}, None, "the plan has a cycle: 'a' → 'a'; remove one of these dependencies"),
         (
             ["a", "b"],
             {"a": ["b"], "b": ["a"]},
             [["a"], ["b"]],
-            "the plan goes in a circle: 'a' → 'b' → 'a'; remove one of these dependencies",
+            "the plan has a cycle: 'a' → 'b' → 'a'; remove one of these dependencies",
         ),
         (
             ["a", "b"],
@@ -79,7 +79,7 @@ def test_a_plan_that_cannot_work_is_rejected_with_the_value_and_what_to_do(
 
 def test_a_circle_is_shown_as_what_waits_for_what() -> None:
     said = rejection(["1", "2", "3", "4"], {"1": ["3"], "2": ["1"], "3": ["2"], "4": ["1"]})
-    circle = said.removeprefix("the plan goes in a circle: ").partition(";")[0].split(" → ")
+    circle = said.removeprefix("the plan has a cycle: ").partition(";")[0].split(" → ")
     assert circle[0] == circle[-1]
     steps = list(itertools.pairwise(circle))
     assert sorted(steps) == [("'1'", "'3'"), ("'2'", "'1'"), ("'3'", "'2'")]
@@ -118,32 +118,32 @@ def test_a_rejected_plan_in_a_log_is_kept_and_rejected_when_it_is_used() -> None
     kept = fold_once(sitting(plan)).state.plan
     assert kept is not None
     with pytest.raises(PlanRejected, match="'1' → '2' → '1'"):
-        graph_of(kept)
+        plan_graph(kept)
 
 
 # Waves
 
 
 def test_without_waves_of_its_own_a_plan_gets_the_shallowest() -> None:
-    assert graph(DIAMOND_TASKS, DIAMOND).waves == (("top", "aside"), ("left", "right"), ("bottom",))
+    assert build_graph(DIAMOND_TASKS, DIAMOND).waves == (("top", "aside"), ("left", "right"), ("bottom",))
 
 
 def test_waves_of_its_own_are_kept() -> None:
     waves = [["top"], ["right", "left"], ["aside", "bottom"]]
-    assert graph(DIAMOND_TASKS, DIAMOND, waves).waves == (("top",), ("right", "left"), ("aside", "bottom"))
+    assert build_graph(DIAMOND_TASKS, DIAMOND, waves).waves == (("top",), ("right", "left"), ("aside", "bottom"))
 
 
 @pytest.mark.parametrize("waves", [None, []])
 def test_no_waves_are_no_waves_of_its_own(waves: list[list[str]] | None) -> None:
-    assert graph(["a"], {}, waves).waves == (("a",),)
+    assert build_graph(["a"], {}, waves).waves == (("a",),)
 
 
 def test_a_plan_without_tasks_has_no_waves() -> None:
-    assert graph([], {}) == PlanGraph((), {}, ())
+    assert build_graph([], {}) == PlanGraph((), {}, ())
 
 
 def test_a_dependency_named_twice_counts_once() -> None:
-    found = graph(["a", "b"], {"b": ["a", "a"]})
+    found = build_graph(["a", "b"], {"b": ["a", "a"]})
     assert (found.waves, found.blocked_by) == ((("a",), ("b",)), {"b": ("a",)})
 
 
@@ -159,7 +159,7 @@ def test_the_waves_of_a_log_go_by_their_numbers() -> None:
     )
     kept = fold_once(sitting(plan, WaveStarted(wave=99))).state.plan
     assert kept is not None
-    assert graph_of(kept).waves == (("1",), ("2",), ("3",))
+    assert plan_graph(kept).waves == (("1",), ("2",), ("3",))
 
 
 # Order
@@ -181,7 +181,7 @@ def test_the_waves_of_a_log_go_by_their_numbers() -> None:
 def test_ids_sort_by_number(ordered: list[str]) -> None:
     for seed in range(5):
         shuffled = random.Random(seed).sample(ordered, len(ordered))
-        assert sorted(shuffled, key=by_number) == ordered
+        assert sorted(shuffled, key=natural_sort_key) == ordered
 
 
 # Who waits
@@ -201,7 +201,7 @@ def test_ids_sort_by_number(ordered: list[str]) -> None:
     ],
 )
 def test_dependents_wait_directly_or_through_others(skipped: list[str], waiting: tuple[str, ...]) -> None:
-    assert graph(DIAMOND_TASKS, DIAMOND).dependents(skipped) == waiting
+    assert build_graph(DIAMOND_TASKS, DIAMOND).dependents(skipped) == waiting
 
 
 @pytest.mark.parametrize(
@@ -216,14 +216,14 @@ def test_dependents_wait_directly_or_through_others(skipped: list[str], waiting:
     ],
 )
 def test_ready_is_what_waits_for_nothing_unfinished(finished: list[str], ready: tuple[str, ...]) -> None:
-    assert graph(DIAMOND_TASKS, DIAMOND).ready(finished) == ready
+    assert build_graph(DIAMOND_TASKS, DIAMOND).ready(finished) == ready
 
 
 def test_a_plan_of_ten_thousand_tasks_is_checked_in_time() -> None:
     begun = time.process_time()
     tasks = [str(number) for number in range(10_000)]
     chain = {later: [earlier] for earlier, later in itertools.pairwise(tasks)}
-    found = graph(tasks, chain, [[task] for task in tasks])
+    found = build_graph(tasks, chain, [[task] for task in tasks])
     assert found.dependents(["0"]) == tuple(tasks[1:])
     assert time.process_time() - begun < 20
 
@@ -249,13 +249,13 @@ def test_derived_waves_hold_each_task_once_and_after_what_it_waits_for(
     plan: tuple[list[str], dict[str, list[str]]],
 ) -> None:
     tasks, blocked_by = plan
-    found = graph(tasks, blocked_by)
+    found = build_graph(tasks, blocked_by)
     wave_of = {task: number for number, wave in enumerate(found.waves) for task in wave}
     assert sorted(task for wave in found.waves for task in wave) == sorted(tasks)
     for task in tasks:
         deepest = max((wave_of[needed] for needed in blocked_by.get(task, ())), default=-1)
         assert wave_of[task] == deepest + 1
-    assert graph(tasks, blocked_by, found.waves).waves == found.waves
+    assert build_graph(tasks, blocked_by, found.waves).waves == found.waves
 
 
 @given(plans())
@@ -263,7 +263,7 @@ def test_derived_waves_hold_each_task_once_and_after_what_it_waits_for(
 def test_finishing_what_is_ready_finishes_the_plan_wave_by_wave(
     plan: tuple[list[str], dict[str, list[str]]],
 ) -> None:
-    found = graph(*plan)
+    found = build_graph(*plan)
     done: list[str] = []
     for wave in found.waves:
         assert found.ready(done) == wave
@@ -276,7 +276,7 @@ def test_finishing_what_is_ready_finishes_the_plan_wave_by_wave(
 def test_what_can_still_run_without_the_skipped_tasks_is_all_but_their_dependents(
     plan: tuple[list[str], dict[str, list[str]]], data: st.DataObject
 ) -> None:
-    found = graph(*plan)
+    found = build_graph(*plan)
     skipped = data.draw(st.lists(st.sampled_from(found.tasks), unique=True)) if found.tasks else []
     done: set[str] = set()
     while ready := [task for task in found.ready(done) if task not in skipped]:

@@ -3,33 +3,40 @@
 import pytest
 
 from holdfast.core.state import Branch, BranchStatus
-from holdfast.core.work.names import place_of
-from holdfast.core.work.reconciliation import BranchSeen, Finding, Observed, Remedy, WorktreeSeen, reconcile
+from holdfast.core.work.names import worktree_names
+from holdfast.core.work.reconciliation import (
+    Finding,
+    ObservedBranch,
+    ObservedWorkspace,
+    ObservedWorktree,
+    Remedy,
+    reconcile,
+)
 
 RUN = "auth-abc234"
 TASK = "T-1"
-BRANCH = place_of(RUN, TASK).branch
-FOLDER = place_of(RUN, TASK).folder
+BRANCH = worktree_names(RUN, TASK).branch
+FOLDER = worktree_names(RUN, TASK).folder
 
 MERGED, IN_PROGRESS, DELETED = BranchStatus.MERGED, BranchStatus.IN_PROGRESS, BranchStatus.DELETED
-THERE = WorktreeSeen()
-ENTRY_ONLY = WorktreeSeen(present=False)
-NOT_OURS = WorktreeSeen(problem="tasks/T-1 is no worktree any more")
-UNLINKED = WorktreeSeen(problem="tasks/T-1 has no .git", unlinked=True)
-ELSEWHERE = WorktreeSeen(elsewhere="tasks/T-1 is on mine")
-MOVED = WorktreeSeen(problem="tasks/T-1 was moved", moved=True)
+THERE = ObservedWorktree()
+ENTRY_ONLY = ObservedWorktree(present=False)
+NOT_OURS = ObservedWorktree(problem="tasks/T-1 is no worktree any more")
+UNLINKED = ObservedWorktree(problem="tasks/T-1 has no .git", unlinked=True)
+ELSEWHERE = ObservedWorktree(other_branch="tasks/T-1 is on mine")
+MOVED = ObservedWorktree(problem="tasks/T-1 was moved", moved=True)
 
 
-def seen(*, merged: bool) -> BranchSeen:
-    return BranchSeen("c" * 40, merged=merged)
+def seen(*, merged: bool) -> ObservedBranch:
+    return ObservedBranch("c" * 40, merged=merged)
 
 
 def findings(
-    status: BranchStatus | None, branch: BranchSeen | None = None, worktree: WorktreeSeen | None = None
+    status: BranchStatus | None, branch: ObservedBranch | None = None, worktree: ObservedWorktree | None = None
 ) -> dict[str, Finding]:
     """What is found of one task, by what it is about."""
     believed = {BRANCH: Branch(status=status, task=TASK, base="b" * 40)} if status is not None else {}
-    observed = Observed(
+    observed = ObservedWorkspace(
         {BRANCH: branch} if branch is not None else {}, {FOLDER: worktree} if worktree is not None else {}
     )
     return {finding.subject: finding for finding in reconcile(RUN, believed, observed)}
@@ -46,7 +53,7 @@ def findings(
     ],
     ids=["merged-exists", "merged-gone", "in-progress-exists", "in-progress-gone", "no-record"],
 )
-def test_the_five_rows_of_branches(status: BranchStatus | None, branch: BranchSeen | None, remedy: Remedy) -> None:
+def test_the_five_rows_of_branches(status: BranchStatus | None, branch: ObservedBranch | None, remedy: Remedy) -> None:
     assert findings(status, branch)[BRANCH].remedy is remedy
 
 
@@ -60,23 +67,25 @@ def test_the_five_rows_of_branches(status: BranchStatus | None, branch: BranchSe
     ],
     ids=["merged-exists", "in-progress-exists", "in-progress-gone", "no-record"],
 )
-def test_the_four_rows_of_worktrees(status: BranchStatus | None, worktree: WorktreeSeen | None, remedy: Remedy) -> None:
+def test_the_four_rows_of_worktrees(
+    status: BranchStatus | None, worktree: ObservedWorktree | None, remedy: Remedy
+) -> None:
     assert findings(status, seen(merged=False), worktree)[FOLDER].remedy is remedy
 
 
 def test_a_branch_that_the_log_calls_merged_and_git_does_not_is_left_alone() -> None:
     found = findings(MERGED, seen(merged=False))[BRANCH]
     assert found.remedy is Remedy.WARN
-    assert "not merged" in found.told
+    assert "not merged" in found.message
 
 
 @pytest.mark.parametrize("status", [MERGED, IN_PROGRESS])
 @pytest.mark.parametrize("worktree", [NOT_OURS, MOVED], ids=["not-ours", "moved"])
-def test_a_folder_that_is_not_our_worktree_is_left_alone(status: BranchStatus, worktree: WorktreeSeen) -> None:
+def test_a_folder_that_is_not_our_worktree_is_left_alone(status: BranchStatus, worktree: ObservedWorktree) -> None:
     found = findings(status, seen(merged=True), worktree)[FOLDER]
     assert found.remedy is Remedy.WARN
     assert worktree.problem is not None
-    assert worktree.problem in found.told
+    assert worktree.problem in found.message
 
 
 @pytest.mark.parametrize(
@@ -90,7 +99,7 @@ def test_a_folder_that_is_not_our_worktree_is_left_alone(status: BranchStatus, w
     ],
 )
 def test_a_worktree_that_lost_its_git_or_is_on_another_branch(
-    status: BranchStatus | None, worktree: WorktreeSeen, remedy: Remedy
+    status: BranchStatus | None, worktree: ObservedWorktree, remedy: Remedy
 ) -> None:
     assert findings(status, seen(merged=True), worktree)[FOLDER].remedy is remedy
 
@@ -122,9 +131,9 @@ def test_only_orphans_and_strangers_are_of_no_task() -> None:
 
 
 def test_the_runs_own_branch_has_the_folder_called_workspace() -> None:
-    main = place_of(RUN)
+    main = worktree_names(RUN)
     believed = {main.branch: Branch(status=IN_PROGRESS, base="b" * 40)}
-    found = reconcile(RUN, believed, Observed({main.branch: seen(merged=True)}, {main.folder: THERE}))
+    found = reconcile(RUN, believed, ObservedWorkspace({main.branch: seen(merged=True)}, {main.folder: THERE}))
     assert [(finding.subject, finding.remedy) for finding in found] == [
         (main.branch, Remedy.RESUME_ON_BRANCH),
         ("workspace", Remedy.RESUME_IN_WORKTREE),

@@ -8,7 +8,7 @@ from holdfast.core.events.inbox import InboxHandled
 from holdfast.core.events.phase import PhaseCompleted, PhaseStarted, ResearchAnswered, ResearchRequested
 from holdfast.core.events.task import TaskCompleted, TaskSkipped, TaskStarted
 from holdfast.core.state import RunState
-from holdfast.core.work.research import asked_before
+from holdfast.core.work.research import find_same_research
 from tests.core.logs import fold_once, sitting
 
 WORKER = ConversationOpened(conversation="w", agent="one", role="worker", task="A")
@@ -45,7 +45,7 @@ def after(*events: Event) -> RunState:
     ],
 )
 def test_a_question_is_known_to_whoever_asked_it(more: list[Event], by: str, question: str, known: str | None) -> None:
-    assert asked_before(after(*ASKED, *more), by, question) == known
+    assert find_same_research(after(*ASKED, *more), by, question) == known
 
 
 def test_an_answer_that_was_delivered_is_delivered_again_when_it_is_asked_for_again() -> None:

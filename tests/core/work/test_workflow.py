@@ -12,7 +12,7 @@ from holdfast.core.events.task import TaskCompleted
 from holdfast.core.fold.fold import Fold
 from holdfast.core.state import TaskStatus
 from holdfast.core.work.tasks import TaskList, TaskSpec, input_keys
-from holdfast.core.work.workflow import Shape, lay_out
+from holdfast.core.work.workflow import PlanShape, build_plan
 from holdfast.leaf.errors import PlanRejected
 from tests.core.logs import fold_once, sitting
 from tests.core.strategies import examples
@@ -22,8 +22,8 @@ def spec(name: str, *needed: str, title: str | None = None, **more: object) -> T
     return msgspec.convert({"id": name, "title": title or f"Do {name}", "depends_on": needed, **more}, TaskSpec)
 
 
-def plan(*tasks: TaskSpec, shape: Shape = Shape.GRAPH) -> PlanCreated:
-    return lay_out(TaskList(tasks=tasks), shape)
+def plan(*tasks: TaskSpec, shape: PlanShape = PlanShape.GRAPH) -> PlanCreated:
+    return build_plan(TaskList(tasks=tasks), shape)
 
 
 def waves(plan: PlanCreated) -> list[list[str | int]]:
@@ -50,7 +50,7 @@ def test_a_graph_is_laid_out_in_waves() -> None:
 
 
 def test_in_a_sequence_each_waits_for_the_one_before_it() -> None:
-    laid_out = plan(spec("a"), spec("b"), spec("c", "a"), shape=Shape.SEQUENCE)
+    laid_out = plan(spec("a"), spec("b"), spec("c", "a"), shape=PlanShape.SEQUENCE)
     assert waves(laid_out) == [["a"], ["b"], ["c"]]
     assert laid_out.dependencies == [
         Dependency(task_id="b", blocked_by="a"),
@@ -59,41 +59,41 @@ def test_in_a_sequence_each_waits_for_the_one_before_it() -> None:
 
 
 def test_a_sequence_keeps_the_lists_order_when_it_can() -> None:
-    assert order(plan(spec("b"), spec("a", "b"), spec("c"), shape=Shape.SEQUENCE)) == ["b", "a", "c"]
+    assert order(plan(spec("b"), spec("a", "b"), spec("c"), shape=PlanShape.SEQUENCE)) == ["b", "a", "c"]
 
 
 def test_a_sequence_puts_what_is_waited_for_first() -> None:
-    laid_out = plan(spec("b", "a"), spec("a"), shape=Shape.SEQUENCE)
+    laid_out = plan(spec("b", "a"), spec("a"), shape=PlanShape.SEQUENCE)
     assert order(laid_out) == ["a", "b"]
     assert waves(laid_out) == [["a"], ["b"]]
 
 
-@pytest.mark.parametrize("shape", Shape)
-def test_a_plan_has_all_that_was_written_of_its_tasks(shape: Shape) -> None:
+@pytest.mark.parametrize("shape", PlanShape)
+def test_a_plan_has_all_that_was_written_of_its_tasks(shape: PlanShape) -> None:
     written = spec("a", description="d", acceptance_criteria=["c1", "c2"], files=["a.py"], agent="claude")
-    laid_out = lay_out(TaskList(tasks=(written,), overview="All of it"), shape, "tasks/")
+    laid_out = build_plan(TaskList(tasks=(written,), overview="All of it"), shape, "tasks/")
     (task,) = laid_out.tasks
     assert (task.id, task.summary, task.description, task.agent) == ("a", "Do a", "d", "claude")
     assert (task.acceptance_criteria, task.files, task.key) == (["c1", "c2"], ["a.py"], input_keys([written])["a"])
     assert (laid_out.overview, laid_out.source) == ("All of it", "tasks/")
 
 
-@pytest.mark.parametrize("shape", Shape)
+@pytest.mark.parametrize("shape", PlanShape)
 @pytest.mark.parametrize(
     ("tasks", "complaint"),
     [
-        ((spec("a", "b"), spec("b", "a")), "goes in a circle"),
+        ((spec("a", "b"), spec("b", "a")), "has a cycle"),
         ((spec("a", "x"),), "no task 'x'"),
         ((spec("a"), spec("a")), "'a' twice"),
     ],
 )
-def test_what_makes_no_order_is_refused(tasks: Sequence[TaskSpec], complaint: str, shape: Shape) -> None:
+def test_what_makes_no_order_is_refused(tasks: Sequence[TaskSpec], complaint: str, shape: PlanShape) -> None:
     with pytest.raises(PlanRejected, match=complaint):
         plan(*tasks, shape=shape)
 
 
-@pytest.mark.parametrize("shape", Shape)
-def test_an_empty_list_is_an_empty_plan(shape: Shape) -> None:
+@pytest.mark.parametrize("shape", PlanShape)
+def test_an_empty_list_is_an_empty_plan(shape: PlanShape) -> None:
     assert plan(shape=shape) == PlanCreated()
 
 
@@ -122,7 +122,7 @@ def test_what_it_builds_on_makes_its_key_in_whatever_order_it_is_named() -> None
     assert input_keys([spec("a", title="Another"), spec("b"), spec("c", "a", "b")])["c"] != keys["c"]
 
 
-def to_be_done(before: Sequence[TaskSpec], after: Sequence[TaskSpec], shape: Shape) -> set[str]:
+def to_be_done(before: Sequence[TaskSpec], after: Sequence[TaskSpec], shape: PlanShape) -> set[str]:
     """The tasks that are to be done when a list, all of it done, has become another."""
     fold = Fold(fold_once(sitting(plan(*before, shape=shape))).state)
     done = [TaskCompleted(task_id=task.id, key=fold.state.tasks[task.id].key) for task in before]
@@ -158,9 +158,9 @@ EDITS: dict[str, tuple[Sequence[TaskSpec], Sequence[TaskSpec], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("shape", Shape)
+@pytest.mark.parametrize("shape", PlanShape)
 @pytest.mark.parametrize("edit", EDITS)
-def test_after_an_edit_exactly_what_changed_is_to_be_done(edit: str, shape: Shape) -> None:
+def test_after_an_edit_exactly_what_changed_is_to_be_done(edit: str, shape: PlanShape) -> None:
     before, after, expected = EDITS[edit]
     assert to_be_done(before, after, shape) == expected
 
@@ -169,7 +169,7 @@ def test_of_ninety_tasks_with_seventy_done_an_edit_of_one_in_front_leaves_twenty
     tasks = [spec(f"T-{number}") for number in range(1, 91)]
     done = [TaskCompleted(task_id=task.id) for task in tasks[:70]]
     edited = [spec("T-0"), spec("T-1", title="Another"), *tasks[1:]]
-    log = sitting(plan(*tasks, shape=Shape.SEQUENCE), *done, plan(*edited, shape=Shape.SEQUENCE))
+    log = sitting(plan(*tasks, shape=PlanShape.SEQUENCE), *done, plan(*edited, shape=PlanShape.SEQUENCE))
     found = [name for name, task in fold_once(log).state.tasks.items() if task.status is TaskStatus.PENDING]
     assert sorted(found) == sorted(["T-0", "T-1", *(f"T-{number}" for number in range(71, 91))])
 
@@ -187,10 +187,10 @@ def edits(draw: st.DrawFn) -> tuple[list[TaskSpec], list[TaskSpec], set[str]]:
     return before, draw(st.permutations([*after, *added])), changed | {task.id for task in added}
 
 
-@given(edits(), st.sampled_from(Shape))
+@given(edits(), st.sampled_from(PlanShape))
 @examples(150)
 def test_after_any_edit_exactly_what_changed_and_what_builds_on_it_is_to_be_done(
-    edit: tuple[list[TaskSpec], list[TaskSpec], set[str]], shape: Shape
+    edit: tuple[list[TaskSpec], list[TaskSpec], set[str]], shape: PlanShape
 ) -> None:
     before, after, expected = edit
     for task in before:  # each comes after what it builds on

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agents.acp.driver import Deadlines
-from holdfast.core.conversation.states import AfterInterruption, Phase, WrongTransition
+from holdfast.core.conversation.states import AfterInterruption, ConversationState, InvalidTransition
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationDetached,
@@ -34,10 +34,10 @@ async def test_a_resumed_agent_is_not_prompted(place: Place) -> None:
     place.play(book(load="works"))
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
     async with place.sitting() as (_, _, talks):
         assert place.processes() == [], "nor started before it is needed"
-        await talks.ready(name, place.cwd)
+        await talks.ensure_agent(name, place.cwd)
         assert talks.state(name).state == "waiting_for_input"
     assert len(await place.events(TurnStarted)) == 1
     assert (await place.states())[-2:] == ["starting", "waiting_for_input"]
@@ -47,9 +47,9 @@ async def test_two_requests_at_once_start_one_agent(place: Place) -> None:
     place.play(book(load="works"))
     async with place.sitting() as sitting:
         name = await sitting.talks.open(AGENT)
-        await sitting.talks.say(name, TOLD, place.cwd)
+        await sitting.talks.send_prompt(name, TOLD, place.cwd)
         await kill_idle(sitting, name)
-        one, other = await asyncio.gather(*(sitting.talks.ready(name, place.cwd) for _ in range(2)))
+        one, other = await asyncio.gather(*(sitting.talks.ensure_agent(name, place.cwd) for _ in range(2)))
         assert one is other
     assert len(await place.events(ConversationAttached)) == 2
 
@@ -58,7 +58,7 @@ async def test_two_prompts_at_once_are_two_turns_one_after_the_other(place: Plac
     place.play(book(load="works"))
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        turns = await asyncio.gather(*(talks.say(name, f"number {number}", place.cwd) for number in range(3)))
+        turns = await asyncio.gather(*(talks.send_prompt(name, f"number {number}", place.cwd) for number in range(3)))
         assert [turn.reason for turn in turns] == ["end_turn"] * 3
     assert await place.said("user") == ["number 0", "number 1", "number 2"]
     assert (await place.states())[2:] == ["running", "waiting_for_input"] * 3
@@ -69,7 +69,7 @@ async def test_a_prompt_that_nobody_heard_is_sent_once_more_and_the_log_says_so(
     place.play(book(load="works"))
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        assert (await talks.say(name, "mute", place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, "mute", place.cwd)).reason == "end_turn"
     assert await place.said() == ["at last"]
     assert await place.said("user") == ["mute", "mute"]
     assert await place.interruptions() == [
@@ -81,9 +81,9 @@ async def test_a_prompt_is_not_sent_a_third_time(place: Place) -> None:
     place.play(book(load="works"))
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        assert (await talks.say(name, "never", place.cwd)).reason == "interrupted"
+        assert (await talks.send_prompt(name, "never", place.cwd)).reason == "interrupted"
         assert talks.state(name).state == "waiting_for_input"
-        assert (await talks.say(name, "hello", place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, "hello", place.cwd)).reason == "end_turn"
     assert await place.said("user") == ["never", "never", "hello"]
 
 
@@ -91,13 +91,13 @@ async def test_a_message_whose_agent_cannot_be_started_stays_in_the_inbox(place:
     place.play(book(new="refuses"))
     await FileStore(place.home).inbox(place.run_id).put(Message(id="m-1", kind="say", sender="me"))
     async with place.sitting() as (run, _, talks):
-        await run.take_in()
+        await run.consume_inbox()
         name = await talks.open(AGENT)
         with pytest.raises(AgentUnavailable):
-            await talks.say(name, TOLD, place.cwd, messages=["m-1"])
+            await talks.send_prompt(name, TOLD, place.cwd, messages=["m-1"])
         assert list(run.state.messages) == ["m-1"]
         place.play(book())
-        await talks.say(name, TOLD, place.cwd, messages=["m-1"])
+        await talks.send_prompt(name, TOLD, place.cwd, messages=["m-1"])
         assert run.state.messages == {}
     assert await place.said("user") == [TOLD]
 
@@ -113,7 +113,7 @@ async def test_a_message_in_a_prompt_that_the_runners_death_cut_off_is_not_lost_
         await until(lambda: place.harmed() == 1)
         runner.kill()
     async with place.sitting() as (run, _, talks):
-        await run.take_in()
+        await run.consume_inbox()
         assert run.state.messages == {}, "it is in the log, as the turn's"
         assert await place.interruptions() == ["the sitting died; whether the agent got the prompt is unknown"]
         turn = await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
@@ -133,21 +133,21 @@ async def test_an_agent_whose_turn_the_machine_cut_off_is_told_that_files_may_be
         runner.kill()
     async with open_run(FileStore(place.home), place.run_id) as run:
         agent = ConversationAttached(conversation=name, rung="fresh", pid=1, start_time=1, boot_id="the boot before")
-        await run.begin(SessionStart(), agent)
+        await run.begin_session(SessionStart(), agent)
     async with place.sitting() as (_, _, talks):
         assert await place.interruptions() == ["the machine went down; whether the agent got the prompt is unknown"]
         assert await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE) is not None
     (told,) = await place.said("system")
-    assert "The machine went down with it: files that you wrote in that turn may be missing or cut short." in told
+    assert "The machine went down too: files that you wrote in that turn may be missing or cut short." in told
 
 
 async def test_a_message_of_the_inbox_is_handled_once_though_its_prompt_is_sent_twice(place: Place) -> None:
     place.play(book(load="works"))
     await FileStore(place.home).inbox(place.run_id).put(Message(id="m-1", kind="say", sender="me"))
     async with place.sitting() as (run, _, talks):
-        await run.take_in()
+        await run.consume_inbox()
         name = await talks.open(AGENT)
-        await talks.say(name, "mute", place.cwd, messages=["m-1"])
+        await talks.send_prompt(name, "mute", place.cwd, messages=["m-1"])
         assert run.state.messages == {}
     assert [event.message for event in await place.events(InboxHandled)] == ["m-1"]
     assert [event.messages for event in await place.events(TurnStarted)] == [["m-1"], []]
@@ -161,7 +161,7 @@ async def test_a_turn_that_was_cut_off_goes_on_as_the_policy_says(place: Place, 
     place.play(book(load="works"))
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, "die", place.cwd)
+        await talks.send_prompt(name, "die", place.cwd)
         turn = await talks.continue_turn(name, place.cwd, policy)
         assert await talks.continue_turn(name, place.cwd, policy) is None, "what ended is not repeated"
     said = await place.said("system")
@@ -181,7 +181,7 @@ async def test_going_on_is_cut_off_too_and_the_request_is_still_the_users(place:
     place.play({"turns": turns})
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, "die", place.cwd)
+        await talks.send_prompt(name, "die", place.cwd)
         for _ in range(2):
             turn = await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
             assert turn is not None
@@ -195,7 +195,7 @@ async def test_nothing_was_cut_off_nothing_goes_on(place: Place) -> None:
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
         assert await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE) is None
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
         assert await talks.continue_turn(name, place.cwd, AfterInterruption.RETRY) is None
 
 
@@ -203,14 +203,14 @@ async def test_whoever_stops_waiting_for_a_turn_leaves_it_interrupted_and_the_ag
     place.play(book(load="works"))
     async with place.sitting() as (run, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "stop", place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "stop", place.cwd))
         await until(lambda: calls_of(run, name) == ["t-2"])
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn
         assert place.processes() == []
         assert talks.state(name).state == "waiting_for_input"
-        assert (await talks.say(name, "hello", place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, "hello", place.cwd)).reason == "end_turn"
     assert await place.interrupted_calls() == ["t-2"]
 
 
@@ -223,34 +223,34 @@ async def test_whoever_stops_waiting_at_any_moment_leaves_a_conversation_that_go
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
         for _ in range(2):
-            await talks.ready(name, place.cwd)
-            turn = asyncio.ensure_future(talks.say(name, "stop", place.cwd))
+            await talks.ensure_agent(name, place.cwd)
+            turn = asyncio.ensure_future(talks.send_prompt(name, "stop", place.cwd))
             await ticks(moment)
             turn.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await turn
             assert talks.state(name).turn is None
             moment += 1
-        assert (await talks.say(name, "hello", place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, "hello", place.cwd)).reason == "end_turn"
     assert len(await place.interruptions()) == len(await place.events(TurnStarted)) - 1
 
 
 # The end
 
 
-@pytest.mark.parametrize("phase", [Phase.COMPLETED, Phase.CANCELLED, Phase.FAILED])
-async def test_a_conversation_that_is_over_takes_no_more_words(place: Place, phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [ConversationState.COMPLETED, ConversationState.CANCELLED, ConversationState.FAILED])
+async def test_a_conversation_that_is_over_takes_no_more_words(place: Place, phase: ConversationState) -> None:
     place.play(book())
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
         await talks.close(name, phase, "enough")
         assert place.processes() == []
-        assert talks.need(name) == (False, f"conversation_{phase}")
+        assert talks.resume_need(name) == (False, f"conversation_{phase}")
         with pytest.raises(Denied, match=f"is {phase}; open a new one"):
-            await talks.say(name, KNOW, place.cwd)
-        with pytest.raises(WrongTransition):
-            await talks.close(name, Phase.CANCELLED)
+            await talks.send_prompt(name, KNOW, place.cwd)
+        with pytest.raises(InvalidTransition):
+            await talks.close(name, ConversationState.CANCELLED)
     assert (await place.states())[-1] == phase
 
 
@@ -259,9 +259,9 @@ async def test_a_conversation_closed_in_the_middle_of_a_turn_stays_closed(place:
     place.play({"turns": [{"when": "deaf", "steps": [{"hang": "deaf"}]}]})
     async with place.sitting() as (run, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "deaf", place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "deaf", place.cwd))
         await until(lambda: talks.state(name).state == "running")
-        await talks.close(name, Phase.CANCELLED, "enough")
+        await talks.close(name, ConversationState.CANCELLED, "enough")
         assert (await turn).reason == "interrupted"
         assert run.state.conversations[name].turn is None
     assert (await place.states())[-2:] == ["waiting_for_input", "cancelled"]
@@ -273,7 +273,7 @@ async def test_a_sitting_that_ends_in_the_middle_of_a_turn_writes_that_it_was_in
     place.play(book())
     async with place.sitting() as (run, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "stop", place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "stop", place.cwd))
         await until(lambda: calls_of(run, name) == ["t-2"])
     assert (await turn).reason == "interrupted"
     assert (await place.states())[-1] == "waiting_for_input"
@@ -284,11 +284,11 @@ async def test_a_cancelled_turn_ends_and_the_agent_stays(place: Place) -> None:
     place.play({"turns": [{"when": "long", "steps": [{"tool": {"id": "t-9", "title": "Dig"}}, {"hang": "turn"}]}]})
     async with place.sitting() as (run, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "long", place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "long", place.cwd))
         await until(lambda: calls_of(run, name) == ["t-9"])
         await talks.cancel(name)
         assert (await turn).reason == "cancelled"
-        assert talks.need(name) == (False, "agent_running")
+        assert talks.resume_need(name) == (False, "agent_running")
     assert await place.interrupted_calls() == ["t-9"], "a call in flight never completed"
 
 
@@ -296,12 +296,12 @@ async def test_a_turn_that_is_cancelled_while_its_agent_starts_is_not_begun(plac
     place.play(book(load="works"))
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, TOLD, place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, TOLD, place.cwd))
         await until(lambda: talks.state(name).state == "starting")
         await talks.cancel(name)
         assert (await turn).reason == "cancelled"
         assert await place.said() == []
-        assert (await talks.say(name, "hello", place.cwd)).reason == "end_turn", "only that one was meant"
+        assert (await talks.send_prompt(name, "hello", place.cwd)).reason == "end_turn", "only that one was meant"
     assert await place.said("user") == [TOLD, "hello"]
 
 
@@ -309,12 +309,12 @@ async def test_an_agent_that_does_not_stop_when_asked_is_ended_and_not_asked_aga
     place.play({"turns": [{"when": "deaf", "steps": [{"hang": "deaf"}]}], "otherwise": OTHERWISE})
     async with place.sitting(deadlines=Deadlines(cancel=0.3)) as (_, _, talks):
         name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.say(name, "deaf", place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "deaf", place.cwd))
         await until(lambda: talks.state(name).state == "running")
         await talks.cancel(name)
         assert (await turn).reason == "interrupted"
         assert place.processes() == []
-        assert (await talks.say(name, "hello", place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, "hello", place.cwd)).reason == "end_turn"
     assert await place.said("user") == ["deaf", "hello"]
     reasons = [event.reason for event in await place.events(ConversationDetached)]
     assert reasons[0] == "the agent did not stop when its turn was cancelled"
@@ -325,18 +325,18 @@ async def test_there_is_nothing_to_cancel_between_turns(place: Place) -> None:
     async with place.sitting() as sitting:
         name = await sitting.talks.open(AGENT)
         await sitting.talks.cancel(name)
-        await sitting.talks.say(name, TOLD, place.cwd)
+        await sitting.talks.send_prompt(name, TOLD, place.cwd)
         await sitting.talks.cancel(name)
         await kill_idle(sitting, name)
         await sitting.talks.cancel(name)
-        assert (await sitting.talks.say(name, TOLD, place.cwd)).reason == "end_turn"
+        assert (await sitting.talks.send_prompt(name, TOLD, place.cwd)).reason == "end_turn"
 
 
 async def test_a_refused_prompt_ends_its_turn_with_what_the_agent_said(place: Place) -> None:
     place.play({"turns": [{"when": "x", "steps": [{"error": {"code": -32000, "message": "usage limit reached"}}]}]})
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        turn = await talks.say(name, "x", place.cwd)
+        turn = await talks.send_prompt(name, "x", place.cwd)
         assert turn.reason == "refused"
         assert "usage limit reached" in (turn.detail or "")
         assert talks.state(name).state == "waiting_for_input"
@@ -349,9 +349,9 @@ async def test_an_answer_that_the_protocol_does_not_know_ends_the_turn(place: Pl
     place.play({"turns": [{"when": "odd", "steps": [{"send": third}, {"hang": "turn"}]}], "otherwise": OTHERWISE})
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        turn = await talks.say(name, "odd", place.cwd)
+        turn = await talks.send_prompt(name, "odd", place.cwd)
         assert turn.reason == "refused"
-        assert "its answer is not as the protocol has it" in (turn.detail or "")
+        assert "its answer does not follow the protocol" in (turn.detail or "")
         assert talks.state(name).state == "waiting_for_input"
 
 
@@ -359,9 +359,9 @@ async def test_before_its_first_agent_a_conversation_needs_no_resume(place: Plac
     place.play(book())
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        assert talks.need(name) == (False, "not_started")
+        assert talks.resume_need(name) == (False, "not_started")
         with pytest.raises(BadInput, match="there is no conversation 'nobody'"):
-            talks.need("nobody")
+            talks.resume_need("nobody")
 
 
 @pytest.mark.parametrize("agent", ["", "nobody", " "])
@@ -386,7 +386,7 @@ async def talk():
     async with place.sitting() as (run, _, talks):
         name = await talks.open(AGENT)
         try:
-            await talks.say(name, sys.argv[2], place.cwd)
+            await talks.send_prompt(name, sys.argv[2], place.cwd)
         except StorageFailed as error:
             assert "Input/output error" in str(error), error
         else:

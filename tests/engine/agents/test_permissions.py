@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.conversation.permission import Consent, Policy, Rule, Verdict
+from holdfast.core.conversation.permission import PermissionConfig, PermissionDecision, Policy, Rule
 from holdfast.core.events.conversation import PermissionAnswered, PermissionRequested, ToolBlocked
 from holdfast.leaf.errors import BadInput
 from tests.support.conversations import AGENT, Place, Sitting, answer_until_killed, ask_until_killed
@@ -58,17 +58,25 @@ async def answers(place: Place) -> list[tuple[str | None, str | None]]:
 @pytest.mark.parametrize(
     ("consent", "said", "by"),
     [
-        (Consent(Policy.ALLOW_ALL), "deleted", "policy allow-all"),
-        (Consent(rules=(Rule(then=Verdict.ALLOW, tool="delete", path="*.md"),)), "deleted", "rule 1"),
-        (Consent(Policy.DENY_ALL, rules=(Rule(then=Verdict.ALLOW, tool="Delete *"),)), "deleted", "rule 1"),
+        (PermissionConfig(Policy.ALLOW_ALL), "deleted", "policy allow-all"),
+        (
+            PermissionConfig(rules=(Rule(then=PermissionDecision.ALLOW, tool="delete", path="*.md"),)),
+            "deleted",
+            "rule 1",
+        ),
+        (
+            PermissionConfig(Policy.DENY_ALL, rules=(Rule(then=PermissionDecision.ALLOW, tool="Delete *"),)),
+            "deleted",
+            "rule 1",
+        ),
     ],
 )
 async def test_what_a_rule_or_the_policy_allows_is_answered_at_once(
-    place: Place, consent: Consent, said: str, by: str
+    place: Place, consent: PermissionConfig, said: str, by: str
 ) -> None:
     async with place.sitting(consent=consent) as (_, _, talks):
         name = await talks.open(AGENT)
-        assert (await talks.say(name, "go", place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
     assert await place.said() == [said]
     assert await answers(place) == [("yes", by)]
 
@@ -76,24 +84,26 @@ async def test_what_a_rule_or_the_policy_allows_is_answered_at_once(
 @pytest.mark.parametrize(
     ("consent", "reason"),
     [
-        (Consent(Policy.DENY_ALL), "by policy deny-all"),
-        (Consent(Policy.ALLOW_ALL, rules=(Rule(then=Verdict.DENY, path="notes*"),)), "by rule 1"),
+        (PermissionConfig(Policy.DENY_ALL), "by policy deny-all"),
+        (PermissionConfig(Policy.ALLOW_ALL, rules=(Rule(then=PermissionDecision.DENY, path="notes*"),)), "by rule 1"),
     ],
 )
-async def test_what_is_denied_is_refused_and_the_log_says_by_what(place: Place, consent: Consent, reason: str) -> None:
+async def test_what_is_denied_is_refused_and_the_log_says_by_what(
+    place: Place, consent: PermissionConfig, reason: str
+) -> None:
     async with place.sitting(consent=consent) as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, "go", place.cwd)
+        await talks.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["kept"]
     assert [(event.tool, event.reason) for event in await place.events(ToolBlocked)] == [("Delete the notes", reason)]
 
 
 async def test_a_path_outside_the_worktree_does_not_match_a_rule_for_inside(place: Place) -> None:
     place.play(book(locations=["../notes.md"]))
-    consent = Consent(Policy.DENY_ALL, rules=(Rule(then=Verdict.ALLOW, path="notes.md"),))
+    consent = PermissionConfig(Policy.DENY_ALL, rules=(Rule(then=PermissionDecision.ALLOW, path="notes.md"),))
     async with place.sitting(consent=consent) as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, "go", place.cwd)
+        await talks.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["kept"]
 
 
@@ -109,10 +119,10 @@ def hook(place: Place, script: str) -> tuple[str, ...]:
 
 async def test_a_hook_that_agrees_leaves_the_decision_to_the_policy(place: Place) -> None:
     """It is told in JSON what the agent wants."""
-    consent = Consent(Policy.ALLOW_ALL, hooks=(hook(place, "cat > told.json"),))
+    consent = PermissionConfig(Policy.ALLOW_ALL, hooks=(hook(place, "cat > told.json"),))
     async with place.sitting(consent=consent) as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, "go", place.cwd)
+        await talks.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["deleted"]
     assert '"tool":"Delete the notes"' in (Path(place.cwd) / "told.json").read_text()
 
@@ -127,20 +137,20 @@ async def test_a_hook_that_agrees_leaves_the_decision_to_the_policy(place: Place
     ],
 )
 async def test_a_hook_that_refuses_or_hangs_blocks_the_call(place: Place, script: str, reason: str) -> None:
-    consent = Consent(Policy.ALLOW_ALL, hooks=(hook(place, script),), patience=0.5)
+    consent = PermissionConfig(Policy.ALLOW_ALL, hooks=(hook(place, script),), hook_timeout_s=0.5)
     async with place.sitting(consent=consent) as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, "go", place.cwd)
+        await talks.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["kept"]
     (blocked,) = await place.events(ToolBlocked)
     assert (blocked.reason or "").endswith(reason)
 
 
 async def test_a_hook_that_is_missing_blocks_the_call(place: Place) -> None:
-    consent = Consent(Policy.ALLOW_ALL, hooks=(("/no/such/hook",),))
+    consent = PermissionConfig(Policy.ALLOW_ALL, hooks=(("/no/such/hook",),))
     async with place.sitting(consent=consent) as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, "go", place.cwd)
+        await talks.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["kept"]
     (blocked,) = await place.events(ToolBlocked)
     assert blocked.reason == "the hook /no/such/hook cannot be run: No such file or directory"
@@ -153,7 +163,7 @@ async def test_a_hook_that_is_missing_blocks_the_call(place: Place) -> None:
 async def test_a_person_answers_while_the_agent_waits(place: Place, option: str | None, said: str) -> None:
     async with place.sitting() as sitting:
         name = await sitting.talks.open(AGENT)
-        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
         request = await request_of(sitting)
         await sitting.desk.answer(request, option, by="Ada")
         await turn
@@ -168,19 +178,19 @@ async def test_a_question_of_a_cancelled_turn_is_withdrawn(place: Place) -> None
     """The protocol wants it so, and an agent that waits for a person would not hear of the cancel otherwise."""
     async with place.sitting() as sitting:
         name = await sitting.talks.open(AGENT)
-        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
         await request_of(sitting)
         await sitting.talks.cancel(name)
         assert (await turn).reason == "cancelled"
         assert sitting.run.state.permissions == {}
-        assert sitting.talks.need(name) == (False, "agent_running")
+        assert sitting.talks.resume_need(name) == (False, "agent_running")
     assert await answers(place) == [(None, "the turn was cancelled")]
 
 
 async def test_an_unknown_request_or_option_is_one_clear_line_and_the_question_stays(place: Place) -> None:
     async with place.sitting() as sitting:
         name = await sitting.talks.open(AGENT)
-        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
         request = await request_of(sitting)
         with pytest.raises(BadInput, match="there is no open request 'nope'"):
             await sitting.desk.answer("nope", "yes", by="Ada")
@@ -203,7 +213,7 @@ async def test_a_question_is_answered_as_soon_as_it_can_be_seen(place: Place) ->
 
         for _ in range(3):
             async with asyncio.timeout(PATIENCE):
-                await asyncio.gather(sitting.talks.say(name, "go", place.cwd), answer())
+                await asyncio.gather(sitting.talks.send_prompt(name, "go", place.cwd), answer())
     assert await place.said() == ["deleted"] * 3
 
 
@@ -215,7 +225,7 @@ async def test_an_answer_given_while_the_runner_and_the_agent_are_dead_is_used_w
         assert list(sitting.run.state.permissions) == [request], "the question outlives whoever asked it"
         await sitting.desk.answer(request, "yes", by="Ada")
     async with place.sitting() as sitting:
-        assert (await sitting.talks.say(name, "go", place.cwd)).reason == "end_turn"
+        assert (await sitting.talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
         assert sitting.talks.state(name).granted == {}, "once"
     assert await place.said() == ["deleted"]
     assert await answers(place) == [("yes", "Ada"), ("yes", "the answer given before")]
@@ -228,7 +238,7 @@ async def test_an_earlier_answer_is_not_used_for_another_question(place: Place) 
     place.play(book(title="Delete everything"))
     async with place.sitting() as sitting:
         await sitting.desk.answer(request, "yes", by="Ada")
-        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
         await sitting.desk.answer(await request_of(sitting), "no", by="Ada")
         await turn
     assert await place.said() == ["kept"]
@@ -241,7 +251,7 @@ async def test_an_earlier_answer_that_is_not_offered_any_more_is_asked_for_again
     place.play(book(options=[{"id": "sure", "kind": "allow_once", "name": "Sure"}]))
     async with place.sitting() as sitting:
         await sitting.desk.answer(request, "yes", by="Ada")
-        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
         await sitting.desk.answer(await request_of(sitting), "sure", by="Ada")
         await turn
     assert await place.said() == ["deleted"]
@@ -250,14 +260,14 @@ async def test_an_earlier_answer_that_is_not_offered_any_more_is_asked_for_again
 async def test_an_agent_that_dies_while_it_waits_for_a_person_leaves_its_question_open(place: Place) -> None:
     async with place.sitting() as sitting:
         name = await sitting.talks.open(AGENT)
-        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
         request = await request_of(sitting)
         pid = sitting.talks.state(name).pid
         assert pid is not None
         os.kill(pid, 9)
         assert (await turn).reason == "interrupted"
         await sitting.desk.answer(request, "yes", by="Ada")
-        assert (await sitting.talks.say(name, "go", place.cwd)).reason == "end_turn"
+        assert (await sitting.talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
     assert await place.said() == ["deleted"]
 
 
@@ -271,8 +281,8 @@ async def test_an_answer_that_did_not_reach_the_agent_before_all_were_killed_is_
         runner.kill()
     async with place.sitting() as sitting:
         assert sitting.run.state.permissions == {}
-        assert (await sitting.talks.say(name, "go", place.cwd)).reason == "end_turn"
-        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        assert (await sitting.talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
+        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
         await sitting.desk.answer(await request_of(sitting), "no", by="Bob")
         await turn
     assert await place.said() == [said, "kept"]
@@ -284,10 +294,10 @@ async def test_an_answer_that_was_used_before_the_agent_died_is_asked_for_again(
     place.play({**book(), "turns": [{"when": "crash", "steps": [{"permission": {**QUESTION, "allowed": done}}]}]})
     async with place.sitting() as sitting:
         name = await sitting.talks.open(AGENT)
-        turn = asyncio.ensure_future(sitting.talks.say(name, "crash", place.cwd))
+        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "crash", place.cwd))
         await sitting.desk.answer(await request_of(sitting), "yes", by="Ada")
         assert (await turn).reason == "interrupted"
-        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
         await sitting.desk.answer(await request_of(sitting), "no", by="Ada")
         await turn
     assert await place.said() == ["kept"]
@@ -299,7 +309,7 @@ async def test_a_question_asked_again_by_an_agent_that_is_back_is_still_one_ques
         name, request = runner.hear_some(2)
         runner.kill()
     async with place.sitting() as sitting:
-        turn = asyncio.ensure_future(sitting.talks.say(name, "go", place.cwd))
+        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
         earlier = sitting.run.state.permissions[request].turn
         await until(lambda: sitting.run.state.permissions[request].turn != earlier)
         await sitting.desk.answer(request, "yes", by="Ada")
@@ -314,8 +324,8 @@ async def test_a_rule_that_came_since_is_stronger_than_an_earlier_answer(place: 
         name = runner.hear()
         assert name is not None
         runner.kill()
-    async with place.sitting(consent=Consent(Policy.ALLOW_ALL)) as (_, _, talks):
-        await talks.say(name, "go", place.cwd)
+    async with place.sitting(consent=PermissionConfig(Policy.ALLOW_ALL)) as (_, _, talks):
+        await talks.send_prompt(name, "go", place.cwd)
     assert await answers(place) == [("no", "Ada"), ("yes", "policy allow-all")]
 
 
@@ -326,6 +336,6 @@ async def test_a_question_that_is_not_asked_again_is_withdrawn_when_a_turn_ends(
     place.play({"otherwise": [{"say": "something else"}]})
     async with place.sitting() as sitting:
         assert list(sitting.run.state.permissions) == [request]
-        await sitting.talks.say(name, "go", place.cwd)
+        await sitting.talks.send_prompt(name, "go", place.cwd)
         assert sitting.run.state.permissions == {}
     assert await answers(place) == [(None, "the turn ended without an answer")]

@@ -28,12 +28,12 @@ async def test_the_runner_dies_again_and_again_and_the_history_is_told_to_each_n
     place.play(book(load="absent"))
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
     for _ in range(2):  # attached, and ended before a word was said: its session knows nothing yet
         async with place.sitting() as (_, _, talks):
-            await talks.ready(name, place.cwd)
+            await talks.ensure_agent(name, place.cwd)
     async with place.sitting() as (_, _, talks):
-        await talks.say(name, KNOW, place.cwd)
+        await talks.send_prompt(name, KNOW, place.cwd)
     assert await place.rungs() == ["fresh", *["history injection"] * 3]
     assert (await place.said())[-1].count("RESUME CONTEXT FOR") == 1
     assert TOLD in (await place.said())[-1]
@@ -44,12 +44,12 @@ async def test_a_blank_session_is_not_loaded_though_the_agent_could(place: Place
     place.play(book(load="gone"))
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
     async with place.sitting() as (_, _, talks):
-        await talks.ready(name, place.cwd)
+        await talks.ensure_agent(name, place.cwd)
     place.play(book(load="works"))
     async with place.sitting() as (_, _, talks):
-        await talks.say(name, KNOW, place.cwd)
+        await talks.send_prompt(name, KNOW, place.cwd)
     assert (await place.rungs())[-1] == "history injection"
     assert TOLD in (await place.said())[-1]
 
@@ -59,8 +59,8 @@ async def test_a_session_that_was_never_saved_is_replaced(place: Place) -> None:
     place.play({**book(load="works", resume="works"), "sessions": {"save": "turn", "interrupted": "next"}})
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, "die", place.cwd)
-        await talks.say(name, KNOW, place.cwd)
+        await talks.send_prompt(name, "die", place.cwd)
+        await talks.send_prompt(name, KNOW, place.cwd)
     assert [rung for rung, _ in await place.failed_rungs()] == ["session/resume", "session/load"]
     assert "[TOOL CALL: Saw]\n[TOOL RESULT: Saw] interrupted" in (await place.said())[-1]
 
@@ -75,9 +75,9 @@ async def test_what_a_session_spent_is_counted_once_though_it_tells_the_sum_agai
     place.play({**book(load=load), "turns": turns})
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, "first", place.cwd)
+        await talks.send_prompt(name, "first", place.cwd)
     async with place.sitting() as (run, _, talks):
-        await talks.say(name, "second", place.cwd)
+        await talks.send_prompt(name, "second", place.cwd)
         assert run.state.budget.dollars == spent
 
 
@@ -87,9 +87,9 @@ async def test_what_an_agent_replays_is_not_written_again(place: Place, rung: st
     place.play(book(**({"resume": replays} if rung == "session/resume" else {"resume": "absent", "load": replays})))
     async with place.sitting() as sitting:
         name = await sitting.talks.open(AGENT)
-        await sitting.talks.say(name, TOLD, place.cwd)
+        await sitting.talks.send_prompt(name, TOLD, place.cwd)
         await kill_idle(sitting, name)
-        await sitting.talks.ready(name, place.cwd)
+        await sitting.talks.ensure_agent(name, place.cwd)
     assert await place.rungs() == ["fresh", rung]
     assert await place.said() == ["noted"]
     assert len(await place.events(ToolCalled)) == 1
@@ -100,15 +100,15 @@ async def test_when_no_rung_holds_the_conversation_waits_and_can_be_tried_again(
     async with place.sitting() as sitting:
         talks = sitting.talks
         name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
         await kill_idle(sitting, name)
         place.play(book(load="gone", new="refuses"))
         with pytest.raises(AgentUnavailable, match="refused session/new"):
-            await talks.say(name, KNOW, place.cwd)
+            await talks.send_prompt(name, KNOW, place.cwd)
         assert talks.state(name).state == "waiting_for_input"
         assert talks.state(name).token is None, "it was rejected: nobody asks for that session again"
         place.play(book(load="works"))
-        await talks.say(name, KNOW, place.cwd)
+        await talks.send_prompt(name, KNOW, place.cwd)
     assert [rung for rung, _ in await place.failed_rungs()] == ["session/load", *["history injection"] * 2]
     assert [event.token is None for event in await place.events(ConversationTokenStored)] == [False, True, False]
     assert TOLD in (await place.said())[-1]
@@ -120,18 +120,18 @@ async def test_an_agent_that_dies_when_it_is_started_leaves_the_conversation_wai
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
         with pytest.raises(AgentUnavailable, match="died in initialize"):
-            await talks.say(name, TOLD, place.cwd)
+            await talks.send_prompt(name, TOLD, place.cwd)
         assert talks.state(name).state == "waiting_for_input"
         place.play(book())
-        assert (await talks.say(name, TOLD, place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, TOLD, place.cwd)).reason == "end_turn"
 
 
 async def test_a_folder_that_is_gone_is_one_clear_line_and_the_conversation_waits(place: Place) -> None:
     place.play(book())
     async with place.sitting() as (_, _, talks):
         name = await talks.open(AGENT)
-        with pytest.raises(BadInput, match="/nowhere is not there"):
-            await talks.say(name, TOLD, "/nowhere")
+        with pytest.raises(BadInput, match="/nowhere was not found"):
+            await talks.send_prompt(name, TOLD, "/nowhere")
         assert talks.state(name).state == "waiting_for_input"
 
 
@@ -139,9 +139,9 @@ async def told_killed_and_asked(place: Place, proven: dict[str, bool] | None = N
     """An agent that was told something, killed, and is then asked what it knows."""
     async with place.sitting(proven=proven) as sitting:
         name = await sitting.talks.open(AGENT)
-        await sitting.talks.say(name, TOLD, place.cwd)
+        await sitting.talks.send_prompt(name, TOLD, place.cwd)
         await kill_idle(sitting, name)
-        await sitting.talks.say(name, KNOW, place.cwd)
+        await sitting.talks.send_prompt(name, KNOW, place.cwd)
 
 
 @pytest.mark.parametrize("lists", ["absent", {"how": "refuses", "advertised": True}])
@@ -186,11 +186,11 @@ async def test_without_a_token_the_resume_is_a_fresh_start(place: Place) -> None
     place.play(book())
     async with place.sitting() as (run, _, talks):
         name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
         await run.append(ConversationTokenStored(conversation=name, token=None))
     async with place.sitting() as (_, _, talks):
-        assert talks.need(name) == (True, "agent_not_running_fresh_start")
-        await talks.say(name, KNOW, place.cwd)
+        assert talks.resume_need(name) == (True, "agent_not_running_fresh_start")
+        await talks.send_prompt(name, KNOW, place.cwd)
     assert await place.rungs() == ["fresh", "history injection"]
 
 
@@ -203,10 +203,10 @@ async def test_a_history_that_was_refused_is_told_with_the_next_message(place: P
     async with place.sitting() as sitting:
         talks = sitting.talks
         name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
         await kill_idle(sitting, name)
-        assert (await talks.say(name, "hello", place.cwd)).reason in ("refused", "refusal")
-        assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, "hello", place.cwd)).reason in ("refused", "refusal")
+        assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert TOLD in (await place.said())[-1]
 
 
@@ -215,13 +215,13 @@ async def test_a_history_whose_message_was_cancelled_before_it_was_sent_is_told_
     async with place.sitting() as sitting:
         talks = sitting.talks
         name = await talks.open(AGENT)
-        await talks.say(name, TOLD, place.cwd)
+        await talks.send_prompt(name, TOLD, place.cwd)
         await kill_idle(sitting, name)
-        turn = asyncio.ensure_future(talks.say(name, "hello", place.cwd))
+        turn = asyncio.ensure_future(talks.send_prompt(name, "hello", place.cwd))
         await until(lambda: talks.state(name).state == "starting")
         await talks.cancel(name)
         assert (await turn).reason == "cancelled"
-        assert (await talks.say(name, KNOW, place.cwd)).reason == "end_turn"
+        assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert TOLD in (await place.said())[-1]
 
 
@@ -241,7 +241,7 @@ async def test_an_agent_that_sheds_its_environment_does_not_outlive_its_runner(p
     assert identify(attached.pid) is not None
     async with place.sitting() as (_, _, talks):
         assert identify(attached.pid) is None
-        await talks.say(name, KNOW, place.cwd)
+        await talks.send_prompt(name, KNOW, place.cwd)
     assert TOLD in (await place.said())[-1]
 
 
@@ -256,7 +256,7 @@ async def test_the_tools_of_an_agent_that_passes_on_no_environment_die_with_it(p
     async with place.sitting() as sitting:
         async with Conversations(sitting.run, ground, sitting.desk) as talks:
             name = await talks.open(AGENT)
-            await talks.say(name, TOLD, place.cwd)
+            await talks.send_prompt(name, TOLD, place.cwd)
             server = identify(int(path.read_text()))
             await kill_idle(sitting._replace(talks=talks), name)
         try:
@@ -274,7 +274,7 @@ async def test_what_works_for_the_run_beside_them_is_spared_when_conversations_b
         try:
             async with Conversations(run, place.ground(), desk) as talks:
                 name = await talks.open(AGENT)
-                await talks.say(name, TOLD, place.cwd)
+                await talks.send_prompt(name, TOLD, place.cwd)
             assert git.returncode is None
         finally:
             git.kill()

@@ -34,7 +34,7 @@ async def run(home: str) -> AsyncIterator[OwnedRun]:
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         yield run
 
 
@@ -57,7 +57,7 @@ def returned(call: str, status: str = "completed", output: str | None = None) ->
 
 
 async def told(log: Log, budget: int = 10_000) -> list[str]:
-    text = (await history_of(log, "c", budget)).before("now")
+    text = (await history_of(log, "c", budget)).prompt_with_history("now")
     return text.partition("=== EXECUTION HISTORY ===\n")[2].partition("\n\n=== CURRENT")[0].splitlines()
 
 

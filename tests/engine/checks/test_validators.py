@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.config.settings import Validators
-from holdfast.engine.checks.validators import OUTPUT, CheckPlace, Outcome, run_validators, validators_for
+from holdfast.engine.checks.validators import (
+    MAX_OUTPUT_BYTES,
+    CheckPlace,
+    ValidatorOutcome,
+    run_validators,
+    validators_for,
+)
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.process.env_markers import RUN_MARK, marked
-from holdfast.workflows.validators import Command
+from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
+from holdfast.workflows.validators import CheckCommand
 from tests.agents.company import is_alive, resident
 from tests.support.wait import until
 
@@ -21,20 +27,20 @@ def cwd(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def line(text: str, limit: float = 60) -> Command:
-    return Command(text, ("/bin/sh", "-c", text), limit)
+def line(text: str, limit: float = 60) -> CheckCommand:
+    return CheckCommand(text, ("/bin/sh", "-c", text), limit)
 
 
-async def run(cwd: str, *commands: Command | str) -> list[Outcome]:
-    heard: list[Outcome] = []
+async def run(cwd: str, *commands: CheckCommand | str) -> list[ValidatorOutcome]:
+    heard: list[ValidatorOutcome] = []
 
-    async def on_done(outcome: Outcome) -> None:
+    async def on_done(outcome: ValidatorOutcome) -> None:
         heard.append(outcome)
 
     wanted = [line(command) if isinstance(command, str) else command for command in commands]
     outcomes = await run_validators(wanted, CheckPlace(cwd, f"run of {cwd}"), on_done)
     assert heard == outcomes
-    assert marked(RUN_MARK, f"run of {cwd}") == []
+    assert marked_processes(RUN_MARK, f"run of {cwd}") == []
     return outcomes
 
 
@@ -92,7 +98,7 @@ async def test_a_daemon_that_holds_the_pipe_is_not_waited_for_and_does_not_stay(
         "while not (os.path.exists('pid') and open('pid').read()): pass\n"
         "print('done')\n"
     )
-    (outcome,) = await run(cwd, Command("daemon", (sys.executable, "-c", daemon)))
+    (outcome,) = await run(cwd, CheckCommand("daemon", (sys.executable, "-c", daemon)))
     assert (outcome.passed, outcome.output) == (True, "done\n")
     assert not is_alive(int(Path(cwd, "pid").read_text()))
 
@@ -104,13 +110,15 @@ async def test_a_flood_is_bounded_in_memory_and_keeps_its_beginning_and_its_end(
     assert outcome.output.startswith("first\nxxx")
     assert outcome.output.endswith("xxx\nlast\n")
     assert "bytes left out" in outcome.output
-    assert len(outcome.output) < OUTPUT + 100
+    assert len(outcome.output) < MAX_OUTPUT_BYTES + 100
     assert resident() - before < 30_000_000
 
 
 async def test_output_is_cut_between_characters_and_what_is_no_text_is_replaced(cwd: str) -> None:
-    put(cwd, "flood.py", f"import sys; sys.stdout.buffer.write('x€'.encode() * {OUTPUT})")
-    flood, noise = await run(cwd, Command("flood", (sys.executable, "flood.py")), line("printf 'a\\377b\\000c\\303'"))
+    put(cwd, "flood.py", f"import sys; sys.stdout.buffer.write('x€'.encode() * {MAX_OUTPUT_BYTES})")
+    flood, noise = await run(
+        cwd, CheckCommand("flood", (sys.executable, "flood.py")), line("printf 'a\\377b\\000c\\303'")
+    )
     assert "\N{REPLACEMENT CHARACTER}" not in flood.output
     assert noise.output == "a\N{REPLACEMENT CHARACTER}b\0c\N{REPLACEMENT CHARACTER}"
 
@@ -119,11 +127,11 @@ async def test_what_is_not_there_or_cannot_be_started_is_told(cwd: str) -> None:
     put(cwd, "broken", "\x7fELF", 0o755)
     absent, broken, script = await run(
         cwd,
-        Command("x", ("no-such-program", "check")),
-        Command("y", (os.path.join(cwd, "broken"),)),
+        CheckCommand("x", ("no-such-program", "check")),
+        CheckCommand("y", (os.path.join(cwd, "broken"),)),
         "no-such-program check",
     )
-    assert absent == Outcome(
+    assert absent == ValidatorOutcome(
         "x",
         False,
         None,
@@ -154,16 +162,16 @@ async def test_when_it_is_cancelled_nothing_stays_alive(cwd: str) -> None:
     with pytest.raises(asyncio.CancelledError):
         await work
     assert not any(is_alive(int(line)) for line in Path(cwd, "pids").read_text().split())
-    assert marked(RUN_MARK, f"run of {cwd}") == []
+    assert marked_processes(RUN_MARK, f"run of {cwd}") == []
 
 
 async def test_what_went_elsewhere_without_a_trace_is_dead_when_it_has_ended(cwd: str, tmp_path: Path) -> None:
     script = f"setsid -w sh -c 'cd /; env -i sleep 1000 & echo $! > {cwd}/pid'"
 
-    async def unheard(_: Outcome) -> None:
+    async def unheard(_: ValidatorOutcome) -> None:
         assert not is_alive(int(Path(cwd, "pid").read_text()))
 
-    place = CheckPlace(cwd, f"run of {cwd}", tether=os.fspath(tmp_path / "tether"))
+    place = CheckPlace(cwd, f"run of {cwd}", fd_marker=os.fspath(tmp_path / "tether"))
     (outcome,) = await run_validators([line(script)], place, unheard)
     assert outcome.passed
 
@@ -173,9 +181,9 @@ async def test_a_path_is_one_in_the_worktree(cwd: str) -> None:
     put(cwd, "scripts/text", "not a program")
     found, absent, text = await run(
         cwd,
-        Command("a", ("./scripts/check",)),
-        Command("b", ("scripts/gone",)),
-        Command("c", ("scripts/text",)),
+        CheckCommand("a", ("./scripts/check",)),
+        CheckCommand("b", ("scripts/gone",)),
+        CheckCommand("c", ("scripts/text",)),
     )
     assert (found.passed, found.output) == (True, "checked\n")
     assert "scripts/gone is not there" in str(absent.problem)

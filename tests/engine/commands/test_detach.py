@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.events.session import RunCreated, SessionStart
-from holdfast.engine.commands.detach import LOG, start_detached
+from holdfast.engine.commands.detach import RUNNER_LOG, start_detached
 from holdfast.leaf.errors import HoldfastError
-from holdfast.leaf.process.death import death_of
+from holdfast.leaf.process.death import wait_for_exit
 from holdfast.store.files.layout import run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
@@ -23,13 +23,13 @@ async def test_one_whose_log_cannot_be_followed_is_told_with_its_pid(tmp_path: P
     home = os.fspath(tmp_path / "home")
     await FileStore(home).create(RUN)
     async with open_run(FileStore(home), RUN) as run:
-        await run.begin(SessionStart(command="run"), RunCreated(run_id=RUN, goal="g"))
+        await run.begin_session(SessionStart(command="run"), RunCreated(run_id=RUN, goal="g"))
     starting = asyncio.create_task(start_detached(home, RUN))
     folder = Path(run_folder(home, RUN))
-    await until((folder / LOG).exists)
+    await until((folder / RUNNER_LOG).exists)
     (folder / "events.jsonl").rename(folder / "elsewhere.jsonl")  # long before a program can begin to read it
     with pytest.raises(HoldfastError, match="whether it began cannot be seen") as told:
         await starting
     pid = re.search(r"a runner was started \(pid (\d+)\)", str(told.value))
     assert pid is not None
-    await death_of(int(pid[1]))
+    await wait_for_exit(int(pid[1]))

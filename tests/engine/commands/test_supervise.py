@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.engine.commands import supervise as keeping
-from holdfast.engine.commands.supervise import keep_alive
+from holdfast.engine.commands.supervise import supervise_runs
 from holdfast.store.files.layout import run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
@@ -26,7 +26,7 @@ async def test_a_config_that_cannot_be_read_is_told_and_the_run_is_minded_again_
     await FileStore(home).create(RUN)
     await _cut_off(home, RunCreated(run_id=RUN, goal="g"))
     said: list[str] = []
-    minding = asyncio.create_task(keep_alive(home, lambda _, words: said.append(words)))
+    minding = asyncio.create_task(supervise_runs(home, lambda _, words: said.append(words)))
     await until(lambda: len(said) == 1)
     assert "config.toml:1" in said[0]
 
@@ -50,10 +50,10 @@ async def test_what_the_system_refuses_to_one_run_is_told_and_the_others_are_min
     in_the_way.mkdir()
     Path(run_folder(home, "bad-abc234"), "events.jsonl").mkdir(parents=True)
     said: list[tuple[str, str]] = []
-    minding = asyncio.create_task(keep_alive(home, lambda run_id, words: said.append((run_id, words))))
+    minding = asyncio.create_task(supervise_runs(home, lambda run_id, words: said.append((run_id, words))))
     await until(lambda: len(said) == 2)
     assert sorted(run_id for run_id, _ in said) == [RUN, "bad-abc234"]
-    assert all("Is a directory; nothing is lost" in words for _, words in said)
+    assert all("Is a directory" in words for _, words in said)
 
     in_the_way.rmdir()
     await _cut_off(home)
@@ -69,14 +69,14 @@ async def test_what_could_not_be_revived_is_tried_again_and_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = os.fspath(tmp_path / "home")
-    monkeypatch.setattr(keeping, "_TRY_AGAIN", 0.05)
+    monkeypatch.setattr(keeping, "_RETRY_DELAY_S", 0.05)
     await FileStore(home).create(RUN)
     await _cut_off(home, RunCreated(run_id=RUN, goal="g"))
     log = Path(run_folder(home, RUN), "events.jsonl")
     log.rename(tmp_path / "aside")
     log.mkdir()
     said: list[str] = []
-    minding = asyncio.create_task(keep_alive(home, lambda _, words: said.append(words)))
+    minding = asyncio.create_task(supervise_runs(home, lambda _, words: said.append(words)))
     await until(lambda: len(said) == 1)
     await asyncio.sleep(0.3)
     assert len(said) == 1
@@ -96,13 +96,15 @@ async def test_a_run_that_is_taken_away_is_minded_no_more_and_the_others_are(
     home, config = os.fspath(tmp_path / "home"), tmp_path / "config.toml"
     store = FileStore(home)
     monkeypatch.setenv("HOLDFAST_CONFIG", os.fspath(config))
-    monkeypatch.setattr(keeping, "_TRY_AGAIN", 0.05)
+    monkeypatch.setattr(keeping, "_RETRY_DELAY_S", 0.05)
     config.write_text("caps = 3\n" if when == "refused" else "", encoding="utf-8")
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(SessionStart(command="run"), RunCreated(run_id=RUN, goal="g"), SessionEnd(reason="all_done"))
+        await run.begin_session(
+            SessionStart(command="run"), RunCreated(run_id=RUN, goal="g"), SessionEnd(reason="all_done")
+        )
     said: list[tuple[str, str]] = []
-    minding = asyncio.create_task(keep_alive(home, lambda run_id, words: said.append((run_id, words))))
+    minding = asyncio.create_task(supervise_runs(home, lambda run_id, words: said.append((run_id, words))))
     await until(lambda: bool(said) if when == "refused" else bool(_minders()))
     minders = _minders()
     assert len(minders) == 1
@@ -123,9 +125,9 @@ async def test_what_comes_while_runs_cannot_be_listed_is_minded_when_they_can_be
 ) -> None:
     home, aside = os.fspath(tmp_path / "home"), tmp_path / "aside"
     runs = Path(run_folder(home, RUN)).parent
-    monkeypatch.setattr(keeping, "_TRY_AGAIN", 0.05)
+    monkeypatch.setattr(keeping, "_RETRY_DELAY_S", 0.05)
     said: list[tuple[str, str]] = []
-    minding = asyncio.create_task(keep_alive(home, lambda of, words: said.append((of, words))))
+    minding = asyncio.create_task(supervise_runs(home, lambda of, words: said.append((of, words))))
     await until(runs.is_dir)
     runs.rename(aside)
     runs.touch()
@@ -150,12 +152,12 @@ async def test_runs_that_are_put_back_are_minded_again(tmp_path: Path, monkeypat
     home, config, aside = os.fspath(tmp_path / "home"), tmp_path / "config.toml", tmp_path / "aside"
     runs = Path(run_folder(home, RUN)).parent
     monkeypatch.setenv("HOLDFAST_CONFIG", os.fspath(config))
-    monkeypatch.setattr(keeping, "_TRY_AGAIN", 0.05)
+    monkeypatch.setattr(keeping, "_RETRY_DELAY_S", 0.05)
     config.write_text("caps = 3\n", encoding="utf-8")
     await FileStore(home).create(RUN)
     await _cut_off(home, RunCreated(run_id=RUN, goal="g"))
     said: list[str] = []
-    minding = asyncio.create_task(keep_alive(home, lambda _, words: said.append(words)))
+    minding = asyncio.create_task(supervise_runs(home, lambda _, words: said.append(words)))
     await until(lambda: bool(said))
     minders = _minders()
     runs.rename(aside)
@@ -167,10 +169,10 @@ async def test_runs_that_are_put_back_are_minded_again(tmp_path: Path, monkeypat
 
 
 def _minders() -> list[asyncio.Task[object]]:
-    return [task for task in asyncio.all_tasks() if task.get_coro().__qualname__ == "_mind"]  # type: ignore[union-attr]
+    return [task for task in asyncio.all_tasks() if task.get_coro().__qualname__ == "_supervise"]  # type: ignore[union-attr]
 
 
 async def _cut_off(home: str, *events: RunCreated, run_id: str = RUN) -> None:
     """A sitting without an end."""
     async with open_run(FileStore(home), run_id) as run:
-        await run.begin(SessionStart(command="run"), *events)
+        await run.begin_session(SessionStart(command="run"), *events)

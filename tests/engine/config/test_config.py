@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.core.config.settings import Role, RuntimeChoice, Settings, Validator
 from holdfast.core.conversation.states import AfterInterruption
-from holdfast.engine.config.agents import own_agents
-from holdfast.engine.config.config import Config, Origin, load, trust
+from holdfast.engine.config.agents import agents_from_settings
+from holdfast.engine.config.config import Config, Origin, load_config, trust_project
 from holdfast.engine.queries.agents import list_agents
 from holdfast.leaf.errors import BadInput, NothingToDo
 
@@ -26,10 +26,12 @@ class Place:
         subprocess.run(["git", "init", "--quiet", self.repo], check=True)
 
     def load(self, folder: str = "", **flags: object) -> Config:
-        return load(str(self.repo / folder), home=self.home, flags={k.replace("__", "."): v for k, v in flags.items()})
+        return load_config(
+            str(self.repo / folder), home=self.home, flags={k.replace("__", "."): v for k, v in flags.items()}
+        )
 
     def trust(self) -> dict[str, object]:
-        file, values = trust(str(self.repo), self.home)
+        file, values = trust_project(str(self.repo), self.home)
         assert file == str(self.project)
         return {key: value.data for key, value in values.items()}
 
@@ -106,7 +108,7 @@ def test_the_file_is_at_the_root_wherever_in_the_repository_one_is(place: Place,
     assert place.load("a/b").settings.after_interruption is AfterInterruption.ASK
     link = tmp_path / "link"
     link.symlink_to(place.repo / "a")
-    assert load(str(link), home=place.home).files.project == str(place.project)
+    assert load_config(str(link), home=place.home).files.project == str(place.project)
 
 
 def test_a_worktree_has_the_file_of_its_own_root(place: Place, tmp_path: Path) -> None:
@@ -114,16 +116,16 @@ def test_a_worktree_has_the_file_of_its_own_root(place: Place, tmp_path: Path) -
     subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "x"], check=True)
     subprocess.run([*git, "worktree", "add", "--quiet", str(tmp_path / "tree")], check=True, capture_output=True)
     (tmp_path / "tree" / ".holdfast.toml").write_text("parallel = 1")
-    assert load(str(tmp_path / "tree"), home=place.home).settings.parallel == 1
+    assert load_config(str(tmp_path / "tree"), home=place.home).settings.parallel == 1
     assert place.load().settings.parallel == 2
 
 
 def test_outside_of_a_repository_there_is_no_project_file(place: Place, tmp_path: Path) -> None:
     (tmp_path / ".holdfast.toml").write_text("parallel = 1")
-    config = load(str(tmp_path), home=place.home)
+    config = load_config(str(tmp_path), home=place.home)
     assert (config.settings.parallel, config.files.project) == (2, None)
     with pytest.raises(NothingToDo, match="nothing to trust: there is no repository at"):
-        trust(str(tmp_path), place.home)
+        trust_project(str(tmp_path), place.home)
 
 
 def test_a_folder_that_is_none_is_told(place: Place) -> None:
@@ -139,12 +141,12 @@ def test_a_folder_that_is_none_is_told(place: Place) -> None:
     [
         ("caps.iteratons", 3, "flag: caps.iteratons: there is no such key; did you mean iterations?"),
         ("caps.iterations", "3", "flag: caps.iterations: expected a whole number, got text"),
-        ("caps..x", 1, "'caps..x' is no name of a setting"),
+        ("caps..x", 1, "'caps..x' is not the name of a setting"),
     ],
 )
 def test_a_wrong_flag_is_told(place: Place, name: str, value: object, said: str) -> None:
     with pytest.raises(BadInput) as raised:
-        load(str(place.repo), home=place.home, flags={name: value})
+        load_config(str(place.repo), home=place.home, flags={name: value})
     assert str(raised.value) == said
 
 
@@ -179,7 +181,7 @@ def test_a_cloned_repository_runs_nothing_and_widens_nothing(place: Place) -> No
     (warning,) = config.warnings
     assert "hooks.session_start, agents.codex.command, permissions.policy" in warning
     assert warning.endswith("holdfast config trust")
-    assert own_agents(config.settings) == {}
+    assert agents_from_settings(config.settings) == {}
 
 
 def test_what_is_trusted_holds_until_a_byte_changes(place: Place) -> None:
@@ -205,8 +207,8 @@ def test_trust_is_for_one_place(place: Place, tmp_path: Path) -> None:
     other = tmp_path / "other"
     subprocess.run(["git", "init", "--quiet", other], check=True)
     (other / ".holdfast.toml").write_text(EVIL)
-    assert load(str(other), home=place.home).settings.hooks.session_start == ()
-    assert load(str(place.repo), home=str(tmp_path / "home2")).settings.hooks.session_start == ()
+    assert load_config(str(other), home=place.home).settings.hooks.session_start == ()
+    assert load_config(str(place.repo), home=str(tmp_path / "home2")).settings.hooks.session_start == ()
 
 
 def test_a_limit_of_the_user_is_lowered_but_not_raised(place: Place) -> None:
@@ -227,7 +229,7 @@ def test_project_file_that_links_to_a_device_or_pipe_is_refused(place: Place, ta
     """Nothing outside the repository is read, and a pipe is not waited for."""
     os.mkfifo(place.repo / "fifo")
     place.project.symlink_to(target)
-    with pytest.raises(BadInput, match=r"leads out of the repository|not a plain file"):
+    with pytest.raises(BadInput, match=r"leads out of the repository|not a regular file"):
         place.load()
 
 
@@ -239,7 +241,7 @@ def test_agents_of_the_user_are_listed_and_known_ones_are_changed_in_part(place:
         '[agents.mine]\ncommand = "sh -c true"\ntitle = "Mine"\n[agents.codex]\n'
         'environment = {A = "b"}\nsecrets = ["X"]\n'
     )
-    own = own_agents(place.load().settings)
+    own = agents_from_settings(place.load().settings)
     assert own["mine"].command == ("sh", "-c", "true")
     assert (own["codex"].command, own["codex"].environment, own["codex"].secrets) == (
         ("codex-acp",),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.engine.hooks.edits import Look, Signature, changed_between
+from holdfast.engine.hooks.edits import Signature, WorktreeState, changed_between
 
 A, B = (1,), (2,)
 
@@ -26,4 +26,4 @@ TABLE: dict[str, tuple[dict[str, Signature], dict[str, Signature], dict[str, Sig
 @pytest.mark.parametrize("what", TABLE)
 def test_changed_between(what: str) -> None:
     before, now, there, committed, expected = TABLE[what]
-    assert changed_between(Look("c1", before), Look("c2", now), there, committed) == expected
+    assert changed_between(WorktreeState("c1", before), WorktreeState("c2", now), there, committed) == expected

@@ -8,7 +8,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.phase import ResearchRequested
 from holdfast.core.messages.signals import read_signal
 from holdfast.core.work.workflow import Workflow
-from holdfast.engine.inbox.handle_phase import MOST_RESEARCH, reported
+from holdfast.engine.inbox.handle_phase import MAX_RESEARCH_REQUESTS, phase_report_events
 from holdfast.workflows.reader import parse_workflow
 from tests.core.phase_logs import (
     LEFT_OUT,
@@ -47,7 +47,7 @@ def told(
 ) -> list[str]:
     state = state_of(*events)
     role = state.conversations[who].role or ""
-    return [event.type for event in reported(state, flow, who, read_signal(role, tool, arguments))]
+    return [event.type for event in phase_report_events(state, flow, who, read_signal(role, tool, arguments))]
 
 
 DOCUMENT = {"title": "Shape", "text": "# Shape\n\n## Risks\n\nnone", "preferences": ["be brief"]}
@@ -123,7 +123,7 @@ def test_what_a_report_means(what: str) -> None:
 
 def test_a_plan_says_whether_it_needs_a_design() -> None:
     state = state_of(*PLANNING)
-    plan = reported(state, PIPELINE, "c-planner", read_signal("planner", "submit_plan", PLAN))[0]
+    plan = phase_report_events(state, PIPELINE, "c-planner", read_signal("planner", "submit_plan", PLAN))[0]
     after = state_of(*PLANNING, plan)
     assert after.plan is not None
     assert (after.plan.needs_design, after.plan.blocked_by) == (True, {"B": ["A"]})
@@ -132,7 +132,7 @@ def test_a_plan_says_whether_it_needs_a_design() -> None:
 def test_no_run_asks_without_end() -> None:
     many = [
         ResearchRequested(research=f"r{n}", conversation="c-planner", topic="t", question=f"q{n}")
-        for n in range(MOST_RESEARCH)
+        for n in range(MAX_RESEARCH_REQUESTS)
     ]
     assert told((*PLANNING, *many), "c-planner", "request_research", {"topic": "t", "question": "q"}) == [
         "warning.logged"

@@ -10,13 +10,15 @@ from tests.support.run_files import RUN, content, inbox_file
 
 SEND = """
 import asyncio, sys
-from holdfast.engine.inbox.send import Words, send
-asyncio.run(send(sys.argv[1], sys.argv[2], Words("hello")))
+from holdfast.core.messages.schema import UserMessage
+from holdfast.engine.inbox.send import send
+asyncio.run(send(sys.argv[1], sys.argv[2], UserMessage("hello")))
 """
 REPORT = """
 import asyncio, sys
-from holdfast.engine.inbox.report import Reporter, report
-asyncio.run(report(Reporter(sys.argv[1], sys.argv[2], "worker", "w1"), "report_progress", {"text": "half of it"}))
+from holdfast.engine.inbox.report import Reporter, submit_report
+reporter = Reporter(sys.argv[1], sys.argv[2], "worker", "w1")
+asyncio.run(submit_report(reporter, "report_progress", {"text": "half of it"}))
 """
 
 
@@ -28,5 +30,5 @@ async def test_a_message_and_a_report_that_the_disk_refused_once_come_once(home:
         assert len([call for call in calls if os.path.basename(inbox_file(home)) in call]) == 2
     assert content(inbox_file(home)).count(b"\n") == 4
     async with open_run(store, RUN) as run:
-        await run.begin(START)
-        assert [message.kind for message in await run.take_in()] == ["user", "signal.report_progress"]
+        await run.begin_session(START)
+        assert [message.kind for message in await run.consume_inbox()] == ["user", "signal.report_progress"]

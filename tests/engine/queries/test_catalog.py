@@ -9,7 +9,7 @@ from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.fold.fold import Fold
 from holdfast.engine.queries.catalog import condition_of, index_runs, summarize
 from holdfast.engine.queries.runs import list_runs, search_messages
-from holdfast.store.files.catalog import Catalog, ask
+from holdfast.store.files.catalog import Catalog, query_catalog
 from tests.cli.foreign import SEED_LOG, event, put, started
 from tests.cli.runs import DONE, log_of, make_run, resume_run, said
 
@@ -93,7 +93,7 @@ def test_two_who_index_the_same_run_at_once_index_it_once(home: str) -> None:
     resume_run(home, RUN, said("beta"), DONE)
     path = str(Path(home, "catalog.sqlite"))
     with Catalog(path) as first, Catalog(path) as second:
-        behind = first.listing(home).behind, second.listing(home).behind
+        behind = first.listing(home).stale, second.listing(home).stale
         (one,) = index_runs(home, first, behind[0])
         (two,) = index_runs(home, second, behind[1])
     assert one == two
@@ -118,7 +118,7 @@ def test_an_index_that_was_cut_off_half_way_is_completed(home: str) -> None:
                 raise CutOffError
 
     with ShortLived(str(Path(home, "catalog.sqlite"))) as catalog, pytest.raises(CutOffError):
-        index_runs(home, catalog, catalog.listing(home).behind)
+        index_runs(home, catalog, catalog.listing(home).stale)
     assert 0 < messages_indexed(home) < 9000
     assert len(found(home, "w8999")) == 1
     assert messages_indexed(home) == 9000
@@ -141,9 +141,9 @@ def test_a_question_that_the_file_cannot_answer_is_answered_from_memory(home: st
         asked.append(catalog)
         if len(asked) == 1:
             raise sqlite3.OperationalError("database is locked")
-        return len(catalog.listing(home).behind)
+        return len(catalog.listing(home).stale)
 
-    assert ask(home, fails_once) == 1
+    assert query_catalog(home, fails_once) == 1
     assert len(asked) == 2
 
 

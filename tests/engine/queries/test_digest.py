@@ -3,7 +3,7 @@
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted
-from holdfast.engine.queries.digest import FURTHEST, digest_of
+from holdfast.engine.queries.digest import MAX_READ_BYTES, digest_of
 from holdfast.engine.queries.logs import end_of_log
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
@@ -15,10 +15,10 @@ FIRST, SECOND, THIRD = (f"2026-02-14T1{hour}:00:00.000Z" for hour in range(3))
 async def _sit(home: str, at: str, *tasks: str, weight: int = 0) -> None:
     """A sitting that completes these tasks; with so many bytes of talk after the first of them."""
     store = FileStore(home)
-    if RUN not in await store.runs():
+    if RUN not in await store.run_ids():
         await store.create(RUN)
     async with open_run(store, RUN, clock=lambda: at) as run:
-        await run.begin(SessionStart(command="resume"), RunCreated(run_id=RUN, goal="g"))
+        await run.begin_session(SessionStart(command="resume"), RunCreated(run_id=RUN, goal="g"))
         for task in tasks:
             await run.append(TaskCompleted(task_id=task))
             for _ in range(weight // 100_000):
@@ -51,7 +51,7 @@ async def test_it_begins_at_a_moment(home: str) -> None:
 
 
 async def test_a_long_log_is_not_read_to_its_beginning(home: str) -> None:
-    await _sit(home, FIRST, "1", "2", weight=FURTHEST + 1_000_000)
+    await _sit(home, FIRST, "1", "2", weight=MAX_READ_BYTES + 1_000_000)
     digest = await digest_of(home, RUN)
     assert (digest.completed, digest.whole) == (["2"], False)
     assert digest.events < 100

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.log.codec import Line
-from holdfast.engine.queries.logs import Filter, analyze_log, follow_log, logs_under, read_log, view_run
+from holdfast.engine.queries.logs import LogFilter, analyze_log, follow_log, logs_under, read_log, view_run
 from holdfast.engine.queries.verify import verify_run
 from holdfast.leaf.errors import BadInput, NoSuchRun
 from tests.cli.foreign import SEED_LOG, checkpoint, event, put, started
@@ -15,10 +15,10 @@ from tests.cli.runs import log_of, make_run, said, tasks
 
 RUN = "auth-abc234"
 
-ALL = Filter()
+ALL = LogFilter()
 
 
-async def seqs(home: str, wanted: Filter = ALL, last: int | None = None) -> list[int]:
+async def seqs(home: str, wanted: LogFilter = ALL, last: int | None = None) -> list[int]:
     return [found.line.seq async for found in read_log(home, RUN, wanted, last=last) if isinstance(found.line, Line)]
 
 
@@ -59,8 +59,8 @@ async def test_the_last_lines_are_found_over_the_chunks_of_a_long_log(home: str,
 async def test_the_last_lines_are_counted_among_those_that_are_wanted(home: str) -> None:
     log = b"".join(event("rare" if seq % 700 == 0 else "x", seq, {"pad": "p" * 500}) for seq in range(2000))
     put(home, "runs", RUN, "events.jsonl", log=log)
-    assert await seqs(home, Filter(("rare",)), last=2) == [700, 1400]
-    assert await seqs(home, Filter(("r*",)), last=9) == [0, 700, 1400]
+    assert await seqs(home, LogFilter(("rare",)), last=2) == [700, 1400]
+    assert await seqs(home, LogFilter(("r*",)), last=9) == [0, 700, 1400]
 
 
 async def test_blank_lines_are_no_lines_and_unreadable_ones_are(home: str) -> None:

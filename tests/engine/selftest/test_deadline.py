@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.engine.selftest import runs as working
-from holdfast.engine.selftest.base import Finding, Verdict, holds
-from holdfast.engine.selftest.calibrate import LONGEST_S, SHORTEST_S, Costs, Deadline, measure, time_limit
-from holdfast.engine.selftest.child import child, told
-from holdfast.engine.selftest.deadline import OutOfTime, until
-from holdfast.engine.selftest.selftest import Check, examine, made
+from holdfast.engine.selftest.base import SelftestFinding, SelftestVerdict, holds
+from holdfast.engine.selftest.calibrate import MAX_TIME_S, MIN_TIME_S, Deadline, MachineCosts, measure_costs, time_limit
+from holdfast.engine.selftest.child import child_process, read_line
+from holdfast.engine.selftest.deadline import OutOfTime, deadline_at
+from holdfast.engine.selftest.selftest import NamedCheck, run_checks, run_selftest
 from holdfast.leaf.process.identity import ProcessIdentity, identify
 from tests.support.wait import PATIENCE
 
@@ -30,43 +30,43 @@ def unheard(_: str) -> None:
 @pytest.mark.parametrize(
     ("costs", "limit"),
     [
-        (Costs(start=0.3, sync=0.001), SHORTEST_S),
-        (Costs(start=2.5, sync=0.001), 152.0),
-        (Costs(start=0.3, sync=0.1), 218.0),
-        (Costs(start=60.0, sync=0.1), LONGEST_S),
+        (MachineCosts(start_s=0.3, sync_s=0.001), MIN_TIME_S),
+        (MachineCosts(start_s=2.5, sync_s=0.001), 152.0),
+        (MachineCosts(start_s=0.3, sync_s=0.1), 218.0),
+        (MachineCosts(start_s=60.0, sync_s=0.1), MAX_TIME_S),
     ],
 )
-def test_a_slower_machine_has_more_time(costs: Costs, limit: float) -> None:
+def test_a_slower_machine_has_more_time(costs: MachineCosts, limit: float) -> None:
     assert time_limit(costs) == pytest.approx(limit)
 
 
 def test_what_things_cost_here_is_measured(tmp_path: Path) -> None:
-    costs = measure(str(tmp_path))
-    assert costs.start > 0
-    assert costs.sync >= 0
+    costs = measure_costs(str(tmp_path))
+    assert costs.start_s > 0
+    assert costs.sync_s >= 0
 
 
 def test_what_there_is_no_time_for_is_in_doubt_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    found = list(examine(str(tmp_path), None, quick=True, tell=unheard, seconds=0))
+    found = list(run_selftest(str(tmp_path), None, quick=True, report=unheard, seconds=0))
     assert len(found) == 13
-    assert {one.finding.verdict for one in found} == {Verdict.DOUBT}
+    assert {one.finding.verdict for one in found} == {SelftestVerdict.DOUBT}
     assert os.listdir(tmp_path) == []
 
 
-def wait_for_a_process(seen: list[ProcessIdentity | None]) -> Finding:
-    with child("hold", __file__) as process:
+def wait_for_a_process(seen: list[ProcessIdentity | None]) -> SelftestFinding:
+    with child_process("hold", __file__) as process:
         seen.append(identify(process.pid))
-        told(process)
+        read_line(process)
         process.wait()
     return holds("it ended")
 
 
-def wait_for_an_event() -> Finding:
+def wait_for_an_event() -> SelftestFinding:
     asyncio.run(asyncio.wait_for(asyncio.Event().wait(), None))
     return holds("it came")
 
 
-def wait_in_a_file(path: str) -> Finding:
+def wait_in_a_file(path: str) -> SelftestFinding:
     with open(path, encoding="utf-8") as file:  # a pipe that nobody opens to write
         return holds(file.read())
 
@@ -78,14 +78,14 @@ def test_a_check_that_hangs_is_cut_off_and_so_is_each_that_comes_after_it(tmp_pa
     for hanging in (partial(wait_for_a_process, seen), partial(wait_in_a_file, pipe), wait_for_an_event):
         found = {}
         for slower in (1, 10, 100):  # a busy machine may need longer to come to what hangs
-            checks: list[Check] = [
+            checks: list[NamedCheck] = [
                 *(("quick", partial(holds, "yes")), ("hangs", hanging), ("never", partial(holds, "yes")))
             ]
-            rows = made("here", checks, unheard, Deadline.after(A_MOMENT * slower))
+            rows = run_checks("here", checks, unheard, Deadline.after(A_MOMENT * slower))
             found = {one.name: one.finding.verdict for one in rows}
-            if found["quick"] is Verdict.HOLDS and seen:
+            if found["quick"] is SelftestVerdict.HOLDS and seen:
                 break
-        assert found == {"quick": Verdict.HOLDS, "hangs": Verdict.DOUBT, "never": Verdict.DOUBT}
+        assert found == {"quick": SelftestVerdict.HOLDS, "hangs": SelftestVerdict.DOUBT, "never": SelftestVerdict.DOUBT}
     process = seen[-1]
     assert process is not None
     assert identify(process.pid) != process, "what it started is dead"
@@ -95,7 +95,7 @@ def test_who_is_done_in_time_hears_nothing_later() -> None:
     """An alarm that somebody else had set is theirs again."""
     before, other = signal.getsignal(signal.SIGALRM), signal.setitimer(signal.ITIMER_REAL, 2 * LONG)
     try:
-        with until(time.monotonic() + LONG):
+        with deadline_at(time.monotonic() + LONG):
             assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= LONG
         assert signal.getitimer(signal.ITIMER_REAL)[0] > LONG
         assert signal.getsignal(signal.SIGALRM) is before
@@ -120,10 +120,10 @@ def test_a_run_that_does_not_end_leaves_the_check_in_doubt(tmp_path: Path) -> No
     first = f'mkdir {tmp_path}/first && exec {sys.executable} -m holdfast "$@"'
     program.write_text(f"#!/bin/sh\n{first}\nexec sleep 1000\n", encoding="utf-8")
     program.chmod(0o700)
-    trial = working.Trial(str(tmp_path), str(tmp_path), (str(program),), soon_over_when("run 2 of 2"))
-    with pytest.raises(OutOfTime), until(time.monotonic() + LONG):
-        working.resuming(trial, [(), ()])
+    trial = working.ResumeTrial(str(tmp_path), str(tmp_path), (str(program),), soon_over_when("run 2 of 2"))
+    with pytest.raises(OutOfTime), deadline_at(time.monotonic() + LONG):
+        working.check_resume(trial, [(), ()])
     again = tmp_path / "again"
     again.mkdir()
-    with pytest.raises(OutOfTime), until(time.monotonic() + A_MOMENT):
-        working.resuming(trial._replace(folder=str(again), repositories=str(again)), [()])
+    with pytest.raises(OutOfTime), deadline_at(time.monotonic() + A_MOMENT):
+        working.check_resume(trial._replace(folder=str(again), repositories=str(again)), [()])

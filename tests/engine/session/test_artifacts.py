@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.core.events.phase import ArtifactStored, WorkflowChosen
 from holdfast.core.state import RunState
-from holdfast.engine.session.artifacts import differences, told, write_artifacts
+from holdfast.engine.session.artifacts import describe_difference, find_differences, write_artifacts
 from tests.core.phase_logs import started, state_of
 
 
@@ -50,27 +50,27 @@ def test_what_lies_beside_the_log_is_told_and_then_as_the_log_has_it(tmp_path: P
     text, expected, after = ROWS[what]
     put(tmp_path, text)
     before = files(tmp_path)
-    found = [told("r-1", one, plans=True) for one in differences(str(tmp_path), STATE)]
+    found = [describe_difference("r-1", one, has_planner=True) for one in find_differences(str(tmp_path), STATE)]
     assert len(found) == len(expected)
     assert all(part in line for part, line in zip(expected, found, strict=True))
     assert files(tmp_path) == before, "to look is not to touch"
     write_artifacts(str(tmp_path), STATE)
     assert after.items() <= files(tmp_path).items()
-    assert differences(str(tmp_path), STATE) == []
+    assert find_differences(str(tmp_path), STATE) == []
 
 
 def test_an_edit_is_set_aside_once_however_often_it_is_found_and_the_user_is_told_how_it_is_taken_up(
     tmp_path: Path,
 ) -> None:
     put(tmp_path, MINE)
-    (one,) = differences(str(tmp_path), STATE)
-    assert one.aside is not None
-    assert "`holdfast send r-1 --change - < FILE` has it taken up" in told("r-1", one, plans=True)
-    assert "`holdfast send r-1 - < FILE` has it taken up" in told("r-1", one, plans=False)
+    (one,) = find_differences(str(tmp_path), STATE)
+    assert one.set_aside_path is not None
+    assert "`holdfast send r-1 --change - < FILE` has it taken up" in describe_difference("r-1", one, has_planner=True)
+    assert "`holdfast send r-1 - < FILE` has it taken up" in describe_difference("r-1", one, has_planner=False)
     for _ in range(2):
         put(tmp_path, MINE)
         write_artifacts(str(tmp_path), STATE)
-        assert files(tmp_path) == {FILE: "second\n", one.aside: MINE}
+        assert files(tmp_path) == {FILE: "second\n", one.set_aside_path: MINE}
     put(tmp_path, "another\n")
     write_artifacts(str(tmp_path), STATE)
     assert sorted(files(tmp_path).values()) == ["another\n", MINE, "second\n"]

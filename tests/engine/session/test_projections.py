@@ -2,19 +2,19 @@
 
 import os
 
-from holdfast.core.state import Plan, RunState, Task, Verdict
+from holdfast.core.state import EvaluatorVerdict, Plan, RunState, Task
 from holdfast.engine.session.projections import write_projections
 
 
 def test_what_says_nothing_new_is_not_written_again(tmp_path: os.PathLike[str]) -> None:
     folder = os.fspath(tmp_path)
-    tasks = {name: Task(verdicts=[Verdict(1, True)]) for name in ("a", "b")}
+    tasks = {name: Task(verdicts=[EvaluatorVerdict(1, True)]) for name in ("a", "b")}
     state = RunState(plan=Plan(order=["a", "b"]), tasks=tasks, learnings=["tests need a key"])
     write_projections(folder, state)
     before = _files(folder)
     assert sorted(before) == ["ledger/a.jsonl", "ledger/b.jsonl", "plan.json", "proposed-learnings.md"]
 
-    tasks["b"].verdicts.append(Verdict(2, False))
+    tasks["b"].verdicts.append(EvaluatorVerdict(2, False))
     write_projections(folder, state)
     after = _files(folder)
     assert {name for name in before if before[name] != after[name]} == {"ledger/b.jsonl"}

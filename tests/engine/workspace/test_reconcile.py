@@ -12,13 +12,13 @@ from holdfast.core.events.conversation import ConversationOpened, TurnStarted
 from holdfast.core.events.effect import EffectIntended
 from holdfast.core.events.task import TaskStarted
 from holdfast.core.events.work import WORKTREE_LOST
-from holdfast.core.state import Stage
-from holdfast.core.work.names import place_of
+from holdfast.core.state import TaskStage
+from holdfast.core.work.names import worktree_names
 from holdfast.core.work.reconciliation import Finding, Remedy
 from holdfast.engine.queries.logs import view_run
-from holdfast.engine.workspace.reconcile import observe, reconciled
-from holdfast.engine.workspace.workspace import NewRun, create_run, opened
-from holdfast.git.effects import CommitTask, Happened
+from holdfast.engine.workspace.reconcile import observe, reconcile_workspace
+from holdfast.engine.workspace.workspace import NewRun, create_run, open_workspace
+from holdfast.git.effects import CommitTask, ProbeOutcome
 from holdfast.git.repository import Repository
 from holdfast.store.base import Message
 from holdfast.store.files.layout import run_folder
@@ -35,8 +35,8 @@ async def run_id(home: str, project: Project) -> str:
 
 async def set_right(home: str, run_id: str) -> dict[str, Remedy]:
     """What was found and acted on; not what is as it should be."""
-    async with opened(home, run_id, "doctor") as workspace:
-        return told(await reconciled(workspace))
+    async with open_workspace(home, run_id, "doctor") as workspace:
+        return told(await reconcile_workspace(workspace))
 
 
 def told(findings: list[Finding]) -> dict[str, Remedy]:
@@ -61,9 +61,9 @@ async def test_work_in_progress_goes_on_where_it_is(home: str, project: Project,
 
 async def test_a_merged_branch_and_its_worktree_go(home: str, project: Project, run_id: str) -> None:
     await task_merged(home, run_id, "T-1")
-    branch = place_of(run_id, "T-1").branch
+    branch = worktree_names(run_id, "T-1").branch
     assert await set_right(home, run_id) == {branch: Remedy.DELETE_BRANCH, "tasks/T-1": Remedy.REMOVE_WORKTREE}
-    assert project.branches() == [place_of(run_id).branch]
+    assert project.branches() == [worktree_names(run_id).branch]
     assert not os.path.exists(workspace_of(home, run_id, "T-1"))
     assert project.salvage() == []
     await assert_settled(home, project, run_id)
@@ -83,7 +83,7 @@ async def test_what_is_only_in_a_merged_worktree_is_saved_before_it_goes(
 
 async def test_a_merged_branch_that_went_on_is_left_alone(home: str, project: Project, run_id: str) -> None:
     await task_merged(home, run_id, "T-1")
-    place = place_of(run_id, "T-1")
+    place = worktree_names(run_id, "T-1")
     folder = workspace_of(home, run_id, "T-1")
     write(folder, {"more.txt": "more\n"})
     project.git("add", "--all", at=folder)
@@ -99,7 +99,7 @@ async def test_a_lost_branch_comes_back_at_the_commit_that_its_worktree_remember
 ) -> None:
     folder = await task_begun(home, run_id, "T-1")
     write(folder, {"uncommitted.txt": "u\n"})
-    branch = place_of(run_id, "T-1").branch
+    branch = worktree_names(run_id, "T-1").branch
     was = project.tip(branch)
     project.git("update-ref", "-d", f"refs/heads/{branch}")
     assert await set_right(home, run_id) == {branch: Remedy.RECREATE_BRANCH}
@@ -110,7 +110,7 @@ async def test_a_lost_branch_comes_back_at_the_commit_that_its_worktree_remember
 
 async def test_the_runs_own_lost_branch_comes_back_too(home: str, project: Project, run_id: str) -> None:
     await task_merged(home, run_id, "T-1")
-    branch = place_of(run_id).branch
+    branch = worktree_names(run_id).branch
     was = project.tip(branch)
     project.git("update-ref", "-d", f"refs/heads/{branch}")
     await set_right(home, run_id)
@@ -121,7 +121,7 @@ async def test_the_runs_own_lost_branch_comes_back_with_what_was_merged_though_i
     home: str, project: Project, run_id: str
 ) -> None:
     await task_merged(home, run_id, "T-1")
-    branch = place_of(run_id).branch
+    branch = worktree_names(run_id).branch
     was = project.tip(branch)
     project.git("worktree", "remove", "--force", workspace_of(home, run_id))
     project.git("branch", "--quiet", "-D", branch)
@@ -133,23 +133,23 @@ async def test_what_could_not_be_told_for_want_of_a_branch_is_told_when_that_is_
     home: str, project: Project, run_id: str
 ) -> None:
     await task_begun(home, run_id, "T-1")
-    branch = place_of(run_id, "T-1").branch
-    async with opened(home, run_id, "resume") as workspace:
+    branch = worktree_names(run_id, "T-1").branch
+    async with open_workspace(home, run_id, "resume") as workspace:
         effect = CommitTask(task="T-1", base=project.git("rev-parse", "main"), message="One")
         intended = EffectIntended(effect="0" * 16, kind="commit", task="T-1", arguments=msgspec.to_builtins(effect))
-        await workspace.hands.run.append(intended)
+        await workspace.effects.run.append(intended)
     project.git("update-ref", "-d", f"refs/heads/{branch}")
-    async with opened(home, run_id, "resume") as workspace:
-        assert [one.probe.reason for one in workspace.settled] == [f"the branch {branch} is gone"]
-        await reconciled(workspace)
-        assert [one.probe.happened for one in workspace.settled] == [Happened.NO]
+    async with open_workspace(home, run_id, "resume") as workspace:
+        assert [one.probe.reason for one in workspace.settled_effects] == [f"the branch {branch} does not exist"]
+        await reconcile_workspace(workspace)
+        assert [one.probe.outcome for one in workspace.settled_effects] == [ProbeOutcome.NO]
     await assert_settled(home, project, run_id)
 
 
 def remove(project: Project, home: str, run_id: str, task: str) -> None:
     """Its worktree and its branch."""
     project.git("worktree", "remove", "--force", workspace_of(home, run_id, task))
-    project.git("branch", "--quiet", "-D", place_of(run_id, task).branch)
+    project.git("branch", "--quiet", "-D", worktree_names(run_id, task).branch)
 
 
 def collect(project: Project) -> None:
@@ -161,7 +161,7 @@ async def test_a_lost_branch_comes_back_with_what_was_committed_though_its_workt
     home: str, project: Project, run_id: str
 ) -> None:
     folder = await task_begun(home, run_id, "T-1")
-    branch = place_of(run_id, "T-1").branch
+    branch = worktree_names(run_id, "T-1").branch
     was = project.tip(branch)
     remove(project, home, run_id, "T-1")
     found = await set_right(home, run_id)
@@ -174,23 +174,23 @@ async def test_a_lost_branch_comes_back_with_what_was_committed_though_its_workt
 async def test_a_lost_branch_on_which_nothing_was_committed_begins_where_it_began(
     home: str, project: Project, run_id: str
 ) -> None:
-    async with opened(home, run_id, "resume") as workspace:
-        await workspace.open("T-1")
-    branch = place_of(run_id, "T-1").branch
+    async with open_workspace(home, run_id, "resume") as workspace:
+        await workspace.open_worktree("T-1")
+    branch = worktree_names(run_id, "T-1").branch
     began = project.tip(branch)
     await task_merged(home, run_id, "T-0")
     remove(project, home, run_id, "T-1")
     await set_right(home, run_id)
-    assert project.tip(branch) == began != project.tip(place_of(run_id).branch)
+    assert project.tip(branch) == began != project.tip(worktree_names(run_id).branch)
 
 
 async def test_a_commit_that_git_has_no_more_is_told_of_and_done_again(
     home: str, project: Project, run_id: str
 ) -> None:
-    async with opened(home, run_id, "resume") as workspace:
-        await workspace.hands.run.append(TaskStarted(task_id="T-1"))
+    async with open_workspace(home, run_id, "resume") as workspace:
+        await workspace.effects.run.append(TaskStarted(task_id="T-1"))
     await task_begun(home, run_id, "T-1")
-    branch = place_of(run_id, "T-1").branch
+    branch = worktree_names(run_id, "T-1").branch
     was = str(project.tip(branch))
     remove(project, home, run_id, "T-1")
     collect(project)
@@ -200,7 +200,7 @@ async def test_a_commit_that_git_has_no_more_is_told_of_and_done_again(
     with open(os.path.join(run_folder(home, run_id), "events.jsonl"), encoding="utf-8") as log:
         assert f"{branch} was at {was[:12]}, which git has no more" in log.read()
     task = state.tasks["T-1"]
-    assert (task.stage, task.iteration, task.reason) == (Stage.WORK, 2, WORKTREE_LOST)
+    assert (task.stage, task.iteration, task.reason) == (TaskStage.WORK, 2, WORKTREE_LOST)
 
 
 CASE = {"role": "worker", "conversation": "w", "signal": {"summary": "done"}}
@@ -211,14 +211,14 @@ async def test_a_case_that_nobody_has_read_does_not_stand_for_files_that_are_gon
     home: str, project: Project, run_id: str, kind: str
 ) -> None:
     """Whoever was cut off before it reported goes on, and looks first."""
-    async with opened(home, run_id, "resume") as workspace:
+    async with open_workspace(home, run_id, "resume") as workspace:
         begun = (
             TaskStarted(task_id="T-1"),
             ConversationOpened(conversation="w", role="worker", task="T-1"),
             TurnStarted(conversation="w", turn="t"),
         )
-        await workspace.hands.run.append(*begun)
-        write((await workspace.open("T-1")).path, {"a.txt": "one\n"})
+        await workspace.effects.run.append(*begun)
+        write((await workspace.open_worktree("T-1")).path, {"a.txt": "one\n"})
     body = msgspec.Raw(msgspec.json.encode(CASE))
     await FileStore(home).inbox(run_id).put(Message(id="m", kind=kind, sender="w", body=body))
     shutil.rmtree(workspace_of(home, run_id, "T-1"))
@@ -232,7 +232,7 @@ async def test_a_deleted_folder_is_made_again_on_its_branch(
     home: str, project: Project, run_id: str, pruned: bool
 ) -> None:
     folder = await task_begun(home, run_id, "T-1")
-    was = project.tip(place_of(run_id, "T-1").branch)
+    was = project.tip(worktree_names(run_id, "T-1").branch)
     shutil.rmtree(folder)
     if pruned:
         project.git("worktree", "prune")
@@ -314,7 +314,7 @@ async def test_a_look_takes_as_many_git_processes_for_many_worktrees_as_for_one(
         return events.count("start")
 
     one = await processes("one")
-    async with opened(home, run_id, "resume") as workspace:
+    async with open_workspace(home, run_id, "resume") as workspace:
         for number in range(8):
-            await workspace.open(f"T-{number}")
+            await workspace.open_worktree(f"T-{number}")
     assert await processes("many") == one == 3

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.leaf.process import env_markers as marks
 from holdfast.leaf.process import proc
-from holdfast.leaf.process.env_markers import is_orphan_without, mark_of, marked
+from holdfast.leaf.process.env_markers import is_unmarked_orphan, mark_of, marked_processes
 from holdfast.leaf.process.identity import identify
 from holdfast.leaf.process.proc import pids
 from tests.support.hopping_process import hopping
@@ -35,13 +35,13 @@ def just_started(value: str) -> Iterator[int]:
 def test_a_process_is_found_by_its_mark_from_its_very_beginning() -> None:
     for value in VALUES:
         with just_started(value) as pid:
-            assert marked(MARK, value) == [identify(pid)]
+            assert marked_processes(MARK, value) == [identify(pid)]
 
 
 def test_a_mark_may_be_no_text() -> None:
     value = os.fsdecode(b"\xff") + VALUES[0]
     with just_started(value) as pid:
-        assert marked(MARK, value) == [identify(pid)]
+        assert marked_processes(MARK, value) == [identify(pid)]
         assert mark_of(pid, MARK) == value
 
 
@@ -54,7 +54,7 @@ def test_what_a_process_inherited_is_told_from_its_very_beginning() -> None:
 def test_a_child_that_is_just_becoming_its_program_is_no_orphan() -> None:
     for _ in VALUES:
         with just_started("ours") as pid:
-            assert not is_orphan_without([MARK], pid)
+            assert not is_unmarked_orphan([MARK], pid)
 
 
 def test_who_shows_no_environment_for_a_moment_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,14 +66,14 @@ def test_who_shows_no_environment_for_a_moment_is_looked_at_again(monkeypatch: p
 
 def test_a_child_in_a_session_of_its_own_without_a_mark_is_an_orphan() -> None:
     with just_started("another's") as pid:
-        assert is_orphan_without(["HOLDFAST_OTHER_MARK"], pid)
+        assert is_unmarked_orphan(["HOLDFAST_OTHER_MARK"], pid)
     with subprocess.Popen(["sleep", "600"], env={}) as ours:
-        assert not is_orphan_without([MARK], ours.pid)
+        assert not is_unmarked_orphan([MARK], ours.pid)
         ours.kill()
 
 
 def test_what_has_no_environment_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marks, "_MOMENT", FOR_EVER)
+    monkeypatch.setattr(marks, "_EXEC_WAIT_S", FOR_EVER)
     with subprocess.Popen(["sleep", "600"], env={}) as bare:
         try:
             assert [mark_of(pid, MARK) for pid in (bare.pid, 2)] == [None, None]  # the kernel's own have none either
@@ -102,7 +102,7 @@ signal.pause()
 def test_who_shows_no_environment_any_more_is_not_waited_for(
     program: str, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(marks, "_MOMENT", FOR_EVER)
+    monkeypatch.setattr(marks, "_EXEC_WAIT_S", FOR_EVER)
     command = [sys.executable, "-IS", "-c", program, "an argument" * 2_000]  # which fills the page before
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as started:
         try:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from holdfast.store.base import Batch
-from holdfast.store.files.reading import CHUNK
+from holdfast.store.files.reading import CHUNK_BYTES
 from holdfast.store.files.store import FileStore
 from holdfast.store.fold import fold_log
 from holdfast.store.run import open_run
@@ -36,14 +36,14 @@ async def test_a_line_of_20_mb_is_read_forwards_backwards_and_followed(home: str
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         follower = group.create_task(first_lines(store.log(RUN), 4))
         async with open_run(store, RUN) as run:
-            await run.begin(START)
+            await run.begin_session(START)
             await run.append(numbered("a", 1, 20 * MB))
             await run.append(numbered("a", 2), numbered("a", 3, 20 * MB))
     data = await whole(store, RUN)
     assert len(data) > 40 * MB
     assert_whole(data)
     assert labels_in(data) == [("a", 1), ("a", 2), ("a", 3)]
-    assert await collect_back(store.log(RUN).read_back()) == data
+    assert await collect_back(store.log(RUN).read_backwards()) == data
     assert b"\n".join(follower.result()) + b"\n" == data
     async with open_run(store, RUN) as run:
         assert run.state.events == 4
@@ -53,18 +53,20 @@ async def test_a_torn_line_of_20_mb_is_set_aside(home: str) -> None:
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        start = await run.begin(START)
+        start = await run.begin_session(START)
         await run.append(numbered("a", 1, 20 * MB))
     data = content(log_file(home))
     put_content(log_file(home), data[:-40])
     async with open_run(store, RUN) as run:
         assert run.head.position == start.end
-        await run.begin(START, numbered("a", 2))
+        await run.begin_session(START, numbered("a", 2))
     assert_whole(await whole(store, RUN))
     assert os.path.getsize(f"{log_file(home)}.torn-{start.end}") == len(data) - 40 - start.end
 
 
-@pytest.mark.parametrize("length", [CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 1])
+@pytest.mark.parametrize(
+    "length", [CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 2 * CHUNK_BYTES, 2 * CHUNK_BYTES + 1]
+)
 async def test_lines_that_end_where_a_chunk_does(home: str, length: int) -> None:
     """Neither reading nor the search for the last newline may be off by one there."""
     store = FileStore(home)
@@ -73,10 +75,10 @@ async def test_lines_that_end_where_a_chunk_does(home: str, length: int) -> None
         data = b"".join(b"x" * (size - 1) + b"\n" for size in lines)
         put_content(log_file(home), data + b"torn")
         log = store.log(RUN)
-        assert await log.fragment() == b"torn"
+        assert await log.torn_tail() == b"torn"
         for position in boundaries(data):
             assert await collect(log.read(position), position) == data[position:]
-            assert await collect_back(log.read_back(position)) == data[:position]
+            assert await collect_back(log.read_backwards(position)) == data[:position]
 
 
 @pytest.fixture
@@ -85,7 +87,7 @@ async def large(home: str) -> AsyncIterator[FileStore]:
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         sample = (await run.append(*(numbered("a", number, 17 * number) for number in range(200)))).data
     with open(log_file(home), "ab") as file:
         while file.tell() < 32 * MB:
@@ -109,7 +111,7 @@ async def test_memory_is_bounded_whatever_the_size_of_the_log(large: FileStore, 
         if how == "read":
             assert await drained(log.read()) > 32 * MB
         elif how == "read_back":
-            assert await drained(log.read_back()) > 32 * MB
+            assert await drained(log.read_backwards()) > 32 * MB
         else:
             await fold_log(log, only=frozenset())
         peak = tracemalloc.get_traced_memory()[1]
@@ -126,7 +128,7 @@ async def test_a_watcher_holds_its_descriptor_only_while_somebody_follows(home: 
     before = open_descriptors()
     assert inotify_instances() == 0
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
         logs = [store.log(RUN), store.log(RUN), store.log("other-aaaaaa")]
         waiting = [asyncio.create_task(first_lines(log, 3)) for log in logs]
         inbox = store.inbox(RUN).follow()
@@ -149,7 +151,7 @@ async def test_a_follower_that_is_dropped_without_a_word_holds_nothing(home: str
     store = FileStore(home)
     await store.create(RUN)
     async with open_run(store, RUN) as run:
-        await run.begin(START)
+        await run.begin_session(START)
     before = open_descriptors()
     for _ in range(10):
         async for _ in store.log(RUN).follow():
@@ -171,6 +173,6 @@ async def test_a_file_that_is_gone_can_be_left_in_peace(home: str) -> None:
         with pytest.raises(OSError, match="No such file"):
             await lost
         async with open_run(store, "other-aaaaaa") as run:
-            await run.begin(START)
+            await run.begin_session(START)
         assert len(await other) == 1
     await until(lambda: inotify_instances() == 0)

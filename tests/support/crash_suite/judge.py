@@ -15,7 +15,7 @@ from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.events.phase import ResearchAnswered
 from holdfast.core.fold.fold import Fold
 from holdfast.core.state import RunState
-from holdfast.core.work.names import SALVAGE, SNAPSHOTS, place_of
+from holdfast.core.work.names import SALVAGE_REFS, SNAPSHOT_REFS, worktree_names
 from holdfast.engine.queries.verify import verify_run
 from holdfast.git.effects import CaptureTree, DropRefs, TakeSnapshot
 from holdfast.store.files.store import FileStore
@@ -27,7 +27,7 @@ from tests.support.events import events_in
 from tests.support.logs import whole
 from tests.support.repositories import half_deleted
 
-_SAVED = re.compile(rf"(?:{SALVAGE}|{SNAPSHOTS})[^\s'\",;]+")
+_SAVED = re.compile(rf"(?:{SALVAGE_REFS}|{SNAPSHOT_REFS})[^\s'\",;]+")
 _KEPT = re.compile(rf"is kept as ({_SAVED.pattern})")
 _CHANCE = re.compile(r"[0-9a-f]{16}|turn-\d+")
 
@@ -52,8 +52,8 @@ def saved_by(run_id: str, events: Iterable[Event]) -> dict[str, str | None]:
                 found |= dict.fromkeys(_SAVED.findall(str(event.result)))
                 arguments = intended[event.effect].arguments
                 if intended[event.effect].kind in (TakeSnapshot.kind, CaptureTree.kind):
-                    place = place_of(run_id, arguments["task"])
-                    found[f"{place.snapshots}/{arguments['name']}"] = event.result["commit"]
+                    place = worktree_names(run_id, arguments["task"])
+                    found[f"{place.snapshot_refs}/{arguments['name']}"] = event.result["commit"]
                 if intended[event.effect].kind == DropRefs.kind:
                     found = {ref: oid for ref, oid in found.items() if not ref.startswith(arguments["prefix"])}
     return found
@@ -121,7 +121,7 @@ class Done:
         fold.feed(data)
         done = cls(place, data, fold.state)
         assert (await fold_log(store.log(place.run_id), await store.snapshot(place.run_id))).fold.state == fold.state
-        assert (await verify_run(place.home, place.run_id)).whole
+        assert (await verify_run(place.home, place.run_id)).is_intact
         return done
 
     def of(self, kind: type[Event]) -> list[Any]:

@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-from holdfast.leaf.process.env_markers import RUN_MARK, marked
-from holdfast.leaf.process.proc import fields_of, is_dead, pids, places
+from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
+from holdfast.leaf.process.proc import is_dead, pids, proc_dirs, stat_fields
 
 
 def strays_of(home: str, run_id: str) -> list[str]:
     """Each in words, with what it was found by."""
-    by_mark = [f"{process.pid} has the run's mark" for process in marked(RUN_MARK, run_id)]
+    by_mark = [f"{process.pid} has the run's mark" for process in marked_processes(RUN_MARK, run_id)]
     return by_mark + strays_in(os.path.join(home, "runs", run_id))
 
 
@@ -40,10 +40,10 @@ def _command_of(pid: int) -> str:
 
 def _held_by(pid: int) -> Iterator[tuple[str, str]]:
     """Where it stands, and what it has open; nothing of one that is dead, or gone meanwhile."""
-    fields = fields_of(pid)
+    fields = stat_fields(pid)
     if fields is None or is_dead(fields):
         return
-    for place in places(pid):
+    for place in proc_dirs(pid):
         names = ["cwd"]
         with suppress(OSError):
             names += [f"fd/{number}" for number in os.listdir(f"{place}/fd")]

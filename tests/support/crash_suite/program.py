@@ -13,7 +13,7 @@ import time
 
 from holdfast.app import cli
 from holdfast.app.cli.main import main
-from holdfast.leaf.failpoints import FILE, WHAT
+from holdfast.leaf.failpoints import FAILPOINT_FILE_VARIABLE, FAILPOINT_VARIABLE
 
 # By these names, for the built-in agent hands nothing else on to what it starts.
 STAND_IN, ZYGOTE, DOOM, DOOM_FILE, CLOCK, OBEDIENT, FILE_SIZE = (
@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> int:
     """Under the doom of the whole test: Holdfast does not pass it on, so it is put back for each process here."""
     sys.executable = os.environ[STAND_IN]
     if DOOM in os.environ:
-        os.environ[WHAT], os.environ[FILE] = os.environ[DOOM], os.environ[DOOM_FILE]
+        os.environ[FAILPOINT_VARIABLE], os.environ[FAILPOINT_FILE_VARIABLE] = os.environ[DOOM], os.environ[DOOM_FILE]
     if CLOCK in os.environ:
         _live_in_another_time(os.environ[CLOCK])
     if OBEDIENT in os.environ:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from holdfast.core.state import RunState
-from holdfast.engine.session.artifacts import differences
+from holdfast.engine.session.artifacts import find_differences
 from holdfast.engine.session.projections import write_projections
 from holdfast.store.files.layout import run_folder
 
@@ -22,7 +22,7 @@ def must_have_projections_as_rendered(home: str, run_id: str, state: RunState) -
     assert not different, f"not as the log has it: {different}"
     ledgers = {name for name in files(folder, "ledger") if not name.endswith(".tmp")}  # of who died while it wrote
     assert ledgers == {name for name in expected if name.startswith("ledger/")}, "a ledger of no task"
-    assert differences(folder, state) == [], "documents of phases that are not as the log has them"
+    assert find_differences(folder, state) == [], "documents of phases that are not as the log has them"
 
 
 def files(folder: str, below: str = "") -> set[str]:

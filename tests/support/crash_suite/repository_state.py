@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from holdfast.core.work.names import SALVAGE, SNAPSHOTS, run_of_branch
+from holdfast.core.work.names import SALVAGE_REFS, SNAPSHOT_REFS, run_of_branch
 from tests.support.crash_suite.trial_place import Place
 from tests.support.repositories import git_bytes
 
@@ -41,7 +41,7 @@ class Branches:
     @cached_property
     def saved(self) -> dict[str, str]:
         """Snapshots, and salvage."""
-        return {name: oid for name, oid in self.refs.items() if name.startswith((SALVAGE, SNAPSHOTS))}
+        return {name: oid for name, oid in self.refs.items() if name.startswith((SALVAGE_REFS, SNAPSHOT_REFS))}
 
     @cached_property
     def own(self) -> dict[str, str]:

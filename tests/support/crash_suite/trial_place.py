@@ -7,7 +7,7 @@ import subprocess
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
-from holdfast.core.log.chain import more_to_come
+from holdfast.core.log.chain import has_more_to_come
 from tests.support.crash_suite.program import DOOM, DOOM_FILE
 from tests.support.crash_suite.remote_services import NOBODY, Outside
 from tests.support.crash_suite.scenarios import BEGIN, Scenario
@@ -159,7 +159,7 @@ def _is_planned(path: str) -> bool:
     """It has its plan, or a workflow in which one is made; not in a call of which only a part is there."""
     with suppress(FileNotFoundError), open(path, "rb") as file:
         lines = file.read().split(b"\n")[:-1]
-        while lines and more_to_come(lines[-1]):
+        while lines and has_more_to_come(lines[-1]):
             lines.pop()
         return any(b'"type":"plan.created"' in line or b'"type":"workflow.chosen"' in line for line in lines)
     return False

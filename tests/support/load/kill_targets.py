@@ -5,7 +5,7 @@ import random
 import signal
 from contextlib import suppress
 
-from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK, mark_of, marked
+from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK, mark_of, marked_processes
 from holdfast.leaf.process.identity import ProcessIdentity
 
 WAYS = ("runner", "agent", "wrapper", "group", "everyone")
@@ -22,14 +22,14 @@ def kill(dice: random.Random, runner: int, run_id: str | None) -> bool:
         else:
             os.kill(runner, signal.SIGKILL)
     if way == "everyone":  # the runner first: it would take half of a check that was killed for a check that passed
-        _end(marked(RUN_MARK, run_id or ""))
+        _end(marked_processes(RUN_MARK, run_id or ""))
     return True
 
 
 def _kill_an_agent(dice: random.Random, run_id: str, *, whole: bool) -> bool:
     """One conversation's processes; or the eldest of them alone, whom the others outlive."""
     found: dict[str, list[ProcessIdentity]] = {}
-    for process in marked(RUN_MARK, run_id):
+    for process in marked_processes(RUN_MARK, run_id):
         conversation = mark_of(process.pid, CONVERSATION_MARK)
         if conversation is not None:
             found.setdefault(conversation, []).append(process)

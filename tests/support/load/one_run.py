@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from holdfast.core.events.conversation import TurnStarted
-from holdfast.leaf.errors import OK, NothingToDo, Owned
+from holdfast.leaf.errors import EXIT_OK, NothingToDo, RunOwned
 from tests.support.crash_suite.judge import Done, different
 from tests.support.crash_suite.trial import must_be_civil
 from tests.support.crash_suite.trial_place import Place
@@ -18,7 +18,7 @@ from tests.support.load.kill_targets import kill
 from tests.support.load.resources import Held
 
 WORDS = "MIND-"  # what people say, and agents know how to answer
-_DONE = (OK, NothingToDo.exit_code)
+_DONE = (EXIT_OK, NothingToDo.exit_code)
 _PARKED = "(parked)"  # agents of one task that were killed time and again within one sitting
 _MOST = 400  # sittings
 _PATIENCE = 240.0  # seconds for a sitting that nobody kills, with all the others beside it
@@ -70,7 +70,7 @@ class Life:
         for one in ended:
             self.sittings.append(one)
             self._must_be_fine(one)
-        return min(ended, key=lambda one: one.code == Owned.exit_code)
+        return min(ended, key=lambda one: one.code == RunOwned.exit_code)
 
     async def _program(self, watch: Callable[[Born], Awaitable[Ended]], *arguments: str) -> Ended:
         """Begun while the others go on: where all programs come from, many wait."""
@@ -95,11 +95,11 @@ class Life:
     async def _send(self, run_id: str) -> None:
         self.messages += 1
         ended = await self._program(_returned, "send", run_id, f"{WORDS}{self.messages}.")
-        assert ended.code == OK, ended
+        assert ended.code == EXIT_OK, ended
 
     def _must_be_fine(self, ended: Ended) -> None:
         must_be_civil(ended)
-        fine = (*_DONE, KILLED, Owned.exit_code, *self.place.scenario.ends)
+        fine = (*_DONE, KILLED, RunOwned.exit_code, *self.place.scenario.ends)
         assert ended.code in fine or _PARKED in ended.err, f"{self.place.name}: {ended}\n{self}"
 
     async def must_have_ended_as(self, undisturbed: Mapping[str, Any]) -> None:

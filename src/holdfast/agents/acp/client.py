@@ -1,4 +1,4 @@
-"""Our side of the protocol: what an agent may ask of us, inside its worktree and with the host's consent."""
+"""The client side of ACP: the requests that an agent can make, inside its worktree and with the host's consent."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
@@ -26,101 +26,108 @@ from acp.schema import (
 
 from holdfast.agents.acp.file_access import read_text, write_text
 from holdfast.agents.process.terminals import Terminal, Terminals
-from holdfast.agents.process.tree import seen_through
+from holdfast.agents.process.tree import finish_uncancelled
 from holdfast.core.conversation.tool_call import ToolCall, read_tool_call
 from holdfast.leaf.errors import HoldfastError
 
-Begun = Callable[[dict[str, Any]], Awaitable[None]]
-Told = Callable[[str], Mapping[str, Any]]
+RecordAllowedCall = Callable[[dict[str, Any]], Awaitable[None]]
+LookUpCall = Callable[[str], Mapping[str, Any]]
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _answering(ask: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """What is wrong on our side is an answer too; the library would print it."""
+def _answer_errors(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Send our errors to the agent as answers; the library would only print them."""
 
-    @wraps(ask)
-    async def answered(*given: P.args, **named: P.kwargs) -> T:
+    @wraps(method)
+    async def answer(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return await ask(*given, **named)
+            return await method(*args, **kwargs)
         except HoldfastError as error:
             raise RequestError.internal_error({"details": str(error)}) from None
 
-    return answered
+    return answer
 
 
-class Asked(NamedTuple):
-    """An agent asks before it does something."""
+class PermissionQuestion(NamedTuple):
+    """A permission request: the tool call and the options to choose from."""
 
     call: ToolCall
     options: tuple[tuple[str, str, str], ...]  # id, name, kind
 
 
 class Host(Protocol):
-    """Who decides for the agent."""
+    """Decides about the agent's tool calls."""
 
-    async def permit(self, asked: Asked) -> str | None:
-        """The id of the chosen option; None when nobody chose."""
+    async def permit(self, request: PermissionQuestion) -> str | None:
+        """Return the id of the chosen option; None when none was chosen."""
         ...
 
     async def veto(self, call: ToolCall) -> str | None:
-        """Why a tool call is blocked; None when it may go on."""
+        """Return why a tool call is blocked; None when it is allowed."""
         ...
 
 
-class ClientSide:
-    """Our side of the protocol: what an agent may ask of us."""
+class AcpClient:
+    """Answers the requests of one agent."""
 
-    def __init__(self, cwd: str, host: Host, terminals: Terminals, begun: Begun, told: Told) -> None:
-        """`begun` writes down a call that was allowed, before the agent is told so.
+    def __init__(
+        self,
+        cwd: str,
+        host: Host,
+        terminals: Terminals,
+        record_allowed_call: RecordAllowedCall,
+        look_up_call: LookUpCall,
+    ) -> None:
+        """`record_allowed_call` records an allowed call before the agent gets the answer.
 
-        `told` gives what the agent told of a call before it asked.
+        `look_up_call` returns what the agent said about a call before it asked.
         """
-        self._begun = begun
-        self._told = told
+        self._record_allowed_call = record_allowed_call
+        self._look_up_call = look_up_call
         self._cwd = cwd
         self._host = host
         self._terminals = terminals
-        self._files = asyncio.Lock()  # one after the other, as they were asked for
+        self._files_lock = asyncio.Lock()  # one request at a time, in order
 
-    @_answering
+    @_answer_errors
     async def request_permission(
         self, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
     ) -> RequestPermissionResponse:
-        told = tool_call.model_dump(by_alias=True, exclude_none=True, mode="json")
-        asked = Asked(
-            call=read_tool_call(told, self._told(tool_call.tool_call_id)),
+        update = tool_call.model_dump(by_alias=True, exclude_none=True, mode="json")
+        request = PermissionQuestion(
+            call=read_tool_call(update, self._look_up_call(tool_call.tool_call_id)),
             options=tuple((option.option_id, option.name, str(option.kind)) for option in options),
         )
-        chosen = await self._host.permit(asked)
+        chosen = await self._host.permit(request)
         if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
-        if any(kind.startswith("allow") for option, _, kind in asked.options if option == chosen):
-            await self._begun(told)
+        if any(kind.startswith("allow") for option, _, kind in request.options if option == chosen):
+            await self._record_allowed_call(update)
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
 
     async def session_update(self, **_: Any) -> None:
-        """Never called: updates are taken off before they come here."""
+        """Never called: the transport handles updates."""
 
-    @_answering
+    @_answer_errors
     async def read_text_file(
         self, path: str, line: int | None = None, limit: int | None = None, **_: Any
     ) -> ReadTextFileResponse:
-        await self._must_be_allowed("read_text_file", "read", {"path": path})
-        async with self._files:
-            with _translated():
+        await self._check_veto("read_text_file", "read", {"path": path})
+        async with self._files_lock:
+            with _translate_errors():
                 content = await asyncio.to_thread(read_text, self._cwd, path, line, limit)
         return ReadTextFileResponse(content=content)
 
-    @_answering
+    @_answer_errors
     async def write_text_file(self, path: str, content: str, **_: Any) -> WriteTextFileResponse:
-        await self._must_be_allowed("write_text_file", "edit", {"path": path, "content": content})
-        async with self._files:
-            with _translated():  # a write that outlived its agent would fall upon the next one's work
-                await seen_through(asyncio.to_thread(write_text, self._cwd, path, content))
+        await self._check_veto("write_text_file", "edit", {"path": path, "content": content})
+        async with self._files_lock:
+            with _translate_errors():  # a write that outlives its agent would overwrite the next agent's work
+                await finish_uncancelled(asyncio.to_thread(write_text, self._cwd, path, content))
         return WriteTextFileResponse()
 
-    @_answering
+    @_answer_errors
     async def create_terminal(
         self,
         command: str,
@@ -130,53 +137,53 @@ class ClientSide:
         output_byte_limit: int | None = None,
         **_: Any,
     ) -> CreateTerminalResponse:
-        words = {"command": command, "args": args or [], "cwd": cwd}
-        await self._must_be_allowed(" ".join((command, *(args or ()))), "execute", words)
-        given: Mapping[str, str] = {variable.name: variable.value for variable in env or ()}
+        raw_input = {"command": command, "args": args or [], "cwd": cwd}
+        await self._check_veto(" ".join((command, *(args or ()))), "execute", raw_input)
+        environment: Mapping[str, str] = {variable.name: variable.value for variable in env or ()}
         try:
-            name = await self._terminals.create(command, args or [], cwd, given, output_byte_limit)
+            terminal_id = await self._terminals.create(command, args or [], cwd, environment, output_byte_limit)
         except HoldfastError as error:
             raise RequestError.invalid_params({"details": str(error)}) from None
-        return CreateTerminalResponse(terminal_id=name)
+        return CreateTerminalResponse(terminal_id=terminal_id)
 
     async def terminal_output(self, terminal_id: str, **_: Any) -> TerminalOutputResponse:
-        found = self._terminal(terminal_id).output()
-        over = found.code is not None or found.signal is not None
-        status = TerminalExitStatus(exit_code=found.code, signal=found.signal) if over else None
-        return TerminalOutputResponse(output=found.text, truncated=found.truncated, exit_status=status)
+        output = self._terminal(terminal_id).output()
+        has_exited = output.exit_code is not None or output.signal is not None
+        status = TerminalExitStatus(exit_code=output.exit_code, signal=output.signal) if has_exited else None
+        return TerminalOutputResponse(output=output.text, truncated=output.is_truncated, exit_status=status)
 
-    @_answering
+    @_answer_errors
     async def wait_for_terminal_exit(self, terminal_id: str, **_: Any) -> WaitForTerminalExitResponse:
-        found = await self._terminal(terminal_id).exited()
-        return WaitForTerminalExitResponse(exit_code=found.code, signal=found.signal)
+        output = await self._terminal(terminal_id).wait_for_exit()
+        return WaitForTerminalExitResponse(exit_code=output.exit_code, signal=output.signal)
 
-    @_answering
+    @_answer_errors
     async def kill_terminal(self, terminal_id: str, **_: Any) -> KillTerminalResponse:
         await self._terminal(terminal_id).kill()
         return KillTerminalResponse()
 
-    @_answering
+    @_answer_errors
     async def release_terminal(self, terminal_id: str, **_: Any) -> ReleaseTerminalResponse:
         await self._terminals.release(terminal_id)
         return ReleaseTerminalResponse()
 
-    def _terminal(self, name: str) -> Terminal:
-        with _translated():
-            return self._terminals[name]
+    def _terminal(self, terminal_id: str) -> Terminal:
+        with _translate_errors():
+            return self._terminals[terminal_id]
 
-    async def _must_be_allowed(self, title: str, kind: str, given: Mapping[str, object]) -> None:
-        why = await self._host.veto(read_tool_call({"title": title, "kind": kind, "rawInput": given}))
-        if why is not None:
-            raise RequestError(-32000, f"blocked: {why}")
+    async def _check_veto(self, title: str, kind: str, raw_input: Mapping[str, object]) -> None:
+        reason = await self._host.veto(read_tool_call({"title": title, "kind": kind, "rawInput": raw_input}))
+        if reason is not None:
+            raise RequestError(-32000, f"blocked: {reason}")
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
-    """Our errors as the protocol's."""
+def _translate_errors() -> Iterator[None]:
+    """Raise our errors as protocol errors."""
     try:
         yield
     except FileNotFoundError as error:
-        # In the protocol's own words: an agent may know by them that it can write the file anew.
+        # The protocol's own text: agents recognize it and create the file.
         raise RequestError(-32002, f"Resource not found: {error.filename}", {"uri": error.filename}) from None
     except (HoldfastError, OSError) as error:
         raise RequestError.invalid_params({"details": str(error)}) from None

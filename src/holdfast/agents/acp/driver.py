@@ -1,6 +1,7 @@
-"""Speaking ACP to one agent process: every call has a deadline, and every way to die ends in one of three errors.
+"""Speaks ACP to one agent process. Every call has a deadline, and every failure is one of three errors.
 
-`AgentDied`: its process is gone, or it hung up. `AgentSilent`: it did not answer in time. `AgentRefused`: it said no.
+`AgentExited`: its process died, or it closed its output. `AgentSilent`: it did not answer in time. `AgentRefused`: it
+answered with an error.
 """
 
 import asyncio
@@ -25,29 +26,31 @@ from acp.schema import (
 from pydantic import ValidationError
 
 from holdfast import __version__
-from holdfast.agents.acp.client import ClientSide, Host
-from holdfast.agents.acp.recorder import Scribe
+from holdfast.agents.acp.client import AcpClient, Host
+from holdfast.agents.acp.recorder import EventRecorder
 from holdfast.agents.acp.transport import Transport
 from holdfast.agents.launch import Launch
 from holdfast.agents.process.terminals import Terminals
-from holdfast.agents.process.tree import Tree, grown, seen_through
+from holdfast.agents.process.tree import ProcessTree, finish_uncancelled, spawn
 from holdfast.leaf.errors import HoldfastError, TimedOut
-from holdfast.leaf.process.load import slowness
+from holdfast.leaf.process.load import load_factor
 
 T = TypeVar("T")
-Content = TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+PromptContent = (
+    TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+)
 
-_UNREADABLE = -32603  # what the protocol says of an internal error
-_REASONS = ("details", "message", "error", "reason")  # where agents put the reason of a refusal
-_REASON = 300  # characters of it
-_LAST_WORDS = 2.0  # seconds for what a dead agent left in the pipe
-_PAST = frozenset(  # updates that tell of earlier turns; commands, modes and the like a new session has too
+_INTERNAL_ERROR_CODE = -32603  # the protocol's code for an internal error
+_REASON_KEYS = ("details", "message", "error", "reason")  # where agents put the reason of a refusal
+_MAX_REASON_CHARS = 300
+_EXIT_WAIT_S = 2.0  # for the last output of a dead agent
+_REPLAYED_UPDATES = frozenset(  # about earlier turns; a new session sends the other kinds too (commands, modes)
     {"user_message_chunk", "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"}
 )
 
 
-class AgentDied(HoldfastError):
-    """Its process is gone, or it hung up."""
+class AgentExited(HoldfastError):
+    """Its process died, or it closed its output."""
 
 
 class AgentSilent(TimedOut):
@@ -55,18 +58,18 @@ class AgentSilent(TimedOut):
 
 
 class AgentRefused(HoldfastError):
-    """It said no. `code` and `data` are the protocol's."""
+    """It answered with an error. `code` and `data` are the protocol's."""
 
-    def __init__(self, what: str, code: int, message: str, data: object) -> None:
-        super().__init__(f"the agent refused {what}: {message}{_details(data)} ({code})")
+    def __init__(self, method: str, code: int, message: str, data: object) -> None:
+        super().__init__(f"the agent refused {method}: {message}{_error_detail(data)} ({code})")
         self.code = code
         self.data = data
 
 
 class Deadlines(NamedTuple):
-    """In seconds. A turn may last while the agent, or a command of ours that it waits for, says something now and then.
+    """In seconds. A turn can last as long as the agent, or a terminal that it waits for, sends something now and then.
 
-    `silence` is how long both may say nothing, be it a build that works. On a busy machine all others are longer.
+    `silence` is how long both can be silent, for example during a build. On a busy machine the others are longer.
     """
 
     start: float = 60.0
@@ -75,64 +78,64 @@ class Deadlines(NamedTuple):
     cancel: float = 15.0
 
 
-class Greeting(NamedTuple):
-    """What an agent says of itself."""
+class AgentInfo(NamedTuple):
+    """What an agent reports about itself."""
 
     program: str | None
     version: str | None
-    load: bool
-    resume: bool
-    fork: bool
-    sessions: bool
-    close: bool
-    logins: tuple[str, ...]
+    can_load: bool
+    can_resume: bool
+    can_fork: bool
+    can_list_sessions: bool
+    can_close: bool
+    login_methods: tuple[str, ...]
     capabilities: AgentCapabilities
 
     @property
     def connects_late(self) -> bool:
-        """It starts MCP servers when it needs them, and says so: our own scripted agent does."""
-        own = (self.capabilities.field_meta or {}).get("holdfast")
-        return isinstance(own, dict) and own.get("connects") == "on_demand"
+        """True for an agent that starts MCP servers on demand and says so, as our scripted agent does."""
+        meta = (self.capabilities.field_meta or {}).get("holdfast")
+        return isinstance(meta, dict) and meta.get("connects") == "on_demand"
 
 
-class Model(NamedTuple):
+class AgentModel(NamedTuple):
     """A model that the agent offers: a value of one of its options."""
 
-    option: str
+    option_id: str
     value: str
     name: str
-    current: bool
+    is_current: bool
 
 
-class Opened(NamedTuple):
-    """A session of the agent's. `replayed` counts what it told of earlier turns, which nobody wrote down.
+class AgentSession(NamedTuple):
+    """An agent session. `replayed` counts its updates about earlier turns, which are not recorded again.
 
-    `elsewhere` counts what it told meanwhile under the id of another session.
+    `foreign_updates` counts updates that came meanwhile with the id of another session.
     """
 
-    session: str
+    session_id: str
     modes: tuple[str, ...]
     replayed: int = 0
-    models: tuple["Model", ...] = ()
-    elsewhere: int = 0
+    models: tuple["AgentModel", ...] = ()
+    foreign_updates: int = 0
 
 
 class _Replay:
-    """What comes while a session is opened again: counted, not written."""
+    """Counts the updates that come while a session is reopened. They are not recorded."""
 
-    def __init__(self, session: str | None) -> None:
-        self._session = session  # None: any
-        self.replayed = self.elsewhere = 0
+    def __init__(self, session_id: str | None) -> None:
+        self._session_id = session_id  # None: any
+        self.replayed = self.foreign_updates = 0
 
-    def count(self, session: str, update: dict[str, Any]) -> None:
-        if self._session not in (None, session):
-            self.elsewhere += 1
-        elif update.get("sessionUpdate") in _PAST:
+    def count(self, session_id: str, update: dict[str, Any]) -> None:
+        if self._session_id not in (None, session_id):
+            self.foreign_updates += 1
+        elif update.get("sessionUpdate") in _REPLAYED_UPDATES:
             self.replayed += 1
 
 
-class Ended(NamedTuple):
-    """How a turn ended, and what it cost by the agent's account; `detail` is what it said when it refused."""
+class PromptResult(NamedTuple):
+    """How a turn ended, and the tokens that the agent reports; `detail` is the message of a refusal."""
 
     reason: str
     input_tokens: int = 0
@@ -140,225 +143,230 @@ class Ended(NamedTuple):
     detail: str | None = None
 
 
-class Agent:
-    """A connection to a living agent."""
+class AgentConnection:
+    """A connection to a running agent."""
 
-    def __init__(self, tree: Tree, scribe: Scribe, launch: Launch, host: Host, deadlines: Deadlines) -> None:
+    def __init__(
+        self, tree: ProcessTree, recorder: EventRecorder, launch: Launch, host: Host, deadlines: Deadlines
+    ) -> None:
         self.tree = tree
-        self.scribe = scribe
+        self.recorder = recorder
         self._cwd = launch.cwd
         self._reads = launch.reads
         self._deadlines = deadlines
         self._replay: _Replay | None = None
-        self._transport = Transport(tree, self._told, scribe.odd)
+        self._transport = Transport(tree, self._on_update, recorder.record_oddity)
         self.terminals = Terminals(launch)
-        scribe.terminal_output = self.terminals.last_output
-        self._client = ClientSide(launch.cwd, host, self.terminals, scribe.begun, scribe.told)
-        speaker: Any = self._client
-        self._connection = ClientSideConnection(speaker, self._transport)
+        recorder.terminal_output = self.terminals.last_output
+        self._client = AcpClient(launch.cwd, host, self.terminals, recorder.record_allowed_call, recorder.look_up_call)
+        client: Any = self._client
+        self._connection = ClientSideConnection(client, self._transport)
 
-    async def greet(self) -> Greeting:
-        offered = ClientCapabilities(
+    async def initialize(self) -> AgentInfo:
+        capabilities = ClientCapabilities(
             fs=FileSystemCapabilities(read_text_file=self._reads, write_text_file=True), terminal=True
         )
-        about = Implementation(name="holdfast", title="Holdfast", version=__version__)
-        call = self._connection.initialize(PROTOCOL_VERSION, client_capabilities=offered, client_info=about)
-        said = await self._within("initialize", call, self._deadlines.start)
-        can = said.agent_capabilities or AgentCapabilities()
-        sessions = can.session_capabilities
-        return Greeting(
-            program=said.agent_info.name if said.agent_info is not None else None,
-            version=said.agent_info.version if said.agent_info is not None else None,
-            load=bool(can.load_session),
-            resume=sessions is not None and sessions.resume is not None,
-            fork=sessions is not None and sessions.fork is not None,
-            sessions=sessions is not None and sessions.list is not None,
-            close=sessions is not None and sessions.close is not None,
-            logins=tuple(method.id for method in said.auth_methods or ()),
-            capabilities=can,
+        info = Implementation(name="holdfast", title="Holdfast", version=__version__)
+        call = self._connection.initialize(PROTOCOL_VERSION, client_capabilities=capabilities, client_info=info)
+        response = await self._with_deadline("initialize", call, self._deadlines.start)
+        offered = response.agent_capabilities or AgentCapabilities()
+        sessions = offered.session_capabilities
+        return AgentInfo(
+            program=response.agent_info.name if response.agent_info is not None else None,
+            version=response.agent_info.version if response.agent_info is not None else None,
+            can_load=bool(offered.load_session),
+            can_resume=sessions is not None and sessions.resume is not None,
+            can_fork=sessions is not None and sessions.fork is not None,
+            can_list_sessions=sessions is not None and sessions.list is not None,
+            can_close=sessions is not None and sessions.close is not None,
+            login_methods=tuple(method.id for method in response.auth_methods or ()),
+            capabilities=offered,
         )
 
     @property
-    def frames(self) -> int:
-        """How many messages came from the agent so far."""
-        return self._transport.seen
+    def frames_received(self) -> int:
+        """Return how many messages the agent has sent."""
+        return self._transport.frames_received
 
     async def log_in(self, method: str) -> None:
-        await self._within("authenticate", self._connection.authenticate(method), self._deadlines.session)
+        await self._with_deadline("authenticate", self._connection.authenticate(method), self._deadlines.session)
 
-    async def new(self, servers: Sequence[McpServerStdio] = ()) -> Opened:
+    async def new_session(self, servers: Sequence[McpServerStdio] = ()) -> AgentSession:
         call = self._connection.new_session(self._cwd, mcp_servers=list(servers))
-        said = await self._within("session/new", call, self._deadlines.session)
-        return Opened(said.session_id, _modes(said.modes), models=_models(said.config_options))
+        response = await self._with_deadline("session/new", call, self._deadlines.session)
+        return AgentSession(response.session_id, _modes(response.modes), models=_models(response.config_options))
 
-    async def resume(self, session: str, servers: Sequence[McpServerStdio] = ()) -> Opened:
-        call = self._connection.resume_session(session, self._cwd, mcp_servers=list(servers))
-        return await self._returned("session/resume", call, session)
+    async def resume_session(self, session_id: str, servers: Sequence[McpServerStdio] = ()) -> AgentSession:
+        call = self._connection.resume_session(session_id, self._cwd, mcp_servers=list(servers))
+        return await self._reopen_session("session/resume", call, session_id)
 
-    async def load(self, session: str, servers: Sequence[McpServerStdio] = ()) -> Opened:
-        call = self._connection.load_session(self._cwd, session, mcp_servers=list(servers))
-        return await self._returned("session/load", call, session)
+    async def load_session(self, session_id: str, servers: Sequence[McpServerStdio] = ()) -> AgentSession:
+        call = self._connection.load_session(self._cwd, session_id, mcp_servers=list(servers))
+        return await self._reopen_session("session/load", call, session_id)
 
-    async def fork(self, session: str, servers: Sequence[McpServerStdio] = ()) -> Opened:
-        """A session of its own that begins with all that was said in this one."""
-        call = self._connection.fork_session(session, self._cwd, mcp_servers=list(servers))
+    async def fork_session(self, session_id: str, servers: Sequence[McpServerStdio] = ()) -> AgentSession:
+        """Create a new session that starts with the history of this one."""
+        call = self._connection.fork_session(session_id, self._cwd, mcp_servers=list(servers))
         replay = self._replay = _Replay(None)
         try:
-            said = await self._within("session/fork", call, self._deadlines.session)
-            return Opened(said.session_id, _modes(said.modes), replay.replayed)
+            response = await self._with_deadline("session/fork", call, self._deadlines.session)
+            return AgentSession(response.session_id, _modes(response.modes), replay.replayed)
         finally:
             self._replay = None
 
-    async def knows(self, session: str) -> bool:
-        """True when the agent lists this session among its own."""
+    async def has_session(self, session_id: str) -> bool:
+        """True when the agent lists this session."""
         cursor: str | None = None
-        asked: set[str | None] = set()
-        while cursor not in asked:  # an agent may lead us in a circle
-            asked.add(cursor)
+        seen_cursors: set[str | None] = set()
+        while cursor not in seen_cursors:  # an agent may return the same cursors forever
+            seen_cursors.add(cursor)
             call = self._connection.list_sessions(cwd=self._cwd, cursor=cursor)
-            said = await self._within("session/list", call, self._deadlines.session)
-            if any(one.session_id == session for one in said.sessions):
+            response = await self._with_deadline("session/list", call, self._deadlines.session)
+            if any(session.session_id == session_id for session in response.sessions):
                 return True
-            cursor = said.next_cursor or None
+            cursor = response.next_cursor or None
         return False
 
-    async def prompt(self, session: str, content: Sequence[Content]) -> Ended:
-        """One turn. It may last, but not in silence."""
-        call = asyncio.ensure_future(self._connection.prompt(session, list(content)))
+    async def prompt(self, session_id: str, content: Sequence[PromptContent]) -> PromptResult:
+        """Run one turn. It has no time limit, but a limit on silence."""
+        call = asyncio.ensure_future(self._connection.prompt(session_id, list(content)))
         try:
-            said = await self._while_it_speaks("session/prompt", call)
+            response = await self._wait_while_active("session/prompt", call)
         finally:
             call.cancel()
-        usage = said.usage
-        spent = (usage.input_tokens or 0, usage.output_tokens or 0) if usage is not None else (0, 0)
-        return Ended(str(said.stop_reason), *spent)
+        usage = response.usage
+        tokens = (usage.input_tokens or 0, usage.output_tokens or 0) if usage is not None else (0, 0)
+        return PromptResult(str(response.stop_reason), *tokens)
 
-    async def cancel(self, session: str) -> None:
-        await self._within("session/cancel", self._connection.cancel(session), self._deadlines.cancel)
+    async def cancel(self, session_id: str) -> None:
+        await self._with_deadline("session/cancel", self._connection.cancel(session_id), self._deadlines.cancel)
 
-    async def set_mode(self, session: str, mode: str) -> None:
-        call = self._connection.set_session_mode(session, mode)
-        await self._within("session/set_mode", call, self._deadlines.session)
+    async def set_mode(self, session_id: str, mode: str) -> None:
+        call = self._connection.set_session_mode(session_id, mode)
+        await self._with_deadline("session/set_mode", call, self._deadlines.session)
 
-    async def set_option(self, session: str, name: str, value: str | bool) -> None:  # noqa: FBT001 - the option's value
-        call = self._connection.set_config_option(name, session, value)
-        await self._within("session/set_config_option", call, self._deadlines.session)
+    async def set_option(self, session_id: str, option_id: str, value: str | bool) -> None:  # noqa: FBT001 - the option's value
+        call = self._connection.set_config_option(option_id, session_id, value)
+        await self._with_deadline("session/set_config_option", call, self._deadlines.session)
 
-    async def close_session(self, session: str) -> None:
-        await self._within("session/close", self._connection.close_session(session), self._deadlines.session)
+    async def close_session(self, session_id: str) -> None:
+        await self._with_deadline("session/close", self._connection.close_session(session_id), self._deadlines.session)
 
     async def close(self) -> None:
-        """The agent first: while it lives, it can ask for one more terminal."""
+        """End the agent first: while it is alive, it can create another terminal."""
         try:
             await self.tree.end()
         finally:
             await self._connection.close()
             await self.terminals.close()
 
-    async def _returned(self, what: str, call: Awaitable[Any], session: str) -> Opened:
-        """A session that comes back. What the agent tells of the past is not written again: the log has it."""
-        replay = self._replay = _Replay(session)
+    async def _reopen_session(self, method: str, call: Awaitable[Any], session_id: str) -> AgentSession:
+        """Reopen a session. Updates about the past are not recorded: the log has them."""
+        replay = self._replay = _Replay(session_id)
         try:
-            said = await self._within(what, call, self._deadlines.session)
-            models = _models(getattr(said, "config_options", None))
-            return Opened(session, _modes(getattr(said, "modes", None)), replay.replayed, models, replay.elsewhere)
+            response = await self._with_deadline(method, call, self._deadlines.session)
+            models = _models(getattr(response, "config_options", None))
+            return AgentSession(
+                session_id, _modes(getattr(response, "modes", None)), replay.replayed, models, replay.foreign_updates
+            )
         finally:
             self._replay = None
 
-    async def _told(self, session: str, update: dict[str, Any]) -> None:
+    async def _on_update(self, session_id: str, update: dict[str, Any]) -> None:
         if self._replay is None:
-            await self.scribe.update(update)
+            await self.recorder.update(update)
         else:
-            self._replay.count(session, update)
+            self._replay.count(session_id, update)
 
-    async def _while_it_speaks(self, what: str, call: "asyncio.Future[T]") -> T:
-        """Wait as long as something comes at least now and then, of the agent or of a command that it waits for."""
+    async def _wait_while_active(self, method: str, call: "asyncio.Future[T]") -> T:
+        """Wait while the agent, or a terminal that it waits for, sends something now and then."""
         loop = asyncio.get_running_loop()
-        since = loop.time()
+        start = loop.time()
         while True:
-            awaited = self.terminals.awaited
-            if self._transport.owing > len(awaited):  # it waits for an answer of ours: the silence is not its own
-                since = loop.time()
-            last = max(since, self._transport.last, *(terminal.last for terminal in awaited))
-            left = last + self._deadlines.silence - loop.time()
-            if left <= 0:
-                nor = ", nor did the command that it waits for" if awaited else ""
-                raise AgentSilent(f"the agent said nothing for {self._deadlines.silence:.0f} s in {what}{nor}")
-            answered = await self._settled(what, call, left)
-            if answered:
-                return await _outcome(what, call)
+            awaited = self.terminals.awaited_terminals
+            if self._transport.unanswered_requests > len(awaited):  # the agent waits for us: it is not silent
+                start = loop.time()
+            last = max(start, self._transport.last_frame_at, *(terminal.last_output_at for terminal in awaited))
+            time_left_s = last + self._deadlines.silence - loop.time()
+            if time_left_s <= 0:
+                command = ", nor did the command that it waits for" if awaited else ""
+                raise AgentSilent(f"the agent sent nothing for {self._deadlines.silence:.0f} s in {method}{command}")
+            if await self._wait_for_outcome(method, call, time_left_s):
+                return await _call_result(method, call)
 
-    async def _within(self, what: str, call: Awaitable[T], limit: float) -> T:
-        future, limit = asyncio.ensure_future(call), limit * slowness()
+    async def _with_deadline(self, method: str, call: Awaitable[T], timeout_s: float) -> T:
+        future, timeout_s = asyncio.ensure_future(call), timeout_s * load_factor()
         try:
-            if not await self._settled(what, future, limit):
-                raise AgentSilent(f"the agent did not answer {what} within {limit:.0f} s")
-            return await _outcome(what, future)
+            if not await self._wait_for_outcome(method, future, timeout_s):
+                raise AgentSilent(f"the agent did not answer {method} within {timeout_s:.0f} s")
+            return await _call_result(method, future)
         finally:
             future.cancel()
 
-    async def _settled(self, what: str, call: "asyncio.Future[T]", limit: float) -> bool:
-        """True when the call has an outcome, False when the time is up; `AgentDied` when the agent is dead."""
-        death = asyncio.ensure_future(self.tree.death())
+    async def _wait_for_outcome(self, method: str, call: "asyncio.Future[T]", timeout_s: float) -> bool:
+        """True when the call has an outcome, False after the timeout; raises `AgentExited` when the agent is dead."""
+        death = asyncio.ensure_future(self.tree.wait_for_exit())
         try:
             waiting: set[asyncio.Future[Any]] = {call, death}
-            await asyncio.wait(waiting, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if death.done() and not call.done():
-                await asyncio.wait({call}, timeout=_LAST_WORDS * slowness())
+                await asyncio.wait({call}, timeout=_EXIT_WAIT_S * load_factor())
                 if not call.done():
-                    raise AgentDied(f"the agent died in {what}: {death.result()}")
+                    raise AgentExited(f"the agent died in {method}: {death.result()}")
             if call.done() and isinstance(call.exception(), ConnectionError):
                 if self._transport.failure is not None:
                     raise self._transport.failure
-                how = await self._how_it_ended()
-                raise AgentDied(f"the agent died in {what}: {how}")
+                raise AgentExited(f"the agent died in {method}: {await self._exit_reason()}")
             return call.done()
         finally:
             death.cancel()
 
-    async def _how_it_ended(self) -> str:
+    async def _exit_reason(self) -> str:
         try:
-            return await asyncio.wait_for(self.tree.death(), _LAST_WORDS * slowness())
+            return await asyncio.wait_for(self.tree.wait_for_exit(), _EXIT_WAIT_S * load_factor())
         except TimeoutError:
-            return "it hung up, and lives on"
+            return "it closed its output, but is still running"
 
 
-async def _outcome(what: str, call: "asyncio.Future[T]") -> T:
+async def _call_result(method: str, call: "asyncio.Future[T]") -> T:
     try:
         return await call
     except RequestError as error:
-        raise AgentRefused(what, error.code, str(error), error.data) from None
+        raise AgentRefused(method, error.code, str(error), error.data) from None
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)
-        raise AgentRefused(what, _UNREADABLE, "its answer is not as the protocol has it", problem) from None
+        raise AgentRefused(method, _INTERNAL_ERROR_CODE, "its answer does not follow the protocol", problem) from None
 
 
 @asynccontextmanager
-async def speaking(launch: Launch, scribe: Scribe, host: Host, deadlines: Deadlines) -> AsyncIterator[Agent]:
-    """Start an agent and speak to it; afterwards nothing of it is alive."""
-    async with grown(launch) as tree:
-        agent = Agent(tree, scribe, launch, host, deadlines)
+async def connect_agent(
+    launch: Launch, recorder: EventRecorder, host: Host, deadlines: Deadlines
+) -> AsyncIterator[AgentConnection]:
+    """Start an agent and connect to it. None of its processes is alive afterwards."""
+    async with spawn(launch) as tree:
+        agent = AgentConnection(tree, recorder, launch, host, deadlines)
         try:
             yield agent
         finally:
-            await seen_through(agent.close())
+            await finish_uncancelled(agent.close())
 
 
-def _models(options: Any) -> tuple[Model, ...]:
+def _models(options: Any) -> tuple[AgentModel, ...]:
     found = []
     for option in options or ():
         if option.category == "model" and option.type == "select":
-            choices = [one for entry in option.options for one in getattr(entry, "options", [entry])]
-            found += [Model(option.id, one.value, one.name, one.value == option.current_value) for one in choices]
+            choices = [choice for entry in option.options for choice in getattr(entry, "options", [entry])]
+            current = option.current_value
+            found += [AgentModel(option.id, choice.value, choice.name, choice.value == current) for choice in choices]
     return tuple(found)
 
 
-def _details(data: object) -> str:
-    """The reason, of an agent that gives it beside a message that says nothing."""
-    told = data if isinstance(data, str) else None
+def _error_detail(data: object) -> str:
+    """Return the reason from the error's data: many agents put it there, and a generic text in the message."""
+    reason = data if isinstance(data, str) else None
     if isinstance(data, dict):
-        told = next((data[key] for key in _REASONS if isinstance(data.get(key), str)), None)
-    return f": {' '.join(told.split())[:_REASON]}" if told else ""
+        reason = next((data[key] for key in _REASON_KEYS if isinstance(data.get(key), str)), None)
+    return f": {' '.join(reason.split())[:_MAX_REASON_CHARS]}" if reason else ""
 
 
 def _modes(modes: Any) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""What an agent tells, as events. Streamed text is gathered before it is stored, and shown at once as hints.
+"""Records an agent's updates as events. Streamed text is shown at once as hints, and buffered before it is stored.
 
-Text is written when something else comes, when there is enough of it, or when it has waited long enough; so the log is
-hardly longer than what was said, and a crash of ours loses a few seconds of talk at the most.
+Text is stored when another update comes, when there is enough of it, or after a delay; so the log is hardly longer than
+the text, and a crash of ours loses at most a few seconds of it.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.conversation.tool_output import text_of_block
 from holdfast.core.events import Event
-from holdfast.core.events.base import NOTHING
+from holdfast.core.events.base import JSON_NULL
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import (
     AgentMisbehaved,
@@ -24,151 +24,155 @@ from holdfast.core.events.conversation import (
     ToolDetailed,
     ToolReturned,
 )
-from holdfast.core.redaction.redaction import SHAPES
+from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR
 
-ENOUGH = 8_192  # characters of text that are written together
-PATIENCE = 5.0  # seconds that text waits for more
+MAX_BUFFER_CHARS = 8_192  # of text before it is stored
+FLUSH_DELAY_S = 5.0  # how long text is buffered
 
 _SPEAKERS = {"agent_message_chunk": "agent", "agent_thought_chunk": "thought", "user_message_chunk": "user"}
-_OVER = frozenset({"completed", "failed"})
-_QUIET = frozenset({"available_commands_update", "session_info_update", "config_option_update"})
-_KNOWN = _QUIET | {"tool_call", "tool_call_update", "plan", "current_mode_update", "usage_update"}
-_REMEMBERED = 1_000  # calls that are over, by which a late word of one is known
-_ABSURD = 10**15  # tokens or dollars that nobody has spent
-_NAMED_ODD = 20  # different oddities of one kind that are told of one by one
+_FINAL_STATUSES = frozenset({"completed", "failed"})
+_IGNORED_UPDATES = frozenset({"available_commands_update", "session_info_update", "config_option_update"})
+_KNOWN_UPDATES = _IGNORED_UPDATES | {"tool_call", "tool_call_update", "plan", "current_mode_update", "usage_update"}
+_MAX_REMEMBERED_CALLS = 1_000  # finished calls, to recognize late updates
+_MAX_PLAUSIBLE_AMOUNT = 10**15  # of tokens or dollars
+_MAX_REPORTED_ODDITIES = 20  # of one kind; the rest is only counted
 
-Store = Callable[..., Awaitable[None]]
-Hint = Callable[[str, str], None]
+StoreEvents = Callable[..., Awaitable[None]]
+ShowHint = Callable[[str, str], None]
 Clock = Callable[[], float]
 
 
-class Scribe:
-    """Writes down what one agent does in one conversation."""
+class EventRecorder:
+    """Records what one agent does in one conversation."""
 
     def __init__(
         self,
-        conversation: str,
-        store: Store,
-        hint: Hint,
+        conversation_id: str,
+        store: StoreEvents,
+        hint: ShowHint,
         clock: Clock = time.monotonic,
-        patience: float = PATIENCE,
-        task: str | None = None,
+        flush_delay_s: float = FLUSH_DELAY_S,
+        task_id: str | None = None,
     ) -> None:
-        """`store` makes events durable; `hint` shows text as it comes. `task` is what the agent works on."""
-        self._conversation = conversation
-        self._task = task
+        """`store` makes events durable; `hint` shows text as it arrives."""
+        self._conversation_id = conversation_id
+        self._task_id = task_id
         self._store = store
         self._hint = hint
         self._clock = clock
-        self._patience = patience
-        self.redactor = SHAPES  # where an unfinished message may be cut; `store` removes secrets from each part alone
+        self._flush_delay_s = flush_delay_s
+        self.redactor = SHAPES_ONLY_REDACTOR  # finds where a message can be split without splitting a secret
         self._timer: asyncio.TimerHandle | None = None
-        self._late: asyncio.Future[None] | None = None
+        self._late_flush: asyncio.Future[None] | None = None
         self._speaker: str | None = None
-        self._message: str | None = None  # the agent's id of the one that is being gathered
+        self._message_id: str | None = None  # the agent's id of the buffered message
         self._text: list[str] = []
         self._length = 0
         self._since = 0.0
         self._calls: dict[str, dict[str, Any]] = {}
-        self._inputs: dict[str, object] = {}  # of calls, as they were last written
-        self._over: dict[str, None] = {}
+        self._inputs: dict[str, object] = {}  # the inputs of calls, as last recorded
+        self._finished_calls: dict[str, None] = {}
         self._plan: bytes | None = None
         self._dollars = 0.0
-        self._carried = False
-        self._priced = False  # it told a cost, be it zero
+        self._has_prior_cost = False
+        self._has_reported_cost = False  # it reported a cost, also zero
         self._tokens = 0
-        self._odd: dict[str, int] = {}
-        self.turn: str | None = None
-        self.silent = True  # nothing came in this turn that is a word or a deed
-        self.last_message: str | None = None  # the agent's own id of its last one, of an agent that gives ids
-        self.terminal_output: Callable[[str], str | None] = lambda _: None  # of a terminal of ours, by its id
+        self._oddities: dict[str, int] = {}
+        self.turn_id: str | None = None
+        self.is_silent = True  # no message and no tool call in this turn
+        self.last_message_id: str | None = None  # the agent's id of its last message, if it gives ids
+        self.terminal_output: Callable[[str], str | None] = lambda _: None  # takes a terminal's id
 
-    def carry_on(self, dollars: float) -> None:
-        """The session had spent so much by its own account, before this agent came for it."""
-        self._dollars, self._carried, self._priced = dollars, True, dollars > 0
+    def set_prior_cost(self, dollars: float) -> None:
+        """Set what the session had reported as spent before this agent process reopened it."""
+        self._dollars, self._has_prior_cost, self._has_reported_cost = dollars, True, dollars > 0
 
-    def begin(self, turn: str) -> None:
-        self.turn, self.silent = turn, True
+    def begin_turn(self, turn_id: str) -> None:
+        self.turn_id, self.is_silent = turn_id, True
 
     async def update(self, update: dict[str, Any]) -> None:
-        if self._late is not None and self._late.done():
-            self._late.result()  # what could not be written is told to whoever listens
+        if self._late_flush is not None and self._late_flush.done():
+            self._late_flush.result()  # raise what a late flush could not store
         kind = str(update.get("sessionUpdate"))
         if kind in _SPEAKERS:
-            await self._say(_SPEAKERS[kind], text_of_block(update.get("content")), _word(update.get("messageId")))
+            await self._add_text(
+                _SPEAKERS[kind], text_of_block(update.get("content")), _optional_text(update.get("messageId"))
+            )
             return
-        if kind not in _KNOWN:
-            await self.odd("an unknown update", str(update)[:200])
+        if kind not in _KNOWN_UPDATES:
+            await self.record_oddity("an unknown update", str(update)[:200])
             return
-        events = self._translated(kind, update)
+        events = self._translate(kind, update)
         if events:
             await self.flush(*events)
 
-    async def begun(self, call: dict[str, Any]) -> None:
-        """A call that was allowed, and is about to run. Some agents tell of it only when it is over."""
-        name = str(call.get("toolCallId"))
-        if name not in self._over:
-            await self.flush(*self._called({**call, "status": "in_progress"}))
+    async def record_allowed_call(self, call: dict[str, Any]) -> None:
+        """Record a call that was allowed, before it runs. Some agents report it only when it is finished."""
+        call_id = str(call.get("toolCallId"))
+        if call_id not in self._finished_calls:
+            await self.flush(*self._tool_call_events({**call, "status": "in_progress"}))
 
-    def told(self, call: str) -> dict[str, Any]:
-        """All that the agent told of a call that is not over."""
-        return self._calls.get(call, {})
+    def look_up_call(self, call_id: str) -> dict[str, Any]:
+        """Return everything that the agent sent about an unfinished call."""
+        return self._calls.get(call_id, {})
 
     async def flush(self, *after: Event, ended: bool = True) -> None:
-        """Write what was gathered, and then these events, together. `ended` when the message is over with that."""
-        events = [*self._gathered(ended=ended), *after]
+        """Store the buffered text and these events together. `ended` when the message is complete."""
+        events = [*self._take_gathered(ended=ended), *after]
         if events:
             await self._store(*events)
 
-    async def odd(self, what: str, detail: str) -> None:
-        """Something that is no message. The first few of a kind are told of, then only their number."""
-        count = self._odd[what] = self._odd.get(what, 0) + 1
-        if count <= _NAMED_ODD:
-            await self.flush(AgentMisbehaved(conversation=self._conversation, what=what, detail=detail))
+    async def record_oddity(self, kind: str, detail: str) -> None:
+        """Record an invalid message. The first few of a kind are recorded, later ones only counted."""
+        count = self._oddities[kind] = self._oddities.get(kind, 0) + 1
+        if count <= _MAX_REPORTED_ODDITIES:
+            await self.flush(AgentMisbehaved(conversation=self._conversation_id, what=kind, detail=detail))
 
-    def cut_off(self) -> list[Event]:
-        """What is left when the agent is dead: its last words, calls that never came back, and oddities uncounted."""
-        events: list[Event] = self._gathered(ended=True)
+    def final_events(self) -> list[Event]:
+        """Return the events that remain when the agent is dead: buffered text, unfinished calls, counted oddities."""
+        events: list[Event] = self._take_gathered(ended=True)
         events += [
-            ToolReturned(conversation=self._conversation, call=call, status="interrupted") for call in self._calls
+            ToolReturned(conversation=self._conversation_id, call=call, status="interrupted") for call in self._calls
         ]
         events += [
-            AgentMisbehaved(conversation=self._conversation, what=what, times=count - _NAMED_ODD)
-            for what, count in self._odd.items()
-            if count > _NAMED_ODD
+            AgentMisbehaved(conversation=self._conversation_id, what=what, times=count - _MAX_REPORTED_ODDITIES)
+            for what, count in self._oddities.items()
+            if count > _MAX_REPORTED_ODDITIES
         ]
         self._calls.clear()
         self._inputs.clear()
-        self._odd.clear()
+        self._oddities.clear()
         return events
 
-    async def _say(self, speaker: str, text: str, message: str | None) -> None:
+    async def _add_text(self, speaker: str, text: str, message_id: str | None) -> None:
         if speaker == "user":
-            return  # our own words, said back to us
-        if speaker != self._speaker or message != self._message:
+            return  # our own prompt, repeated
+        if speaker != self._speaker or message_id != self._message_id:
             await self.flush()
-            self._speaker, self._message = speaker, message
+            self._speaker, self._message_id = speaker, message_id
         if speaker == "agent":
-            self.last_message = message or self.last_message
-            self.silent = self.silent and not text.strip()
+            self.last_message_id = message_id or self.last_message_id
+            self.is_silent = self.is_silent and not text.strip()
         if self._timer is None:
             self._since = self._clock()
-            self._timer = asyncio.get_running_loop().call_later(self._patience, self._write_late)
+            self._timer = asyncio.get_running_loop().call_later(self._flush_delay_s, self._flush_late)
         self._text.append(text)
         self._length += len(text)
         self._hint(speaker, text)
-        if self._length >= ENOUGH or self._clock() - self._since >= self._patience:
+        if self._length >= MAX_BUFFER_CHARS or self._clock() - self._since >= self._flush_delay_s:
             await self.flush(ended=False)
 
-    def _write_late(self) -> None:
-        """Nothing came after the last word for a while: it is written, though the message may go on."""
+    def _flush_late(self) -> None:
+        """Store text that has waited long enough, although the message may continue."""
         self._timer = None
-        self._late = asyncio.ensure_future(self.flush(ended=False))
-        self._late.add_done_callback(lambda late: late.cancelled() or late.exception())  # told by the next update
+        self._late_flush = asyncio.ensure_future(self.flush(ended=False))
+        self._late_flush.add_done_callback(
+            lambda late: late.cancelled() or late.exception()
+        )  # the next update raises it
 
-    def _gathered(self, *, ended: bool) -> list[Event]:
-        speaker, message, text = self._speaker, self._message, "".join(self._text)
-        kept = len(text) if ended else self.redactor.cut(text)
+    def _take_gathered(self, *, ended: bool) -> list[Event]:
+        speaker, message, text = self._speaker, self._message_id, "".join(self._text)
+        kept = len(text) if ended else self.redactor.safe_length(text)
         text, rest = text[:kept], text[kept:]
         self._text[:] = [rest] if rest else []
         self._length = len(rest)
@@ -176,171 +180,171 @@ class Scribe:
             self._timer.cancel()
             self._timer = None
         if ended:
-            self._speaker = self._message = None
+            self._speaker = self._message_id = None
         if speaker is None or not text:
             return []
         return [
             MessageRecorded(
-                conversation=self._conversation,
+                conversation=self._conversation_id,
                 speaker=speaker,
                 text=text,
-                turn=self.turn,
+                turn=self.turn_id,
                 more=not ended,
                 message_id=message,
             )
         ]
 
-    def _translated(self, kind: str, update: dict[str, Any]) -> list[Event]:
+    def _translate(self, kind: str, update: dict[str, Any]) -> list[Event]:
         match kind:
             case "tool_call":
-                return self._called(update)
+                return self._tool_call_events(update)
             case "tool_call_update":
-                return self._changed(update)
+                return self._tool_update_events(update)
             case "plan":
-                return self._planned(update.get("entries"))
+                return self._plan_events(update.get("entries"))
             case "current_mode_update":
-                return [ModeChanged(conversation=self._conversation, mode=str(update.get("currentModeId")))]
+                return [ModeChanged(conversation=self._conversation_id, mode=str(update.get("currentModeId")))]
             case "usage_update":
-                return self._used(update)
+                return self._usage_events(update)
             case _:
                 return []
 
-    def _called(self, update: dict[str, Any]) -> list[Event]:
+    def _tool_call_events(self, update: dict[str, Any]) -> list[Event]:
         call = str(update.get("toolCallId"))
         known = self._calls.get(call)
         if known is not None:
-            return self._changed(update)
-        self.silent = False
+            return self._tool_update_events(update)
+        self.is_silent = False
         self._calls[call] = update
         self._inputs[call] = update.get("rawInput")
-        self._over.pop(call, None)
+        self._finished_calls.pop(call, None)
         called = ToolCalled(
-            conversation=self._conversation,
+            conversation=self._conversation_id,
             call=call,
             tool=_title(update),
-            turn=self.turn,
-            input=_raw(update.get("rawInput")),
-            kind=_word(update.get("kind")),
-            locations=_raw(update.get("locations")),
+            turn=self.turn_id,
+            input=_to_raw_json(update.get("rawInput")),
+            kind=_optional_text(update.get("kind")),
+            locations=_to_raw_json(update.get("locations")),
         )
-        return [called, *self._returned(call, update)]
+        return [called, *self._tool_result_events(call, update)]
 
-    def _changed(self, update: dict[str, Any]) -> list[Event]:
-        """Only how a call ends is written; what it shows on the way is gathered."""
+    def _tool_update_events(self, update: dict[str, Any]) -> list[Event]:
+        """Merge updates of a call; only its input and its result are recorded."""
         call = str(update.get("toolCallId"))
-        if call in self._over:
-            return []  # it has returned, and that is written
+        if call in self._finished_calls:
+            return []  # its result is recorded
         if call not in self._calls:
-            return self._called(update)
+            return self._tool_call_events(update)
         merged = self._calls[call]
         merged.update({name: value for name, value in update.items() if value is not None})
-        return [*self._detailed(call, merged), *self._returned(call, merged)]
+        return [*self._tool_detail_events(call, merged), *self._tool_result_events(call, merged)]
 
-    def _detailed(self, call: str, update: dict[str, Any]) -> list[Event]:
-        """The input of a call that was announced without it. One that grows bit by bit is written twice at the most."""
-        written, told = self._inputs.get(call), update.get("rawInput")
-        if told == written or (written and update.get("status") not in _OVER):
+    def _tool_detail_events(self, call_id: str, update: dict[str, Any]) -> list[Event]:
+        """Record the input of a call that was announced without it; at most twice, if the input grows bit by bit."""
+        recorded_input, raw_input = self._inputs.get(call_id), update.get("rawInput")
+        if raw_input == recorded_input or (recorded_input and update.get("status") not in _FINAL_STATUSES):
             return []
-        self._inputs[call] = told
+        self._inputs[call_id] = raw_input
         return [
             ToolDetailed(
-                conversation=self._conversation,
-                call=call,
+                conversation=self._conversation_id,
+                call=call_id,
                 tool=_title(update),
-                turn=self.turn,
-                input=_raw(told),
-                kind=_word(update.get("kind")),
-                locations=_raw(update.get("locations")),
+                turn=self.turn_id,
+                input=_to_raw_json(raw_input),
+                kind=_optional_text(update.get("kind")),
+                locations=_to_raw_json(update.get("locations")),
             )
         ]
 
-    def _returned(self, call: str, update: dict[str, Any]) -> list[Event]:
+    def _tool_result_events(self, call_id: str, update: dict[str, Any]) -> list[Event]:
         status = str(update.get("status"))
-        if status not in _OVER:
+        if status not in _FINAL_STATUSES:
             return []
-        self._calls.pop(call, None)
-        self._inputs.pop(call, None)
-        self._over[call] = None
-        if len(self._over) > _REMEMBERED:
-            del self._over[next(iter(self._over))]
+        self._calls.pop(call_id, None)
+        self._inputs.pop(call_id, None)
+        self._finished_calls[call_id] = None
+        if len(self._finished_calls) > _MAX_REMEMBERED_CALLS:
+            del self._finished_calls[next(iter(self._finished_calls))]
         return [
             ToolReturned(
-                conversation=self._conversation,
-                call=call,
+                conversation=self._conversation_id,
+                call=call_id,
                 status=status,
-                output=_raw(update.get("rawOutput")),
-                content=_raw(self._with_output(update.get("content"))),
+                output=_to_raw_json(update.get("rawOutput")),
+                content=_to_raw_json(self._with_terminal_output(update.get("content"))),
             )
         ]
 
-    def _with_output(self, content: object) -> object:
-        """A terminal is shown by its id, which says nothing later: what it put out is written beside it."""
+    def _with_terminal_output(self, content: object) -> object:
+        """Add a terminal's output beside its id, which means nothing after the session."""
         if not isinstance(content, list):
             return content
-        return [self._terminal_shown(part) if isinstance(part, dict) else part for part in content]
+        return [self._terminal_content(part) if isinstance(part, dict) else part for part in content]
 
-    def _terminal_shown(self, part: dict[str, Any]) -> dict[str, Any]:
+    def _terminal_content(self, part: dict[str, Any]) -> dict[str, Any]:
         output = self.terminal_output(str(part.get("terminalId"))) if part.get("type") == "terminal" else None
         return part if output is None else {**part, "output": output}
 
-    def _planned(self, entries: object) -> list[Event]:
+    def _plan_events(self, entries: object) -> list[Event]:
         encoded = msgspec.json.encode(entries)
         if encoded == self._plan:
             return []
         self._plan = encoded
-        return [AgentPlanned(conversation=self._conversation, entries=msgspec.Raw(encoded))]
+        return [AgentPlanned(conversation=self._conversation_id, entries=msgspec.Raw(encoded))]
 
-    def _used(self, update: dict[str, Any]) -> list[Event]:
-        """What was spent, by the agent's account: of dollars it tells the sum, of tokens how many it has in mind.
+    def _usage_events(self, update: dict[str, Any]) -> list[Event]:
+        """Record what was spent since the last update. The agent reports total dollars, and tokens in its context.
 
-        An agent that came back goes on with its sum, or begins it anew. As for tokens, it read those in this turn, at
-        the least: so a cap on them need not wait for the turn's own figures.
+        A reopened session continues its total, or starts again from zero. The agent read at least the tokens in its
+        context in this turn: so a token cap need not wait for the turn's own figures.
         """
         dollars, tokens = _dollars(update.get("cost")), update.get("used")
-        if dollars is not None and self._carried:
-            self._carried = False
+        if dollars is not None and self._has_prior_cost:
+            self._has_prior_cost = False
             self._dollars = self._dollars if dollars >= self._dollars else 0.0
-        read = tokens if type(tokens) is int and tokens < _ABSURD and self.turn is not None else 0
-        since = (max(0.0, (dollars or 0.0) - self._dollars), max(0, read - self._tokens))
-        self._dollars, self._tokens = self._dollars + since[0], self._tokens + since[1]
-        priced = dollars is not None
-        if not any(since) and (self._priced or not priced):
+        read = tokens if type(tokens) is int and tokens < _MAX_PLAUSIBLE_AMOUNT and self.turn_id is not None else 0
+        new_dollars, new_tokens = max(0.0, (dollars or 0.0) - self._dollars), max(0, read - self._tokens)
+        self._dollars, self._tokens = self._dollars + new_dollars, self._tokens + new_tokens
+        has_cost = dollars is not None
+        if not new_dollars and not new_tokens and (self._has_reported_cost or not has_cost):
             return []
-        self._priced = self._priced or priced
-        return [self._spent(dollars=since[0], input_tokens=since[1], priced=priced)]
+        self._has_reported_cost = self._has_reported_cost or has_cost
+        return [self._usage_event(dollars=new_dollars, input_tokens=new_tokens, has_cost=has_cost)]
 
-    def uncounted(self, input_tokens: int, output_tokens: int) -> list[Event]:
-        """The tokens of a turn that is over, but for those that were counted while it went on."""
+    def uncounted_usage(self, input_tokens: int, output_tokens: int) -> list[Event]:
+        """Record the tokens of a finished turn, without those that were recorded during the turn."""
         rest, self._tokens = max(0, input_tokens - self._tokens), 0
         if not rest and not output_tokens:
             return []
-        return [self._spent(input_tokens=rest, output_tokens=output_tokens)]
+        return [self._usage_event(input_tokens=rest, output_tokens=output_tokens)]
 
-    def _spent(
-        self, *, dollars: float = 0.0, input_tokens: int = 0, output_tokens: int = 0, priced: bool = False
+    def _usage_event(
+        self, *, dollars: float = 0.0, input_tokens: int = 0, output_tokens: int = 0, has_cost: bool = False
     ) -> UsageRecorded:
         return UsageRecorded(
             dollars=dollars,
             input_tokens=input_tokens,
             output_tokens=output_tokens,
-            conversation=self._conversation,
-            task=self._task,
-            priced=priced,
+            conversation=self._conversation_id,
+            task=self._task_id,
+            priced=has_cost,
         )
 
 
 def _dollars(cost: object) -> float | None:
     amount = cost.get("amount") if isinstance(cost, dict) and cost.get("currency") == "USD" else None
-    return float(amount) if isinstance(amount, int | float) and abs(amount) < _ABSURD else None
+    return float(amount) if isinstance(amount, int | float) and abs(amount) < _MAX_PLAUSIBLE_AMOUNT else None
 
 
 def _title(call: dict[str, Any]) -> str:
     return str(call.get("title") or call.get("kind") or "tool")
 
 
-def _raw(value: object) -> msgspec.Raw:
-    return NOTHING if value is None else msgspec.Raw(msgspec.json.encode(value))
+def _to_raw_json(value: object) -> msgspec.Raw:
+    return JSON_NULL if value is None else msgspec.Raw(msgspec.json.encode(value))
 
 
-def _word(value: object) -> str | None:
+def _optional_text(value: object) -> str | None:
     return str(value) if value is not None else None

@@ -1,8 +1,8 @@
-"""The pipe to an agent, with its updates taken off it in the order of their arrival.
+"""The pipe to an agent, which handles its updates in the order of their arrival.
 
-The protocol's library runs each notification as a task of its own, and so loses their order. Here they never reach it:
-what an agent tells goes to `tell`, one after the other, before the next line is read. So an answer comes after all that
-was said before it, and an agent that floods us waits for us, not in our memory.
+The ACP library runs each notification as its own task, and so loses their order. Here updates never reach it: each goes
+to `on_update` before the next line is read. So an answer is handled after all updates before it, and an agent that
+floods us has to wait, instead of filling our memory.
 """
 
 import asyncio
@@ -12,142 +12,142 @@ from typing import Any
 
 import msgspec
 
-from holdfast.agents.process.tree import Tree
+from holdfast.agents.process.tree import ProcessTree
 
-LONGEST = 64 * 1024 * 1024  # bytes of one frame; what is longer is no message
-DEEPEST = 200  # levels of one; what is nested deeper nobody could answer, or write down
+MAX_FRAME_BYTES = 64 * 1024 * 1024  # longer lines are skipped
+MAX_NESTING = 200  # levels of a message; deeper ones could be neither answered nor recorded
 
-_INTERNAL = -32603  # the protocol's code for what has no better one
+_INTERNAL_ERROR_CODE = -32603  # for errors without a valid code
 
-Told = Callable[[str, dict[str, Any]], Awaitable[None]]
-Odd = Callable[[str, str], Awaitable[None]]
+OnUpdate = Callable[[str, dict[str, Any]], Awaitable[None]]
+OnOddity = Callable[[str, str], Awaitable[None]]
 
 _decode = msgspec.json.Decoder().decode
 
 
 class Transport:
-    """Lines of JSON over a process's stdin and stdout, as the library wants them."""
+    """JSON lines over a process's stdin and stdout, in the form that the library expects."""
 
-    def __init__(self, tree: Tree, tell: Told, odd: Odd) -> None:
-        """`tell` gets the session and the update; `odd` what was no message, and a piece of it."""
+    def __init__(self, tree: ProcessTree, on_update: OnUpdate, on_oddity: OnOddity) -> None:
+        """`on_update` gets the session id and the update; `on_oddity` the kind of an invalid message and an excerpt."""
         self._tree = tree
-        self._tell = tell
-        self._odd = odd
-        self._asked: set[int] = set()
-        self._owed = 0  # questions of the agent's that have no answer yet
-        self.seen = 0
-        self.last = 0.0  # when it last said something, or got an answer of ours: by the loop's clock
-        self.failure: Exception | None = None  # of ours, in hearing it
+        self._on_update = on_update
+        self._on_oddity = on_oddity
+        self._pending_requests: set[int] = set()
+        self._unanswered = 0  # requests of the agent that have no answer yet
+        self.frames_received = 0
+        self.last_frame_at = 0.0  # when it last sent something, or got an answer: loop time
+        self.failure: Exception | None = None  # our own, in handling its messages
 
     async def send(self, message: dict[str, Any]) -> None:
         if "method" not in message:
-            self.last = asyncio.get_running_loop().time()
-            self._owed -= 1
+            self.last_frame_at = asyncio.get_running_loop().time()
+            self._unanswered -= 1
         elif "id" in message:
-            self._asked.add(message["id"])
+            self._pending_requests.add(message["id"])
         try:
             self._tree.stdin.write(json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
             await self._tree.stdin.drain()
         except (OSError, RuntimeError) as error:
-            if "method" in message:  # else nobody waits: it was an answer, and who asked is gone
-                raise ConnectionError(f"the agent takes no more: {error}") from error
+            if "method" in message:  # an answer to a dead agent is no error
+                raise ConnectionError(f"the agent accepts no more input: {error}") from error
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next request or answer; None when the agent has nothing more to say.
+        """Return the next request or answer; None at the end of the agent's output.
 
-        Or when we cannot hear it, as on a full disk: whoever waits for an answer finds `failure`. The library would
-        only print it.
+        Also None when we failed to handle it, for example on a full disk: the caller that waits for an answer raises
+        `failure`. The library would only print it.
         """
         try:
             return await self._next()
-        except Exception as error:  # noqa: BLE001 - it is raised where somebody waits
+        except Exception as error:  # noqa: BLE001 - the waiting caller raises it
             self.failure = error
             return None
 
     async def _next(self) -> dict[str, Any] | None:
-        while (line := await self._line()) is not None:
-            message = await self._message(line)
+        while (line := await self._read_line()) is not None:
+            message = await self._parse_message(line)
             if message is None:
                 continue
-            self.seen += 1
-            self.last = asyncio.get_running_loop().time()
+            self.frames_received += 1
+            self.last_frame_at = asyncio.get_running_loop().time()
             if "method" not in message:
-                if await self._is_answer(message):
+                if await self._is_valid_response(message):
                     return message
             elif not isinstance(message["method"], str):
-                await self._odd("a message whose method is no name", _piece(message))
+                await self._on_oddity("a message whose method is not a string", _excerpt(message))
             elif "id" in message:
-                if await self._is_question(message):
-                    self._owed += 1
+                if await self._is_valid_request(message):
+                    self._unanswered += 1
                     return message
             elif message["method"] == "session/update":
-                await self._update(message)
-            elif not message["method"].startswith("_"):  # those are the vendor's own
-                await self._odd("an unknown notification", _piece(message))
+                await self._handle_update(message)
+            elif not message["method"].startswith("_"):  # a vendor extension
+                await self._on_oddity("an unknown notification", _excerpt(message))
         return None
 
-    async def _is_question(self, message: dict[str, Any]) -> bool:
-        """True when it can be answered. What is about it (`_meta`) stays here: the library takes it for parts of it."""
-        if "result" in message or "error" in message or not _is_plain(message["id"]):
-            await self._odd("a question that cannot be answered", _piece(message))
+    async def _is_valid_request(self, message: dict[str, Any]) -> bool:
+        """True when it can be answered. Removes `_meta`, which the library would pass on as parameters."""
+        if "result" in message or "error" in message or not _is_valid_id(message["id"]):
+            await self._on_oddity("a request that cannot be answered", _excerpt(message))
             return False
         if isinstance(message.get("params"), dict):
             message["params"].pop("_meta", None)
         return True
 
     @property
-    def owing(self) -> int:
-        """How many answers of ours the agent waits for."""
-        return self._owed
+    def unanswered_requests(self) -> int:
+        """Return how many answers the agent waits for."""
+        return self._unanswered
 
     async def close(self) -> None:
         self._tree.stdin.close()
 
-    async def _is_answer(self, message: dict[str, Any]) -> bool:
-        """True for the first answer to something that was asked; its error is made readable for the library."""
-        asked = message.get("id")
-        if type(asked) is not int or asked not in self._asked:
-            await self._odd("an answer to nothing that was asked", _piece(message))
+    async def _is_valid_response(self, message: dict[str, Any]) -> bool:
+        """True for the first answer to a pending request. Normalizes its error for the library."""
+        request_id = message.get("id")
+        if type(request_id) is not int or request_id not in self._pending_requests:
+            await self._on_oddity("an answer without a request", _excerpt(message))
             return False
-        self._asked.remove(asked)
+        self._pending_requests.remove(request_id)
         error = message.get("error")
         if "result" not in message and error is not None:
-            known = error if isinstance(error, dict) else {"message": error}
-            code = known.get("code")
+            fields = error if isinstance(error, dict) else {"message": error}
+            code = fields.get("code")
             message["error"] = {
-                "code": code if type(code) is int else _INTERNAL,
-                "message": str(known.get("message", "it did not say why")),
-                "data": known.get("data"),
+                "code": code if type(code) is int else _INTERNAL_ERROR_CODE,
+                "message": str(fields.get("message", "no reason given")),
+                "data": fields.get("data"),
             }
         return True
 
-    async def _update(self, message: dict[str, Any]) -> None:
+    async def _handle_update(self, message: dict[str, Any]) -> None:
         params = message.get("params")
         update = params.get("update") if isinstance(params, dict) else None
         if not isinstance(params, dict) or not isinstance(update, dict) or not isinstance(params.get("sessionId"), str):
-            await self._odd("an update without a session", _piece(message))
+            await self._on_oddity("an update without a session", _excerpt(message))
             return
-        await self._tell(params["sessionId"], update)
+        await self._on_update(params["sessionId"], update)
 
-    async def _message(self, line: bytes) -> dict[str, Any] | None:
+    async def _parse_message(self, line: bytes) -> dict[str, Any] | None:
         text = line.strip()
         if not text:
             return None
         try:
             message = _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            await self._odd("a line that is no JSON", f"{error}: {text[:200].decode(errors='replace')}")
+            await self._on_oddity("a line that is not JSON", f"{error}: {text[:200].decode(errors='replace')}")
             return None
         if not isinstance(message, dict):
-            await self._odd("a line that is no message", text[:200].decode(errors="replace"))
+            await self._on_oddity("a line that is not a message", text[:200].decode(errors="replace"))
             return None
         if _is_too_deep(text, message):
-            await self._odd("a message that is nested too deep", text[:200].decode(errors="replace"))
-            return _flat(message)
+            await self._on_oddity("a message that is nested too deeply", text[:200].decode(errors="replace"))
+            return _flattened_error(message)
         return message
 
-    async def _line(self) -> bytes | None:
-        """A whole line, however many reads it takes; too long a one is passed over, and told of."""
+    async def _read_line(self) -> bytes | None:
+        """Return a complete line, however many reads it takes; a line that is too long is reported and skipped."""
         pieces: list[bytes] = []
         size = 0
         while True:
@@ -157,44 +157,44 @@ class Transport:
             except asyncio.LimitOverrunError as error:
                 piece = await self._tree.stdout.readexactly(error.consumed)
                 size += len(piece)
-                if size <= LONGEST:
+                if size <= MAX_FRAME_BYTES:
                     pieces.append(piece)
                 else:
-                    del pieces[1:]  # the first shows what it was
+                    del pieces[1:]  # the first is enough for the report
             except asyncio.IncompleteReadError as error:
                 if error.partial:
-                    await self._odd("half a line at its end", error.partial[:200].decode(errors="replace"))
+                    await self._on_oddity("an incomplete last line", error.partial[:200].decode(errors="replace"))
                 return None
-        if size > LONGEST:
-            beginning = pieces[0][:200].decode(errors="replace")
-            await self._odd("a line that is too long", f"{size:,} bytes: {beginning}")
+        if size > MAX_FRAME_BYTES:
+            excerpt = pieces[0][:200].decode(errors="replace")
+            await self._on_oddity("a line that is too long", f"{size:,} bytes: {excerpt}")
             return b""
         return b"".join(pieces)
 
 
-def _flat(message: dict[str, Any]) -> dict[str, Any]:
-    """What is left of one that is nested too deep: whoever waits for it, or for an answer to it, is told so."""
-    parts = {name: message[name] for name in ("id", "method") if _is_plain(message.get(name))}
-    return parts if "method" in parts else {**parts, "error": {"message": f"more than {DEEPEST} levels"}}
+def _flattened_error(message: dict[str, Any]) -> dict[str, Any]:
+    """Replace a message that is nested too deeply: as an answer it becomes an error, as a request it is answered."""
+    parts = {name: message[name] for name in ("id", "method") if _is_valid_id(message.get(name))}
+    return parts if "method" in parts else {**parts, "error": {"message": f"more than {MAX_NESTING} levels"}}
 
 
-def _is_plain(value: object) -> bool:
+def _is_valid_id(value: object) -> bool:
     return type(value) in (int, str)
 
 
 def _is_too_deep(line: bytes, message: object) -> bool:
-    """Most lines have so few brackets that they cannot be."""
-    if line.count(b"[") + line.count(b"{") <= DEEPEST:
+    """Count brackets first: most lines have so few that they cannot be too deep."""
+    if line.count(b"[") + line.count(b"{") <= MAX_NESTING:
         return False
     level: list[object] = [message]
-    for _ in range(DEEPEST):
-        level = [below for one in level for below in _below(one)]
+    for _ in range(MAX_NESTING):
+        level = [child for value in level for child in _children(value)]
         if not level:
             return False
     return True
 
 
-def _below(value: object) -> Iterable[object]:
+def _children(value: object) -> Iterable[object]:
     match value:
         case dict():
             return value.values()
@@ -203,5 +203,5 @@ def _below(value: object) -> Iterable[object]:
     return ()
 
 
-def _piece(message: dict[str, Any]) -> str:
+def _excerpt(message: dict[str, Any]) -> str:
     return str(message)[:200]

@@ -25,10 +25,10 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
-from holdfast.agents.builtin.screen import Shown, Spent, Status, Verdict
+from holdfast.agents.builtin.screen import CallStatus, DisplayedCall, PermissionChoice, TokenUsage
 from holdfast.agents.builtin.secrets import Secrets
-from holdfast.agents.builtin.tools import Step
-from holdfast.leaf.text.encodable import encodable
+from holdfast.agents.builtin.tools import PlanItem
+from holdfast.leaf.text.encodable import make_encodable
 
 _OPTIONS = [
     PermissionOption(option_id="once", name="Allow", kind="allow_once"),
@@ -38,81 +38,85 @@ _OPTIONS = [
 
 
 class AcpScreen:
-    def __init__(self, client: Client, session: str, secrets: Secrets) -> None:
+    def __init__(self, client: Client, session_id: str, secrets: Secrets) -> None:
         self._client = client
-        self._session = session
+        self._session_id = session_id
         self._secrets = secrets
         self._diffs: set[str] = set()
 
     async def _update(self, update: Any) -> None:
-        await self._client.session_update(session_id=self._session, update=self._clean(update))
+        await self._client.session_update(session_id=self._session_id, update=self._redact(update))
 
-    def _clean(self, shown: BaseModel) -> Any:
+    def _redact(self, update: BaseModel) -> Any:
         """What is shown ends in the client's log."""
-        told = shown.model_dump(mode="json", by_alias=True, exclude_none=True)
-        clean = self._secrets.redacted(encodable(told))
-        return shown if clean == told else type(shown).model_validate(clean)
+        told = update.model_dump(mode="json", by_alias=True, exclude_none=True)
+        clean = self._secrets.redact_data(make_encodable(told))
+        return update if clean == told else type(update).model_validate(clean)
 
-    async def user(self, text: str) -> None:
+    async def show_user_text(self, text: str) -> None:
         await self._update(update_user_message_text(text))
 
-    async def text(self, piece: str, message: str) -> None:
+    async def show_text(self, piece: str, message_id: str) -> None:
         content = text_block(piece)
-        await self._update(AgentMessageChunk(session_update="agent_message_chunk", content=content, message_id=message))
+        await self._update(
+            AgentMessageChunk(session_update="agent_message_chunk", content=content, message_id=message_id)
+        )
 
-    async def thought(self, piece: str, message: str) -> None:
+    async def show_thought(self, piece: str, message_id: str) -> None:
         content = text_block(piece)
-        await self._update(AgentThoughtChunk(session_update="agent_thought_chunk", content=content, message_id=message))
+        await self._update(
+            AgentThoughtChunk(session_update="agent_thought_chunk", content=content, message_id=message_id)
+        )
 
-    async def call(self, shown: Shown, status: Status) -> None:
-        if shown.diff is not None:
-            self._diffs.add(shown.id)
+    async def show_call(self, displayed: DisplayedCall, status: CallStatus) -> None:
+        if displayed.diff is not None:
+            self._diffs.add(displayed.id)
         await self._update(
             start_tool_call(
-                shown.id,
-                shown.title,
-                kind=shown.kind,
+                displayed.id,
+                displayed.title,
+                kind=displayed.kind,
                 status=status,
-                content=_content(shown),
-                locations=_locations(shown),
-                raw_input=shown.arguments,
+                content=_content(displayed),
+                locations=_locations(displayed),
+                raw_input=displayed.arguments,
             )
         )
 
-    async def progress(self, call: str, status: Status, text: str | None = None) -> None:
+    async def show_progress(self, call_id: str, status: CallStatus, text: str | None = None) -> None:
         """The result becomes what the call shows; only a diff that was carried out stays on the screen."""
-        shows = text is not None and not (status == "completed" and call in self._diffs)
+        shows = text is not None and not (status == "completed" and call_id in self._diffs)
         await self._update(
             update_tool_call(
-                call,
+                call_id,
                 status=status,
                 content=[tool_content(text_block(text or ""))] if shows else None,
                 raw_output=None if text is None else {"text": text},
             )
         )
 
-    async def plan(self, steps: tuple[Step, ...]) -> None:
+    async def show_plan(self, steps: tuple[PlanItem, ...]) -> None:
         await self._update(update_plan(plan_entry(step.content, status=step.status) for step in steps))
 
-    async def usage(self, used: int, size: int, spent: Spent) -> None:
-        cost = None if spent.cost is None else Cost(amount=spent.cost, currency="USD")
+    async def show_usage(self, used: int, size: int, usage: TokenUsage) -> None:
+        cost = None if usage.cost is None else Cost(amount=usage.cost, currency="USD")
         await self._update(UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost))
 
-    async def title(self, title: str) -> None:
+    async def show_title(self, title: str) -> None:
         await self._update(SessionInfoUpdate(session_update="session_info_update", title=title))
 
-    async def ask(self, shown: Shown) -> Verdict:
+    async def ask_permission(self, displayed: DisplayedCall) -> PermissionChoice:
         call = ToolCallUpdate(
-            tool_call_id=shown.id,
-            title=shown.title,
-            kind=shown.kind,
+            tool_call_id=displayed.id,
+            title=displayed.title,
+            kind=displayed.kind,
             status="pending",
-            content=_content(shown),
-            locations=_locations(shown),
-            raw_input=shown.arguments,
+            content=_content(displayed),
+            locations=_locations(displayed),
+            raw_input=displayed.arguments,
         )
         answer = await self._client.request_permission(
-            session_id=self._session, tool_call=self._clean(call), options=_OPTIONS
+            session_id=self._session_id, tool_call=self._redact(call), options=_OPTIONS
         )
         if answer.outcome.outcome != "selected":
             return "cancelled"
@@ -124,13 +128,13 @@ class AcpScreen:
         return "no"
 
 
-def _content(shown: Shown) -> Any:
-    if shown.diff is not None:
-        return [tool_diff_content(shown.diff.path, shown.diff.new, shown.diff.old)]
-    if shown.kind == "execute" and isinstance(shown.arguments, dict):
-        return [tool_content(text_block(str(shown.arguments.get("command", ""))))]
+def _content(displayed: DisplayedCall) -> Any:
+    if displayed.diff is not None:
+        return [tool_diff_content(displayed.diff.path, displayed.diff.new, displayed.diff.old)]
+    if displayed.kind == "execute" and isinstance(displayed.arguments, dict):
+        return [tool_content(text_block(str(displayed.arguments.get("command", ""))))]
     return None
 
 
-def _locations(shown: Shown) -> Any:
-    return [ToolCallLocation(path=shown.path, line=shown.line)] if shown.path else None
+def _locations(displayed: DisplayedCall) -> Any:
+    return [ToolCallLocation(path=displayed.path, line=displayed.line)] if displayed.path else None

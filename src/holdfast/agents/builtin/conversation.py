@@ -1,4 +1,4 @@
-"""What was said, as the model is to see it, rebuilt from a session's records and never from memory alone."""
+"""The conversation as the model sees it, rebuilt from the session's records and never from memory alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-_ADAPTER: TypeAdapter[ModelMessage] = TypeAdapter(ModelMessage)
+_MESSAGE_ADAPTER: TypeAdapter[ModelMessage] = TypeAdapter(ModelMessage)
 
 NOT_STARTED = "[interrupted: the turn was cut off before this call was started; it was not run]"
 IN_FLIGHT = (
@@ -25,8 +25,8 @@ IN_FLIGHT = (
 )
 
 
-class Conversation:
-    """`messages` is everything; the model is shown `visible`, which leaves out what was compacted or withdrawn."""
+class ModelConversation:
+    """`messages` holds all messages; the model sees `visible`, without compacted and withdrawn ones."""
 
     def __init__(self) -> None:
         self.messages: list[ModelMessage] = []
@@ -35,16 +35,16 @@ class Conversation:
         self._started: set[str] = set()
 
     @classmethod
-    def of(cls, records: list[dict[str, Any]]) -> Conversation:
+    def from_records(cls, records: list[dict[str, Any]]) -> ModelConversation:
         conversation = cls()
         for record in records:
-            conversation.take(record)
+            conversation.apply(record)
         return conversation
 
-    def take(self, record: dict[str, Any]) -> None:
+    def apply(self, record: dict[str, Any]) -> None:
         match record.get("type"):
             case "message":
-                message = _ADAPTER.validate_python(record["message"])
+                message = _MESSAGE_ADAPTER.validate_python(record["message"])
                 self.messages.append(message)
                 if isinstance(message, ModelResponse):
                     self._started = set()  # some providers use the same call ids again
@@ -57,16 +57,16 @@ class Conversation:
             case "withdrawn":
                 self._hidden.update(range(int(record["from"]), len(self.messages)))
 
-    def visible(self) -> list[ModelMessage]:
-        """As providers want it: what came between two answers is one message, which begins with the results."""
+    def visible_messages(self) -> list[ModelMessage]:
+        """In the providers' format: everything between two answers is one message, which starts with tool results."""
         shown: list[ModelMessage] = []
         for index, message in enumerate(self.messages):
             if index in self._summaries:
-                shown.append(user(_summary(self._summaries[index])))
+                shown.append(user_request(_summary_text(self._summaries[index])))
             if index not in self._hidden:
                 shown.append(message)
         if len(self.messages) in self._summaries:
-            shown.append(user(_summary(self._summaries[len(self.messages)])))
+            shown.append(user_request(_summary_text(self._summaries[len(self.messages)])))
         merged: list[ModelMessage] = []
         for message in shown:
             last = merged[-1] if merged else None
@@ -76,7 +76,7 @@ class Conversation:
                 merged.append(message)
         return _with_results(merged)
 
-    def unanswered(self) -> list[tuple[ToolCallPart, bool]]:
+    def unanswered_calls(self) -> list[tuple[ToolCallPart, bool]]:
         """Calls of the last answer that have no result, and whether each had been started."""
         answered: set[str] = set()
         for index, message in reversed(list(enumerate(self.messages))):
@@ -91,10 +91,10 @@ class Conversation:
             answered.update(part.tool_call_id for part in message.parts if isinstance(part, ToolReturnPart))
         return []
 
-    def cut(self, kept: int) -> int:
+    def compaction_point(self, kept_messages: int) -> int:
         """Where the older part ends, when about `kept` messages are to stay: never between a call and its result."""
-        at = max(len(self.messages) - kept, self.hidden_until())
-        while at < len(self.messages) and not _begins(self.messages[at]):
+        at = max(len(self.messages) - kept_messages, self.hidden_until())
+        while at < len(self.messages) and not _is_turn_boundary(self.messages[at]):
             at += 1
         return at
 
@@ -106,7 +106,7 @@ class Conversation:
         for message in reversed(self.messages):
             for part in message.parts:
                 if isinstance(part, UserPromptPart):
-                    return text_of(part)
+                    return prompt_text(part)
         return ""
 
     def hidden_until(self) -> int:
@@ -116,32 +116,32 @@ class Conversation:
         return at
 
 
-def record(message: ModelMessage) -> dict[str, Any]:
-    return {"type": "message", "message": _ADAPTER.dump_python(message, mode="json")}
+def message_record(message: ModelMessage) -> dict[str, Any]:
+    return {"type": "message", "message": _MESSAGE_ADAPTER.dump_python(message, mode="json")}
 
 
-def user(text: str) -> ModelRequest:
+def user_request(text: str) -> ModelRequest:
     return ModelRequest(parts=[UserPromptPart(content=text)])
 
 
-def result(call: ToolCallPart, text: str, outcome: Any = "success") -> ModelRequest:
+def tool_result(call: ToolCallPart, text: str, outcome: Any = "success") -> ModelRequest:
     return ModelRequest(
         parts=[ToolReturnPart(tool_name=call.tool_name, content=text, tool_call_id=call.tool_call_id, outcome=outcome)]
     )
 
 
-def interrupted(call: ToolCallPart, *, started: bool) -> ModelRequest:
-    return result(call, IN_FLIGHT if started else NOT_STARTED, "interrupted")
+def interrupted_result(call: ToolCallPart, *, was_started: bool) -> ModelRequest:
+    return tool_result(call, IN_FLIGHT if was_started else NOT_STARTED, "interrupted")
 
 
-def rendered(messages: list[ModelMessage], budget: int) -> str:
-    """The conversation as text, for a summary; what does not fit is left out of the middle."""
+def render_text(messages: list[ModelMessage], max_chars: int) -> str:
+    """Return the conversation as text, for a summary; cuts out the middle if it is too long."""
     lines: list[str] = []
     for message in messages:
         for part in message.parts:
             match part:
                 case UserPromptPart():
-                    lines.append(f"User: {text_of(part)}")
+                    lines.append(f"User: {prompt_text(part)}")
                 case ToolReturnPart():
                     lines.append(f"Result of {part.tool_name}: {str(part.content)[:2000]}")
                 case ToolCallPart():
@@ -149,12 +149,12 @@ def rendered(messages: list[ModelMessage], budget: int) -> str:
                 case _ if part.part_kind == "text":
                     lines.append(f"Assistant: {part.content}")
     text = "\n\n".join(lines)
-    if len(text) <= budget:
+    if len(text) <= max_chars:
         return text
-    return f"{text[: budget // 2]}\n\n[… left out …]\n\n{text[-budget // 2 :]}"
+    return f"{text[: max_chars // 2]}\n\n[… left out …]\n\n{text[-max_chars // 2 :]}"
 
 
-def text_of(part: UserPromptPart) -> str:
+def prompt_text(part: UserPromptPart) -> str:
     if isinstance(part.content, str):
         return part.content
     return "\n".join(item if isinstance(item, str) else "[attachment]" for item in part.content)
@@ -166,25 +166,25 @@ def _with_results(messages: list[ModelMessage]) -> list[ModelMessage]:
     for message in messages:
         last = complete[-1] if complete else None
         calls = last.tool_calls if isinstance(last, ModelResponse) else []
-        complete.append(_answering(calls, message) if isinstance(message, ModelRequest) else message)
+        complete.append(_with_missing_results(calls, message) if isinstance(message, ModelRequest) else message)
     return complete
 
 
-def _answering(calls: Sequence[ToolCallPart], request: ModelRequest) -> ModelRequest:
-    """First one result of each call, made up where a failure has left none, and no others; then what else was said."""
+def _with_missing_results(calls: Sequence[ToolCallPart], request: ModelRequest) -> ModelRequest:
+    """Put exactly one result of each call first (a placeholder where a failure left none), then all other content."""
     found = [part for part in request.parts if isinstance(part, ToolReturnPart)]
     results = []
     for call in calls:
         own = next((part for part in found if part.tool_call_id == call.tool_call_id), None)
         if own is not None:
             found.remove(own)
-        results.append(own or interrupted(call, started=True).parts[0])
+        results.append(own or interrupted_result(call, was_started=True).parts[0])
     return replace(request, parts=[*results, *(part for part in request.parts if not isinstance(part, ToolReturnPart))])
 
 
-def _begins(message: ModelMessage) -> bool:
+def _is_turn_boundary(message: ModelMessage) -> bool:
     return isinstance(message, ModelResponse) or any(isinstance(part, UserPromptPart) for part in message.parts)
 
 
-def _summary(text: str) -> str:
+def _summary_text(text: str) -> str:
     return f"[The earlier conversation was too long and was replaced by this summary.]\n\n{text}"

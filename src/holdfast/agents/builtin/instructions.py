@@ -1,8 +1,8 @@
-"""What the model is told before anything else."""
+"""The system prompt."""
 
-from holdfast.agents.builtin.file_access import Refused, Worktree
+from holdfast.agents.builtin.file_access import ToolRefused, WorktreeFiles
 
-_MAX_GUIDE = 20_000  # characters of the project's own guide
+_MAX_GUIDE_CHARS = 20_000  # characters of the project's own guide
 
 _INSTRUCTIONS = """\
 You are a coding agent. You work in a git worktree at {root}; your tools reach files inside it and nothing outside.
@@ -13,10 +13,10 @@ A result marked as interrupted means that the call was cut off: find out what it
 When you are done, say in a few lines what you changed and what you checked. Do not claim what you have not checked."""
 
 
-def instructions_for(worktree: Worktree) -> str:
+def instructions_for(worktree: WorktreeFiles) -> str:
     text = _INSTRUCTIONS.format(root=worktree.root)
     try:
-        guide = worktree.read("AGENTS.md").decode("utf-8", "replace")[:_MAX_GUIDE]
-    except (FileNotFoundError, Refused):
+        guide = worktree.read("AGENTS.md").decode("utf-8", "replace")[:_MAX_GUIDE_CHARS]
+    except (FileNotFoundError, ToolRefused):
         return text
     return f"{text}\n\nThe project's own guide, AGENTS.md:\n\n{guide}"

@@ -25,23 +25,30 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import StreamedResponse
 
-from holdfast.agents.builtin.conversation import Conversation, interrupted, record, rendered, result, user
-from holdfast.agents.builtin.file_access import Refused
-from holdfast.agents.builtin.mcp_tools import McpTools
-from holdfast.agents.builtin.models import Model, ModelTrouble
-from holdfast.agents.builtin.screen import Screen, Shown, Spent
+from holdfast.agents.builtin.conversation import (
+    ModelConversation,
+    interrupted_result,
+    message_record,
+    render_text,
+    tool_result,
+    user_request,
+)
+from holdfast.agents.builtin.file_access import ToolRefused
+from holdfast.agents.builtin.mcp_tools import McpToolset
+from holdfast.agents.builtin.models import ModelClient, ModelError
+from holdfast.agents.builtin.screen import DisplayedCall, Screen, TokenUsage
 from holdfast.agents.builtin.secrets import Secrets
 from holdfast.agents.builtin.session_file import SessionFile
-from holdfast.agents.builtin.tools import Outcome, Prepared, Toolbox, capped, offers
-from holdfast.leaf.text.encodable import encodable
+from holdfast.agents.builtin.tools import PreparedCall, Toolbox, ToolOutcome, cap_text, tool_specs
+from holdfast.leaf.text.encodable import make_encodable
 
-Stop = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
+StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 Mode = Literal["ask", "code"]
 
-_KEPT = (8, 2)  # messages that stay, at the first compaction and at the next
-_FULL = 0.85  # of the context window: compact before the provider refuses
-_SMALLEST_SUMMARY = 2_000  # characters
-_SUMMARISE = (
+_KEPT_MESSAGES = (8, 2)  # messages that stay, at the first compaction and at the next
+_COMPACT_AT = 0.85  # of the context window: compact before the provider refuses
+_MIN_SUMMARY_CHARS = 2_000  # characters
+_SUMMARY_PROMPT = (
     "Summarise this conversation between a user and a coding agent, for the agent to go on from. Keep: what the user "
     "asked for, decisions and their reasons, which files were read and changed and how, commands and their outcomes, "
     "what is done and what is left. Leave out pleasantries. Answer with the summary only."
@@ -51,19 +58,19 @@ _SUMMARISE = (
 @dataclass(frozen=True, slots=True)
 class Limits:
     max_steps: int = 100
-    max_wait: float = 60.0  # seconds: a longer limit ends the turn
+    max_wait_s: float = 60.0  # seconds: a longer limit ends the turn
     retries: int = 4
-    backoff: float = 1.0  # seconds before the first repetition; doubled each time
+    backoff_s: float = 1.0  # seconds before the first repetition; doubled each time
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    stop: Stop
-    spent: Spent
+class LoopResult:
+    stop_reason: StopReason
+    usage: TokenUsage
 
 
 @dataclass(slots=True)
-class Session:
+class BuiltinSession:
     """One conversation and all that belongs to it."""
 
     id: str
@@ -71,288 +78,296 @@ class Session:
     file: SessionFile
     instructions: str
     toolbox: Toolbox
-    mcp: McpTools
-    conversation: Conversation = field(default_factory=Conversation)
+    mcp: McpToolset
+    conversation: ModelConversation = field(default_factory=ModelConversation)
     mode: Mode = "ask"
     secrets: Secrets = field(default_factory=Secrets)
-    allowed: set[str] = field(default_factory=set)
+    allowed_tools: set[str] = field(default_factory=set)
     title: str | None = None
     cost: float | None = None
-    last_input: int = 0
+    last_input_tokens: int = 0
     call_ids: dict[str, int] = field(default_factory=dict)
 
     def save(self, *records: dict[str, Any]) -> None:
-        """On the disk first, then in memory; without any key that the model or the user has put into words."""
-        clean = [self.secrets.redacted(encodable(each)) for each in records]
+        """Write a record to the disk, then to memory; without keys that the model or the user wrote."""
+        clean = [self.secrets.redact_data(make_encodable(each)) for each in records]
         self.file.append(*clean)
         for each in clean:
-            self.conversation.take(each)
+            self.conversation.apply(each)
 
-    def recall(self, records: list[dict[str, Any]]) -> None:
-        """Know what the file holds, and nothing else."""
-        self.conversation = Conversation.of(records)
+    def load_records(self, records: list[dict[str, Any]]) -> None:
+        """Reload everything from the file."""
+        self.conversation = ModelConversation.from_records(records)
         self.mode, self.title = "ask", None
-        self.allowed = set()
+        self.allowed_tools = set()
         for each in records:
             match each:
                 case {"type": "session" | "mode", "mode": "ask" | "code" as mode}:
                     self.mode = mode
                 case {"type": "allowed", "tool": str(tool)}:
-                    self.allowed.add(tool)
+                    self.allowed_tools.add(tool)
                 case {"type": "title", "title": str(title)}:
                     self.title = title
 
     def settle(self, reason: str | None = None) -> None:
         """Give every call without a result one that says so."""
-        for call, started in self.conversation.unanswered():
-            closing = result(call, reason, "interrupted") if reason else interrupted(call, started=started)
-            self.save(record(closing))
+        for call, started in self.conversation.unanswered_calls():
+            closing = (
+                tool_result(call, reason, "interrupted") if reason else interrupted_result(call, was_started=started)
+            )
+            self.save(message_record(closing))
 
-    def screen_id(self, call: str) -> str:
+    def unique_call_id(self, call_id: str) -> str:
         """The call's id on the screen, which is never used twice."""
-        self.call_ids[call] = self.call_ids.get(call, 0) + 1
-        times = self.call_ids[call]
-        return call if times == 1 else f"{call}-{times}"
+        self.call_ids[call_id] = self.call_ids.get(call_id, 0) + 1
+        times = self.call_ids[call_id]
+        return call_id if times == 1 else f"{call_id}-{times}"
 
 
-class Loop:
-    def __init__(self, session: Session, model: Model, screen: Screen, limits: Limits, secrets: Secrets) -> None:
+class TurnLoop:
+    def __init__(
+        self, session: BuiltinSession, model: ModelClient, screen: Screen, limits: Limits, secrets: Secrets
+    ) -> None:
         self._session = session
         self._model = model
         self._screen = screen
         self._limits = limits
         self._secrets = secrets
 
-    async def turn(self, request: ModelRequest) -> Ended:
+    async def run_turn(self, request: ModelRequest) -> LoopResult:
         """Returns also when it is cancelled. Raises ModelTrouble when the model cannot go on; all is saved by then.
 
         However it ends, no call is left without a result, unless the disk fails: then the next turn sees to it.
         """
-        session, spent = self._session, Spent()
+        session, spent = self._session, TokenUsage()
         session.settle()
         begun = len(session.conversation.messages)
-        session.save(record(request))
+        session.save(message_record(request))
         try:
-            return Ended(await self._steps(spent, begun), spent)
+            return LoopResult(await self._run_steps(spent, begun), spent)
         except asyncio.CancelledError:
             session.settle("[cancelled by the user; it may or may not have had its effect]")
-            return Ended("cancelled", spent)
+            return LoopResult("cancelled", spent)
         except Exception:
             with suppress(Exception):  # the disk may be what failed first
                 session.settle()
             raise
 
-    async def _steps(self, spent: Spent, begun: int) -> Stop:
+    async def _run_steps(self, usage: TokenUsage, first_message: int) -> StopReason:
         for _ in range(self._limits.max_steps):
-            response = await self._answer(spent)
+            response = await self._ask_model(usage)
             if response.finish_reason == "content_filter":
-                self._session.save({"type": "withdrawn", "from": begun})
+                self._session.save({"type": "withdrawn", "from": first_message})
                 return "refusal"
             if not response.tool_calls:
                 return "max_tokens" if response.finish_reason == "length" else "end_turn"
             for call in response.tool_calls:
-                await self._call(call)
+                await self._run_call(call)
         return "max_turn_requests"
 
     # --- the model ----------------------------------------------------------------------------------
 
-    async def _answer(self, spent: Spent) -> ModelResponse:
+    async def _ask_model(self, usage: TokenUsage) -> ModelResponse:
         attempt = compacted = 0
-        kept = _KEPT[0] if self._nearly_full() else None
+        kept = _KEPT_MESSAGES[0] if self._is_nearly_full() else None
         while True:
             try:
                 if kept is not None:
-                    await self._compact(kept, spent)
+                    await self._compact(kept, usage)
                     kept = None
-                return await self._once(spent)
-            except ModelTrouble as trouble:
-                if trouble.why == "context" and compacted < len(_KEPT):
-                    kept = _KEPT[compacted]
+                return await self._ask_once(usage)
+            except ModelError as trouble:
+                if trouble.kind == "context" and compacted < len(_KEPT_MESSAGES):
+                    kept = _KEPT_MESSAGES[compacted]
                     compacted += 1
                     continue
-                wait = self._wait(trouble, attempt)
+                wait = self._retry_delay(trouble, attempt)
                 if wait is None:
                     raise
                 attempt += 1
-                await self._note(f"{trouble}. Asking again in {wait:.1f} s.")
+                await self._show_note(f"{trouble}. Asking again in {wait:.1f} s.")
                 await asyncio.sleep(wait)
 
-    def _nearly_full(self) -> bool:
+    def _is_nearly_full(self) -> bool:
         conversation = self._session.conversation
-        full = self._session.last_input > _FULL * self._model.context_window
-        return full and conversation.cut(_KEPT[0]) > conversation.hidden_until()
+        full = self._session.last_input_tokens > _COMPACT_AT * self._model.context_window
+        return full and conversation.compaction_point(_KEPT_MESSAGES[0]) > conversation.hidden_until()
 
-    def _wait(self, trouble: ModelTrouble, attempt: int) -> float | None:
+    def _retry_delay(self, error: ModelError, attempt: int) -> float | None:
         """Seconds until the same call may be made again; None when that is no use, or too far away."""
-        if attempt >= self._limits.retries or trouble.why not in ("rate_limit", "passing"):
+        if attempt >= self._limits.retries or error.kind not in ("rate_limit", "passing"):
             return None
-        wait = self._limits.backoff * 2**attempt
-        if trouble.resets is not None:
-            wait = max(trouble.resets - time.time(), 0) + min(self._limits.backoff, 1.0) * 0.1
-        return wait if wait <= self._limits.max_wait else None
+        wait = self._limits.backoff_s * 2**attempt
+        if error.resets_at is not None:
+            wait = max(error.resets_at - time.time(), 0) + min(self._limits.backoff_s, 1.0) * 0.1
+        return wait if wait <= self._limits.max_wait_s else None
 
-    async def _once(self, spent: Spent) -> ModelResponse:
+    async def _ask_once(self, usage: TokenUsage) -> ModelResponse:
         message = randomness.token_hex(6)
-        asked = _instructed(self._session.conversation.visible(), self._session.instructions)
-        async with self._model.answer(asked, [*offers(), *self._session.mcp.offers]) as stream:
+        asked = _with_instructions(self._session.conversation.visible_messages(), self._session.instructions)
+        async with self._model.stream_answer(asked, [*tool_specs(), *self._session.mcp.specs]) as stream:
             try:
                 async for event in stream:
-                    await self._show(event, message)
+                    await self._show_event(event, message)
             except asyncio.CancelledError:
-                self._keep_partial(stream)
+                self._save_partial(stream)
                 raise
             response = stream.get()
         if response.parts:
-            self._session.save(record(response))
-        await self._count(response, spent)
+            self._session.save(message_record(response))
+        await self._count_usage(response, usage)
         return response
 
-    async def _show(self, event: object, message: str) -> None:
+    async def _show_event(self, event: object, message_id: str) -> None:
         match event:
             case (
                 PartStartEvent(part=TextPart(content=piece)) | PartDeltaEvent(delta=TextPartDelta(content_delta=piece))
             ):
                 if piece:
-                    await self._screen.text(self._secrets.redact(piece), message)
+                    await self._screen.show_text(self._secrets.redact(piece), message_id)
             case (
                 PartStartEvent(part=ThinkingPart(content=thought))
                 | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=thought))
             ):
                 if thought:
-                    await self._screen.thought(self._secrets.redact(thought), message)
+                    await self._screen.show_thought(self._secrets.redact(thought), message_id)
 
-    def _keep_partial(self, stream: StreamedResponse) -> None:
+    def _save_partial(self, stream: StreamedResponse) -> None:
         """Words that were shown belong to the conversation; half a call does not."""
         words = [part for part in stream.get().parts if isinstance(part, TextPart) and part.content]
         if words:
-            self._session.save(record(ModelResponse(parts=words, model_name=stream.model_name, state="interrupted")))
+            self._session.save(
+                message_record(ModelResponse(parts=words, model_name=stream.model_name, state="interrupted"))
+            )
 
-    async def _count(self, response: ModelResponse, spent: Spent) -> None:
+    async def _count_usage(self, response: ModelResponse, usage: TokenUsage) -> None:
         used = response.usage
-        spent.requests += 1
-        spent.input += used.input_tokens
-        spent.output += used.output_tokens
-        spent.thought += used.output_reasoning_tokens
-        spent.cached_read += used.cache_read_tokens
-        spent.cached_write += used.cache_write_tokens
+        usage.requests += 1
+        usage.input += used.input_tokens
+        usage.output += used.output_tokens
+        usage.thought += used.output_reasoning_tokens
+        usage.cached_read += used.cache_read_tokens
+        usage.cached_write += used.cache_write_tokens
         cost = self._model.cost(response)
         if cost is not None:
-            spent.cost = (spent.cost or 0.0) + cost
+            usage.cost = (usage.cost or 0.0) + cost
             self._session.cost = (self._session.cost or 0.0) + cost
-        self._session.last_input = used.input_tokens
-        total = Spent(cost=self._session.cost)
-        await self._screen.usage(used.input_tokens + used.output_tokens, self._model.context_window, total)
+        self._session.last_input_tokens = used.input_tokens
+        total = TokenUsage(cost=self._session.cost)
+        await self._screen.show_usage(used.input_tokens + used.output_tokens, self._model.context_window, total)
 
-    async def _note(self, text: str) -> None:
-        await self._screen.thought(self._secrets.redact(f"[{text}]\n"), randomness.token_hex(6))
+    async def _show_note(self, text: str) -> None:
+        await self._screen.show_thought(self._secrets.redact(f"[{text}]\n"), randomness.token_hex(6))
 
     # --- a conversation that has become too long ----------------------------------------------------
 
-    async def _compact(self, kept: int, spent: Spent) -> None:
+    async def _compact(self, kept_messages: int, usage: TokenUsage) -> None:
         conversation = self._session.conversation
-        first, at = conversation.hidden_until(), conversation.cut(kept)
+        first, at = conversation.hidden_until(), conversation.compaction_point(kept_messages)
         if at <= first:
-            raise ModelTrouble(
+            raise ModelError(
                 "rejected", f"the conversation is too long for {self._model.name}, and cannot be shortened"
             )
         older = conversation.messages[first:at]
         earlier = f"An earlier summary:\n{conversation.last_summary}\n\n" if conversation.last_summary else ""
-        summary = await self._shortened(earlier, older, spent)
+        summary = await self._summarize(earlier, older, usage)
         if at == len(conversation.messages):  # then the question itself went into the summary: keep its words
             summary += f"\n\nThe user's last message, in full:\n{conversation.last_user_text()}"
         self._session.save({"type": "compacted", "before": at, "summary": self._secrets.redact(summary)})
-        self._session.last_input = 0
-        await self._note(f"The conversation was too long: {len(older)} older messages were replaced by a summary.")
+        self._session.last_input_tokens = 0
+        await self._show_note(f"The conversation was too long: {len(older)} older messages were replaced by a summary.")
 
-    async def _shortened(self, earlier: str, older: list[ModelMessage], spent: Spent) -> str:
+    async def _summarize(self, earlier_summary: str, older: list[ModelMessage], usage: TokenUsage) -> str:
         """A summary of as much as the model can read."""
         budget = min(self._model.context_window * 2, 400_000)
         while True:
-            text = rendered(older, budget)
+            text = render_text(older, budget)
             try:
-                return await self._summary(f"{earlier}{text}", spent)
-            except ModelTrouble as trouble:
+                return await self._ask_summary(f"{earlier_summary}{text}", usage)
+            except ModelError as trouble:
                 budget = min(budget, len(text)) // 2
-                if trouble.why != "context" or budget < _SMALLEST_SUMMARY:
+                if trouble.kind != "context" or budget < _MIN_SUMMARY_CHARS:
                     raise
 
-    async def _summary(self, text: str, spent: Spent) -> str:
-        asked = _instructed([user(f"{_SUMMARISE}\n\n<conversation>\n{text}\n</conversation>")], _SUMMARISE)
-        async with self._model.answer(asked, []) as stream:
+    async def _ask_summary(self, text: str, usage: TokenUsage) -> str:
+        asked = _with_instructions(
+            [user_request(f"{_SUMMARY_PROMPT}\n\n<conversation>\n{text}\n</conversation>")], _SUMMARY_PROMPT
+        )
+        async with self._model.stream_answer(asked, []) as stream:
             async for _ in stream:
                 pass
             response = stream.get()
-        spent.requests += 1
-        spent.input += response.usage.input_tokens
-        spent.output += response.usage.output_tokens
+        usage.requests += 1
+        usage.input += response.usage.input_tokens
+        usage.output += response.usage.output_tokens
         if not response.text:
-            raise ModelTrouble("rejected", f"{self._model.name} gave no summary of the conversation")
+            raise ModelError("rejected", f"{self._model.name} gave no summary of the conversation")
         return response.text
 
     # --- tools --------------------------------------------------------------------------------------
 
-    async def _call(self, call: ToolCallPart) -> None:
-        on_screen = self._session.screen_id(call.tool_call_id)
+    async def _run_call(self, call: ToolCallPart) -> None:
+        on_screen = self._session.unique_call_id(call.tool_call_id)
         try:
-            prepared = self._prepared(call)
-        except Refused as refusal:
-            await self._screen.call(Shown(on_screen, call.tool_name, "other", call.args), "pending")
-            await self._finish(call, on_screen, Outcome(str(refusal), failed=True))
+            prepared = self._prepare(call)
+        except ToolRefused as refusal:
+            await self._screen.show_call(DisplayedCall(on_screen, call.tool_name, "other", call.args), "pending")
+            await self._finish(call, on_screen, ToolOutcome(str(refusal), failed=True))
             return
-        shown = Shown(
-            on_screen, prepared.title, prepared.kind, _arguments(call), prepared.path, prepared.line, prepared.diff
+        shown = DisplayedCall(
+            on_screen, prepared.title, prepared.kind, _call_arguments(call), prepared.path, prepared.line, prepared.diff
         )
-        await self._screen.call(shown, "pending")
-        if prepared.asks and not await self._permitted(call, shown):
-            await self._finish(call, on_screen, Outcome("the user did not allow this call", failed=True), "denied")
+        await self._screen.show_call(shown, "pending")
+        if prepared.needs_permission and not await self._is_permitted(call, shown):
+            await self._finish(call, on_screen, ToolOutcome("the user did not allow this call", failed=True), "denied")
             return
         self._session.save({"type": "started", "call": call.tool_call_id})
-        await self._screen.progress(on_screen, "in_progress")
-        await self._finish(call, on_screen, await self._performed(prepared))
+        await self._screen.show_progress(on_screen, "in_progress")
+        await self._finish(call, on_screen, await self._perform(prepared))
 
-    def _prepared(self, call: ToolCallPart) -> Prepared:
-        arguments = _arguments(call)
+    def _prepare(self, call: ToolCallPart) -> PreparedCall:
+        arguments = _call_arguments(call)
         if not isinstance(arguments, dict):
-            raise Refused(f"the arguments of {call.tool_name} are not a JSON object")
-        if self._session.mcp.knows(call.tool_name):
+            raise ToolRefused(f"the arguments of {call.tool_name} are not a JSON object")
+        if self._session.mcp.has_tool(call.tool_name):
             return self._session.mcp.prepare(call.tool_name, arguments)
         return self._session.toolbox.prepare(call.tool_name, arguments, call.tool_call_id)
 
-    async def _permitted(self, call: ToolCallPart, shown: Shown) -> bool:
-        if self._session.mode == "code" or call.tool_name in self._session.allowed:
+    async def _is_permitted(self, call: ToolCallPart, displayed: DisplayedCall) -> bool:
+        if self._session.mode == "code" or call.tool_name in self._session.allowed_tools:
             return True
-        verdict = await self._screen.ask(shown)
+        verdict = await self._screen.ask_permission(displayed)
         if verdict == "cancelled":
             raise asyncio.CancelledError
         if verdict == "always":
             self._session.save({"type": "allowed", "tool": call.tool_name})
-            self._session.allowed.add(call.tool_name)
+            self._session.allowed_tools.add(call.tool_name)
         return verdict != "no"
 
-    async def _performed(self, prepared: Prepared) -> Outcome:
+    async def _perform(self, prepared: PreparedCall) -> ToolOutcome:
         try:
             return await prepared.perform()
-        except Refused as refusal:
-            return Outcome(str(refusal), failed=True)
+        except ToolRefused as refusal:
+            return ToolOutcome(str(refusal), failed=True)
         except Exception as error:  # noqa: BLE001 - a supervisor: the failure is recorded as the call's result
-            return Outcome(f"the tool failed: {error!r}", failed=True)
+            return ToolOutcome(f"the tool failed: {error!r}", failed=True)
 
-    async def _finish(self, call: ToolCallPart, on_screen: str, outcome: Outcome, kind: str | None = None) -> None:
-        text = self._secrets.redact(capped(outcome.text))
-        self._session.save(record(result(call, text, kind or ("failed" if outcome.failed else "success"))))
-        await self._screen.progress(on_screen, "failed" if outcome.failed else "completed", text)
+    async def _finish(self, call: ToolCallPart, screen_id: str, outcome: ToolOutcome, kind: str | None = None) -> None:
+        text = self._secrets.redact(cap_text(outcome.text))
+        self._session.save(message_record(tool_result(call, text, kind or ("failed" if outcome.failed else "success"))))
+        await self._screen.show_progress(screen_id, "failed" if outcome.failed else "completed", text)
         if outcome.plan is not None:
-            await self._screen.plan(outcome.plan)
+            await self._screen.show_plan(outcome.plan)
 
 
-def _arguments(call: ToolCallPart) -> object:
+def _call_arguments(call: ToolCallPart) -> object:
     try:
         return call.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError):
         return call.args
 
 
-def _instructed(messages: list[ModelMessage], instructions: str) -> list[ModelMessage]:
+def _with_instructions(messages: list[ModelMessage], instructions: str) -> list[ModelMessage]:
     last = messages[-1]
     assert isinstance(last, ModelRequest), "the model is asked, so somebody spoke last"
     return [*messages[:-1], replace(last, instructions=instructions)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.agents.builtin.rate_limits import resets_at
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.failpoints import around
+from holdfast.leaf.failpoints import failpoint_pair
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -21,28 +21,30 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as AnyModel
     from pydantic_ai.models import StreamedResponse
 
-    from holdfast.agents.builtin.tools import Offer
+    from holdfast.agents.builtin.tools import ToolSpec
 
-_CRASH = around("builtin.ask")
-KEYS = {
+_FAILPOINT = failpoint_pair("builtin.ask")
+KEY_VARIABLES = {
     "openai": ("OPENAI_API_KEY",),
     "openai-responses": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
-_WINDOWS = {"openai": 128_000, "openai-responses": 128_000, "anthropic": 200_000, "google": 1_000_000}
-_MAX_OUTPUT = 16_000  # tokens: Anthropic asks for a number, and the default of its client is too small for a file
+_CONTEXT_WINDOWS = {"openai": 128_000, "openai-responses": 128_000, "anthropic": 200_000, "google": 1_000_000}
+_MAX_OUTPUT_TOKENS = (
+    16_000  # tokens: Anthropic asks for a number, and the default of its client is too small for a file
+)
 
-Why = Literal["rate_limit", "quota", "auth", "context", "passing", "rejected"]
+ModelErrorKind = Literal["rate_limit", "quota", "auth", "context", "passing", "rejected"]
 
 
-class ModelTrouble(Exception):
-    """A refusal, in words a person can use. `passing`: the same call may succeed if made again."""
+class ModelError(Exception):
+    """A refusal, with a message for people. `passing`: the same call may succeed later."""
 
-    def __init__(self, why: Why, message: str, *, resets: float | None = None) -> None:
+    def __init__(self, kind: ModelErrorKind, message: str, *, resets_at: float | None = None) -> None:
         super().__init__(message)
-        self.why = why
-        self.resets = resets
+        self.kind = kind
+        self.resets_at = resets_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +53,29 @@ class Endpoint:
     name: str
     base_url: str | None = None
     key: str | None = None
-    timeout: float = 300.0  # seconds without a byte
+    timeout_s: float = 300.0  # seconds without a byte
     context_window: int | None = None
 
     @staticmethod
-    def split(text: str) -> tuple[str, str]:
+    def split_name(text: str) -> tuple[str, str]:
         provider, _, name = text.partition(":")
-        if provider not in KEYS or not name:
-            raise BadInput(f"{text!r} is no model; give PROVIDER:NAME, where PROVIDER is one of {', '.join(KEYS)}")
+        if provider not in KEY_VARIABLES or not name:
+            raise BadInput(
+                f"{text!r} is no model; give PROVIDER:NAME, where PROVIDER is one of {', '.join(KEY_VARIABLES)}"
+            )
         return provider, name
 
 
-class Model:
+class ModelClient:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._model = _made(endpoint)
+        self._model = _make_model(endpoint)
         self.name = f"{endpoint.provider}:{endpoint.name}"
-        self.context_window = endpoint.context_window or _known_window(endpoint) or _WINDOWS[endpoint.provider]
+        self.context_window = endpoint.context_window or _known_window(endpoint) or _CONTEXT_WINDOWS[endpoint.provider]
 
     @asynccontextmanager
-    async def answer(
-        self, messages: Sequence[ModelMessage], offers: Sequence[Offer]
+    async def stream_answer(
+        self, messages: Sequence[ModelMessage], specs: Sequence[ToolSpec]
     ) -> AsyncIterator[StreamedResponse]:
         """One request. Raises ModelTrouble, before the stream or in the middle of it."""
         from pydantic_ai.direct import model_request_stream  # noqa: PLC0415 - optional extra
@@ -82,12 +86,12 @@ class Model:
 
         tools = [
             ToolDefinition(name=offer.name, description=offer.description, parameters_json_schema=offer.schema)
-            for offer in offers
+            for offer in specs
         ]
-        settings = ModelSettings(timeout=self._endpoint.timeout, cache=True)
+        settings = ModelSettings(timeout=self._endpoint.timeout_s, cache=True)
         if self._endpoint.provider == "anthropic":
-            settings["max_tokens"] = _MAX_OUTPUT
-        _CRASH.before()
+            settings["max_tokens"] = _MAX_OUTPUT_TOKENS
+        _FAILPOINT.before()
         try:
             async with model_request_stream(
                 self._model,
@@ -98,8 +102,8 @@ class Model:
             ) as stream:
                 yield stream
         except (AgentRunError, OSError, TimeoutError) as error:
-            raise _trouble(error, self.name) from error
-        _CRASH.after()
+            raise _to_model_error(error, self.name) from error
+        _FAILPOINT.after()
 
     def cost(self, response: ModelResponse) -> float | None:
         """In US dollars; None when the price of the model is not known."""
@@ -109,9 +113,9 @@ class Model:
             return None
 
 
-def _made(endpoint: Endpoint) -> AnyModel:
+def _make_model(endpoint: Endpoint) -> AnyModel:
     key = endpoint.key or "none"  # a local endpoint wants none, its client wants a word
-    timeout = endpoint.timeout
+    timeout = endpoint.timeout_s
     match endpoint.provider:
         case "anthropic":
             from anthropic import AsyncAnthropic  # noqa: PLC0415 - optional extra
@@ -147,33 +151,33 @@ def _known_window(endpoint: Endpoint) -> int | None:
     return found.context_window
 
 
-def _trouble(error: BaseException, model: str) -> ModelTrouble:
+def _to_model_error(error: BaseException, model: str) -> ModelError:
     from pydantic_ai import exceptions as ai  # noqa: PLC0415 - optional extra
 
-    said = _said(error)
+    said = _provider_message(error)
     headers, body = getattr(error, "headers", None) or {}, getattr(error, "body", None)
     match error:
         case ai.ModelContextWindowExceededError():
-            return ModelTrouble("context", f"the conversation is too long for {model}: {said}")
+            return ModelError("context", f"the conversation is too long for {model}: {said}")
         case ai.ModelRateLimitError():
             resets = resets_at(headers, body, time.time())
-            return ModelTrouble("rate_limit", f"{model} takes no more requests for now: {said}", resets=resets)
+            return ModelError("rate_limit", f"{model} accepts no more requests for now: {said}", resets_at=resets)
         case ai.ModelQuotaExceededError():
             resets = resets_at(headers, body, time.time())
-            return ModelTrouble("quota", f"the account's quota for {model} is used up: {said}", resets=resets)
+            return ModelError("quota", f"the account's quota for {model} is used up: {said}", resets_at=resets)
         case ai.ModelAuthenticationError():
-            return ModelTrouble("auth", f"{model} does not accept the API key: {said}")
+            return ModelError("auth", f"{model} does not accept the API key: {said}")
         case ai.ModelRequestRejectedError():
             if "api key" in said.lower():  # Google's way to say it
-                return ModelTrouble("auth", f"{model} does not accept the API key: {said}")
-            return ModelTrouble("rejected", f"{model} rejected the request: {said}")
+                return ModelError("auth", f"{model} does not accept the API key: {said}")
+            return ModelError("rejected", f"{model} rejected the request: {said}")
         case ai.ModelAPIError() | OSError() | TimeoutError():
-            return ModelTrouble("passing", f"{model} could not answer: {said}")
-    return ModelTrouble("rejected", f"{model} answered in a way that cannot be used: {said}")
+            return ModelError("passing", f"{model} could not answer: {said}")
+    return ModelError("rejected", f"{model} gave an unusable answer: {said}")
 
 
-def _said(error: BaseException) -> str:
-    """The provider's own words, without the frame that a library puts around them."""
+def _provider_message(error: BaseException) -> str:
+    """Return the provider's message, without what a library adds to it."""
     body: Any = getattr(error, "body", None)
     for _ in range(3):
         if isinstance(body, dict) and isinstance(body.get("message"), str):

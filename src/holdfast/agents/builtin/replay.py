@@ -1,4 +1,4 @@
-"""A loaded session, told again to the client: everything that was said and done, compacted or not."""
+"""Replays a loaded session to the client: all messages and tool calls, compacted or not."""
 
 from pydantic_ai.messages import (
     ModelResponse,
@@ -9,12 +9,12 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from holdfast.agents.builtin.conversation import text_of
-from holdfast.agents.builtin.loop import Session
-from holdfast.agents.builtin.screen import Screen, Shown, Status
-from holdfast.agents.builtin.tools import Kind
+from holdfast.agents.builtin.conversation import prompt_text
+from holdfast.agents.builtin.loop import BuiltinSession
+from holdfast.agents.builtin.screen import CallStatus, DisplayedCall, Screen
+from holdfast.agents.builtin.tools import ToolKind
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, ToolKind] = {
     "read": "read",
     "write": "edit",
     "edit": "edit",
@@ -25,33 +25,33 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-async def replay(session: Session, screen: Screen) -> None:
+async def replay(session: BuiltinSession, screen: Screen) -> None:
     open_calls: dict[str, str] = {}
     for number, message in enumerate(session.conversation.messages):
         for part in message.parts:
             match part:
                 case UserPromptPart():
-                    await screen.user(text_of(part))
+                    await screen.show_user_text(prompt_text(part))
                 case TextPart(content=text) if text:
-                    await screen.text(text, f"replay-{number}")
+                    await screen.show_text(text, f"replay-{number}")
                 case ThinkingPart(content=thought) if thought:
-                    await screen.thought(thought, f"replay-{number}")
+                    await screen.show_thought(thought, f"replay-{number}")
                 case ToolCallPart():
-                    open_calls[part.tool_call_id] = session.screen_id(part.tool_call_id)
-                    await screen.call(_shown(part, open_calls[part.tool_call_id]), "pending")
+                    open_calls[part.tool_call_id] = session.unique_call_id(part.tool_call_id)
+                    await screen.show_call(_displayed_call(part, open_calls[part.tool_call_id]), "pending")
                 case ToolReturnPart() if part.tool_call_id in open_calls:
-                    status: Status = "completed" if part.outcome == "success" else "failed"
-                    await screen.progress(open_calls.pop(part.tool_call_id), status, str(part.content))
+                    status: CallStatus = "completed" if part.outcome == "success" else "failed"
+                    await screen.show_progress(open_calls.pop(part.tool_call_id), status, str(part.content))
 
 
-def remember_ids(session: Session) -> None:
+def reserve_call_ids(session: BuiltinSession) -> None:
     """Without a replay the ids of earlier calls are taken all the same."""
     for message in session.conversation.messages:
         if isinstance(message, ModelResponse):
             for call in message.tool_calls:
-                session.screen_id(call.tool_call_id)
+                session.unique_call_id(call.tool_call_id)
 
 
-def _shown(call: ToolCallPart, on_screen: str) -> Shown:
+def _displayed_call(call: ToolCallPart, screen_id: str) -> DisplayedCall:
     arguments = call.args if isinstance(call.args, dict) else call.args_as_json_str()
-    return Shown(on_screen, call.tool_name, _KINDS.get(call.tool_name, "other"), arguments)
+    return DisplayedCall(screen_id, call.tool_name, _KINDS.get(call.tool_name, "other"), arguments)

@@ -1,29 +1,29 @@
-"""What a turn shows, and asks, while it goes on. The loop knows this page and not the protocol behind it."""
+"""What a turn shows and asks while it runs. The loop uses this interface, not the protocol behind it."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from holdfast.agents.builtin.tools import Diff, Kind, Step
+from holdfast.agents.builtin.tools import PlanItem, ToolDiff, ToolKind
 
-Verdict = Literal["once", "always", "no", "cancelled"]
-Status = Literal["pending", "in_progress", "completed", "failed"]
+PermissionChoice = Literal["once", "always", "no", "cancelled"]
+CallStatus = Literal["pending", "in_progress", "completed", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DisplayedCall:
     """A tool call on the screen."""
 
     id: str
     title: str
-    kind: Kind
+    kind: ToolKind
     arguments: object
     path: str | None = None
     line: int | None = None
-    diff: Diff | None = None
+    diff: ToolDiff | None = None
 
 
 @dataclass(slots=True)
-class Spent:
+class TokenUsage:
     """Tokens and money."""
 
     requests: int = 0
@@ -36,20 +36,20 @@ class Spent:
 
 
 class Screen(Protocol):
-    async def user(self, text: str) -> None: ...
+    async def show_user_text(self, text: str) -> None: ...
 
-    async def text(self, piece: str, message: str) -> None: ...
+    async def show_text(self, piece: str, message_id: str) -> None: ...
 
-    async def thought(self, piece: str, message: str) -> None: ...
+    async def show_thought(self, piece: str, message_id: str) -> None: ...
 
-    async def call(self, shown: Shown, status: Status) -> None: ...
+    async def show_call(self, displayed: DisplayedCall, status: CallStatus) -> None: ...
 
-    async def progress(self, call: str, status: Status, text: str | None = None) -> None: ...
+    async def show_progress(self, call_id: str, status: CallStatus, text: str | None = None) -> None: ...
 
-    async def plan(self, steps: tuple[Step, ...]) -> None: ...
+    async def show_plan(self, steps: tuple[PlanItem, ...]) -> None: ...
 
-    async def usage(self, used: int, size: int, spent: Spent) -> None: ...
+    async def show_usage(self, used: int, size: int, usage: TokenUsage) -> None: ...
 
-    async def title(self, title: str) -> None: ...
+    async def show_title(self, title: str) -> None: ...
 
-    async def ask(self, shown: Shown) -> Verdict: ...
+    async def ask_permission(self, displayed: DisplayedCall) -> PermissionChoice: ...

@@ -8,36 +8,36 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# What a shell command needs, and what finds its processes again. Anything else is asked for by name.
-_ALLOWED = re.compile(
+# What a shell command needs, and what identifies its processes. Other variables must be named.
+_ALLOWED_VARIABLE = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TERM|COLORTERM|TZ|TMPDIR|PWD|XDG_\w+|VIRTUAL_ENV|HOLDFAST_\w+"
     r"|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL)|PYTHON\w+|NODE_PATH|JAVA_HOME|GOPATH|GOROOT|CARGO_HOME|RUSTUP_HOME|CI"
 )
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|COOKIE", re.IGNORECASE)
-_SHORTEST = 8  # characters: anything shorter is no key, and would redact ordinary words
-_GONE = "[redacted]"
+_SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|COOKIE", re.IGNORECASE)
+_MIN_SECRET_CHARS = 8  # shorter values are not keys, and would redact ordinary words
+_REDACTED = "[redacted]"
 
 
 class Secrets:
     """Values that must not be shown."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        self._values = sorted({value for value in values if len(value) >= _SHORTEST}, key=len, reverse=True)
+        self._values = sorted({value for value in values if len(value) >= _MIN_SECRET_CHARS}, key=len, reverse=True)
 
     def redact(self, text: str) -> str:
         for value in self._values:
-            text = text.replace(value, _GONE)
+            text = text.replace(value, _REDACTED)
         return text
 
-    def redacted(self, value: dict[str, Any]) -> dict[str, Any]:
+    def redact_data(self, value: dict[str, Any]) -> dict[str, Any]:
         """The same data with no secret in any of its strings."""
         text = json.dumps(value, ensure_ascii=False)
-        if not self.within(text):
+        if not self.contains_secret(text):
             return value
         clean: dict[str, Any] = json.loads(self.redact(text))
         return clean
 
-    def within(self, text: str) -> bool:
+    def contains_secret(self, text: str) -> bool:
         return any(value in text for value in self._values)
 
 
@@ -55,13 +55,16 @@ def take_from_environment(name: str) -> str | None:
     return value
 
 
-def scrubbed(environment: Mapping[str, str], passed: Iterable[str], secrets: Secrets) -> dict[str, str]:
+def scrub_environment(
+    environment: Mapping[str, str], passed_variables: Iterable[str], secrets: Secrets
+) -> dict[str, str]:
     """What a shell command gets of our environment. A key is not passed on even when it is asked for by name."""
-    wanted = set(passed)
+    wanted = set(passed_variables)
     return {
         name: value
         for name, value in environment.items()
-        if (name in wanted or (_ALLOWED.fullmatch(name) and not _SECRET.search(name))) and not secrets.within(value)
+        if (name in wanted or (_ALLOWED_VARIABLE.fullmatch(name) and not _SECRET_VARIABLE.search(name)))
+        and not secrets.contains_secret(value)
     }
 
 

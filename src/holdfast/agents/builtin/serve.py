@@ -11,34 +11,34 @@ from typing import TextIO, cast
 
 from acp import Agent, run_agent
 
-from holdfast.agents.builtin.acp_server import BuiltinAgent, Settings
+from holdfast.agents.builtin.acp_server import BuiltinAgent, BuiltinSettings
 from holdfast.agents.builtin.secrets import RedactingFormatter
 from holdfast.leaf.errors import BadInput
 
-_GRACE = 5.0  # seconds for leaving in good order
+_EXIT_WAIT_S = 5.0  # seconds for leaving in good order
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: BuiltinSettings) -> None:
     """Until the client closes our stdin."""
-    _must_lead_to_a_client("stdin", sys.stdin)
-    _must_lead_to_a_client("stdout", sys.stdout)
+    _check_stream("stdin", sys.stdin)
+    _check_stream("stdout", sys.stdout)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(RedactingFormatter(settings.secrets))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    Thread(target=leave_after_the_client, args=(sys.stdin.fileno(), _GRACE), daemon=True).start()
+    Thread(target=exit_with_client, args=(sys.stdin.fileno(), _EXIT_WAIT_S), daemon=True).start()
     asyncio.run(_serve(settings))
 
 
-def leave_after_the_client(stdin: int, grace: float) -> None:
-    """Whatever holds us up: nobody takes what we do any more, and what has to survive is on the disk already."""
+def exit_with_client(stdin: int, wait_s: float) -> None:
+    """Exit when the client disconnects, whatever we are doing: everything that must survive is on the disk."""
     poll = select.poll()
-    poll.register(stdin, 0)  # that its other end is gone is told unasked
+    poll.register(stdin, 0)  # a closed other end is always reported
     poll.poll()
-    time.sleep(grace)
+    time.sleep(wait_s)
     os._exit(0)
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: BuiltinSettings) -> None:
     agent = BuiltinAgent(settings)
     try:
         await run_agent(cast("Agent", agent), use_unstable_protocol=True)
@@ -46,7 +46,7 @@ async def _serve(settings: Settings) -> None:
         await agent.close()
 
 
-def _must_lead_to_a_client(name: str, stream: TextIO | None) -> None:
+def _check_stream(name: str, stream: TextIO | None) -> None:
     """What the kernel cannot wait for, as a file, asyncio complains of to nobody, and then it waits for ever."""
     wanted = "this agent speaks ACP on pipes to a client, which starts it"
     if stream is None:
@@ -55,4 +55,4 @@ def _must_lead_to_a_client(name: str, stream: TextIO | None) -> None:
         try:
             waiting.register(stream.fileno(), 0)
         except PermissionError:
-            raise BadInput(f"{name} is a file or a device with nobody behind it; {wanted}") from None
+            raise BadInput(f"{name} is a file or a device, not a pipe; {wanted}") from None

@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from holdfast.leaf.errors import HoldfastError, Owned
-from holdfast.leaf.failpoints import Point, around, strike
+from holdfast.leaf.errors import HoldfastError, RunOwned
+from holdfast.leaf.failpoints import Failpoint, failpoint_pair, trigger_failpoint
 from holdfast.leaf.files.directories import sync_directory
-from holdfast.leaf.files.sync import forget_unwritten
+from holdfast.leaf.files.sync import drop_unwritten_pages
 
-_CRASH, _CRASH_TORN = around("builtin.save"), Point("builtin.save.torn")
-_CRASH_REPAIR = around("builtin.repair")
-_NAME = re.compile(r"hfb-[0-9a-f]{24}")
+_FAILPOINT_SAVE, _FAILPOINT_TORN = failpoint_pair("builtin.save"), Failpoint("builtin.save.torn")
+_FAILPOINT_REPAIR = failpoint_pair("builtin.repair")
+_SESSION_ID = re.compile(r"hfb-[0-9a-f]{24}")
 _SUFFIX = ".jsonl"
 
 
@@ -40,31 +40,31 @@ class SessionFile:
         self._fd = fd
 
     @classmethod
-    def create(cls, folder: str, session: str, first: dict[str, Any]) -> "SessionFile":
+    def create(cls, folder: str, session_id: str, first_record: dict[str, Any]) -> "SessionFile":
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        path = _path(folder, session)
+        path = _session_path(folder, session_id)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file = cls(path, fd)
-        file.append({"type": "session", **first})
+        file.append({"type": "session", **first_record})
         sync_directory(folder)
         return file
 
     @classmethod
-    def open(cls, folder: str, session: str) -> tuple["SessionFile", list[dict[str, Any]]]:
+    def open(cls, folder: str, session_id: str) -> tuple["SessionFile", list[dict[str, Any]]]:
         """Take hold of a session and read it. Half a line at the end, as a kill leaves it, is set aside."""
-        path = _path(folder, session)
+        path = _session_path(folder, session_id)
         try:
             fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise NoSuchSession(f"there is no session {session}") from None
+            raise NoSuchSession(f"there is no session {session_id}") from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(fd)
-            raise Owned(f"session {session} is open in another process; end that one first") from None
+            raise RunOwned(f"session {session_id} is open in another process; end that one first") from None
         try:
-            records = _repaired(path, fd)
+            records = _repair_and_read(path, fd)
         except BaseException:
             os.close(fd)
             raise
@@ -72,25 +72,25 @@ class SessionFile:
 
     def append(self, *records: dict[str, Any]) -> None:
         """Returns when the records are on the disk. After a failed write nothing more is, until it is opened again."""
-        if self.closed:
+        if self.is_closed:
             raise HoldfastError(f"{self._path} is closed, or a write to it failed: nothing more can be saved")
         data = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
         try:
-            _CRASH.before()
-            if _CRASH_TORN.has_come():
+            _FAILPOINT_SAVE.before()
+            if _FAILPOINT_TORN.is_due():
                 os.write(self._fd, data[: len(data) // 2])
-                strike()
+                trigger_failpoint()
             while data:
                 data = data[os.write(self._fd, data) :]
             os.fdatasync(self._fd)
         except OSError:
-            forget_unwritten(self._fd)
+            drop_unwritten_pages(self._fd)
             self.close()
             raise
-        _CRASH.after()
+        _FAILPOINT_SAVE.after()
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         return self._fd < 0
 
     def close(self) -> None:
@@ -99,39 +99,39 @@ class SessionFile:
             self._fd = -1
 
 
-def headers(folder: str) -> Iterator[tuple[str, float, dict[str, Any]]]:
+def session_headers(folder: str) -> Iterator[tuple[str, float, dict[str, Any]]]:
     """The id, time of change and first record of every session there is, newest first."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
         return
-    sessions = [name for name in names if name.endswith(_SUFFIX) and _NAME.fullmatch(name.removesuffix(_SUFFIX))]
+    sessions = [name for name in names if name.endswith(_SUFFIX) and _SESSION_ID.fullmatch(name.removesuffix(_SUFFIX))]
     found = [(os.stat(os.path.join(folder, name)).st_mtime, name) for name in sessions]
     for changed, name in sorted(found, reverse=True):
         with open(os.path.join(folder, name), "rb") as file:
-            first = _decoded(file.readline())
+            first = _decode(file.readline())
             if first is not None:
                 yield name.removesuffix(_SUFFIX), changed, first
 
 
-def title_of(folder: str, session: str) -> str | None:
+def read_title(folder: str, session_id: str) -> str | None:
     """The newest title: titles are written early, so only the beginning is looked at."""
     title = None
-    with open(_path(folder, session), "rb") as file:
+    with open(_session_path(folder, session_id), "rb") as file:
         for _ in range(8):
-            record = _decoded(file.readline())
+            record = _decode(file.readline())
             if record is not None and record.get("type") == "title":
                 title = str(record["title"])
     return title
 
 
-def _path(folder: str, session: str) -> str:
-    if not _NAME.fullmatch(session):
-        raise NoSuchSession(f"there is no session {session!r}")
-    return os.path.join(folder, session + _SUFFIX)
+def _session_path(folder: str, session_id: str) -> str:
+    if not _SESSION_ID.fullmatch(session_id):
+        raise NoSuchSession(f"there is no session {session_id!r}")
+    return os.path.join(folder, session_id + _SUFFIX)
 
 
-def _repaired(path: str, fd: int) -> list[dict[str, Any]]:
+def _repair_and_read(path: str, fd: int) -> list[dict[str, Any]]:
     with open(path, "rb") as file:
         data = file.read()
     whole = data.rfind(b"\n") + 1
@@ -140,21 +140,21 @@ def _repaired(path: str, fd: int) -> list[dict[str, Any]]:
             aside.write(data[whole:])
             aside.flush()
             os.fsync(aside.fileno())
-        _CRASH_REPAIR.before()
+        _FAILPOINT_REPAIR.before()
         os.ftruncate(fd, whole)
-        _CRASH_REPAIR.after()
+        _FAILPOINT_REPAIR.after()
     try:
-        os.fsync(fd)  # what a killed writer left whole may be in the page cache only
+        os.fsync(fd)  # complete lines of a killed writer may be only in the page cache
     except OSError:
-        forget_unwritten(fd)
+        drop_unwritten_pages(fd)
         raise
-    records = [record for line in data[:whole].splitlines() if (record := _decoded(line)) is not None]
+    records = [record for line in data[:whole].splitlines() if (record := _decode(line)) is not None]
     if not records or records[0].get("type") != "session":
         raise NoSuchSession(f"{path} is not a session of the built-in agent; it was left as it is")
     return records
 
 
-def _decoded(line: bytes) -> dict[str, Any] | None:
+def _decode(line: bytes) -> dict[str, Any] | None:
     try:
         record = msgspec.json.decode(line)
     except msgspec.DecodeError:

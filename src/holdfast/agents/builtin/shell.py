@@ -14,61 +14,61 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from holdfast.leaf.failpoints import around
-from holdfast.leaf.process.env_markers import CALL_MARK, SESSION_MARK, each_marked
-from holdfast.leaf.process.identity import end_all
-from holdfast.leaf.text.tail import Tail
+from holdfast.leaf.failpoints import failpoint_pair
+from holdfast.leaf.process.env_markers import CALL_MARK, SESSION_MARK, iter_marked_processes
+from holdfast.leaf.process.identity import kill_until_none_left
+from holdfast.leaf.text.tail import BoundedOutput
 
-_CRASH = around("builtin.shell")
-_CHUNK = 65_536
+_FAILPOINT = failpoint_pair("builtin.shell")
+_CHUNK_BYTES = 65_536
 _PR_SET_PDEATHSIG = 1
-_GRACE = 5.0  # seconds for the kernel to end what was killed
+_KILL_WAIT_S = 5.0  # for killed processes to die
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ShellResult:
     output: str
-    code: int | None  # None: the time was up
-    cut: int = 0  # bytes left out of the middle
+    exit_code: int | None  # None: the time was up
+    cut_chars: int = 0  # bytes left out of the middle
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
     folder: str
     environment: Mapping[str, str]
-    session: str
-    output_cap: int = 30_000
+    session_id: str
+    max_output_chars: int = 30_000
 
-    async def run(self, command: str, call: str, seconds: float) -> Ran:
-        mark = f"{self.session}/{call}"
-        _CRASH.before()
+    async def run(self, command: str, call_id: str, timeout_s: float) -> ShellResult:
+        mark = f"{self.session_id}/{call_id}"
+        _FAILPOINT.before()
         process = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own waits for the pipe, which an orphan may hold
             ["bash", "-c", command],
             cwd=self.folder,
-            env={**self.environment, SESSION_MARK: self.session, CALL_MARK: mark},
+            env={**self.environment, SESSION_MARK: self.session_id, CALL_MARK: mark},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            close_fds=False,  # what we were given to hold, all that we start holds too
+            close_fds=False,  # our children inherit the marker files too
             preexec_fn=_die_with_parent,  # noqa: PLW1509 - one call into the kernel, which takes no lock
         )
-        output = Tail(self.output_cap)
+        output = BoundedOutput(self.max_output_chars)
         in_time = False
         try:
-            _CRASH.after()
-            async with asyncio.timeout(seconds):
-                await _until_dead(process, output)
+            _FAILPOINT.after()
+            async with asyncio.timeout(timeout_s):
+                await _wait_until_dead(process, output)
             in_time = True
         except TimeoutError:
             pass
         finally:
-            _end(process, mark, output)
-        return Ran(output.text(), process.returncode if in_time else None, output.dropped)
+            _kill_command(process, mark, output)
+        return ShellResult(output.text(), process.returncode if in_time else None, output.dropped_bytes)
 
 
-async def _until_dead(process: "subprocess.Popen[bytes]", output: Tail) -> None:
-    """Until the shell itself is dead: its pipe may be held by what it left behind. It is not reaped here."""
+async def _wait_until_dead(process: "subprocess.Popen[bytes]", output: BoundedOutput) -> None:
+    """Wait until the shell is dead, without reaping it: processes that it left may hold its pipe."""
     loop = asyncio.get_running_loop()
     assert process.stdout is not None
     pipe = process.stdout.fileno()
@@ -82,7 +82,7 @@ async def _until_dead(process: "subprocess.Popen[bytes]", output: Tail) -> None:
             dead.set_result(None)
 
     def readable() -> None:
-        if _drained(pipe, output):
+        if _drain_chunk(pipe, output):
             loop.remove_reader(pipe)
 
     loop.add_reader(handle, died)
@@ -95,35 +95,35 @@ async def _until_dead(process: "subprocess.Popen[bytes]", output: Tail) -> None:
         os.close(handle)
 
 
-def _drained(pipe: int, output: Tail) -> bool:
+def _drain_chunk(pipe: int, output: BoundedOutput) -> bool:
     """Take one chunk; True at the end of the stream."""
     try:
-        data = os.read(pipe, _CHUNK)
+        data = os.read(pipe, _CHUNK_BYTES)
     except BlockingIOError:
         return False
     output.add(data)
     return not data
 
 
-def _end(process: "subprocess.Popen[bytes]", mark: str, output: Tail) -> None:
+def _kill_command(process: "subprocess.Popen[bytes]", mark: str, output: BoundedOutput) -> None:
     """Without giving way, so that a second cancellation cannot leave the command running.
 
     The shell is not reaped before its group is killed: until then no other process can have its number.
     """
     os.killpg(process.pid, signal.SIGKILL)
-    end_all(lambda: each_marked(CALL_MARK, mark))
+    kill_until_none_left(lambda: iter_marked_processes(CALL_MARK, mark))
     with suppress(subprocess.TimeoutExpired):
-        process.wait(_GRACE)
+        process.wait(_KILL_WAIT_S)
     assert process.stdout is not None
     with process.stdout, suppress(BlockingIOError):
         os.set_blocking(process.stdout.fileno(), False)
-        while data := os.read(process.stdout.fileno(), _CHUNK):
+        while data := os.read(process.stdout.fileno(), _CHUNK_BYTES):
             output.add(data)
 
 
-def end_what_is_left(session: str) -> None:
-    """Kill what an earlier sitting's commands left running."""
-    end_all(lambda: each_marked(SESSION_MARK, session))
+def kill_leftovers(session_id: str) -> None:
+    """Kill processes that commands of an earlier session left running."""
+    kill_until_none_left(lambda: iter_marked_processes(SESSION_MARK, session_id))
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -14,62 +14,62 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from holdfast.agents.builtin.file_access import Refused, Worktree
+from holdfast.agents.builtin.file_access import ToolRefused, WorktreeFiles
 from holdfast.agents.builtin.shell import Shell
-from holdfast.leaf.text.tail import Tail
+from holdfast.leaf.text.tail import BoundedOutput
 
-Kind = Literal["read", "edit", "search", "execute", "think", "other"]
+ToolKind = Literal["read", "edit", "search", "execute", "think", "other"]
 
-MAX_TEXT = 50_000  # characters of one result that reach the model
+MAX_RESULT_CHARS = 50_000  # characters of one result that reach the model
 _MAX_LINES = 2_000
-_MAX_FOUND = 500
-_MAX_WALKED = 200_000
-_MAX_SECONDS = 600
-_SEARCH_SECONDS = 30
-_TITLE = 120
+_MAX_RESULTS = 500
+_MAX_WALKED_FILES = 200_000
+_MAX_COMMAND_S = 600
+_SEARCH_TIMEOUT_S = 30
+_MAX_TITLE_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Diff:
+class ToolDiff:
     path: str
     old: str | None
     new: str
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanItem:
     content: str
     status: Literal["pending", "in_progress", "completed"] = "pending"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ToolOutcome:
     text: str
     failed: bool = False
-    plan: tuple[Step, ...] | None = None
+    plan: tuple[PlanItem, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedCall:
     title: str
-    kind: Kind
-    perform: Callable[[], Awaitable[Outcome]]
-    asks: bool = False  # changes something: a person may want to be asked
+    kind: ToolKind
+    perform: Callable[[], Awaitable[ToolOutcome]]
+    needs_permission: bool = False  # changes something: a person may want to be asked
     path: str | None = None
     line: int | None = None
-    diff: Diff | None = None
+    diff: ToolDiff | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """A tool as the model is told of it."""
+class ToolSpec:
+    """A tool's description for the model."""
 
     name: str
     description: str
     schema: dict[str, Any]
 
 
-class Read(msgspec.Struct):
+class ReadArguments(msgspec.Struct):
     """Read a text file. Long files come in parts: use offset and limit."""
 
     path: Annotated[str, Meta(description="relative to the worktree")]
@@ -77,14 +77,14 @@ class Read(msgspec.Struct):
     limit: Annotated[int, Meta(ge=1, le=_MAX_LINES, description="how many lines")] = _MAX_LINES
 
 
-class Write(msgspec.Struct):
+class WriteArguments(msgspec.Struct):
     """Write a whole file. It is made, with its folders, or replaced."""
 
     path: Annotated[str, Meta(description="relative to the worktree")]
     content: str
 
 
-class Edit(msgspec.Struct):
+class EditArguments(msgspec.Struct):
     """Replace text in a file. `old` must be there exactly, and once, unless `all` is true."""
 
     path: Annotated[str, Meta(description="relative to the worktree")]
@@ -93,14 +93,14 @@ class Edit(msgspec.Struct):
     all: Annotated[bool, Meta(description="replace every occurrence")] = False
 
 
-class Glob(msgspec.Struct):
+class GlobArguments(msgspec.Struct):
     """Find files by name, such as `**/*.py` or `src/*.ts`."""
 
     pattern: str
     path: Annotated[str, Meta(description="the folder to look in")] = "."
 
 
-class Grep(msgspec.Struct):
+class GrepArguments(msgspec.Struct):
     """Find lines by an extended regular expression."""
 
     pattern: str
@@ -109,11 +109,11 @@ class Grep(msgspec.Struct):
     ignore_case: bool = False
 
 
-class Bash(msgspec.Struct):
+class BashArguments(msgspec.Struct):
     """Run a shell command in the worktree. It has no input, and nothing of it goes on running afterwards."""
 
     command: str
-    timeout: Annotated[float, Meta(gt=0, le=_MAX_SECONDS, description="seconds")] = 120
+    timeout: Annotated[float, Meta(gt=0, le=_MAX_COMMAND_S, description="seconds")] = 120
 
 
 class PlanStep(msgspec.Struct):
@@ -121,166 +121,174 @@ class PlanStep(msgspec.Struct):
     status: Literal["pending", "in_progress", "completed"] = "pending"
 
 
-class Plan(msgspec.Struct):
+class PlanArguments(msgspec.Struct):
     """Show the user the plan of the work, and how far it is. Give all of it each time."""
 
     steps: list[PlanStep]
 
 
-_SHAPES: dict[str, type[msgspec.Struct]] = {
-    "read": Read,
-    "write": Write,
-    "edit": Edit,
-    "glob": Glob,
-    "grep": Grep,
-    "bash": Bash,
-    "plan": Plan,
+_ARGUMENT_TYPES: dict[str, type[msgspec.Struct]] = {
+    "read": ReadArguments,
+    "write": WriteArguments,
+    "edit": EditArguments,
+    "glob": GlobArguments,
+    "grep": GrepArguments,
+    "bash": BashArguments,
+    "plan": PlanArguments,
 }
 
 
-def offers() -> list[Offer]:
-    return [Offer(name, shape.__doc__ or "", _schema(shape)) for name, shape in _SHAPES.items()]
+def tool_specs() -> list[ToolSpec]:
+    return [ToolSpec(name, shape.__doc__ or "", _schema(shape)) for name, shape in _ARGUMENT_TYPES.items()]
 
 
-def _schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
-    _, components = msgspec.json.schema_components((shape,), ref_template="#/$defs/{name}")
-    schema: dict[str, Any] = {**components.pop(shape.__name__)}
+def _schema(arguments_type: type[msgspec.Struct]) -> dict[str, Any]:
+    _, components = msgspec.json.schema_components((arguments_type,), ref_template="#/$defs/{name}")
+    schema: dict[str, Any] = {**components.pop(arguments_type.__name__)}
     for noise in ("title", "description"):
         schema.pop(noise, None)
     return schema | ({"$defs": components} if components else {})
 
 
 class Toolbox:
-    def __init__(self, worktree: Worktree, shell: Shell) -> None:
+    def __init__(self, worktree: WorktreeFiles, shell: Shell) -> None:
         self._worktree = worktree
         self._shell = shell
 
-    def prepare(self, name: str, arguments: object, call: str) -> Prepared:
-        """Check a call and say what it would do. Raises Refused, with words for the model."""
-        shape = _SHAPES.get(name)
+    def prepare(self, name: str, arguments: object, call_id: str) -> PreparedCall:
+        """Check a call and return what it would do. Raises `ToolRefused` with a message for the model."""
+        shape = _ARGUMENT_TYPES.get(name)
         if shape is None:
-            raise Refused(f"there is no tool {name!r}; there are {', '.join(_SHAPES)}")
+            raise ToolRefused(f"there is no tool {name!r}; there are {', '.join(_ARGUMENT_TYPES)}")
         try:
             asked = msgspec.convert(arguments, shape, strict=False)
         except msgspec.ValidationError as error:
-            raise Refused(f"wrong arguments for {name}: {error}") from None
+            raise ToolRefused(f"wrong arguments for {name}: {error}") from None
         match asked:
-            case Read():
+            case ReadArguments():
                 return self._read(asked)
-            case Write():
+            case WriteArguments():
                 return self._write(asked)
-            case Edit():
+            case EditArguments():
                 return self._edit(asked)
-            case Glob():
+            case GlobArguments():
                 return self._glob(asked)
-            case Grep():
+            case GrepArguments():
                 return self._grep(asked)
-            case Bash():
-                return self._bash(asked, call)
-            case Plan():
+            case BashArguments():
+                return self._bash(asked, call_id)
+            case PlanArguments():
                 return _plan(asked)
         raise AssertionError(f"a tool without a hand: {name}")
 
-    def _read(self, asked: Read) -> Prepared:
-        real = self._worktree.inside(asked.path)
+    def _read(self, arguments: ReadArguments) -> PreparedCall:
+        real = self._worktree.resolve(arguments.path)
 
-        async def perform() -> Outcome:
-            lines = _text(self._present(asked.path), asked.path).splitlines(keepends=True)
-            chosen = lines[asked.offset - 1 : asked.offset - 1 + asked.limit]
-            left = len(lines) - (asked.offset - 1 + len(chosen))
-            note = f"\n[… {left} more lines; read from offset {asked.offset + len(chosen)}]" if left > 0 else ""
-            return Outcome(capped("".join(chosen)) + note)
+        async def perform() -> ToolOutcome:
+            lines = _decode_text(self._read_existing(arguments.path), arguments.path).splitlines(keepends=True)
+            chosen = lines[arguments.offset - 1 : arguments.offset - 1 + arguments.limit]
+            left = len(lines) - (arguments.offset - 1 + len(chosen))
+            note = f"\n[… {left} more lines; read from offset {arguments.offset + len(chosen)}]" if left > 0 else ""
+            return ToolOutcome(cap_text("".join(chosen)) + note)
 
-        return Prepared(f"Read {self._worktree.shown(real)}", "read", perform, path=real, line=asked.offset)
+        return PreparedCall(
+            f"Read {self._worktree.relative_path(real)}", "read", perform, path=real, line=arguments.offset
+        )
 
-    def _write(self, asked: Write) -> Prepared:
-        real = self._worktree.inside(asked.path)
+    def _write(self, arguments: WriteArguments) -> PreparedCall:
+        real = self._worktree.resolve(arguments.path)
         try:
-            old: str | None = _text(self._worktree.read(asked.path), asked.path)
-        except (FileNotFoundError, Refused):
+            old: str | None = _decode_text(self._worktree.read(arguments.path), arguments.path)
+        except (FileNotFoundError, ToolRefused):
             old = None
 
-        async def perform() -> Outcome:
-            before = self._worktree.write(asked.path, asked.content.encode())
-            return Outcome(f"{'made' if before is None else 'replaced'} {self._worktree.shown(real)}")
+        async def perform() -> ToolOutcome:
+            before = self._worktree.write(arguments.path, arguments.content.encode())
+            return ToolOutcome(f"{'made' if before is None else 'replaced'} {self._worktree.relative_path(real)}")
 
-        diff = Diff(real, old, asked.content)
-        return Prepared(f"Write {self._worktree.shown(real)}", "edit", perform, asks=True, path=real, diff=diff)
+        diff = ToolDiff(real, old, arguments.content)
+        return PreparedCall(
+            f"Write {self._worktree.relative_path(real)}", "edit", perform, needs_permission=True, path=real, diff=diff
+        )
 
-    def _edit(self, asked: Edit) -> Prepared:
-        real = self._worktree.inside(asked.path)
-        old = _text(self._present(asked.path), asked.path)
-        new = _replaced(old, asked)
+    def _edit(self, arguments: EditArguments) -> PreparedCall:
+        real = self._worktree.resolve(arguments.path)
+        old = _decode_text(self._read_existing(arguments.path), arguments.path)
+        new = _apply_edit(old, arguments)
 
-        async def perform() -> Outcome:  # from the file as it is now: it may have waited for a person
-            current = _text(self._present(asked.path), asked.path)
-            self._worktree.write(asked.path, _replaced(current, asked).encode())
-            return Outcome(f"edited {self._worktree.shown(real)}")
+        async def perform() -> ToolOutcome:  # from the file as it is now: it may have waited for a person
+            current = _decode_text(self._read_existing(arguments.path), arguments.path)
+            self._worktree.write(arguments.path, _apply_edit(current, arguments).encode())
+            return ToolOutcome(f"edited {self._worktree.relative_path(real)}")
 
-        title, line = f"Edit {self._worktree.shown(real)}", old[: old.index(asked.old)].count("\n") + 1
-        return Prepared(title, "edit", perform, asks=True, path=real, line=line, diff=Diff(real, old, new))
+        title, line = f"Edit {self._worktree.relative_path(real)}", old[: old.index(arguments.old)].count("\n") + 1
+        return PreparedCall(
+            title, "edit", perform, needs_permission=True, path=real, line=line, diff=ToolDiff(real, old, new)
+        )
 
-    def _glob(self, asked: Glob) -> Prepared:
-        real = self._worktree.inside(asked.path)
-        wanted = _glob_pattern(asked.pattern)
+    def _glob(self, arguments: GlobArguments) -> PreparedCall:
+        real = self._worktree.resolve(arguments.path)
+        wanted = _glob_pattern(arguments.pattern)
 
         def find() -> str:
             found: list[str] = []
             walked = 0
-            for folder, names in self._worktree.walk(asked.path):
+            for folder, names in self._worktree.walk(arguments.path):
                 for name in names:
-                    path = self._worktree.shown(f"{folder}/{name}")
+                    path = self._worktree.relative_path(f"{folder}/{name}")
                     walked += 1
                     if wanted.fullmatch(path) or wanted.fullmatch(f"{folder}/{name}"[len(real) + 1 :]):
                         found.append(path)
-                    if len(found) >= _MAX_FOUND or walked >= _MAX_WALKED:
+                    if len(found) >= _MAX_RESULTS or walked >= _MAX_WALKED_FILES:
                         return "\n".join([*found, "[… there may be more; use a narrower pattern]"])
             return "\n".join(found) or "no files found"
 
-        async def perform() -> Outcome:
-            return Outcome(await asyncio.to_thread(find))
+        async def perform() -> ToolOutcome:
+            return ToolOutcome(await asyncio.to_thread(find))
 
-        return Prepared(f"Glob {asked.pattern}", "search", perform, path=real)
+        return PreparedCall(f"Glob {arguments.pattern}", "search", perform, path=real)
 
-    def _grep(self, asked: Grep) -> Prepared:
-        real = self._worktree.inside(asked.path)
-        command = ["grep", "-rnIE", "--exclude-dir=.git", *(["-i"] if asked.ignore_case else [])]
-        command += [f"--include={asked.include}"] if asked.include else []
-        command += ["-e", asked.pattern, "--", self._worktree.shown(real)]
+    def _grep(self, arguments: GrepArguments) -> PreparedCall:
+        real = self._worktree.resolve(arguments.path)
+        command = ["grep", "-rnIE", "--exclude-dir=.git", *(["-i"] if arguments.ignore_case else [])]
+        command += [f"--include={arguments.include}"] if arguments.include else []
+        command += ["-e", arguments.pattern, "--", self._worktree.relative_path(real)]
 
-        async def perform() -> Outcome:
-            return await _searched(command, self._worktree.root)
+        async def perform() -> ToolOutcome:
+            return await _run_search(command, self._worktree.root)
 
-        return Prepared(f"Grep {asked.pattern}"[:_TITLE], "search", perform, path=real)
+        return PreparedCall(f"Grep {arguments.pattern}"[:_MAX_TITLE_CHARS], "search", perform, path=real)
 
-    def _bash(self, asked: Bash, call: str) -> Prepared:
-        async def perform() -> Outcome:
-            ran = await self._shell.run(asked.command, call, asked.timeout)
-            if ran.code is None:
-                return Outcome(f"{ran.output}\n[killed: it ran longer than {asked.timeout:g} seconds]", failed=True)
-            ending = f"\n[exit code {ran.code}]" if ran.code else ""
-            return Outcome((ran.output or "[no output]") + ending, failed=ran.code != 0)
+    def _bash(self, arguments: BashArguments, call_id: str) -> PreparedCall:
+        async def perform() -> ToolOutcome:
+            ran = await self._shell.run(arguments.command, call_id, arguments.timeout)
+            if ran.exit_code is None:
+                return ToolOutcome(
+                    f"{ran.output}\n[killed: it ran longer than {arguments.timeout:g} seconds]", failed=True
+                )
+            ending = f"\n[exit code {ran.exit_code}]" if ran.exit_code else ""
+            return ToolOutcome((ran.output or "[no output]") + ending, failed=ran.exit_code != 0)
 
-        title = " ".join(asked.command.split())
-        return Prepared(f"Run {title}"[:_TITLE], "execute", perform, asks=True)
+        title = " ".join(arguments.command.split())
+        return PreparedCall(f"Run {title}"[:_MAX_TITLE_CHARS], "execute", perform, needs_permission=True)
 
-    def _present(self, path: str) -> bytes:
+    def _read_existing(self, path: str) -> bytes:
         try:
             return self._worktree.read(path)
         except FileNotFoundError:
-            raise Refused(f"{path} does not exist") from None
+            raise ToolRefused(f"{path} does not exist") from None
 
 
-def _plan(asked: Plan) -> Prepared:
-    steps = tuple(Step(step.content, step.status) for step in asked.steps)
+def _plan(arguments: PlanArguments) -> PreparedCall:
+    steps = tuple(PlanItem(step.content, step.status) for step in arguments.steps)
 
-    async def perform() -> Outcome:
-        return Outcome("the plan is shown", plan=steps)
+    async def perform() -> ToolOutcome:
+        return ToolOutcome("the plan is shown", plan=steps)
 
-    return Prepared("Plan", "think", perform)
+    return PreparedCall("Plan", "think", perform)
 
 
-async def _searched(command: list[str], folder: str) -> Outcome:
+async def _run_search(command: list[str], folder: str) -> ToolOutcome:
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=folder,
@@ -289,26 +297,26 @@ async def _searched(command: list[str], folder: str) -> Outcome:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    found = Tail(MAX_TEXT)
+    found = BoundedOutput(MAX_RESULT_CHARS)
     ended = False
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(_SEARCH_SECONDS):
+        async with asyncio.timeout(_SEARCH_TIMEOUT_S):
             while data := await process.stdout.read(65_536):
                 found.add(data)
-                if found.dropped:
+                if found.dropped_bytes:
                     break
             else:
                 ended = True
     except TimeoutError:
-        return Outcome(f"{found.text()}\n[stopped after {_SEARCH_SECONDS} seconds]", failed=True)
+        return ToolOutcome(f"{found.text()}\n[stopped after {_SEARCH_TIMEOUT_S} seconds]", failed=True)
     finally:
         if not ended:
             _kill(process)
         code = await process.wait()
     if code not in (0, 1, -9):
-        return Outcome(found.text(), failed=True)
-    return Outcome(found.text() or "no lines found")
+        return ToolOutcome(found.text(), failed=True)
+    return ToolOutcome(found.text() or "no lines found")
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
@@ -318,22 +326,22 @@ def _kill(process: asyncio.subprocess.Process) -> None:
         pass
 
 
-def _text(data: bytes, path: str) -> str:
+def _decode_text(data: bytes, path: str) -> str:
     if b"\0" in data[:8192]:
-        raise Refused(f"{path} is a binary file")
+        raise ToolRefused(f"{path} is a binary file")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise Refused(f"{path} is not UTF-8 text") from None
+        raise ToolRefused(f"{path} is not UTF-8 text") from None
 
 
-def _replaced(text: str, asked: Edit) -> str:
-    count = text.count(asked.old)
+def _apply_edit(text: str, arguments: EditArguments) -> str:
+    count = text.count(arguments.old)
     if count == 0:
-        raise Refused(f"`old` is not in {asked.path}; read the file and give the exact text")
-    if count > 1 and not asked.all:
-        raise Refused(f"`old` is {count} times in {asked.path}; give more of the text around it, or set `all`")
-    return text.replace(asked.old, asked.new)
+        raise ToolRefused(f"`old` is not in {arguments.path}; read the file and give the exact text")
+    if count > 1 and not arguments.all:
+        raise ToolRefused(f"`old` is {count} times in {arguments.path}; give more of the text around it, or set `all`")
+    return text.replace(arguments.old, arguments.new)
 
 
 def _glob_pattern(pattern: str) -> re.Pattern[str]:
@@ -342,7 +350,10 @@ def _glob_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(parts.get(piece) or re.escape(piece) for piece in pieces))
 
 
-def capped(text: str) -> str:
-    if len(text) <= MAX_TEXT:
+def cap_text(text: str) -> str:
+    if len(text) <= MAX_RESULT_CHARS:
         return text
-    return f"{text[: MAX_TEXT // 2]}\n[… {len(text) - MAX_TEXT} characters left out …]\n{text[-MAX_TEXT // 2 :]}"
+    return (
+        f"{text[: MAX_RESULT_CHARS // 2]}\n[… {len(text) - MAX_RESULT_CHARS} characters "
+        f"left out …]\n{text[-MAX_RESULT_CHARS // 2 :]}"
+    )

@@ -21,20 +21,20 @@ from holdfast.agents.playbook.format import (
     Reopen,
     Reply,
 )
-from holdfast.agents.playbook.jsonrpc import INVALID_REQUEST, Answered, Refusal, Wire
+from holdfast.agents.playbook.jsonrpc import INVALID_REQUEST_CODE, AlreadyResponded, JsonRpcConnection, JsonRpcError
 from holdfast.agents.playbook.mcp_servers import McpServers
-from holdfast.agents.playbook.player import Part, Player
-from holdfast.agents.playbook.sessions import Folder, Record, new_id
-from holdfast.agents.playbook.turn import Stage, TurnFailed
+from holdfast.agents.playbook.player import ChosenTurn, Player
+from holdfast.agents.playbook.sessions import PlaybookSession, StateFolder, new_session_id
+from holdfast.agents.playbook.turn import RunningTurn, TurnFailed
 
 W = TypeVar("W", Reply, Reopen)
 
-AUTH_REQUIRED = -32000
+AUTH_REQUIRED_CODE = -32000
 
-_BLOCKS = {"image": "image", "audio": "audio", "resource": "embedded_context"}
+_CONTENT_BLOCKS = {"image": "image", "audio": "audio", "resource": "embedded_context"}
 
 
-class Request(msgspec.Struct, rename="camel"):
+class PlaybookRequest(msgspec.Struct, rename="camel"):
     """What any of the methods may be given; each says what it needs."""
 
     session_id: str = ""
@@ -47,38 +47,38 @@ class Request(msgspec.Struct, rename="camel"):
     value: str | bool = ""
 
 
-class Live:
+class LiveSession:
     """A session that is open in this process."""
 
-    def __init__(self, record: Record, servers: list[dict[str, Any]]) -> None:
+    def __init__(self, record: PlaybookSession, servers: list[dict[str, Any]]) -> None:
         self.record = record
         self.servers = McpServers(servers, record.cwd)
-        self.stage: Stage | None = None
-        self.part: Part | None = None
+        self.turn: RunningTurn | None = None
+        self.chosen_turn: ChosenTurn | None = None
 
 
-class Turning:
+class PendingPrompt:
     """The answer that a prompt waits for."""
 
     def __init__(self, request_id: Any) -> None:
         self.request_id = request_id
-        self.answered = False
+        self.is_answered = False
 
 
-_Method = Callable[[Request, Any], Awaitable[Any]]
+_Method = Callable[[PlaybookRequest, Any], Awaitable[Any]]
 
 
-class Face:
-    def __init__(self, playbook: Playbook, file: str, folder: Folder) -> None:
-        self._book = playbook
+class PlaybookAcpServer:
+    def __init__(self, playbook: Playbook, file: str, folder: StateFolder) -> None:
+        self._playbook = playbook
         self._agent = playbook.agent
         connects = playbook.agent.connects
         self._connect = connects if isinstance(connects, Connect) else Connect(how=connects)
         self._folder = folder
-        self._live: dict[str, Live] = {}
-        self._turning: dict[int, Turning] = {}
+        self._sessions: dict[str, LiveSession] = {}
+        self._pending_prompts: dict[int, PendingPrompt] = {}
         self._authenticated = False
-        self.wire = Wire(self._handle)
+        self.connection = JsonRpcConnection(self._handle)
         self.player = Player(playbook, os.path.abspath(file), folder, self._answer_now)
         self._methods: dict[str, tuple[_Method, tuple[str, ...]]] = {
             "initialize": (self._initialize, ()),
@@ -96,36 +96,36 @@ class Face:
         }
 
     async def stop(self) -> None:
-        await self.wire.stop()
-        for live in self._live.values():
+        await self.connection.stop()
+        for live in self._sessions.values():
             await live.servers.stop()
 
     async def _handle(self, method: str, params: Any, request_id: Any) -> Any:
         if method not in self._methods:
-            raise Refusal(METHOD_NOT_FOUND, "Method not found", {"method": method})
+            raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", {"method": method})
         do, needs = self._methods[method]
         try:
-            request = msgspec.convert(params or {}, Request)
+            request = msgspec.convert(params or {}, PlaybookRequest)
         except msgspec.ValidationError as error:
-            raise Refusal(INVALID_PARAMS, f"Invalid params: {error}") from None
+            raise JsonRpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
         for name in needs:
             if not getattr(request, name):
-                raise Refusal(INVALID_PARAMS, f"Invalid params: {name} is missing")
+                raise JsonRpcError(INVALID_PARAMS, f"Invalid params: {name} is missing")
         return await do(request, request_id)
 
     # --- the agent ---
 
-    async def _initialize(self, _: Request, __: Any) -> Any:
+    async def _initialize(self, _: PlaybookRequest, __: Any) -> Any:
         await self._reply("initialize", self._agent.initialize)
         agent = self._agent
         sessions: dict[str, Any] = {
-            name: {} for name in ("list", "fork", "close", "resume") if _advertised(getattr(agent, name))
+            name: {} for name in ("list", "fork", "close", "resume") if _is_advertised(getattr(agent, name))
         }
         answer: dict[str, Any] = {
             "protocolVersion": agent.protocol,
             "agentInfo": {"name": agent.name, "version": agent.version, "title": agent.title or agent.name},
             "agentCapabilities": {
-                "loadSession": _advertised(agent.load),
+                "loadSession": _is_advertised(agent.load),
                 "promptCapabilities": {
                     "image": "image" in agent.accepts,
                     "audio": "audio" in agent.accepts,
@@ -139,63 +139,63 @@ class Face:
         }
         return answer
 
-    async def _authenticate(self, request: Request, _: Any) -> Any:
+    async def _authenticate(self, request: PlaybookRequest, _: Any) -> Any:
         auth = self._agent.auth
         if auth is None or request.method_id != auth.id:
-            raise Refusal(INVALID_PARAMS, f"there is no way {request.method_id!r} to log in")
+            raise JsonRpcError(INVALID_PARAMS, f"there is no way {request.method_id!r} to log in")
         if not auth.passes:
-            raise Refusal(AUTH_REQUIRED, "the login failed, as the playbook says")
+            raise JsonRpcError(AUTH_REQUIRED_CODE, "the login failed, as the playbook says")
         self._authenticated = True
         return {}
 
     # --- sessions ---
 
-    async def _new(self, request: Request, _: Any) -> Any:
-        self._log_in_first()
+    async def _new(self, request: PlaybookRequest, _: Any) -> Any:
+        self._check_login()
         await self._reply("session/new", self._agent.new)
-        live = self._open(Record(id=new_id(), cwd=request.cwd), request)
-        self.player.keep(live.record)
-        return {"sessionId": live.record.id, **self._settings(live.record)}
+        live = self._open_session(PlaybookSession(id=new_session_id(), cwd=request.cwd), request)
+        self.player.save(live.record)
+        return {"sessionId": live.record.id, **self._session_settings(live.record)}
 
-    async def _load(self, request: Request, _: Any) -> Any:
+    async def _load(self, request: PlaybookRequest, _: Any) -> Any:
         return await self._reopen("session/load", request, self._agent.load, replays=True)
 
-    async def _resume(self, request: Request, _: Any) -> Any:
+    async def _resume(self, request: PlaybookRequest, _: Any) -> Any:
         return await self._reopen("session/resume", request, self._agent.resume, replays=False)
 
-    async def _reopen(self, method: str, request: Request, given: Reopen | Any, *, replays: bool) -> Any:
-        self._log_in_first()
-        way = self._way(method, given if isinstance(given, Reopen) else Reopen(how=given))
+    async def _reopen(self, method: str, request: PlaybookRequest, behavior: Reopen | Any, *, replays: bool) -> Any:
+        self._check_login()
+        way = self._current_behavior(method, behavior if isinstance(behavior, Reopen) else Reopen(how=behavior))
         if way.how == "gone":
             raise _not_found(request, NOT_FOUND)
         if way.how != "starts_new":
-            await self._do(method, way)
-        record = None if way.how == "starts_new" else self._find(request.session_id)
+            await self._apply_behavior(method, way)
+        record = None if way.how == "starts_new" else self._find_record(request.session_id)
         if record is None:
-            if way.how != "starts_new" and self._book.sessions.unknown != "new":
-                raise _not_found(request, self._book.sessions.unknown)
-            record = Record(id=request.session_id, cwd=request.cwd)
+            if way.how != "starts_new" and self._playbook.sessions.unknown != "new":
+                raise _not_found(request, self._playbook.sessions.unknown)
+            record = PlaybookSession(id=request.session_id, cwd=request.cwd)
         elif record.cwd != request.cwd and way.other_cwd != "works":
             if way.other_cwd == "hangs":
                 await asyncio.Event().wait()
             raise _not_found(request, NOT_FOUND)
         else:
-            self._forget(record)
+            self._forget_killed_prompt(record)
         record.cwd = request.cwd
-        live = self._open(record, request)
-        self.player.keep(record)
+        live = self._open_session(record, request)
+        self.player.save(record)
         if way.announces:
             commands = {"sessionUpdate": "available_commands_update", "availableCommands": []}
-            await self.wire.notify("session/update", {"sessionId": record.id, "update": commands})
+            await self.connection.notify("session/update", {"sessionId": record.id, "update": commands})
         if way.replay if way.replay is not None else replays:
             await self._replay(live.record, way)
-        return self._settings(record)
+        return self._session_settings(record)
 
-    async def _list(self, request: Request, _: Any) -> Any:
+    async def _list(self, request: PlaybookRequest, _: Any) -> Any:
         await self._reply("session/list", self._agent.list)
-        starts_new = _how(self._agent.resume) == "starts_new"  # it knows no session but those of this process
-        records = {} if starts_new else {record.id: record for record in self._folder.all()}
-        for live in self._live.values():
+        starts_new = _behavior_name(self._agent.resume) == "starts_new"  # it knows no session but those of this process
+        records = {} if starts_new else {record.id: record for record in self._folder.sessions()}
+        for live in self._sessions.values():
             records.setdefault(live.record.id, live.record)
         return {
             "sessions": [
@@ -207,159 +207,160 @@ class Face:
             ]
         }
 
-    async def _fork(self, request: Request, _: Any) -> Any:
-        self._log_in_first()
+    async def _fork(self, request: PlaybookRequest, _: Any) -> Any:
+        self._check_login()
         await self._reply("session/fork", self._agent.fork)
-        record = self._find(request.session_id)
+        record = self._find_record(request.session_id)
         if record is None:
             raise _not_found(request, NOT_FOUND)
-        copy = msgspec.convert(msgspec.to_builtins(record), Record)
-        copy.id, copy.cwd, copy.unfinished = new_id(), request.cwd, None
-        live = self._open(copy, request)
-        self.player.keep(copy)
-        return {"sessionId": live.record.id, **self._settings(copy)}
+        copy = msgspec.convert(msgspec.to_builtins(record), PlaybookSession)
+        copy.id, copy.cwd, copy.unfinished = new_session_id(), request.cwd, None
+        live = self._open_session(copy, request)
+        self.player.save(copy)
+        return {"sessionId": live.record.id, **self._session_settings(copy)}
 
-    async def _close(self, request: Request, _: Any) -> Any:
+    async def _close(self, request: PlaybookRequest, _: Any) -> Any:
         await self._reply("session/close", self._agent.close)
-        live = self._live.pop(request.session_id, None)
+        live = self._sessions.pop(request.session_id, None)
         if live is None:
             raise _not_found(request, NOT_FOUND)
-        if live.stage and live.stage.task:
-            live.stage.task.cancel()
+        if live.turn and live.turn.task:
+            live.turn.task.cancel()
         await live.servers.stop()
         return {}
 
-    async def _set_mode(self, request: Request, _: Any) -> Any:
-        record = self._session(request).record
+    async def _set_mode(self, request: PlaybookRequest, _: Any) -> Any:
+        record = self._get_session(request).record
         modes = self._agent.modes
-        if modes is None or request.mode_id not in [one["id"] for one in talk.choices(modes.available, "id")]:
-            raise Refusal(INVALID_PARAMS, f"there is no mode {request.mode_id!r}")
+        if modes is None or request.mode_id not in [one["id"] for one in talk.choice_list(modes.available, "id")]:
+            raise JsonRpcError(INVALID_PARAMS, f"there is no mode {request.mode_id!r}")
         record.mode = request.mode_id
-        self.player.keep(record)
+        self.player.save(record)
         return {}
 
-    async def _set_config(self, request: Request, _: Any) -> Any:
-        record = self._session(request).record
-        if request.config_id not in [option["id"] for option in self._options(record)]:
-            raise Refusal(INVALID_PARAMS, f"there is no option {request.config_id!r}")
+    async def _set_config(self, request: PlaybookRequest, _: Any) -> Any:
+        record = self._get_session(request).record
+        if request.config_id not in [option["id"] for option in self._config_options(record)]:
+            raise JsonRpcError(INVALID_PARAMS, f"there is no option {request.config_id!r}")
         record.config[request.config_id] = request.value
-        self.player.keep(record)
-        return {"configOptions": self._options(record)}
+        self.player.save(record)
+        return {"configOptions": self._config_options(record)}
 
     # --- a turn ---
 
-    async def _prompt(self, request: Request, request_id: Any) -> Any:
-        live = self._session(request)
-        if live.stage is not None:
-            raise Refusal(INVALID_REQUEST, "a turn is running in this session")
-        part = self.player.begin(live.record, self._text_of(request.prompt))
-        stage = live.stage = Stage(self.wire, live.record, live.servers, live.record.said[-1].text)
-        live.part = part
-        turning = self._turning[id(stage)] = Turning(request_id)
+    async def _prompt(self, request: PlaybookRequest, request_id: Any) -> Any:
+        live = self._get_session(request)
+        if live.turn is not None:
+            raise JsonRpcError(INVALID_REQUEST_CODE, "a turn is running in this session")
+        part = self.player.begin(live.record, self._prompt_text(request.prompt))
+        stage = live.turn = RunningTurn(self.connection, live.record, live.servers, live.record.said[-1].text)
+        live.chosen_turn = part
+        turning = self._pending_prompts[id(stage)] = PendingPrompt(request_id)
         try:
             end = await self._play(live, stage, part)
-            if turning.answered:
-                return Answered
-            self._over(live, stage)
-            return _stop(end)
+            if turning.is_answered:
+                return AlreadyResponded
+            self._finish_turn(live, stage)
+            return _stop_response(end)
         except TurnFailed as failed:
-            if turning.answered:
-                return Answered
-            self._over(live, stage)
+            if turning.is_answered:
+                return AlreadyResponded
+            self._finish_turn(live, stage)
             data = None if failed.failure.data is UNSET else failed.failure.data
-            raise Refusal(failed.failure.code, failed.failure.message, data) from None
+            raise JsonRpcError(failed.failure.code, failed.failure.message, data) from None
         finally:
-            self._turning.pop(id(stage), None)
-            if live.stage is stage:
-                live.stage = None
+            self._pending_prompts.pop(id(stage), None)
+            if live.turn is stage:
+                live.turn = None
 
-    async def _play(self, live: Live, stage: Stage, part: Part) -> End:
+    async def _play(self, session: LiveSession, turn: RunningTurn, chosen_turn: ChosenTurn) -> End:
         """A task of its own, which a cancel can end without ending the answer."""
-        stage.task = asyncio.create_task(self.player.play(stage, part))
+        turn.task = asyncio.create_task(self.player.play(turn, chosen_turn))
         try:
-            end: End = await stage.task
+            end: End = await turn.task
             return end
         except asyncio.CancelledError:
-            if not stage.cancelled.is_set() and live.record.id in self._live:
-                stage.task.cancel()  # it is the agent that ends
+            if not turn.cancelled.is_set() and session.record.id in self._sessions:
+                turn.task.cancel()  # it is the agent that ends
                 raise
-            return await self.player.play_cancelled(stage, part)
+            return await self.player.play_cancelled(turn, chosen_turn)
 
-    async def _answer_now(self, stage: Stage, end: End) -> None:
+    async def _answer_now(self, turn: RunningTurn, end: End) -> None:
         """The script answers before its turn is over, perhaps twice. For the client the turn is over."""
-        turning = self._turning.get(id(stage))
+        turning = self._pending_prompts.get(id(turn))
         if turning is None:
             return
-        live = self._live.get(stage.record.id)
-        if not turning.answered and live is not None:
-            self._over(live, stage)  # before it is told: who hears of it may begin the next one at once
-        turning.answered = True
-        await self.wire.answer(turning.request_id, _stop(end))
+        live = self._sessions.get(turn.record.id)
+        if not turning.is_answered and live is not None:
+            self._finish_turn(live, turn)  # before the answer: the client may start the next turn at once
+        turning.is_answered = True
+        await self.connection.answer(turning.request_id, _stop_response(end))
 
-    def _over(self, live: Live, stage: Stage) -> None:
-        if live.part is not None and live.stage is stage:
-            self.player.finish(live.record, live.part)
-            live.stage = live.part = None
+    def _finish_turn(self, session: LiveSession, turn: RunningTurn) -> None:
+        if session.chosen_turn is not None and session.turn is turn:
+            self.player.finish(session.record, session.chosen_turn)
+            session.turn = session.chosen_turn = None
 
-    async def _cancel(self, request: Request, _: Any) -> Any:
-        live = self._live.get(request.session_id)
-        stage = live.stage if live else None
-        if live is None or stage is None or live.part is None or stage.deaf:
+    async def _cancel(self, request: PlaybookRequest, _: Any) -> Any:
+        live = self._sessions.get(request.session_id)
+        stage = live.turn if live else None
+        if live is None or stage is None or live.chosen_turn is None or stage.ignores_cancel:
             return
-        if "cancel" in self._agent.ignores or live.part.turn.on_cancel == "ignore":
+        if "cancel" in self._agent.ignores or live.chosen_turn.turn.on_cancel == "ignore":
             return
         stage.cancelled.set()
-        if stage.task and not stage.asking:
+        if stage.task and not stage.is_asking:
             stage.task.cancel()
 
     # --- what they share ---
 
-    def _log_in_first(self) -> None:
+    def _check_login(self) -> None:
         auth = self._agent.auth
         if auth and auth.required and not self._authenticated:
-            raise Refusal(AUTH_REQUIRED, "Authentication required", {"methods": [auth.id]})
+            raise JsonRpcError(AUTH_REQUIRED_CODE, "Authentication required", {"methods": [auth.id]})
 
-    async def _reply(self, method: str, given: Any) -> None:
-        """As the script wants this method to answer; returns when it works."""
-        await self._do(method, self._way(method, Reply(how=given) if isinstance(given, str) else given))  # type: ignore[arg-type]
+    async def _reply(self, method: str, behavior: Any) -> None:
+        """Let the script answer this method with an error; returns when there is none."""
+        reply = Reply(how=behavior) if isinstance(behavior, str) else behavior  # type: ignore[arg-type]
+        await self._apply_behavior(method, self._current_behavior(method, reply))
 
-    def _way(self, method: str, way: W) -> W:
+    def _current_behavior(self, method: str, behavior: W) -> W:
         """What happens only once, and has, is over: it works."""
-        over = way.once and not self.player.first_time(way.once, method)
-        return structs.replace(way, how="works") if over else way
+        over = behavior.once and not self.player.is_first_time(behavior.once, method)
+        return structs.replace(behavior, how="works") if over else behavior
 
-    async def _do(self, method: str, way: Reply | Reopen) -> None:
-        await asyncio.sleep(way.after)
-        match way.how:
+    async def _apply_behavior(self, method: str, behavior: Reply | Reopen) -> None:
+        await asyncio.sleep(behavior.after)
+        match behavior.how:
             case "absent":
-                raise Refusal(METHOD_NOT_FOUND, "Method not found", {"method": method})
+                raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", {"method": method})
             case "refuses":
-                raise Refusal(way.error, way.message)
+                raise JsonRpcError(behavior.error, behavior.message)
             case "hangs":
                 await asyncio.Event().wait()
             case "dies":
                 faults.crash(Crash(how="kill"))
 
-    def _open(self, record: Record, request: Request) -> Live:
-        live = self._live[record.id] = Live(record, request.mcp_servers or [])
+    def _open_session(self, record: PlaybookSession, request: PlaybookRequest) -> LiveSession:
+        live = self._sessions[record.id] = LiveSession(record, request.mcp_servers or [])
         if self._connect.how == "at_start":
             live.servers.connect(self._connect.wait_for)
         return live
 
-    def _find(self, session_id: str) -> Record | None:
-        live = self._live.get(session_id)
+    def _find_record(self, session_id: str) -> PlaybookSession | None:
+        live = self._sessions.get(session_id)
         return live.record if live else self._folder.load(session_id)
 
-    def _session(self, request: Request) -> Live:
-        live = self._live.get(request.session_id)
+    def _get_session(self, request: PlaybookRequest) -> LiveSession:
+        live = self._sessions.get(request.session_id)
         if live is None:
             raise _not_found(request, NOT_FOUND)
         return live
 
-    def _forget(self, record: Record) -> None:
+    def _forget_killed_prompt(self, record: PlaybookSession) -> None:
         """Some agents lose the message of the turn in which they were killed."""
         left = record.unfinished
-        if left is None or not self._book.sessions.forgets_killed_prompt or record.id in self._live:
+        if left is None or not self._playbook.sessions.forgets_killed_prompt or record.id in self._sessions:
             return
         record.said = [said for said in record.said if said.turn != left.turn]
         record.shown = [
@@ -368,33 +369,35 @@ class Face:
             if shown.turn != left.turn or shown.update["sessionUpdate"] != "user_message_chunk"
         ]
 
-    async def _replay(self, record: Record, way: Reopen) -> None:
+    async def _replay(self, record: PlaybookSession, behavior: Reopen) -> None:
         for shown in list(record.shown):
             update = dict(shown.update)
-            if "toolCallId" in update and way.tool_calls == "new_ids":
+            if "toolCallId" in update and behavior.tool_calls == "new_ids":
                 update["toolCallId"] = f"replayed-{update['toolCallId']}"
-            if "title" in update and way.tool_calls == "new_titles":
+            if "title" in update and behavior.tool_calls == "new_titles":
                 update["title"] = f"Replayed: {update['title']}"
-            await self.wire.notify("session/update", {"sessionId": way.replay_as or record.id, "update": update})
+            await self.connection.notify(
+                "session/update", {"sessionId": behavior.replay_as or record.id, "update": update}
+            )
 
-    def _settings(self, record: Record) -> dict[str, Any]:
+    def _session_settings(self, record: PlaybookSession) -> dict[str, Any]:
         answer: dict[str, Any] = {}
         if modes := self._agent.modes:
-            available = talk.choices(modes.available, "id")
+            available = talk.choice_list(modes.available, "id")
             answer["modes"] = {"currentModeId": record.mode or modes.current, "availableModes": available}
-        if options := self._options(record):
+        if options := self._config_options(record):
             answer["configOptions"] = options
         return answer
 
-    def _options(self, record: Record) -> list[dict[str, Any]]:
+    def _config_options(self, record: PlaybookSession) -> list[dict[str, Any]]:
         return talk.config_options(self._agent.config, self._agent.models, record.config)
 
-    def _text_of(self, prompt: list[dict[str, Any]]) -> str:
+    def _prompt_text(self, prompt: list[dict[str, Any]]) -> str:
         parts: list[str] = []
         for block in prompt:
             kind = block.get("type")
-            if kind in _BLOCKS and _BLOCKS[kind] not in self._agent.accepts:
-                raise Refusal(INVALID_PARAMS, f"this agent takes no {_BLOCKS[kind]} in a prompt")
+            if kind in _CONTENT_BLOCKS and _CONTENT_BLOCKS[kind] not in self._agent.accepts:
+                raise JsonRpcError(INVALID_PARAMS, f"this agent takes no {_CONTENT_BLOCKS[kind]} in a prompt")
             if kind == "text":
                 parts.append(str(block.get("text", "")))
             elif kind == "resource" and "text" in block.get("resource", {}):
@@ -404,21 +407,21 @@ class Face:
         return "\n".join(parts)
 
 
-def _how(given: Any) -> str:
-    return str(given if isinstance(given, str) else given.how)
+def _behavior_name(behavior: Any) -> str:
+    return str(behavior if isinstance(behavior, str) else behavior.how)
 
 
-def _advertised(given: Any) -> bool:
-    if isinstance(given, str):
-        return given != "absent"
-    return bool(given.how != "absent" if given.advertised is None else given.advertised)
+def _is_advertised(behavior: Any) -> bool:
+    if isinstance(behavior, str):
+        return behavior != "absent"
+    return bool(behavior.how != "absent" if behavior.advertised is None else behavior.advertised)
 
 
-def _not_found(request: Request, code: int) -> Refusal:
-    return Refusal(code, f"there is no session {request.session_id}")
+def _not_found(request: PlaybookRequest, code: int) -> JsonRpcError:
+    return JsonRpcError(code, f"there is no session {request.session_id}")
 
 
-def _stop(end: End) -> dict[str, Any]:
+def _stop_response(end: End) -> dict[str, Any]:
     if end.usage is None:
         return {"stopReason": end.reason}
     counted = {"inputTokens": end.usage.input, "outputTokens": end.usage.output}

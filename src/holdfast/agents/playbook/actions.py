@@ -10,20 +10,23 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from holdfast.agents.playbook.format import Delete, McpCall, McpTools, Read, Replace, Run, Via, WaitFor, Write
-from holdfast.agents.playbook.jsonrpc import Refusal
-from holdfast.agents.playbook.mcp_servers import Called, NoServer
-from holdfast.agents.playbook.turn import CannotPlay, Stage, tool_diff, tool_text
-from holdfast.leaf.failpoints import around
+from holdfast.agents.playbook.jsonrpc import JsonRpcError
+from holdfast.agents.playbook.mcp_client import McpCallResult
+from holdfast.agents.playbook.mcp_servers import NoMcpServer
+from holdfast.agents.playbook.turn import RunningTurn, StepImpossible, tool_diff, tool_text
+from holdfast.leaf.failpoints import failpoint_pair
 
-_CRASH = around("playbook.deed")
-_MOST_OUTPUT = 1 << 20  # bytes of a command's output that are kept
-_LOOK = 0.01  # seconds between two looks for a file
+_FAILPOINT = failpoint_pair("playbook.deed")
+_MAX_OUTPUT_BYTES = 1 << 20  # bytes of a command's output that are kept
+_POLL_INTERVAL_S = 0.01  # seconds between two looks for a file
 _SHELL = "/bin/sh"
-_DAEMON = f'{_SHELL} -c "$0" </dev/null >/dev/null 2>&1 & echo $!'  # the shell between ends: nobody's child
+_DAEMON_COMMAND = (
+    f'{_SHELL} -c "$0" </dev/null >/dev/null 2>&1 & echo $!'  # the shell in between exits, so it becomes an orphan
+)
 
 
-class _Shown:
-    """The tool call by which the client sees a deed; `content` and `output` go into its end."""
+class _ShownCall:
+    """The tool call that shows an action to the client; `content` and `output` go into its last update."""
 
     def __init__(self) -> None:
         self.content: list[dict[str, Any]] = []
@@ -31,23 +34,23 @@ class _Shown:
 
 
 @asynccontextmanager
-async def _tool(
-    stage: Stage, title: str, kind: str, path: str | None, *, shown: bool, given: Any = None
-) -> AsyncIterator[_Shown]:
-    tool = _Shown()
-    if not shown:
+async def _show_tool_call(
+    turn: RunningTurn, title: str, kind: str, path: str | None, *, is_shown: bool, raw_input: Any = None
+) -> AsyncIterator[_ShownCall]:
+    tool = _ShownCall()
+    if not is_shown:
         yield tool
         return
-    call = stage.new_tool_call()
+    call = turn.new_tool_call()
     locations = [{"path": path}] if path else None
-    about = {"title": title, "kind": kind, "locations": locations, "rawInput": given}
-    await stage.update("tool_call", toolCallId=call, status="in_progress", **about)
+    about = {"title": title, "kind": kind, "locations": locations, "rawInput": raw_input}
+    await turn.update("tool_call", toolCallId=call, status="in_progress", **about)
     try:
         yield tool
-    except (CannotPlay, OSError, Refusal, NoServer) as error:
-        await stage.update("tool_call_update", toolCallId=call, status="failed", content=[tool_text(str(error))])
+    except (StepImpossible, OSError, JsonRpcError, NoMcpServer) as error:
+        await turn.update("tool_call_update", toolCallId=call, status="failed", content=[tool_text(str(error))])
         raise
-    await stage.update(
+    await turn.update(
         "tool_call_update",
         toolCallId=call,
         status="completed",
@@ -57,128 +60,130 @@ async def _tool(
 
 
 @contextmanager
-def _deed() -> Iterator[None]:
-    """What changes the world; the client has been told of its beginning, and not of its end."""
-    _CRASH.before()
+def _side_effect() -> Iterator[None]:
+    """An action with effects; the client knows that it started, but not that it ended."""
+    _FAILPOINT.before()
     yield
-    _CRASH.after()
+    _FAILPOINT.after()
 
 
 # --- files -------------------------------------------------------------------------------------------
 
 
-async def write(stage: Stage, step: Write) -> None:
-    path, text = stage.path(step.path), stage.fill(step.text)
-    async with _tool(stage, f"Write {step.path}", "edit", path, shown=step.shown) as tool:
-        old = await _read(stage, path, "direct", missing=None)
-        await _write(stage, path, text, step.via)
+async def write(turn: RunningTurn, step: Write) -> None:
+    path, text = turn.path(step.path), turn.fill(step.text)
+    async with _show_tool_call(turn, f"Write {step.path}", "edit", path, is_shown=step.shown) as tool:
+        old = await _read_file(turn, path, "direct", missing=None)
+        await _write_file(turn, path, text, step.via)
         tool.content = [tool_diff(path, old, text)]
 
 
-async def append(stage: Stage, step: Write) -> None:
-    path, text = stage.path(step.path), stage.fill(step.text)
-    async with _tool(stage, f"Append to {step.path}", "edit", path, shown=step.shown) as tool:
+async def append(turn: RunningTurn, step: Write) -> None:
+    path, text = turn.path(step.path), turn.fill(step.text)
+    async with _show_tool_call(turn, f"Append to {step.path}", "edit", path, is_shown=step.shown) as tool:
         if step.via == "client":
-            old = await _read(stage, path, "client", missing="") or ""
-            await _write(stage, path, old + text, "client")
+            old = await _read_file(turn, path, "client", missing="") or ""
+            await _write_file(turn, path, old + text, "client")
         else:
-            old = await _read(stage, path, "direct", missing="") or ""
+            old = await _read_file(turn, path, "direct", missing="") or ""
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            with _deed(), open(path, "a", encoding="utf-8") as file:
+            with _side_effect(), open(path, "a", encoding="utf-8") as file:
                 file.write(text)
         tool.content = [tool_diff(path, old, old + text)]
 
 
-async def replace(stage: Stage, step: Replace) -> None:
-    path, part, by = stage.path(step.path), stage.fill(step.old), stage.fill(step.new)
-    async with _tool(stage, f"Edit {step.path}", "edit", path, shown=step.shown) as tool:
-        old = await _read(stage, path, step.via, missing=None)
+async def replace(turn: RunningTurn, step: Replace) -> None:
+    path, part, by = turn.path(step.path), turn.fill(step.old), turn.fill(step.new)
+    async with _show_tool_call(turn, f"Edit {step.path}", "edit", path, is_shown=step.shown) as tool:
+        old = await _read_file(turn, path, step.via, missing=None)
         if old is None or part not in old:
-            raise CannotPlay(f"{step.path}: {'not there' if old is None else f'{part!r} is not in it'}")
+            raise StepImpossible(f"{step.path}: {'not there' if old is None else f'{part!r} is not in it'}")
         new = old.replace(part, by, 1)
-        await _write(stage, path, new, step.via)
+        await _write_file(turn, path, new, step.via)
         tool.content = [tool_diff(path, old, new)]
 
 
-async def delete(stage: Stage, step: Delete) -> None:
-    path = stage.path(step.path)
-    async with _tool(stage, f"Delete {step.path}", "delete", path, shown=step.shown):
-        with _deed():
+async def delete(turn: RunningTurn, step: Delete) -> None:
+    path = turn.path(step.path)
+    async with _show_tool_call(turn, f"Delete {step.path}", "delete", path, is_shown=step.shown):
+        with _side_effect():
             os.unlink(path)
 
 
-async def read(stage: Stage, step: Read) -> None:
-    path = stage.path(step.path)
-    async with _tool(stage, f"Read {step.path}", "read", path, shown=step.shown) as tool:
+async def read(turn: RunningTurn, step: Read) -> None:
+    path = turn.path(step.path)
+    async with _show_tool_call(turn, f"Read {step.path}", "read", path, is_shown=step.shown) as tool:
         if step.via == "client":
             asked = {name: value for name, value in (("line", step.line), ("limit", step.limit)) if value is not None}
-            answer = await stage.ask("fs/read_text_file", path=path, **asked)
-            stage.result = str(answer["content"])
+            answer = await turn.request("fs/read_text_file", path=path, **asked)
+            turn.result = str(answer["content"])
         else:
-            lines = _content_of(path).splitlines(keepends=True)
+            lines = _read_direct(path).splitlines(keepends=True)
             first = (step.line or 1) - 1
-            stage.result = "".join(lines[first : None if step.limit is None else first + step.limit])
-        tool.content = [tool_text(stage.result)]
+            turn.result = "".join(lines[first : None if step.limit is None else first + step.limit])
+        tool.content = [tool_text(turn.result)]
 
 
-async def _read(stage: Stage, path: str, via: Via, missing: str | None) -> str | None:
+async def _read_file(turn: RunningTurn, path: str, via: Via, missing: str | None) -> str | None:
     """The text of a file; `missing` when there is none."""
     try:
         if via == "client":
-            return str((await stage.ask("fs/read_text_file", path=path))["content"])
-        return _content_of(path)
-    except (FileNotFoundError, Refusal):
+            return str((await turn.request("fs/read_text_file", path=path))["content"])
+        return _read_direct(path)
+    except (FileNotFoundError, JsonRpcError):
         return missing
 
 
-def _content_of(path: str) -> str:
+def _read_direct(path: str) -> str:
     with open(path, encoding="utf-8", errors="replace", newline="") as file:
         return file.read()
 
 
-async def _write(stage: Stage, path: str, text: str, via: Via) -> None:
+async def _write_file(turn: RunningTurn, path: str, text: str, via: Via) -> None:
     if via == "client":
-        with _deed():
-            await stage.ask("fs/write_text_file", path=path, content=text)
+        with _side_effect():
+            await turn.request("fs/write_text_file", path=path, content=text)
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with _deed(), open(path, "w", encoding="utf-8", newline="") as file:
+    with _side_effect(), open(path, "w", encoding="utf-8", newline="") as file:
         file.write(text)
 
 
-async def wait_for(stage: Stage, step: WaitFor) -> None:
-    path = stage.path(step.path)
+async def wait_for(turn: RunningTurn, step: WaitFor) -> None:
+    path = turn.path(step.path)
     try:
         async with asyncio.timeout(step.timeout):
             while os.path.exists(path) == step.gone:  # noqa: ASYNC110 - a file sets no event
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(_POLL_INTERVAL_S)
     except TimeoutError:
-        raise CannotPlay(f"{step.path} is {'still' if step.gone else 'not'} there after {step.timeout} s") from None
+        raise StepImpossible(f"{step.path} is {'still' if step.gone else 'not'} there after {step.timeout} s") from None
 
 
 # --- commands ----------------------------------------------------------------------------------------
 
 
-async def run(stage: Stage, step: Run) -> None:
-    command = stage.fill(step.command)
-    async with _tool(stage, command, "execute", None, shown=step.shown, given={"command": command}) as tool:
-        with _deed():
+async def run(turn: RunningTurn, step: Run) -> None:
+    command = turn.fill(step.command)
+    async with _show_tool_call(
+        turn, command, "execute", None, is_shown=step.shown, raw_input={"command": command}
+    ) as tool:
+        with _side_effect():
             if step.via == "client":
-                tool.content = await _run_by_client(stage, step, command)
+                tool.content = await _run_by_client(turn, step, command)
             elif step.background or step.apart == "daemon":
-                stage.result = _leave_running(stage, step, command)
+                turn.result = _run_in_background(turn, step, command)
             else:
-                await _run_to_the_end(stage, step, command)
-                tool.content = [tool_text(stage.result)]
-                tool.output = {"exitCode": stage.exit}
+                await _run_to_end(turn, step, command)
+                tool.content = [tool_text(turn.result)]
+                tool.output = {"exitCode": turn.exit_code}
 
 
-def _environment(stage: Stage, step: Run) -> dict[str, str]:
+def _environment(turn: RunningTurn, step: Run) -> dict[str, str]:
     own = {"PATH": os.environ.get("PATH", os.defpath)} if step.clear_env else dict(os.environ)
-    return own | {name: stage.fill(value) for name, value in step.env.items()}
+    return own | {name: turn.fill(value) for name, value in step.env.items()}
 
 
-def _apart(step: Run) -> dict[str, Any]:
+def _process_options(step: Run) -> dict[str, Any]:
     ways: dict[str, dict[str, Any]] = {
         "same": {},
         "group": {"process_group": 0},
@@ -188,29 +193,29 @@ def _apart(step: Run) -> dict[str, Any]:
     return ways[step.apart]
 
 
-async def _run_to_the_end(stage: Stage, step: Run, command: str) -> None:
+async def _run_to_end(turn: RunningTurn, step: Run, command: str) -> None:
     # into a file, not a pipe: what the command leaves behind in the background would keep a pipe open
     with tempfile.TemporaryFile() as output:
         process = await asyncio.create_subprocess_exec(
             _SHELL,
             "-c",
             command,
-            cwd=stage.record.cwd,
-            env=_environment(stage, step),
+            cwd=turn.record.cwd,
+            env=_environment(turn, step),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             close_fds=False,  # what we were given to hold, all that we start holds too
-            **_apart(step),
+            **_process_options(step),
         )
         try:
-            stage.exit = await process.wait()
+            turn.exit_code = await process.wait()
         except BaseException:
             _kill(process.pid, alone=step.apart == "same")
             await process.wait()
             raise
         output.seek(0)
-        stage.result = output.read(_MOST_OUTPUT).decode(errors="replace")
+        turn.result = output.read(_MAX_OUTPUT_BYTES).decode(errors="replace")
 
 
 def _kill(pid: int, *, alone: bool) -> None:
@@ -221,77 +226,81 @@ def _kill(pid: int, *, alone: bool) -> None:
             os.killpg(pid, signal.SIGKILL)
 
 
-def _leave_running(stage: Stage, step: Run, command: str) -> str:
-    """Its pid. It is nobody's business any more: it lives on when the agent dies."""
-    env, nothing = _environment(stage, step), subprocess.DEVNULL
-    how: dict[str, Any] = {"cwd": stage.record.cwd, "env": env, "stdin": nothing, "close_fds": False}
+def _run_in_background(turn: RunningTurn, step: Run, command: str) -> str:
+    """Start a daemon that outlives the agent. Returns its pid."""
+    env, nothing = _environment(turn, step), subprocess.DEVNULL
+    how: dict[str, Any] = {"cwd": turn.record.cwd, "env": env, "stdin": nothing, "close_fds": False}
     if step.apart == "daemon":
         between = subprocess.run(
-            [_SHELL, "-c", _DAEMON, command], **how, stdout=subprocess.PIPE, check=True, **_apart(step)
+            [_SHELL, "-c", _DAEMON_COMMAND, command],
+            **how,
+            stdout=subprocess.PIPE,
+            check=True,
+            **_process_options(step),
         )
         return str(between.stdout.decode().strip())
-    process = subprocess.Popen([_SHELL, "-c", command], **how, stdout=nothing, stderr=nothing, **_apart(step))
-    stage.left_running.append(process)
+    process = subprocess.Popen([_SHELL, "-c", command], **how, stdout=nothing, stderr=nothing, **_process_options(step))
+    turn.background_pids.append(process)
     return str(process.pid)
 
 
-async def _run_by_client(stage: Stage, step: Run, command: str) -> list[dict[str, Any]]:
-    env = [{"name": name, "value": stage.fill(value)} for name, value in step.env.items()]
-    made = await stage.ask("terminal/create", command=_SHELL, args=["-c", command], cwd=stage.record.cwd, env=env)
+async def _run_by_client(turn: RunningTurn, step: Run, command: str) -> list[dict[str, Any]]:
+    env = [{"name": name, "value": turn.fill(value)} for name, value in step.env.items()]
+    made = await turn.request("terminal/create", command=_SHELL, args=["-c", command], cwd=turn.record.cwd, env=env)
     terminal = made["terminalId"]
     content = [{"type": "terminal", "terminalId": terminal}]
     if step.shown:
-        await stage.update("tool_call_update", toolCallId=stage.tool_call, status="in_progress", content=content)
-    stage.result = str(terminal)
+        await turn.update("tool_call_update", toolCallId=turn.tool_call_id, status="in_progress", content=content)
+    turn.result = str(terminal)
     if not step.background:
         try:
-            ended = await stage.ask("terminal/wait_for_exit", terminalId=terminal)
+            ended = await turn.request("terminal/wait_for_exit", terminalId=terminal)
         except asyncio.CancelledError:
-            await stage.ask("terminal/kill", terminalId=terminal)
-            await stage.ask("terminal/release", terminalId=terminal)
+            await turn.request("terminal/kill", terminalId=terminal)
+            await turn.request("terminal/release", terminalId=terminal)
             raise
-        stage.exit = ended.get("exitCode") or 0
-        stage.result = str((await stage.ask("terminal/output", terminalId=terminal))["output"])
-        await stage.ask("terminal/release", terminalId=terminal)
+        turn.exit_code = ended.get("exitCode") or 0
+        turn.result = str((await turn.request("terminal/output", terminalId=terminal))["output"])
+        await turn.request("terminal/release", terminalId=terminal)
     return content
 
 
 # --- tools of MCP servers ----------------------------------------------------------------------------
 
 
-async def call_tool(stage: Stage, step: McpCall) -> None:
-    if not stage.has_tools:  # as a model without the tool: it says so, and its turn goes on
-        await stage.say(f"I have no tool {step.tool}.")
+async def call_tool(turn: RunningTurn, step: McpCall) -> None:
+    if not turn.has_tools:  # like a model without the tool: it says so, and its turn continues
+        await turn.say(f"I have no tool {step.tool}.")
         return
     name = f"{step.server}: {step.tool}" if step.server else step.tool
-    given = stage.fill_all(step.arguments)
-    async with _tool(stage, name, "other", None, shown=step.shown, given=given) as tool:
+    given = turn.fill_all(step.arguments)
+    async with _show_tool_call(turn, name, "other", None, is_shown=step.shown, raw_input=given) as tool:
         try:
             async with asyncio.timeout(step.timeout):
-                called = await _tried(stage, step)
+                called = await _call_with_retries(turn, step)
         except TimeoutError:
-            raise CannotPlay(f"the MCP tool {step.tool} did not answer within {step.timeout} s") from None
-        stage.result = called.text
+            raise StepImpossible(f"the MCP tool {step.tool} did not answer within {step.timeout} s") from None
+        turn.result = called.text
         if step.expect != "any" and called.is_error != (step.expect == "error"):
-            raise CannotPlay(f"the MCP tool {step.tool}: expected {step.expect}, got: {stage.result}")
-        tool.content = [tool_text(stage.result)]
+            raise StepImpossible(f"the MCP tool {step.tool}: expected {step.expect}, got: {turn.result}")
+        tool.content = [tool_text(turn.result)]
     if step.say:
-        await stage.say(stage.result)
+        await turn.say(turn.result)
 
 
-async def _tried(stage: Stage, step: McpCall) -> Called:
+async def _call_with_retries(turn: RunningTurn, step: McpCall) -> McpCallResult:
     left = step.tries
     while True:
-        with _deed():
-            called = await stage.servers.call(step.server, step.tool, stage.fill_all(step.arguments))
+        with _side_effect():
+            called = await turn.servers.call(step.server, step.tool, turn.fill_all(step.arguments))
         left -= 1
         if not left or not called.is_error:
             return called
 
 
-async def list_tools(stage: Stage, step: McpTools) -> None:
+async def list_tools(turn: RunningTurn, step: McpTools) -> None:
     try:
         async with asyncio.timeout(step.timeout):
-            stage.result = ", ".join(await stage.servers.tools(step.server))
+            turn.result = ", ".join(await turn.servers.list_tools(step.server))
     except TimeoutError:
-        raise CannotPlay(f"the MCP server did not list its tools within {step.timeout} s") from None
+        raise StepImpossible(f"the MCP server did not list its tools within {step.timeout} s") from None

@@ -1,4 +1,4 @@
-"""What an agent should not do: die, hang, and talk nonsense."""
+"""Faults that a playbook can script: dying, hanging, and sending invalid messages."""
 
 import asyncio
 import os
@@ -9,9 +9,9 @@ import time
 from typing import NoReturn
 
 from holdfast.agents.playbook.format import Crash, Hang, Junk
-from holdfast.agents.playbook.jsonrpc import Wire
+from holdfast.agents.playbook.jsonrpc import JsonRpcConnection
 
-GAVE_UP = 3  # the exit code of an agent that hung until its time was over
+GAVE_UP_CODE = 3  # the exit code of an agent that hung until its time was over
 
 
 def crash(step: Crash) -> NoReturn:
@@ -24,7 +24,7 @@ def crash(step: Crash) -> NoReturn:
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     time.sleep(60)  # the signal is on its way
-    os._exit(GAVE_UP)
+    os._exit(GAVE_UP_CODE)
 
 
 async def hang(step: Hang) -> NoReturn:
@@ -36,7 +36,7 @@ async def hang(step: Hang) -> NoReturn:
             ignore_signals()
         time.sleep(step.seconds)  # noqa: ASYNC251 - the whole agent stands still: that is the point
     sys.stderr.write(f"playbook: hung for {step.seconds} s, as the script says; this is the end\n")
-    os._exit(GAVE_UP)
+    os._exit(GAVE_UP_CODE)
 
 
 def ignore_signals() -> None:
@@ -44,15 +44,15 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-async def talk_nonsense(wire: Wire, step: Junk, text: str) -> None:
+async def send_junk(connection: JsonRpcConnection, step: Junk, text: str) -> None:
     match step.what:
         case "text":
-            await wire.send_bytes(text.encode() + b"\n")
+            await connection.send_bytes(text.encode() + b"\n")
         case "half":
-            await wire.send_bytes(b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":')
+            await connection.send_bytes(b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":')
         case "utf8":
-            await wire.send_bytes(b'{"jsonrpc":"2.0","method":"\xff\xfe\x80"}\n')
+            await connection.send_bytes(b'{"jsonrpc":"2.0","method":"\xff\xfe\x80"}\n')
         case "unknown_id":
-            await wire.answer(987_654_321, {})
+            await connection.answer(987_654_321, {})
         case "huge":
-            await wire.send_bytes(b"x" * step.size + b"\n")
+            await connection.send_bytes(b"x" * step.size + b"\n")

@@ -23,11 +23,11 @@ INTERNAL_ERROR = -32603
 NOT_FOUND = -32002
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class PlaybookPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A mapping of the format: no other keys than those that are named."""
 
 
-class OneOf(Part, frozen=True):
+class OneOf(PlaybookPart, frozen=True):
     """A mapping with exactly one of its keys."""
 
     @property
@@ -41,14 +41,14 @@ class OneOf(Part, frozen=True):
 
 # --- what the agent is -------------------------------------------------------------------------------
 
-Simply = Literal["works", "absent", "refuses", "hangs", "dies"]
-Reopening = Literal["works", "absent", "refuses", "hangs", "dies", "gone", "starts_new"]
+ReplyBehavior = Literal["works", "absent", "refuses", "hangs", "dies"]
+ReopenBehavior = Literal["works", "absent", "refuses", "hangs", "dies", "gone", "starts_new"]
 
 
-class Reply(Part, frozen=True):
+class Reply(PlaybookPart, frozen=True):
     """How a method answers."""
 
-    how: Simply = "works"
+    how: ReplyBehavior = "works"
     advertised: bool | None = None
     error: int = INTERNAL_ERROR
     message: str = "the playbook refuses"
@@ -56,10 +56,10 @@ class Reply(Part, frozen=True):
     once: bool | str = False
 
 
-class Reopen(Part, frozen=True):
+class Reopen(PlaybookPart, frozen=True):
     """How `session/load` or `session/resume` answers."""
 
-    how: Reopening = "works"
+    how: ReopenBehavior = "works"
     advertised: bool | None = None
     error: int = INTERNAL_ERROR
     message: str = "the playbook refuses"
@@ -72,14 +72,14 @@ class Reopen(Part, frozen=True):
     other_cwd: Literal["works", "refuses", "hangs"] = "works"
 
 
-class Auth(Part, frozen=True):
+class Auth(PlaybookPart, frozen=True):
     id: str = "login"
     name: str = "Log in"
     required: bool = True
     passes: bool = True
 
 
-class Choice(Part, frozen=True):
+class PlaybookChoice(PlaybookPart, frozen=True):
     """A mode, a model, or one value of a config option."""
 
     id: str
@@ -87,12 +87,12 @@ class Choice(Part, frozen=True):
     description: str | None = None
 
 
-class Choices(Part, frozen=True):
+class PlaybookChoices(PlaybookPart, frozen=True):
     current: str
-    available: Annotated[list[Choice | str], Meta(min_length=1)]
+    available: Annotated[list[PlaybookChoice | str], Meta(min_length=1)]
 
 
-class ConfigOption(Part, frozen=True):
+class ConfigOption(PlaybookPart, frozen=True):
     """With `available` a choice, without a switch."""
 
     id: str
@@ -100,37 +100,37 @@ class ConfigOption(Part, frozen=True):
     name: str | None = None
     category: Literal["mode", "model", "model_config", "thought_level"] | None = None
     description: str | None = None
-    available: list[Choice | str] | None = None
+    available: list[PlaybookChoice | str] | None = None
 
 
 Connecting = Literal["on_demand", "at_start"]
 
 
-class Connect(Part, frozen=True):
+class Connect(PlaybookPart, frozen=True):
     """When it starts the MCP servers that it is handed; `wait_for` is a path that has to be there first."""
 
     how: Connecting = "at_start"
     wait_for: str | None = None
 
 
-class Agent(Part, frozen=True):
+class PlaybookAgent(PlaybookPart, frozen=True):
     name: str = "playbook"
     title: str | None = None
     version: str = "1"
     protocol: int = 1
-    initialize: Reply | Simply = "works"
-    new: Reply | Simply = "works"
-    load: Reopen | Reopening = "works"
-    resume: Reopen | Reopening = "works"
-    list: Reply | Simply = "works"
-    fork: Reply | Simply = "works"
-    close: Reply | Simply = "works"
+    initialize: Reply | ReplyBehavior = "works"
+    new: Reply | ReplyBehavior = "works"
+    load: Reopen | ReopenBehavior = "works"
+    resume: Reopen | ReopenBehavior = "works"
+    list: Reply | ReplyBehavior = "works"
+    fork: Reply | ReplyBehavior = "works"
+    close: Reply | ReplyBehavior = "works"
     accepts: "list_of[Literal['image', 'audio', 'embedded_context']]" = []
     mcp: "list_of[Literal['http', 'sse']]" = []
     connects: Connect | Connecting = "on_demand"
     auth: Auth | None = None
-    modes: Choices | None = None
-    models: Choices | None = None
+    modes: PlaybookChoices | None = None
+    models: PlaybookChoices | None = None
     config: "list_of[ConfigOption]" = []
     wrapper: bool = False
     ignores: "list_of[Literal['cancel', 'eof', 'sigterm']]" = []
@@ -139,7 +139,7 @@ class Agent(Part, frozen=True):
 list_of = list  # `list` is a field of Agent
 
 
-class Sessions(Part, frozen=True):
+class Sessions(PlaybookPart, frozen=True):
     save: Literal["step", "turn", "never"] = "step"
     unknown: Literal["new", -32002, -32602, -32603] = -32002
     interrupted: Literal["again", "next", "continue"] = "again"
@@ -149,24 +149,24 @@ class Sessions(Part, frozen=True):
 # --- what it does: talk ------------------------------------------------------------------------------
 
 
-class Spoken(Part, frozen=True):
+class Spoken(PlaybookPart, frozen=True):
     text: str
     chunk: Count | None = None
     delay: Seconds = 0
 
 
-class PlanEntry(Part, frozen=True):
+class PlanEntry(PlaybookPart, frozen=True):
     content: str
     status: Literal["pending", "in_progress", "completed"] = "pending"
     priority: Literal["high", "medium", "low"] = "medium"
 
 
-class Location(Part, frozen=True):
+class Location(PlaybookPart, frozen=True):
     path: str
     line: int | None = None
 
 
-class Diff(Part, frozen=True):
+class Diff(PlaybookPart, frozen=True):
     path: str
     new: str
     old: str | None = None
@@ -178,7 +178,7 @@ class Content(OneOf, frozen=True):
     terminal: str | UnsetType = UNSET
 
 
-class ToolStart(Part, frozen=True):
+class ToolStart(PlaybookPart, frozen=True):
     title: str
     id: str | None = None
     kind: ToolKind = "other"
@@ -189,7 +189,7 @@ class ToolStart(Part, frozen=True):
     output: Any = UNSET
 
 
-class ToolChange(Part, frozen=True):
+class ToolChange(PlaybookPart, frozen=True):
     id: str | None = None
     title: str | None = None
     kind: ToolKind | None = None
@@ -200,34 +200,34 @@ class ToolChange(Part, frozen=True):
     output: Any = UNSET
 
 
-class Usage(Part, frozen=True):
+class Usage(PlaybookPart, frozen=True):
     used: int
     size: int
     cost: float | None = None
     currency: str = "USD"
 
 
-class Command(Part, frozen=True):
+class PlaybookCommand(PlaybookPart, frozen=True):
     name: str
     description: str
     hint: str | None = None
 
 
-class Memory(Part, frozen=True):
+class Memory(PlaybookPart, frozen=True):
     prefix: str = "I remember: "
 
 
 # --- what it does: deeds -----------------------------------------------------------------------------
 
 
-class Write(Part, frozen=True):
+class Write(PlaybookPart, frozen=True):
     path: str
     text: str
     via: Via = "direct"
     shown: bool = True
 
 
-class Replace(Part, frozen=True):
+class Replace(PlaybookPart, frozen=True):
     path: str
     old: str
     new: str
@@ -235,12 +235,12 @@ class Replace(Part, frozen=True):
     shown: bool = True
 
 
-class Delete(Part, frozen=True):
+class Delete(PlaybookPart, frozen=True):
     path: str
     shown: bool = True
 
 
-class Read(Part, frozen=True):
+class Read(PlaybookPart, frozen=True):
     path: str
     line: int | None = None
     limit: int | None = None
@@ -248,7 +248,7 @@ class Read(Part, frozen=True):
     shown: bool = True
 
 
-class Run(Part, frozen=True):
+class Run(PlaybookPart, frozen=True):
     command: str
     via: Via = "direct"
     background: bool = False
@@ -258,13 +258,13 @@ class Run(Part, frozen=True):
     shown: bool = True
 
 
-class PermissionOption(Part, frozen=True):
+class PermissionOption(PlaybookPart, frozen=True):
     id: str
     kind: PermissionKind
     name: str | None = None
 
 
-class Permission(Part, frozen=True):
+class PlaybookPermission(PlaybookPart, frozen=True):
     title: str
     id: str | None = None
     kind: ToolKind = "other"
@@ -277,7 +277,7 @@ class Permission(Part, frozen=True):
     cancelled: "list[Step] | None" = None
 
 
-class McpCall(Part, frozen=True):
+class McpCall(PlaybookPart, frozen=True):
     tool: str
     arguments: dict[str, Any] = {}
     server: str | None = None
@@ -288,18 +288,18 @@ class McpCall(Part, frozen=True):
     shown: bool = True
 
 
-class McpTools(Part, frozen=True):
+class McpTools(PlaybookPart, frozen=True):
     server: str | None = None
     timeout: Seconds = 600  # only what hangs takes so long, also on a busy machine
 
 
-class WaitFor(Part, frozen=True):
+class WaitFor(PlaybookPart, frozen=True):
     path: str
     gone: bool = False
     timeout: Seconds = 600  # only what hangs takes so long, also on a busy machine
 
 
-class Repeat(Part, frozen=True):
+class Repeat(PlaybookPart, frozen=True):
     times: Count
     steps: "list[Step]"
 
@@ -307,45 +307,45 @@ class Repeat(Part, frozen=True):
 # --- what it does: harm ------------------------------------------------------------------------------
 
 
-class Crash(Part, frozen=True):
+class Crash(PlaybookPart, frozen=True):
     how: Literal["kill", "exit", "abort", "segfault"] = "kill"
     code: Exit = 1
     once: bool | str = False
 
 
-class Hang(Part, frozen=True):
+class Hang(PlaybookPart, frozen=True):
     how: Literal["turn", "deaf", "agent", "stubborn"] = "turn"
     seconds: Seconds = 600
     once: bool | str = False
 
 
-class Junk(Part, frozen=True):
+class Junk(PlaybookPart, frozen=True):
     what: Literal["text", "half", "utf8", "unknown_id", "huge"] = "text"
     text: str = "this is not JSON"
     size: Annotated[int, Meta(ge=1, le=200_000_000)] = 1_000_000
 
 
-class Flood(Part, frozen=True):
+class Flood(PlaybookPart, frozen=True):
     updates: Count
     text: str = "."
 
 
-class Noise(Part, frozen=True):
+class Noise(PlaybookPart, frozen=True):
     text: str
     times: Count = 1
 
 
-class TurnUsage(Part, frozen=True):
+class TurnUsage(PlaybookPart, frozen=True):
     input: int = 0
     output: int = 0
 
 
-class End(Part, frozen=True):
+class End(PlaybookPart, frozen=True):
     reason: StopReason = "end_turn"
     usage: TurnUsage | None = None
 
 
-class Failure(Part, frozen=True):
+class Failure(PlaybookPart, frozen=True):
     code: int = INTERNAL_ERROR
     message: str = "the playbook fails"
     data: Any = UNSET
@@ -362,7 +362,7 @@ class Step(OneOf, frozen=True):
     tool_done: ToolChange | UnsetType = UNSET
     tool_failed: ToolChange | UnsetType = UNSET
     usage: Usage | UnsetType = UNSET
-    commands: list[Command] | UnsetType = UNSET
+    commands: list[PlaybookCommand] | UnsetType = UNSET
     mode: str | UnsetType = UNSET
     config: dict[str, str | bool] | UnsetType = UNSET
     title: str | UnsetType = UNSET
@@ -373,7 +373,7 @@ class Step(OneOf, frozen=True):
     delete: Delete | str | UnsetType = UNSET
     read: Read | str | UnsetType = UNSET
     run: Run | str | UnsetType = UNSET
-    permission: Permission | UnsetType = UNSET
+    permission: PlaybookPermission | UnsetType = UNSET
     mcp: McpCall | UnsetType = UNSET
     mcp_tools: McpTools | UnsetType = UNSET
     sleep: Seconds | UnsetType = UNSET
@@ -392,7 +392,7 @@ class Step(OneOf, frozen=True):
     AT_START: ClassVar = frozenset({"sleep", "stderr", "junk", "crash", "hang", "wait_for", "run", "send"})
 
 
-class Turn(Part, frozen=True):
+class PlaybookTurn(PlaybookPart, frozen=True):
     steps: list[Step]
     when: str | None = None
     resume_context: bool | None = None
@@ -405,11 +405,11 @@ class Turn(Part, frozen=True):
         return self.when is not None or self.resume_context is not None
 
 
-class Playbook(Part, frozen=True):
-    turns: list[Turn | list[Step]] = []
+class Playbook(PlaybookPart, frozen=True):
+    turns: list[PlaybookTurn | list[Step]] = []
     otherwise: list[Step] | None = None
     playbook: Literal[1] = 1
-    agent: Agent = Agent()
+    agent: PlaybookAgent = PlaybookAgent()
     sessions: Sessions = Sessions()
     start: list[Step] = []
 

@@ -5,68 +5,68 @@ import asyncio
 import msgspec
 
 from holdfast.agents.playbook.format import (
-    Choice,
-    Choices,
-    Command,
     ConfigOption,
     Flood,
     Memory,
     PlanEntry,
+    PlaybookChoice,
+    PlaybookChoices,
+    PlaybookCommand,
     Spoken,
     Usage,
 )
-from holdfast.agents.playbook.turn import Stage, text_content
+from holdfast.agents.playbook.turn import RunningTurn, text_content
 
-_BATCH = 500  # updates of a flood that are written at once
+_BATCH_UPDATES = 500  # updates of a flood that are written at once
 
 
-async def speak(stage: Stage, kind: str, step: Spoken) -> None:
-    text = stage.fill(step.text)
+async def speak(turn: RunningTurn, kind: str, step: Spoken) -> None:
+    text = turn.fill(step.text)
     size = step.chunk or max(1, len(text))
     for start in range(0, len(text), size):
         if start:
             await asyncio.sleep(step.delay)
-        await stage.update(kind, content=text_content(text[start : start + size]))
+        await turn.update(kind, content=text_content(text[start : start + size]))
 
 
-async def show_plan(stage: Stage, entries: list[PlanEntry | str]) -> None:
+async def show_plan(turn: RunningTurn, entries: list[PlanEntry | str]) -> None:
     whole = [PlanEntry(content=entry) if isinstance(entry, str) else entry for entry in entries]
     shown = [
-        {"content": stage.fill(entry.content), "priority": entry.priority, "status": entry.status} for entry in whole
+        {"content": turn.fill(entry.content), "priority": entry.priority, "status": entry.status} for entry in whole
     ]
-    await stage.update("plan", entries=shown)
+    await turn.update("plan", entries=shown)
 
 
-async def show_usage(stage: Stage, step: Usage) -> None:
+async def show_usage(turn: RunningTurn, step: Usage) -> None:
     cost = None if step.cost is None else {"amount": step.cost, "currency": step.currency}
-    await stage.update("usage_update", used=step.used, size=step.size, cost=cost)
+    await turn.update("usage_update", used=step.used, size=step.size, cost=cost)
 
 
-async def show_commands(stage: Stage, commands: list[Command]) -> None:
+async def show_commands(turn: RunningTurn, commands: list[PlaybookCommand]) -> None:
     shown = [
-        {"name": command.name, "description": stage.fill(command.description)}
+        {"name": command.name, "description": turn.fill(command.description)}
         | ({"input": {"hint": command.hint}} if command.hint else {})
         for command in commands
     ]
-    await stage.update("available_commands_update", availableCommands=shown)
+    await turn.update("available_commands_update", availableCommands=shown)
 
 
-async def echo_memory(stage: Stage, step: Memory) -> None:
+async def echo_memory(turn: RunningTurn, step: Memory) -> None:
     """The user's earlier messages, as a JSON list: a proof that the conversation is back."""
-    earlier = [said.text for said in stage.record.said if said.turn != stage.record.turns]
-    await stage.say(stage.fill(step.prefix) + msgspec.json.encode(earlier).decode())
+    earlier = [said.text for said in turn.record.said if said.turn != turn.record.turns]
+    await turn.say(turn.fill(step.prefix) + msgspec.json.encode(earlier).decode())
 
 
-async def flood(stage: Stage, step: Flood) -> None:
-    update = {"sessionUpdate": "agent_message_chunk", "content": text_content(stage.fill(step.text))}
-    params = {"sessionId": stage.record.id, "update": update}
+async def flood(turn: RunningTurn, step: Flood) -> None:
+    update = {"sessionUpdate": "agent_message_chunk", "content": text_content(turn.fill(step.text))}
+    params = {"sessionId": turn.record.id, "update": update}
     frame = msgspec.json.encode({"jsonrpc": "2.0", "method": "session/update", "params": params}) + b"\n"
-    for start in range(0, step.updates, _BATCH):
-        await stage.wire.send_bytes(frame * min(_BATCH, step.updates - start))
+    for start in range(0, step.updates, _BATCH_UPDATES):
+        await turn.connection.send_bytes(frame * min(_BATCH_UPDATES, step.updates - start))
 
 
-def choices(of: list[Choice | str], key: str) -> list[dict[str, str]]:
-    whole = [Choice(id=one) if isinstance(one, str) else one for one in of]
+def choice_list(available: list[PlaybookChoice | str], key: str) -> list[dict[str, str]]:
+    whole = [PlaybookChoice(id=one) if isinstance(one, str) else one for one in available]
     return [
         {key: one.id, "name": one.name or one.id} | ({"description": one.description} if one.description else {})
         for one in whole
@@ -74,7 +74,7 @@ def choices(of: list[Choice | str], key: str) -> list[dict[str, str]]:
 
 
 def config_options(
-    config: list[ConfigOption], models: Choices | None, chosen: dict[str, str | bool]
+    config: list[ConfigOption], models: PlaybookChoices | None, chosen: dict[str, str | bool]
 ) -> list[dict[str, object]]:
     """The options as the protocol has them; models are one more option."""
     if models is not None:
@@ -92,7 +92,7 @@ def config_options(
             **(
                 {"type": "boolean"}
                 if option.available is None
-                else {"type": "select", "options": choices(option.available, "value")}
+                else {"type": "select", "options": choice_list(option.available, "value")}
             ),
         }
         for option in config

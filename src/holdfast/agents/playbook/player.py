@@ -22,9 +22,10 @@ from holdfast.agents.playbook.format import (
     Junk,
     Memory,
     Noise,
-    Permission,
     PermissionOption,
     Playbook,
+    PlaybookPermission,
+    PlaybookTurn,
     Read,
     Repeat,
     Run,
@@ -32,275 +33,278 @@ from holdfast.agents.playbook.format import (
     Step,
     ToolChange,
     ToolStart,
-    Turn,
     WaitFor,
 )
-from holdfast.agents.playbook.jsonrpc import Refusal
-from holdfast.agents.playbook.mcp_servers import NoServer
-from holdfast.agents.playbook.sessions import Folder, Record, Said, Unfinished
-from holdfast.agents.playbook.turn import CannotPlay, Stage, TurnFailed, TurnOver, text_content
+from holdfast.agents.playbook.jsonrpc import JsonRpcError
+from holdfast.agents.playbook.mcp_servers import NoMcpServer
+from holdfast.agents.playbook.sessions import PlaybookSession, RecordedMessage, StateFolder, UnfinishedTurn
+from holdfast.agents.playbook.turn import RunningTurn, StepImpossible, TurnFailed, TurnOver, text_content
 
 RESUME_CONTEXT = "RESUME CONTEXT"
-_NOTHING_LEFT = "The playbook has no turn for this prompt."
-_OTHERWISE = Turn(steps=[Step(say=_NOTHING_LEFT), Step(end="refusal")])
-_OPTIONS = [
+_NO_TURN_TEXT = "The playbook has no turn for this prompt."
+_DEFAULT_TURN = PlaybookTurn(steps=[Step(say=_NO_TURN_TEXT), Step(end="refusal")])
+_DEFAULT_OPTIONS = [
     PermissionOption(id="allow", kind="allow_once", name="Allow"),
     PermissionOption(id="reject", kind="reject_once", name="Reject"),
 ]
 
-_Do = Callable[[Stage, Any], Awaitable[None]]
+_StepAction = Callable[[RunningTurn, Any], Awaitable[None]]
 
 
-class Part(NamedTuple):
+class ChosenTurn(NamedTuple):
     """A turn of the playbook, the place where it stands in it, and the step to begin with."""
 
-    turn: Turn
-    place: int | None
-    first: int = 0
+    turn: PlaybookTurn
+    turn_index: int | None
+    first_step: int = 0
 
 
 class Player:
     """`answer(stage, end)` answers the prompt before the turn is over."""
 
     def __init__(
-        self, playbook: Playbook, name: str, folder: Folder, answer: Callable[[Stage, End], Awaitable[None]]
+        self,
+        playbook: Playbook,
+        playbook_path: str,
+        folder: StateFolder,
+        answer: Callable[[RunningTurn, End], Awaitable[None]],
     ) -> None:
         self._playbook = playbook
-        self._name = name
+        self._playbook_path = playbook_path
         self._folder = folder
         self._answer = answer
-        self._turns = [turn if isinstance(turn, Turn) else Turn(steps=turn) for turn in playbook.turns]
-        self._steps = self._table()
+        self._turns = [turn if isinstance(turn, PlaybookTurn) else PlaybookTurn(steps=turn) for turn in playbook.turns]
+        self._actions = self._action_table()
 
     # --- the turn ---
 
-    def begin(self, record: Record, prompt: str) -> Part:
+    def begin(self, record: PlaybookSession, prompt: str) -> ChosenTurn:
         """Choose the turn, and take the prompt into the memory; no other task has come between."""
-        part = self._choose(record, prompt)
+        chosen_turn = self._choose(record, prompt)
         record.turns += 1
-        record.said.append(Said(record.turns, prompt))
-        record.show({"sessionUpdate": "user_message_chunk", "content": text_content(prompt)})
-        record.unfinished = Unfinished(record.turns, part.place, part.first)
-        self.keep(record)
-        return part
+        record.said.append(RecordedMessage(record.turns, prompt))
+        record.add_update({"sessionUpdate": "user_message_chunk", "content": text_content(prompt)})
+        record.unfinished = UnfinishedTurn(record.turns, chosen_turn.turn_index, chosen_turn.first_step)
+        self.save(record)
+        return chosen_turn
 
-    async def play(self, stage: Stage, part: Part) -> End:
-        place = "otherwise" if part.place is None else f"turns[{part.place}]"
-        own = stage.record.unfinished  # once it was answered, that of the next turn may stand there
+    async def play(self, turn: RunningTurn, chosen_turn: ChosenTurn) -> End:
+        place = "otherwise" if chosen_turn.turn_index is None else f"turns[{chosen_turn.turn_index}]"
+        own = turn.record.unfinished  # once it was answered, that of the next turn may stand there
         try:
-            for number, step in enumerate(part.turn.steps[part.first :], part.first):
+            for number, step in enumerate(chosen_turn.turn.steps[chosen_turn.first_step :], chosen_turn.first_step):
                 if own:
                     own.begun = number + 1
-                self.keep(stage.record)
-                await self._do(stage, step, f"{place}[{number}]")
+                self.save(turn.record)
+                await self._play_step(turn, step, f"{place}[{number}]")
         except TurnOver as over:
             return over.end
         return End()
 
-    async def play_cancelled(self, stage: Stage, part: Part) -> End:
+    async def play_cancelled(self, turn: RunningTurn, chosen_turn: ChosenTurn) -> End:
         """The turn was cancelled: what the script has for that, then the end."""
-        if isinstance(part.turn.on_cancel, list):
+        if isinstance(chosen_turn.turn.on_cancel, list):
             try:
-                await self._play_all(stage, part.turn.on_cancel, f"turns[{part.place}].on_cancel")
+                await self._play_all(turn, chosen_turn.turn.on_cancel, f"turns[{chosen_turn.turn_index}].on_cancel")
             except TurnOver as over:
                 return over.end
         return End(reason="cancelled")
 
-    def finish(self, record: Record, part: Part) -> None:
+    def finish(self, record: PlaybookSession, chosen_turn: ChosenTurn) -> None:
         """The turn is over: the next one has its turn."""
         record.unfinished = None
-        if part.place is not None and part.turn.once:
-            record.played.append(part.place)
-        if part.place is not None and not part.turn.is_chosen:
+        if chosen_turn.turn_index is not None and chosen_turn.turn.once:
+            record.played.append(chosen_turn.turn_index)
+        if chosen_turn.turn_index is not None and not chosen_turn.turn.is_chosen:
             record.next += 1
-        self.keep(record, turn_over=True)
+        self.save(record, is_turn_over=True)
 
-    def keep(self, record: Record, *, turn_over: bool = False) -> None:
+    def save(self, record: PlaybookSession, *, is_turn_over: bool = False) -> None:
         save = self._playbook.sessions.save
-        if save == "step" or (save == "turn" and turn_over):
+        if save == "step" or (save == "turn" and is_turn_over):
             self._folder.save(record)
 
-    def _choose(self, record: Record, prompt: str) -> Part:
+    def _choose(self, record: PlaybookSession, prompt: str) -> ChosenTurn:
         left = record.unfinished
         in_order = [index for index, turn in enumerate(self._turns) if not turn.is_chosen]
         if left and left.plays in in_order and self._playbook.sessions.interrupted == "next":
             record.next += 1
         for index, turn in enumerate(self._turns):
-            if turn.is_chosen and index not in record.played and _is_asked_for(turn, prompt):
+            if turn.is_chosen and index not in record.played and _matches_prompt(turn, prompt):
                 break
         else:
             if record.next >= len(in_order):
                 steps = self._playbook.otherwise
-                return Part(_OTHERWISE if steps is None else Turn(steps=steps), None)
+                return ChosenTurn(_DEFAULT_TURN if steps is None else PlaybookTurn(steps=steps), None)
             index = in_order[record.next]
         goes_on = left is not None and left.plays == index and self._playbook.sessions.interrupted == "continue"
-        return Part(self._turns[index], index, left.begun if left and goes_on else 0)
+        return ChosenTurn(self._turns[index], index, left.begun if left and goes_on else 0)
 
     # --- its steps ---
 
-    async def play_start(self, stage: Stage) -> None:
-        await self._play_all(stage, self._playbook.start, "start")
+    async def play_start(self, turn: RunningTurn) -> None:
+        await self._play_all(turn, self._playbook.start, "start")
 
-    async def _play_all(self, stage: Stage, steps: list[Step], place: str) -> None:
+    async def _play_all(self, turn: RunningTurn, steps: list[Step], place: str) -> None:
         for number, step in enumerate(steps):
-            await self._do(stage, step, f"{place}[{number}]")
+            await self._play_step(turn, step, f"{place}[{number}]")
 
-    async def _do(self, stage: Stage, step: Step, place: str) -> None:
+    async def _play_step(self, turn: RunningTurn, step: Step, place: str) -> None:
         name = step.key
         here = f"{place}.{name}"
         try:
             match value := getattr(step, name):
-                case Permission():
-                    await self._permission(stage, value, here)
+                case PlaybookPermission():
+                    await self._permission(turn, value, here)
                 case Repeat():
-                    await self._repeat(stage, value, here)
+                    await self._repeat(turn, value, here)
                 case Crash() | Hang():
-                    await self._harm(stage, value, here)
+                    await self._play_fault(turn, value, here)
                 case str() if name in ("crash", "hang"):
-                    await self._harm(stage, (Crash if name == "crash" else Hang)(how=value), here)  # type: ignore[arg-type]
+                    await self._play_fault(turn, (Crash if name == "crash" else Hang)(how=value), here)  # type: ignore[arg-type]
                 case _:
-                    await self._steps[name](stage, value)
-        except (CannotPlay, NoServer, OSError, Refusal) as error:
+                    await self._actions[name](turn, value)
+        except (StepImpossible, NoMcpServer, OSError, JsonRpcError) as error:
             sys.stderr.write(f"playbook: {here}: {error}\n")
             raise TurnFailed(Failure(message=f"{here}: {error}")) from error
 
-    def _table(self) -> dict[str, _Do]:
+    def _action_table(self) -> dict[str, _StepAction]:
         return {
-            "say": lambda stage, step: talk.speak(stage, "agent_message_chunk", _as(Spoken, "text", step)),
-            "think": lambda stage, step: talk.speak(stage, "agent_thought_chunk", _as(Spoken, "text", step)),
+            "say": lambda stage, step: talk.speak(stage, "agent_message_chunk", _full_form(Spoken, "text", step)),
+            "think": lambda stage, step: talk.speak(stage, "agent_thought_chunk", _full_form(Spoken, "text", step)),
             "plan": talk.show_plan,
-            "tool": lambda stage, step: stage.start_tool(_as(ToolStart, "title", step)),
+            "tool": lambda stage, step: stage.start_tool(_full_form(ToolStart, "title", step)),
             "tool_update": lambda stage, step: stage.change_tool(step),
             "tool_done": partial(_end_tool, "completed"),
             "tool_failed": partial(_end_tool, "failed"),
             "usage": talk.show_usage,
             "commands": talk.show_commands,
-            "mode": _mode,
-            "config": self._config,
-            "title": _title,
+            "mode": _set_mode,
+            "config": self._set_config,
+            "title": _set_title,
             "echo_memory": lambda stage, step: talk.echo_memory(stage, step if isinstance(step, Memory) else Memory()),
             "write": deeds.write,
             "append": deeds.append,
             "replace": deeds.replace,
-            "delete": lambda stage, step: deeds.delete(stage, _as(Delete, "path", step)),
-            "read": lambda stage, step: deeds.read(stage, _as(Read, "path", step)),
-            "run": lambda stage, step: deeds.run(stage, _as(Run, "command", step)),
+            "delete": lambda stage, step: deeds.delete(stage, _full_form(Delete, "path", step)),
+            "read": lambda stage, step: deeds.read(stage, _full_form(Read, "path", step)),
+            "run": lambda stage, step: deeds.run(stage, _full_form(Run, "command", step)),
             "mcp": deeds.call_tool,
             "mcp_tools": deeds.list_tools,
             "sleep": lambda _, step: asyncio.sleep(step),
-            "wait_for": lambda stage, step: deeds.wait_for(stage, _as(WaitFor, "path", step)),
-            "junk": _junk,
-            "flood": lambda stage, step: talk.flood(stage, _as(Flood, "updates", step)),
-            "stderr": _stderr,
-            "send": lambda stage, step: stage.wire.send(stage.fill_all(step)),
-            "answer": lambda stage, step: self._answer(stage, _as(End, "reason", step)),
-            "end": _end,
-            "error": _error,
+            "wait_for": lambda stage, step: deeds.wait_for(stage, _full_form(WaitFor, "path", step)),
+            "junk": _send_junk,
+            "flood": lambda stage, step: talk.flood(stage, _full_form(Flood, "updates", step)),
+            "stderr": _write_stderr,
+            "send": lambda stage, step: stage.connection.send(stage.fill_all(step)),
+            "answer": lambda stage, step: self._answer(stage, _full_form(End, "reason", step)),
+            "end": _end_turn,
+            "error": _fail_turn,
         }
 
-    async def _permission(self, stage: Stage, step: Permission, here: str) -> None:
-        options = [_option(option) for option in step.options] or _OPTIONS
+    async def _permission(self, turn: RunningTurn, step: PlaybookPermission, place: str) -> None:
+        options = [_permission_option(option) for option in step.options] or _DEFAULT_OPTIONS
         known = step.id is not None
-        call = stage.fill(step.id) if step.id is not None else stage.new_tool_call()
-        fields = {name: value for name, value in stage.tool_fields(step).items() if value is not None}
+        call = turn.fill(step.id) if step.id is not None else turn.new_tool_call()
+        fields = {name: value for name, value in turn.tool_fields(step).items() if value is not None}
         asked = {"toolCallId": call, **({} if known else {"status": "pending"}), **fields}
         shown = [{"optionId": one.id, "name": one.name or one.id, "kind": one.kind} for one in options]
-        answer = asyncio.create_task(stage.ask("session/request_permission", toolCall=asked, options=shown))
-        cancel = asyncio.create_task(stage.cancelled.wait())
-        stage.asking = step.cancelled is not None
+        answer = asyncio.create_task(turn.request("session/request_permission", toolCall=asked, options=shown))
+        cancel = asyncio.create_task(turn.cancelled.wait())
+        turn.is_asking = step.cancelled is not None
         try:
             await asyncio.wait({answer, cancel}, return_when=asyncio.FIRST_COMPLETED)
             outcome = answer.result()["outcome"] if answer.done() else {"outcome": "cancelled"}
         finally:
-            stage.asking = False
+            turn.is_asking = False
             answer.cancel()
             cancel.cancel()
-        stage.result = str(outcome.get("optionId", "cancelled"))
+        turn.result = str(outcome.get("optionId", "cancelled"))
         chosen = next((one for one in options if one.id == outcome.get("optionId")), None)
         if chosen is not None:
             allowed = chosen.kind.startswith("allow")
             steps, branch = (step.allowed, "allowed") if allowed else (step.rejected, "rejected")
-            await self._play_all(stage, steps, f"{here}.{branch}")
+            await self._play_all(turn, steps, f"{place}.{branch}")
         elif step.cancelled is None:
             raise TurnOver(End(reason="cancelled"))
         else:
-            await self._play_all(stage, step.cancelled, f"{here}.cancelled")
-            if stage.cancelled.is_set():
+            await self._play_all(turn, step.cancelled, f"{place}.cancelled")
+            if turn.cancelled.is_set():
                 raise TurnOver(End(reason="cancelled"))
 
-    async def _repeat(self, stage: Stage, step: Repeat, here: str) -> None:
+    async def _repeat(self, turn: RunningTurn, step: Repeat, place: str) -> None:
         for number in range(step.times):
-            stage.round = number + 1
-            await self._play_all(stage, step.steps, f"{here}[{number}]")
-            self.keep(stage.record)
+            turn.round = number + 1
+            await self._play_all(turn, step.steps, f"{place}[{number}]")
+            self.save(turn.record)
 
-    def first_time(self, once: bool | str, here: str) -> bool:  # noqa: FBT001 - as it is written
-        return self._folder.first_time(once if isinstance(once, str) else f"{self._name} {here}")
+    def is_first_time(self, once: bool | str, place: str) -> bool:  # noqa: FBT001 - as it is written
+        return self._folder.is_first_time(once if isinstance(once, str) else f"{self._playbook_path} {place}")
 
-    async def _harm(self, stage: Stage, step: Crash | Hang, here: str) -> None:
-        if step.once and not self.first_time(step.once, here):
+    async def _play_fault(self, turn: RunningTurn, step: Crash | Hang, place: str) -> None:
+        if step.once and not self.is_first_time(step.once, place):
             return
         if isinstance(step, Crash):
             faults.crash(step)
-        stage.deaf = step.how == "deaf"
+        turn.ignores_cancel = step.how == "deaf"
         await faults.hang(step)
 
-    async def _config(self, stage: Stage, step: dict[str, str | bool]) -> None:
-        stage.record.config |= step
+    async def _set_config(self, turn: RunningTurn, step: dict[str, str | bool]) -> None:
+        turn.record.config |= step
         agent = self._playbook.agent
-        await stage.update(
-            "config_option_update", configOptions=talk.config_options(agent.config, agent.models, stage.record.config)
+        await turn.update(
+            "config_option_update", configOptions=talk.config_options(agent.config, agent.models, turn.record.config)
         )
 
 
-def _is_asked_for(turn: Turn, prompt: str) -> bool:
+def _matches_prompt(turn: PlaybookTurn, prompt: str) -> bool:
     if turn.resume_context is not None and turn.resume_context != (RESUME_CONTEXT in prompt):
         return False
     return turn.when is None or re.search(turn.when, prompt) is not None
 
 
-def _as(kind: type[Any], field: str, step: Any) -> Any:
+def _full_form(kind: type[Any], field: str, step: Any) -> Any:
     """The whole form of a step that was written in short."""
     return step if isinstance(step, kind) else kind(**{field: step})
 
 
-def _option(option: PermissionOption | str) -> PermissionOption:
+def _permission_option(option: PermissionOption | str) -> PermissionOption:
     if isinstance(option, PermissionOption):
         return option
     return PermissionOption(id=option, kind=option, name=option.replace("_", " ").capitalize())  # type: ignore[arg-type]
 
 
-async def _end_tool(status: str, stage: Stage, step: ToolChange) -> None:
-    await stage.change_tool(step, status)
+async def _end_tool(status: str, turn: RunningTurn, step: ToolChange) -> None:
+    await turn.change_tool(step, status)
 
 
-async def _mode(stage: Stage, mode: str) -> None:
-    stage.record.mode = mode
-    await stage.update("current_mode_update", currentModeId=mode)
+async def _set_mode(turn: RunningTurn, mode: str) -> None:
+    turn.record.mode = mode
+    await turn.update("current_mode_update", currentModeId=mode)
 
 
-async def _title(stage: Stage, title: str) -> None:
-    stage.record.title = stage.fill(title)
-    await stage.update("session_info_update", title=stage.record.title)
+async def _set_title(turn: RunningTurn, title: str) -> None:
+    turn.record.title = turn.fill(title)
+    await turn.update("session_info_update", title=turn.record.title)
 
 
-async def _junk(stage: Stage, step: Junk | str) -> None:
-    junk: Junk = _as(Junk, "what", step)
-    await faults.talk_nonsense(stage.wire, junk, stage.fill(junk.text))
+async def _send_junk(turn: RunningTurn, step: Junk | str) -> None:
+    junk: Junk = _full_form(Junk, "what", step)
+    await faults.send_junk(turn.connection, junk, turn.fill(junk.text))
 
 
-async def _stderr(stage: Stage, step: Noise | str) -> None:
-    noise: Noise = _as(Noise, "text", step)
-    line = f"{stage.fill(noise.text)}\n"
+async def _write_stderr(turn: RunningTurn, step: Noise | str) -> None:
+    noise: Noise = _full_form(Noise, "text", step)
+    line = f"{turn.fill(noise.text)}\n"
     for _ in range(noise.times):
         sys.stderr.write(line)
     sys.stderr.flush()
 
 
-async def _end(_: Stage, step: End | str) -> None:
-    raise TurnOver(_as(End, "reason", step))
+async def _end_turn(_: RunningTurn, step: End | str) -> None:
+    raise TurnOver(_full_form(End, "reason", step))
 
 
-async def _error(stage: Stage, step: Failure) -> None:
-    data = UNSET if step.data is UNSET else stage.fill_all(step.data)
-    raise TurnFailed(Failure(code=step.code, message=stage.fill(step.message), data=data))
+async def _fail_turn(turn: RunningTurn, step: Failure) -> None:
+    data = UNSET if step.data is UNSET else turn.fill_all(step.data)
+    raise TurnFailed(Failure(code=step.code, message=turn.fill(step.message), data=data))

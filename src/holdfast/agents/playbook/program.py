@@ -5,20 +5,20 @@ import os
 import signal
 import sys
 
-from holdfast.agents.playbook.acp_server import Face
+from holdfast.agents.playbook.acp_server import PlaybookAcpServer
 from holdfast.agents.playbook.faults import ignore_signals
 from holdfast.agents.playbook.mcp_servers import McpServers
 from holdfast.agents.playbook.reader import read_playbook
-from holdfast.agents.playbook.sessions import Folder, Record
-from holdfast.agents.playbook.turn import Stage, TurnFailed
+from holdfast.agents.playbook.sessions import PlaybookSession, StateFolder
+from holdfast.agents.playbook.turn import RunningTurn, TurnFailed
 
-STATE = "HOLDFAST_PLAYBOOK_STATE"
+STATE_VARIABLE = "HOLDFAST_PLAYBOOK_STATE"
 
-_LINGER = 600.0  # seconds for which an agent that ignores the end of stdin stays at most
+_MAX_LINGER_S = 600.0  # seconds for which an agent that ignores the end of stdin stays at most
 
 
 def default_state() -> str:
-    if given := os.environ.get(STATE):
+    if given := os.environ.get(STATE_VARIABLE):
         return given
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(state, "holdfast", "playbook")
@@ -28,30 +28,32 @@ def serve(file: str, state: str) -> int:
     """Be the agent; the exit code, when it comes to an end by itself."""
     playbook = read_playbook(file)
     if playbook.agent.wrapper and (child := os.fork()):
-        return _wrap(child)
+        return _wait_for_child(child)
     if "sigterm" in playbook.agent.ignores:
         ignore_signals()
-    code = asyncio.run(_serve(Face(playbook, file, Folder(state)), stays="eof" in playbook.agent.ignores))
+    code = asyncio.run(
+        _serve(PlaybookAcpServer(playbook, file, StateFolder(state)), ignores_eof="eof" in playbook.agent.ignores)
+    )
     sys.stderr.flush()
     os._exit(code)  # at once: a thread may still wait for stdin, and nothing is left to be written
 
 
-async def _serve(face: Face, *, stays: bool) -> int:
-    nowhere = Stage(face.wire, Record(id="", cwd=os.getcwd()), McpServers([], os.getcwd()), "")
+async def _serve(server: PlaybookAcpServer, *, ignores_eof: bool) -> int:
+    nowhere = RunningTurn(server.connection, PlaybookSession(id="", cwd=os.getcwd()), McpServers([], os.getcwd()), "")
     try:
-        await face.player.play_start(nowhere)
+        await server.player.play_start(nowhere)
     except TurnFailed as failed:
         sys.stderr.write(f"playbook: {failed}\n")
         return 1
-    await face.wire.listen()
-    if stays:
-        await face.wire.finish()
-        await asyncio.sleep(_LINGER)
-    await face.stop()
+    await server.connection.listen()
+    if ignores_eof:
+        await server.connection.finish()
+        await asyncio.sleep(_MAX_LINGER_S)
+    await server.stop()
     return 0
 
 
-def _wrap(child: int) -> int:
+def _wait_for_child(child: int) -> int:
     """As a script around the real agent does: wait, pass nothing on, end as it ended."""
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)

@@ -7,17 +7,25 @@ from typing import Any, NoReturn
 import msgspec
 from msgspec import inspect
 
-from holdfast.agents.playbook.format import Choice, Choices, ConfigOption, OneOf, Playbook, Step, Turn
-from holdfast.agents.playbook.variables import names_in, wrong_name
+from holdfast.agents.playbook.format import (
+    ConfigOption,
+    OneOf,
+    Playbook,
+    PlaybookChoice,
+    PlaybookChoices,
+    PlaybookTurn,
+    Step,
+)
+from holdfast.agents.playbook.variables import name_error, names_in
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.files.yaml import Document, Path, read_yaml, spelled
+from holdfast.leaf.files.yaml import KeyPath, YamlDocument, format_yaml_path, read_yaml
 
-_WHERE = re.compile(r"^(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?$", re.DOTALL)
-_PATH = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
-_UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$")
-_MISSING = re.compile(r"^Object missing required field `(.*)`$")
-_TYPE = re.compile(r"`([a-z |]+)`")
-_WORDS = {
+_ERROR_PLACE = re.compile(r"^(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?$", re.DOTALL)
+_PATH_PART = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_UNKNOWN_FIELD = re.compile(r"^Object contains unknown field `(.*)`$")
+_MISSING_FIELD = re.compile(r"^Object missing required field `(.*)`$")
+_TYPE_NAMES = re.compile(r"`([a-z |]+)`")
+_TYPE_WORDS = {
     "str": "text",
     "int": "a whole number",
     "float": "a number",
@@ -44,51 +52,53 @@ def parse_playbook(text: str, file: str) -> Playbook:
     """`file` is for the messages only."""
     document = read_yaml(text, file)
     if document.root is None:
-        raise BadInput(f"{file}:1: empty; a playbook has {_listed(Playbook.__struct_fields__)}")
+        raise BadInput(f"{file}:1: empty; a playbook has {_join_names(Playbook.__struct_fields__)}")
     try:
         playbook = msgspec.convert(document.value, Playbook)
     except msgspec.ValidationError as error:
-        _reject(file, document, *_explained(str(error)))
+        _reject(file, document, *_explain(str(error)))
     for path, what in _mistakes(playbook, ()):
         _reject(file, document, path, what)
-    for path, what in _out_of_place(playbook):
+    for path, what in _misplaced_steps(playbook):
         _reject(file, document, path, what)
     return playbook
 
 
-def _reject(file: str, document: Document, path: Path, what: str) -> NoReturn:
-    place = spelled(path)
+def _reject(file: str, document: YamlDocument, path: KeyPath, what: str) -> NoReturn:
+    place = format_yaml_path(path)
     raise BadInput(f"{file}:{document.line(path)}: {f'{place}: ' if place else ''}{what}")
 
 
-# --- what msgspec says, in the words of the format ----------------------------------------------------
+# --- msgspec's errors, in terms of the format ----------------------------------------------------------
 
 
-def _explained(message: str) -> tuple[Path, str]:
-    match = _WHERE.match(message)
+def _explain(message: str) -> tuple[KeyPath, str]:
+    match = _ERROR_PLACE.match(message)
     assert match is not None
-    path: Path = tuple(name or int(index) for name, index in _PATH.findall(match["path"] or ""))
+    path: KeyPath = tuple(name or int(index) for name, index in _PATH_PART.findall(match["path"] or ""))
     what = match["what"]
     kinds = list(_kinds_at(inspect.type_info(Playbook), path))
     if match["key"]:
         return path, "a key here must be text"
-    if unknown := _UNKNOWN.match(what):
+    if unknown := _UNKNOWN_FIELD.match(what):
         keys = [field.encode_name for kind in kinds if isinstance(kind, inspect.StructType) for field in kind.fields]
-        return (*path, unknown[1]), f"there is no such key; allowed here: {_listed(sorted(keys))}"
-    if missing := _MISSING.match(what):
+        return (*path, unknown[1]), f"there is no such key; allowed here: {_join_names(sorted(keys))}"
+    if missing := _MISSING_FIELD.match(what):
         return path, f"the key {missing[1]!r} is missing"
     allowed = sorted(str(value) for kind in kinds if isinstance(kind, inspect.LiteralType) for value in kind.values)
     if what.startswith("Invalid enum value"):
         value = what.removeprefix("Invalid enum value ")
         more = " (or a mapping)" if any(isinstance(kind, inspect.StructType) for kind in kinds) else ""
-        return path, f"{value} is not allowed; allowed: {_listed(allowed)}{more}"
-    what = _TYPE.sub(lambda match: " or ".join(_WORDS.get(word, word) for word in match[1].split(" | ")), what)
+        return path, f"{value} is not allowed; allowed: {_join_names(allowed)}{more}"
+    what = _TYPE_NAMES.sub(
+        lambda match: " or ".join(_TYPE_WORDS.get(word, word) for word in match[1].split(" | ")), what
+    )
     if allowed:
-        what += f" (allowed: {_listed(allowed)})"
+        what += f" (allowed: {_join_names(allowed)})"
     return path, what[0].lower() + what[1:]
 
 
-def _kinds_at(kind: inspect.Type, path: Path) -> Iterator[inspect.Type]:
+def _kinds_at(kind: inspect.Type, path: KeyPath) -> Iterator[inspect.Type]:
     if isinstance(kind, inspect.UnionType):
         for one in kind.types:
             yield from _kinds_at(one, path)
@@ -105,10 +115,10 @@ def _kinds_at(kind: inspect.Type, path: Path) -> Iterator[inspect.Type]:
 # --- what the types cannot say ------------------------------------------------------------------------
 
 
-def _mistakes(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def _mistakes(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     if isinstance(value, str):
         for name in names_in(value):
-            if said := wrong_name(name):
+            if said := name_error(name):
                 yield path, said
     elif isinstance(value, msgspec.Struct):
         yield from _mistakes_of(value, path)
@@ -119,38 +129,42 @@ def _mistakes(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
             yield from _mistakes(one, (*path, key))
 
 
-def _mistakes_of(value: msgspec.Struct, path: Path) -> Iterator[tuple[Path, str]]:
+def _mistakes_of(value: msgspec.Struct, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     if isinstance(value, OneOf) and len(value.keys()) != 1:
         keys = value.keys()
         kind = "step" if isinstance(value, Step) else "piece of content"
-        found = f"this one has {_listed(keys)}" if keys else f"allowed: {_listed(sorted(value.__struct_fields__))}"
+        found = (
+            f"this one has {_join_names(keys)}" if keys else f"allowed: {_join_names(sorted(value.__struct_fields__))}"
+        )
         yield path, f"a {kind} is a mapping with one key; {found}"
-    if isinstance(value, Turn) and value.when is not None:
+    if isinstance(value, PlaybookTurn) and value.when is not None:
         try:
             re.compile(value.when)
         except re.error as error:
             yield (*path, "when"), f"not a regular expression: {error}"
-    if isinstance(value, Choices):
-        yield from _not_among(value.current, value.available, path)
+    if isinstance(value, PlaybookChoices):
+        yield from _unavailable_choice(value.available, path, current=value.current)
     if isinstance(value, ConfigOption):
         if value.available is not None:
-            yield from _not_among(value.current, value.available, path)
+            yield from _unavailable_choice(value.available, path, current=value.current)
         elif isinstance(value.current, str):
             yield (*path, "current"), "without `available` the option is a switch: true or false"
 
 
-def _not_among(current: str | bool, available: list[Choice | str], path: Path) -> Iterator[tuple[Path, str]]:  # noqa: FBT001
+def _unavailable_choice(
+    available: list[PlaybookChoice | str], path: KeyPath, *, current: str | bool
+) -> Iterator[tuple[KeyPath, str]]:
     ids = [one if isinstance(one, str) else one.id for one in available]
     if current not in ids:
-        yield (*path, "current"), f"{current!r} is not among the available; allowed: {_listed(ids)}"
+        yield (*path, "current"), f"{current!r} is not among the available; allowed: {_join_names(ids)}"
 
 
-def _out_of_place(playbook: Playbook) -> Iterator[tuple[Path, str]]:
+def _misplaced_steps(playbook: Playbook) -> Iterator[tuple[KeyPath, str]]:
     for index, step in enumerate(playbook.start):
         if step.key not in Step.AT_START:
-            allowed = _listed(sorted(Step.AT_START))
+            allowed = _join_names(sorted(Step.AT_START))
             yield ("start", index, step.key), f"not possible before there is a session; allowed: {allowed}"
 
 
-def _listed(names: Any) -> str:
+def _join_names(names: Any) -> str:
     return ", ".join(names) or "nothing"

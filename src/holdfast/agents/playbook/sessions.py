@@ -14,28 +14,28 @@ from typing import Any
 
 import msgspec
 
-from holdfast.leaf.failpoints import around
+from holdfast.leaf.failpoints import failpoint_pair
 
-_CRASH = around("playbook.save")
-_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_FAILPOINT = failpoint_pair("playbook.save")
+_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _SUFFIX = ".json"
 
 
-class Said(msgspec.Struct):
+class RecordedMessage(msgspec.Struct):
     """A message of the user."""
 
     turn: int
     text: str
 
 
-class Shown(msgspec.Struct):
+class SentUpdate(msgspec.Struct):
     """An update that was sent, for a replay."""
 
     turn: int
     update: dict[str, Any]
 
 
-class Unfinished(msgspec.Struct):
+class UnfinishedTurn(msgspec.Struct):
     """The turn that runs; after a kill, the one that was running."""
 
     turn: int
@@ -43,46 +43,46 @@ class Unfinished(msgspec.Struct):
     begun: int = 0  # its steps
 
 
-class Record(msgspec.Struct):
+class PlaybookSession(msgspec.Struct):
     """What a session's file holds."""
 
     id: str
     cwd: str
-    said: list[Said] = []
-    shown: list[Shown] = []
+    said: list[RecordedMessage] = []
+    shown: list[SentUpdate] = []
     turns: int = 0
     next: int = 0  # how many of the turns that are played in order are over
     played: list[int] = []  # turns with `once`
-    unfinished: Unfinished | None = None
+    unfinished: UnfinishedTurn | None = None
     tool_calls: int = 0
     mode: str | None = None
     config: dict[str, str | bool] = {}
     title: str | None = None
     updated: str = ""
 
-    def show(self, update: dict[str, Any]) -> None:
+    def add_update(self, update: dict[str, Any]) -> None:
         """Keep an update for a replay; chunks of one text become one."""
         last = self.shown[-1] if self.shown else None
         kind = update["sessionUpdate"]
         if last and last.turn == self.turns and kind.endswith("_chunk") and last.update["sessionUpdate"] == kind:
             last.update["content"]["text"] += update["content"]["text"]
             return
-        self.shown.append(Shown(self.turns, msgspec.json.decode(msgspec.json.encode(update))))
+        self.shown.append(SentUpdate(self.turns, msgspec.json.decode(msgspec.json.encode(update))))
 
 
-def new_id() -> str:
+def new_session_id() -> str:
     return f"play-{secrets.token_hex(8)}"
 
 
-class Folder:
+class StateFolder:
     """The state folder."""
 
     def __init__(self, path: str) -> None:
         self._sessions = os.path.join(path, "sessions")
-        self._marks = os.path.join(path, "once")
+        self._once_folder = os.path.join(path, "once")
 
-    def save(self, record: Record) -> None:
-        _CRASH.before()
+    def save(self, record: PlaybookSession) -> None:
+        _FAILPOINT.before()
         record.updated = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         os.makedirs(self._sessions, exist_ok=True)
         path = self._file(record.id)
@@ -93,19 +93,19 @@ class Folder:
             file.flush()
             os.fdatasync(fd)
         os.rename(temporary, path)
-        _CRASH.after()
+        _FAILPOINT.after()
 
-    def load(self, session_id: str) -> Record | None:
+    def load(self, session_id: str) -> PlaybookSession | None:
         """None when there is no such session."""
-        if not _ID.fullmatch(session_id):
+        if not _SESSION_ID.fullmatch(session_id):
             return None
         try:
             with open(self._file(session_id), "rb") as file:
-                return msgspec.json.decode(file.read(), type=Record)
+                return msgspec.json.decode(file.read(), type=PlaybookSession)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
 
-    def all(self) -> Iterator[Record]:
+    def sessions(self) -> Iterator[PlaybookSession]:
         """The newest first."""
         names: list[str] = []
         with suppress(FileNotFoundError):
@@ -113,10 +113,10 @@ class Folder:
         found = [record for name in names if (record := self.load(name.removesuffix(_SUFFIX))) is not None]
         yield from sorted(found, key=lambda record: record.updated, reverse=True)
 
-    def first_time(self, name: str) -> bool:
+    def is_first_time(self, name: str) -> bool:
         """True once for each name, for all processes that ever use this folder."""
-        os.makedirs(self._marks, exist_ok=True)
-        mark = os.path.join(self._marks, hashlib.sha256(name.encode()).hexdigest()[:24])
+        os.makedirs(self._once_folder, exist_ok=True)
+        mark = os.path.join(self._once_folder, hashlib.sha256(name.encode()).hexdigest()[:24])
         try:
             os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         except FileExistsError:

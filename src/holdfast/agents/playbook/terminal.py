@@ -14,19 +14,19 @@ from typing import Any
 import msgspec
 
 from holdfast.agents.playbook.format import End, Playbook
-from holdfast.agents.playbook.jsonrpc import Refusal, Wire
+from holdfast.agents.playbook.jsonrpc import JsonRpcConnection, JsonRpcError
 from holdfast.agents.playbook.mcp_servers import McpServers
 from holdfast.agents.playbook.player import Player
-from holdfast.agents.playbook.sessions import Folder, Record, new_id
-from holdfast.agents.playbook.turn import Stage, TurnFailed
+from holdfast.agents.playbook.sessions import PlaybookSession, StateFolder, new_session_id
+from holdfast.agents.playbook.turn import RunningTurn, TurnFailed
 
-_TOLD = re.compile(r"Read (.+) and do what it says")
-_READY = "› "
-_NO_SESSION = 1
+_PROMPT_FILE_LINE = re.compile(r"Read (.+) and do what it says")
+_PROMPT_SIGN = "› "
+_NO_SESSION_CODE = 1
 
 
-class Screen(Wire):
-    """In place of the pipe to a client: what would be told is shown, and what would be asked is asked."""
+class TerminalConnection(JsonRpcConnection):
+    """Replaces the pipe to a client: shows its updates, and asks its questions in the terminal."""
 
     def __init__(self, lines: "asyncio.Queue[str | None]") -> None:
         self._lines = lines
@@ -35,80 +35,80 @@ class Screen(Wire):
         update = params["update"]
         match update["sessionUpdate"]:
             case "agent_message_chunk":
-                show(update["content"]["text"] + "\n")
+                print_text(update["content"]["text"] + "\n")
             case "tool_call":
-                show(f"• {update.get('title') or 'tool'}\n")
+                print_text(f"• {update.get('title') or 'tool'}\n")
             case "tool_call_update" if update.get("status") == "failed":
-                show("  it failed\n")
+                print_text("  it failed\n")
 
     async def request(self, method: str, params: dict[str, Any]) -> Any:
         if method != "session/request_permission":
-            raise Refusal(-32601, f"a terminal has no {method}")
-        show(f"{params['toolCall'].get('title') or 'May I?'} [y/N] ")
+            raise JsonRpcError(-32601, f"a terminal has no {method}")
+        print_text(f"{params['toolCall'].get('title') or 'May I?'} [y/N] ")
         kind = "allow" if (await self._lines.get() or "").strip() == "y" else "reject"
         option = next((one for one in params["options"] if one["kind"].startswith(kind)), None)
         return {"outcome": {"optionId": option["optionId"]} if option else {"outcome": "cancelled"}}
 
     async def send_bytes(self, data: bytes) -> None:
-        """Nobody is there to be told nonsense."""
+        """A terminal has no protocol to violate."""
 
 
-class Terminal:
-    def __init__(self, playbook: Playbook, file: str, folder: Folder, servers: list[dict[str, Any]]) -> None:
+class PlaybookTerminal:
+    def __init__(self, playbook: Playbook, file: str, folder: StateFolder, servers: list[dict[str, Any]]) -> None:
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
-        self._screen = Screen(self._lines)
+        self._connection = TerminalConnection(self._lines)
         self._servers = servers
-        self._player = Player(playbook, os.path.abspath(file), folder, _answered)
+        self._player = Player(playbook, os.path.abspath(file), folder, _ignore_answer)
         self._title = playbook.agent.title or playbook.agent.name
 
-    async def run(self, record: Record) -> int:
+    async def run(self, record: PlaybookSession) -> int:
         loop = asyncio.get_running_loop()
-        threading.Thread(target=_read, args=(loop, self._lines), daemon=True).start()
-        show(f"╭─ {self._title} · session {record.id} · {len(record.said)} earlier\n╰─ {record.cwd}\n")
+        threading.Thread(target=_read_lines, args=(loop, self._lines), daemon=True).start()
+        print_text(f"╭─ {self._title} · session {record.id} · {len(record.said)} earlier\n╰─ {record.cwd}\n")
         servers = McpServers(self._servers, record.cwd)
-        self._player.keep(record)
+        self._player.save(record)
         try:
-            await self._player.play_start(Stage(self._screen, record, servers, ""))
-            show(_READY)
+            await self._player.play_start(RunningTurn(self._connection, record, servers, ""))
+            print_text(_PROMPT_SIGN)
             while (line := await self._lines.get()) is not None:
                 if line.strip():
-                    await self._turn(record, servers, _prompt(line))
-                show(_READY)
+                    await self._run_turn(record, servers, _read_prompt(line))
+                print_text(_PROMPT_SIGN)
         except TurnFailed as failed:
-            show(f"{failed}\n")
-            return _NO_SESSION
+            print_text(f"{failed}\n")
+            return _NO_SESSION_CODE
         finally:
             await servers.stop()
         return 0
 
-    async def _turn(self, record: Record, servers: McpServers, prompt: str) -> None:
+    async def _run_turn(self, record: PlaybookSession, servers: McpServers, prompt: str) -> None:
         part = self._player.begin(record, prompt)
-        stage = Stage(self._screen, record, servers, prompt)
+        stage = RunningTurn(self._connection, record, servers, prompt)
         stage.task = asyncio.ensure_future(self._player.play(stage, part))
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stage.task.cancel)
         try:
             await stage.task
         except TurnFailed as failed:
-            show(f"{failed}\n")
+            print_text(f"{failed}\n")
         except asyncio.CancelledError:
-            show("interrupted\n")
+            print_text("interrupted\n")
         finally:
             self._player.finish(record, part)
             asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
 
 
-def serve_terminal(playbook: Playbook, file: str, folder: Folder, wanted: "Wanted") -> int:
-    record = folder.load(wanted.resume) if wanted.resume is not None else None
-    if wanted.resume is not None and record is None:
-        show(f"there is no session {wanted.resume}\n")
-        return _NO_SESSION
-    found = record or Record(id=wanted.session or new_id(), cwd=os.getcwd())
+def serve_terminal(playbook: Playbook, file: str, folder: StateFolder, options: "TerminalOptions") -> int:
+    record = folder.load(options.resume) if options.resume is not None else None
+    if options.resume is not None and record is None:
+        print_text(f"there is no session {options.resume}\n")
+        return _NO_SESSION_CODE
+    found = record or PlaybookSession(id=options.session or new_session_id(), cwd=os.getcwd())
     found.cwd = os.getcwd()
-    code = asyncio.run(Terminal(playbook, file, folder, _servers(wanted.mcp)).run(found))
+    code = asyncio.run(PlaybookTerminal(playbook, file, folder, _read_servers(options.mcp)).run(found))
     os._exit(code)  # at once: a thread may still wait for the keyboard
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class TerminalOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which session, and the file with the MCP servers."""
 
     session: str | None = None
@@ -116,20 +116,20 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     mcp: str | None = None
 
 
-def show(text: str) -> None:
+def print_text(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
-def _prompt(line: str) -> str:
-    told = _TOLD.search(line)
+def _read_prompt(line: str) -> str:
+    told = _PROMPT_FILE_LINE.search(line)
     if told is None:
         return line.strip()
     with open(told[1], encoding="utf-8") as file:
         return file.read()
 
 
-def _servers(path: str | None) -> list[dict[str, Any]]:
+def _read_servers(path: str | None) -> list[dict[str, Any]]:
     """As a client of the protocol would hand them over."""
     if path is None:
         return []
@@ -141,11 +141,11 @@ def _servers(path: str | None) -> list[dict[str, Any]]:
     ]
 
 
-async def _answered(_: Stage, __: End) -> None:
-    """Nobody waits for an answer."""
+async def _ignore_answer(_: RunningTurn, __: End) -> None:
+    """A terminal expects no answer."""
 
 
-def _read(loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[str | None]") -> None:
+def _read_lines(loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[str | None]") -> None:
     """In a thread: a terminal gives a line when Enter is pressed."""
     for line in sys.stdin:
         loop.call_soon_threadsafe(lines.put_nowait, line)

@@ -9,12 +9,12 @@ from typing import Any
 from msgspec import UNSET
 
 from holdfast.agents.playbook.format import Content, Diff, End, Failure, Location, ToolChange, ToolStart
-from holdfast.agents.playbook.jsonrpc import Wire
+from holdfast.agents.playbook.jsonrpc import JsonRpcConnection
 from holdfast.agents.playbook.mcp_servers import McpServers
-from holdfast.agents.playbook.sessions import Record
+from holdfast.agents.playbook.sessions import PlaybookSession
 from holdfast.agents.playbook.variables import fill
 
-REPLAYED = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk", "tool_call"}) | {
+REPLAYED_UPDATES = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk", "tool_call"}) | {
     "tool_call_update",
     "plan",
 }
@@ -36,24 +36,26 @@ class TurnFailed(Exception):
         self.failure = failure
 
 
-class CannotPlay(Exception):
-    """A step that the world does not allow: a file that is not there, a server that was not given."""
+class StepImpossible(Exception):
+    """A step that cannot be done: a missing file, an unknown MCP server."""
 
 
-class Stage:
-    def __init__(self, wire: Wire, record: Record, servers: McpServers, prompt: str) -> None:
-        self.wire = wire
+class RunningTurn:
+    def __init__(
+        self, connection: JsonRpcConnection, record: PlaybookSession, servers: McpServers, prompt: str
+    ) -> None:
+        self.connection = connection
         self.record = record
         self.servers = servers
         self.has_tools = servers.offered
         self.prompt = prompt
         self.result = ""
-        self.exit = 0
+        self.exit_code = 0
         self.round = 0
-        self.tool_call = ""  # the one that was started last
-        self.left_running: list[subprocess.Popen[bytes]] = []
-        self.deaf = False
-        self.asking = False
+        self.tool_call_id = ""  # the one that was started last
+        self.background_pids: list[subprocess.Popen[bytes]] = []
+        self.ignores_cancel = False
+        self.is_asking = False
         self.cancelled = asyncio.Event()
         self.task: asyncio.Task[Any] | None = None
 
@@ -66,7 +68,7 @@ class Stage:
                 "session": lambda: self.record.id,
                 "turn": lambda: self.record.turns,
                 "result": lambda: self.result,
-                "exit": lambda: self.exit,
+                "exit": lambda: self.exit_code,
                 "pid": os.getpid,
                 "n": lambda: self.round,
             },
@@ -90,22 +92,22 @@ class Stage:
 
     async def update(self, kind: str, /, **fields: Any) -> None:
         update = {"sessionUpdate": kind, **{name: value for name, value in fields.items() if value is not None}}
-        if kind in REPLAYED:
-            self.record.show(update)
-        await self.wire.notify("session/update", {"sessionId": self.record.id, "update": update})
+        if kind in REPLAYED_UPDATES:
+            self.record.add_update(update)
+        await self.connection.notify("session/update", {"sessionId": self.record.id, "update": update})
 
-    async def ask(self, method: str, **params: Any) -> Any:
-        return await self.wire.request(method, {"sessionId": self.record.id, **params})
+    async def request(self, method: str, **params: Any) -> Any:
+        return await self.connection.request(method, {"sessionId": self.record.id, **params})
 
     async def say(self, text: str) -> None:
         await self.update("agent_message_chunk", content=text_content(text))
 
     # --- tool calls ---
 
-    def new_tool_call(self, wanted: str | None = None) -> str:
+    def new_tool_call(self, call_id: str | None = None) -> str:
         self.record.tool_calls += 1
-        self.tool_call = self.fill(wanted) if wanted else f"call-{self.record.tool_calls}"
-        return self.tool_call
+        self.tool_call_id = self.fill(call_id) if call_id else f"call-{self.record.tool_calls}"
+        return self.tool_call_id
 
     async def start_tool(self, step: ToolStart) -> None:
         await self.update(
@@ -115,7 +117,7 @@ class Stage:
     async def change_tool(self, step: ToolChange, status: str | None = None) -> None:
         await self.update(
             "tool_call_update",
-            toolCallId=self.fill(step.id) if step.id else self.tool_call,
+            toolCallId=self.fill(step.id) if step.id else self.tool_call_id,
             status=status or step.status,
             **self.tool_fields(step),
         )
@@ -125,17 +127,17 @@ class Stage:
         return {
             "title": self.fill(step.title) if step.title else None,
             "kind": step.kind,
-            "locations": self._locations(step.locations) or None,
-            "content": [self._content(one) for one in step.content] or None,
+            "locations": self._location_list(step.locations) or None,
+            "content": [self._content_block(one) for one in step.content] or None,
             "rawInput": None if step.input is UNSET else self.fill_all(step.input),
             "rawOutput": None if output is UNSET else self.fill_all(output),
         }
 
-    def _locations(self, locations: Sequence[Location | str]) -> list[dict[str, Any]]:
+    def _location_list(self, locations: Sequence[Location | str]) -> list[dict[str, Any]]:
         found = (Location(path=one) if isinstance(one, str) else one for one in locations)
         return [{"path": self.path(one.path)} | ({} if one.line is None else {"line": one.line}) for one in found]
 
-    def _content(self, content: Content | str) -> dict[str, Any]:
+    def _content_block(self, content: Content | str) -> dict[str, Any]:
         if isinstance(content, str):
             return tool_text(self.fill(content))
         if isinstance(content.diff, Diff):

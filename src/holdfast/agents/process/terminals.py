@@ -1,4 +1,4 @@
-"""Terminals by an agent's request: real processes in its worktree, each owned with all that it starts."""
+"""Terminals that an agent requests: real processes in its worktree, each owned with everything it starts."""
 
 import asyncio
 import os
@@ -11,152 +11,155 @@ from typing import NamedTuple
 
 from holdfast.agents.environment import without_secrets
 from holdfast.agents.launch import Launch
-from holdfast.agents.process.tree import Tree, grown
+from holdfast.agents.process.tree import ProcessTree, spawn
 from holdfast.leaf.errors import BadInput
-from holdfast.leaf.failpoints import around
+from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.files.contained import resolve_inside
 from holdfast.leaf.process.env_markers import RUN_MARK
 
-_CRASH = around("terminal.create")
-_MOST = 1024 * 1024  # bytes of output that are kept, unless the agent wants fewer
-_SHOWN = 8_192  # characters of the end of it that are written with a tool call
-_REMEMBERED = 50  # terminals that were released, of which that is still known
+_FAILPOINT = failpoint_pair("terminal.create")
+_MAX_OUTPUT_BYTES = 1024 * 1024  # kept of a terminal's output, unless the agent asks for less
+_MAX_SHOWN_CHARS = 8_192  # from the end of the output, recorded with a tool call
+_MAX_RELEASED = 50  # released terminals whose output is remembered
 
 
-class Output(NamedTuple):
+class TerminalOutput(NamedTuple):
     text: str
-    truncated: bool
-    code: int | None
+    is_truncated: bool
+    exit_code: int | None
     signal: str | None
 
 
 class Terminal:
-    """One command at work. Its output is kept from the end, cut at a whole character."""
+    """A running command. Keeps the end of its output, cut at a character boundary."""
 
-    def __init__(self, tree: Tree, most: int) -> None:
+    def __init__(self, tree: ProcessTree, max_bytes: int) -> None:
         self._tree = tree
-        self._most = most
-        self._kept = bytearray()
-        self._truncated = False
+        self._max_bytes = max_bytes
+        self._output = bytearray()
+        self._is_truncated = False
         self._now = asyncio.get_running_loop().time
-        self.awaited = 0  # how many wait for its end
-        self.last = self._now()  # when it began, or last put something out: by the loop's clock
-        self._reading = asyncio.ensure_future(self._read())
+        self.waiters = 0  # requests that wait for its exit
+        self.last_output_at = self._now()  # loop time of its start or last output
+        self._read_task = asyncio.ensure_future(self._read())
 
     async def _read(self) -> None:
         while piece := await self._tree.stdout.read(64 * 1024):
-            self.last = self._now()
-            self._kept += piece
-            if len(self._kept) > self._most:
-                del self._kept[: len(self._kept) - self._most]
-                self._truncated = True
+            self.last_output_at = self._now()
+            self._output += piece
+            if len(self._output) > self._max_bytes:
+                del self._output[: len(self._output) - self._max_bytes]
+                self._is_truncated = True
 
-    def output(self) -> Output:
-        code = self._tree.code if self._tree.dead else None
-        return Output(
-            _whole_characters(bytes(self._kept), over=self._reading.done()),
-            self._truncated,
+    def output(self) -> TerminalOutput:
+        code = self._tree.exit_code if self._tree.is_dead else None
+        return TerminalOutput(
+            _decode_whole_characters(bytes(self._output), is_final=self._read_task.done()),
+            self._is_truncated,
             code if code is not None and code >= 0 else None,
-            _name_of(-code) if code is not None and code < 0 else None,
+            _signal_name(-code) if code is not None and code < 0 else None,
         )
 
-    async def exited(self) -> Output:
-        self.awaited += 1
+    async def wait_for_exit(self) -> TerminalOutput:
+        self.waiters += 1
         try:
-            await self._tree.death()
+            await self._tree.wait_for_exit()
         finally:
-            self.awaited -= 1
-        await asyncio.wait({self._reading}, timeout=1)  # an orphan may hold the pipe; what it says is not waited for
+            self.waiters -= 1
+        await asyncio.wait({self._read_task}, timeout=1)  # do not wait for an orphan that holds the pipe
         return self.output()
 
     async def kill(self) -> None:
         await self._tree.kill()
-        await asyncio.wait({self._reading}, timeout=1)
+        await asyncio.wait({self._read_task}, timeout=1)
 
     def close(self) -> None:
-        self._reading.cancel()
+        self._read_task.cancel()
 
 
 class Terminals:
-    """Those of one agent, in what it runs in itself. A context: nothing of them outlives it."""
+    """The terminals of one agent, in the agent's runtime. `close` ends all of them."""
 
     def __init__(self, launch: Launch) -> None:
-        """As that agent was started, but without its secrets: a command can print all it has."""
+        """Uses the agent's launch, but without its secrets: a command could print them."""
         self._launch = launch
         self._environment = without_secrets(launch.environment)
         self._open: dict[str, tuple[Terminal, AsyncExitStack]] = {}
-        self._released: dict[str, str] = {}  # the end of what they put out
+        self._released: dict[str, str] = {}  # the end of their output
 
     async def create(
-        self, command: str, arguments: list[str], cwd: str | None, environment: Mapping[str, str], most: int | None
+        self, command: str, arguments: list[str], cwd: str | None, environment: Mapping[str, str], max_bytes: int | None
     ) -> str:
-        name = secrets.token_hex(6)
-        line = (command, *arguments) if arguments else ("/bin/sh", "-c", command)
+        terminal_id = secrets.token_hex(6)
+        argv = (command, *arguments) if arguments else ("/bin/sh", "-c", command)
         folder = resolve_inside(self._launch.cwd, cwd or ".")
         if not os.path.isdir(folder):
             raise BadInput(f"{cwd} is not a folder")
         marks = {RUN_MARK: self._environment[RUN_MARK]} if RUN_MARK in self._environment else {}
         launch = self._launch._replace(
-            command=line,
+            command=argv,
             cwd=folder,
             environment={**self._environment, **environment, **marks},
-            mark=f"{self._launch.mark}/{name}",
+            mark=f"{self._launch.mark}/{terminal_id}",
             stderr=None,
             worktree=self._launch.cwd,
-            reports=None,  # what runs here was often written by another role: it may not report as this one
+            reports=None,  # code of another role often runs here: it must not report as this one
         )
         stack = AsyncExitStack()
-        _CRASH.before()
-        tree = await stack.enter_async_context(grown(launch))
+        _FAILPOINT.before()
+        tree = await stack.enter_async_context(spawn(launch))
         tree.stdin.close()
-        self._open[name] = Terminal(tree, _MOST if most is None else min(max(most, 0), _MOST)), stack
-        _CRASH.after()
-        return name
+        self._open[terminal_id] = (
+            Terminal(tree, _MAX_OUTPUT_BYTES if max_bytes is None else min(max(max_bytes, 0), _MAX_OUTPUT_BYTES)),
+            stack,
+        )
+        _FAILPOINT.after()
+        return terminal_id
 
-    def __getitem__(self, name: str) -> Terminal:
-        if name not in self._open:
-            raise BadInput(f"there is no terminal {name}")
-        return self._open[name][0]
+    def __getitem__(self, terminal_id: str) -> Terminal:
+        if terminal_id not in self._open:
+            raise BadInput(f"there is no terminal {terminal_id}")
+        return self._open[terminal_id][0]
 
     @property
-    def awaited(self) -> list[Terminal]:
-        """Those whose end the agent waits for, each as often as it does."""
-        return [terminal for terminal, _ in self._open.values() for _ in range(terminal.awaited)]
+    def awaited_terminals(self) -> list[Terminal]:
+        """Return the terminals whose exit the agent waits for, once per request."""
+        return [terminal for terminal, _ in self._open.values() for _ in range(terminal.waiters)]
 
-    def last_output(self, name: str) -> str | None:
-        """The end of what one put out, also when it is released; None when it is not known."""
-        return _end_of(self._open[name][0]) if name in self._open else self._released.get(name)
+    def last_output(self, terminal_id: str) -> str | None:
+        """Return the end of a terminal's output, also after its release; None when it is unknown."""
+        return _output_end(self._open[terminal_id][0]) if terminal_id in self._open else self._released.get(terminal_id)
 
-    async def release(self, name: str) -> None:
-        if name not in self._open:
+    async def release(self, terminal_id: str) -> None:
+        if terminal_id not in self._open:
             return
-        terminal, stack = self._open.pop(name)
+        terminal, stack = self._open.pop(terminal_id)
         try:
             await stack.aclose()
         finally:
-            self._released[name] = _end_of(terminal)
-            if len(self._released) > _REMEMBERED:
+            self._released[terminal_id] = _output_end(terminal)
+            if len(self._released) > _MAX_RELEASED:
                 del self._released[next(iter(self._released))]
             terminal.close()
 
     async def close(self) -> None:
-        for name in list(self._open):
-            await self.release(name)
+        for terminal_id in list(self._open):
+            await self.release(terminal_id)
 
 
-def _end_of(terminal: Terminal) -> str:
-    return terminal.output().text[-_SHOWN:]
+def _output_end(terminal: Terminal) -> str:
+    return terminal.output().text[-_MAX_SHOWN_CHARS:]
 
 
-def _whole_characters(data: bytes, *, over: bool) -> str:
-    """Text whose beginning may have been cut in the middle of a character, and whose end may be yet to come."""
+def _decode_whole_characters(data: bytes, *, is_final: bool) -> str:
+    """Decode text whose first character may be cut, and whose last one may be incomplete."""
     start = 0
     while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:  # noqa: PLR2004 - a continuation byte
         start += 1
-    return getincrementaldecoder("utf-8")("replace").decode(data[start:], final=over)
+    return getincrementaldecoder("utf-8")("replace").decode(data[start:], final=is_final)
 
 
-def _name_of(number: int) -> str:
+def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

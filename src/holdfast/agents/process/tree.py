@@ -1,9 +1,9 @@
-"""A process and everything that comes of it: owned from the first to the last, and found again after our own death.
+"""A process and all its descendants: owned while we live, and found again after our own death.
 
-An agent is often a wrapper that re-executes, and its shell tools run in process groups of their own; they go on
-writing after the agent is dead. So the group is not enough. We are the reaper of all our descendants (orphans come to
-us, not to init), and each of them carries a mark in its environment, by which a later session of ours finds them. Who
-sheds its environment still holds a file open that it was given: its tether.
+An agent is often a wrapper that re-executes, and its shell tools run in their own process groups; these keep writing
+after the agent is dead. So killing the group is not enough. We are the subreaper of all our descendants (orphans become
+our children, not init's), and each carries a marker in its environment, by which a later session finds it. A process
+that cleared its environment still holds the marker file open that it inherited.
 """
 
 import asyncio
@@ -16,40 +16,46 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from holdfast.agents.launch import PANE_LOST, Launch
-from holdfast.agents.runtimes.base import end_unseen, spawned
+from holdfast.agents.launch import PANE_LOST_CODE, Launch
+from holdfast.agents.runtimes.base import end_container, spawn_command
 from holdfast.core.redaction.redaction import Redactor
 from holdfast.leaf.errors import BadInput, Denied
-from holdfast.leaf.process.death import death_of
-from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK, each_marked, is_orphan_without, marked
-from holdfast.leaf.process.fd_marker import each_holding, holding, tethered
+from holdfast.leaf.process.death import wait_for_exit
+from holdfast.leaf.process.env_markers import (
+    CONVERSATION_MARK,
+    RUN_MARK,
+    is_unmarked_orphan,
+    iter_marked_processes,
+    marked_processes,
+)
+from holdfast.leaf.process.fd_marker import iter_processes_holding, marker_fds, processes_holding
 from holdfast.leaf.process.identity import (
-    ROUNDS,
-    Families,
+    MAX_KILL_ROUNDS,
     ProcessIdentity,
-    end,
-    end_all,
+    ProcessTable,
+    ancestor_pids,
     identify,
-    lineage,
-    memory_of,
-    myself,
+    is_working_in,
+    kill_processes,
+    kill_until_none_left,
+    memory_bytes,
     orphaned_zombies,
-    send,
-    works_in,
+    own_identity,
+    send_signal,
 )
 from holdfast.leaf.process.proc import pids
 
 _PR_SET_CHILD_SUBREAPER = 36
-_LIMIT = 1024 * 1024  # of a pipe's buffer in our memory; a longer line is read in pieces
-_COMPLAINTS = 1024 * 1024  # bytes of an agent's stderr, before its file is begun anew
-_BURIAL_LOOKS, _BURIAL_PAUSE = 400, 0.005
+_PIPE_BUFFER_BYTES = 1024 * 1024  # in our memory; a longer line is read in pieces
+_MAX_STDERR_BYTES = 1024 * 1024  # of an agent's stderr file, before it is rotated
+_REAP_ATTEMPTS, _REAP_DELAY_S = 400, 0.005
 
-_roots: set[ProcessIdentity] = set()  # of all trees: whatever they carry, none is another's stray
-_undead: set["Tree"] = set()  # something of them would not die, or may not be dead
+_roots: set[ProcessIdentity] = set()  # of all trees: never orphans of another tree
+_unkillable: set["ProcessTree"] = set()  # some of their processes did not die, or may be alive
 
 
-class Tree:
-    """A running root, and whatever it started."""
+class ProcessTree:
+    """A running root process and everything it started."""
 
     def __init__(self, process: asyncio.subprocess.Process, launch: Launch) -> None:
         self._process = process
@@ -58,168 +64,170 @@ class Tree:
         self._cwd = launch.cwd
         identity = identify(process.pid)
         self.identity = identity or ProcessIdentity(process.pid, 0, "")
-        self._start = (identity or myself()).start_time  # nobody of it is older
-        self._gone = asyncio.ensure_future(self._ended(process))
+        self._start_time = (identity or own_identity()).start_time  # no process of the tree is older
+        self._exit = asyncio.ensure_future(self._wait_for_root(process))
         self._seen: set[ProcessIdentity] = set()
-        self._gone.add_done_callback(self._remember)  # what ends by itself from now on is buried all the same
-        self._over = False
-        self._complaints: asyncio.Task[None] | None = None
+        self._exit.add_done_callback(self._remember)  # so that processes that exit later are reaped too
+        self._is_ended = False
+        self._stderr_task: asyncio.Task[None] | None = None
         if process.stderr is not None and launch.stderr is not None:
-            self._complaints = asyncio.ensure_future(_kept(process.stderr, launch.stderr))
+            self._stderr_task = asyncio.ensure_future(_save_stderr(process.stderr, launch.stderr))
         _roots.add(self.identity)
 
     @property
     def stdin(self) -> asyncio.StreamWriter:
-        assert self._process.stdin is not None, "it was asked for"
+        assert self._process.stdin is not None, "it was created as a pipe"
         return self._process.stdin
 
     @property
     def stdout(self) -> asyncio.StreamReader:
-        assert self._process.stdout is not None, "it was asked for"
+        assert self._process.stdout is not None, "it was created as a pipe"
         return self._process.stdout
 
-    async def _ended(self, process: asyncio.subprocess.Process) -> str:
-        how = await _death_of(process)
-        lost = self._launch.runtime.kind == "tmux" and process.returncode == PANE_LOST
-        return "its tmux pane was lost" if lost else how
+    async def _wait_for_root(self, process: asyncio.subprocess.Process) -> str:
+        description = await _wait_for_exit(process)
+        is_pane_lost = self._launch.runtime.kind == "tmux" and process.returncode == PANE_LOST_CODE
+        return "its tmux pane was lost" if is_pane_lost else description
 
-    async def death(self) -> str:
-        """Wait until the root is dead; says how it died."""
-        return await asyncio.shield(self._gone)
-
-    @property
-    def dead(self) -> bool:
-        return self._gone.done()
+    async def wait_for_exit(self) -> str:
+        """Wait until the root is dead. Returns a description of its exit."""
+        return await asyncio.shield(self._exit)
 
     @property
-    def code(self) -> int | None:
-        """The root's exit code; the number of a signal, negative; None while it lives."""
+    def is_dead(self) -> bool:
+        return self._exit.done()
+
+    @property
+    def exit_code(self) -> int | None:
+        """Return the root's exit code, or a negative signal number; None while it lives."""
         return self._process.returncode
 
-    def memory(self) -> int:
-        """Bytes of memory that all of it holds together; what several share is counted once."""
-        return sum(memory_of(process.pid) for process in self._alive(Families()))
+    def memory_bytes(self) -> int:
+        """Return the memory of all processes together; shared memory counts once."""
+        return sum(memory_bytes(process.pid) for process in self._find_alive(ProcessTable()))
 
-    async def end(self, patience: float = 2.0) -> None:
-        """Close its input, give it a moment to leave by itself, then kill all of it, and see it dead."""
-        self._alive(Families())  # what ends by itself meanwhile is remembered, and buried
+    async def end(self, wait_s: float = 2.0) -> None:
+        """Close its stdin, wait a moment for it to exit, then kill all processes and wait until they are dead."""
+        self._find_alive(ProcessTable())  # remembers processes that exit meanwhile, to reap them
         with suppress(OSError):
             self.stdin.close()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.death(), patience)
+            await asyncio.wait_for(self.wait_for_exit(), wait_s)
         await self.kill()
 
     async def kill(self) -> None:
-        """Nothing of it is alive when this returns. `Denied` while something is: then nobody may take its place.
+        """Kill all processes; none is alive when this returns. Raises `Denied` otherwise: no other may take its place.
 
-        Nor when it could not be told, as when its container's engine does not answer.
+        Also raises when that cannot be checked, for example when the container engine does not answer.
         """
-        if self._over:
+        if self._is_ended:
             return
         try:
-            await self._ended_for_good()
+            await self._kill_all()
         except BaseException:
-            _undead.add(self)
+            _unkillable.add(self)
             raise
-        _undead.discard(self)
-        self._over = True
+        _unkillable.discard(self)
+        self._is_ended = True
 
-    async def _ended_for_good(self) -> None:
-        self._gone.remove_done_callback(self._remember)  # all of it is looked for now, and again when some are dead
-        alive = await self._left()
-        for _ in range(ROUNDS):
+    async def _kill_all(self) -> None:
+        self._exit.remove_done_callback(self._remember)  # from here on, all processes are searched repeatedly
+        alive = await self._find_survivors()
+        for _ in range(MAX_KILL_ROUNDS):
             if not alive:
                 break
-            stubborn = await asyncio.to_thread(_kill, alive)
-            alive = stubborn or await self._left()
+            stubborn = await asyncio.to_thread(_stop_and_kill, alive)
+            alive = stubborn or await self._find_survivors()
             if stubborn:
                 break
-        if alive := alive or await asyncio.to_thread(end_all, self._traced):
-            named = ", ".join(str(process.pid) for process in alive)
-            raise Denied(f"processes of {self._mark} will not die (pid {named}); end them, and try again")
+        if alive := alive or await asyncio.to_thread(kill_until_none_left, self._find_marked):
+            found = ", ".join(str(process.pid) for process in alive)
+            raise Denied(f"processes of {self._mark} will not die (pid {found}); kill them, and try again")
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.death(), 5)
-        await asyncio.to_thread(end_unseen, self._launch)
-        _bury(self._seen - {self.identity})  # the root is asyncio's to bury
-        if self._complaints is not None:
-            await asyncio.wait({self._complaints}, timeout=1)
-            self._complaints.cancel()
+            await asyncio.wait_for(self.wait_for_exit(), 5)
+        await asyncio.to_thread(end_container, self._launch)
+        _reap(self._seen - {self.identity})  # asyncio reaps the root
+        if self._stderr_task is not None:
+            await asyncio.wait({self._stderr_task}, timeout=1)
+            self._stderr_task.cancel()
         _roots.discard(self.identity)
 
-    def is_of(self, mark: str) -> bool:
-        """By its own mark, or as a part of what has this one: a terminal of an agent."""
+    def has_mark(self, mark: str) -> bool:
+        """True for this mark, or a part of it: a terminal of an agent."""
         return self._mark == mark or self._mark.startswith(f"{mark}/")
 
     def _remember(self, _: object) -> None:
-        self._alive(Families())
+        self._find_alive(ProcessTable())
 
-    async def _left(self) -> list[ProcessIdentity]:
-        """What is alive; when nothing is known to be, also whoever shed all else and still holds the tether."""
-        families = Families()
-        if alive := self._alive(families):
+    async def _find_survivors(self) -> list[ProcessIdentity]:
+        """Return the processes that are alive; if there are none, those that still hold the marker file open."""
+        table = ProcessTable()
+        if alive := self._find_alive(table):
             return alive
-        young = families.since(self._start)
-        holders = _without_lineage(await asyncio.to_thread(holding, self._launch.tether, self._mark, young))
-        found = _alive_among(holders, Families()) if holders else set()
+        candidates = table.pids_since(self._start_time)
+        holders = _without_ancestors(
+            await asyncio.to_thread(processes_holding, self._launch.fd_marker, self._mark, candidates)
+        )
+        found = _alive_descendants(holders, ProcessTable()) if holders else set()
         self._seen |= found
         return list(found)
 
-    def _traced(self) -> Iterator[ProcessIdentity]:
-        """For who is another process every moment, and not alive any more when all were looked at."""
+    def _find_marked(self) -> Iterator[ProcessIdentity]:
+        """Yield marked processes one by one: a process that forks and exits constantly is missed by a full scan."""
         return chain(
-            each_marked(CONVERSATION_MARK, self._mark, pids(self._start)),
-            each_holding(self._launch.tether, self._mark, pids(self._start)),
+            iter_marked_processes(CONVERSATION_MARK, self._mark, pids(self._start_time)),
+            iter_processes_holding(self._launch.fd_marker, self._mark, pids(self._start_time)),
         )
 
-    def _alive(self, families: Families) -> list[ProcessIdentity]:
-        """The root and all below it, what carries its mark, and orphans without one that work in its folder."""
-        young = families.since(self._start)
-        roots = {self.identity, *_without_lineage(marked(CONVERSATION_MARK, self._mark, young))}
-        roots.update(stray for stray in families.children_of(myself()) if self._is_mine(stray))
-        found = _alive_among(roots, families)
+    def _find_alive(self, table: ProcessTable) -> list[ProcessIdentity]:
+        """Return the root and its descendants, marked processes, and unmarked orphans in its folder."""
+        candidates = table.pids_since(self._start_time)
+        roots = {self.identity, *_without_ancestors(marked_processes(CONVERSATION_MARK, self._mark, candidates))}
+        roots.update(orphan for orphan in table.children_of(own_identity()) if self._is_own_orphan(orphan))
+        found = _alive_descendants(roots, table)
         self._seen |= found
         return list(found)
 
-    def _is_mine(self, stray: ProcessIdentity) -> bool:
-        """True of a child of ours that nobody else can have left: it has no mark, and stands in this tree's folder."""
+    def _is_own_orphan(self, orphan: ProcessIdentity) -> bool:
+        """True for a child of ours that only this tree can have left: it has no mark, and works in its folder."""
         return (
-            stray not in _roots
-            and works_in(stray.pid, self._cwd)
-            and is_orphan_without((RUN_MARK, CONVERSATION_MARK), stray.pid)
+            orphan not in _roots
+            and is_working_in(orphan.pid, self._cwd)
+            and is_unmarked_orphan((RUN_MARK, CONVERSATION_MARK), orphan.pid)
         )
 
 
-async def see_dead(mark: str) -> None:
-    """What would not die with earlier trees of this mark is dead now; else `Denied`, as it was then."""
-    for tree in [tree for tree in _undead if tree.is_of(mark)]:
-        await seen_through(tree.kill())
+async def kill_survivors(mark: str) -> None:
+    """Kill what survived the end of earlier trees with this mark; raises `Denied` again if something will not die."""
+    for tree in [tree for tree in _unkillable if tree.has_mark(mark)]:
+        await finish_uncancelled(tree.kill())
 
 
 @asynccontextmanager
-async def grown(launch: Launch) -> AsyncIterator[Tree]:
-    """Start an agent, and leave nothing of it behind: not even when we are cancelled while it starts.
+async def spawn(launch: Launch) -> AsyncIterator[ProcessTree]:
+    """Start an agent, and kill all its processes at the end, even when we are cancelled while it starts.
 
-    Not beside what an earlier one of the same mark left alive.
+    Never starts it while a process of an earlier agent with the same mark is alive.
     """
-    await see_dead(launch.mark)
+    await kill_survivors(launch.mark)
     become_reaper()
-    trees: list[Tree] = []
+    trees: list[ProcessTree] = []
 
     async def start() -> None:
-        trees.append(Tree(await _started(launch), launch))
+        trees.append(ProcessTree(await _start_process(launch), launch))
 
     try:
-        await seen_through(start())
+        await finish_uncancelled(start())
         yield trees[0]
     finally:
         for tree in trees:
-            await seen_through(tree.kill())
+            await finish_uncancelled(tree.kill())
 
 
-async def _started(launch: Launch) -> asyncio.subprocess.Process:
-    spawn = await asyncio.to_thread(spawned, launch)
+async def _start_process(launch: Launch) -> asyncio.subprocess.Process:
+    spawn = await asyncio.to_thread(spawn_command, launch)
     try:
-        with tethered(launch.tether, launch.mark) as held:
+        with marker_fds(launch.fd_marker, launch.mark) as marker:
             return await asyncio.create_subprocess_exec(
                 *spawn.command,
                 cwd=launch.cwd,
@@ -228,23 +236,23 @@ async def _started(launch: Launch) -> asyncio.subprocess.Process:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT if launch.stderr is None else asyncio.subprocess.PIPE,
                 start_new_session=True,
-                pass_fds=(*held, *spawn.files),
-                limit=_LIMIT,
+                pass_fds=(*marker, *spawn.inherited_fds),
+                limit=_PIPE_BUFFER_BYTES,
             )
     except FileNotFoundError:
         missing = launch.command[0] if os.path.isdir(launch.cwd) else launch.cwd
-        raise BadInput(f"{missing} is not there; `holdfast agents ls` tells how to install an agent") from None
+        raise BadInput(f"{missing} was not found; to see how to install an agent, run: holdfast agents ls") from None
     except PermissionError:
-        raise BadInput(f"{launch.command[0]} may not be run by this user") from None
+        raise BadInput(f"no permission to run {launch.command[0]}; make it executable for this user") from None
     except (OSError, ValueError) as error:
-        raise BadInput(f"{launch.command[0]!r} cannot be started in {launch.cwd}: {error}") from None
+        raise BadInput(f"cannot start {launch.command[0]!r} in {launch.cwd}: {error}") from None
     finally:
-        for file in spawn.files:
+        for file in spawn.inherited_fds:
             os.close(file)
 
 
-async def seen_through(work: Coroutine[Any, Any, object]) -> None:
-    """Wait for it to the end, however often we are cancelled meanwhile; only then are we."""
+async def finish_uncancelled(work: Coroutine[Any, Any, object]) -> None:
+    """Wait until the work is done, even when we are cancelled; raise the cancellation afterwards."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -257,17 +265,17 @@ async def seen_through(work: Coroutine[Any, Any, object]) -> None:
         raise cancelled
 
 
-async def _kept(complaints: asyncio.StreamReader, path: str) -> None:
-    """Drain them into a file, without secrets. Of one that has grown too long the end is kept, beside the new one."""
-    redactor, held = Redactor.of(os.environ), ""
+async def _save_stderr(stderr: asyncio.StreamReader, path: str) -> None:
+    """Copy stderr to a file, without secrets. A file that is too long is renamed to `.old`."""
+    redactor, rest = Redactor.from_environment(os.environ), ""
     try:
-        while piece := await complaints.read(64 * 1024):
-            text = held + piece.decode(errors="surrogateescape")
-            end = redactor.cut(text)
-            held = text[end:]
-            _append(path, redactor.text(text[:end]))
+        while piece := await stderr.read(64 * 1024):
+            text = rest + piece.decode(errors="surrogateescape")
+            end = redactor.safe_length(text)
+            rest = text[end:]
+            _append(path, redactor.redact_text(text[:end]))
     finally:
-        _append(path, redactor.text(held))
+        _append(path, redactor.redact_text(rest))
 
 
 def _append(path: str, text: str) -> None:
@@ -276,33 +284,33 @@ def _append(path: str, text: str) -> None:
         return
     with suppress(OSError):  # a full disk must not stop the agent
         with suppress(FileNotFoundError):
-            if os.path.getsize(path) + len(data) > _COMPLAINTS:
+            if os.path.getsize(path) + len(data) > _MAX_STDERR_BYTES:
                 os.replace(path, f"{path}.old")
-        with open(path, "ab", opener=_private) as file:
+        with open(path, "ab", opener=_open_private) as file:
             file.write(data)
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
 @cache
 def become_reaper() -> None:
-    """Orphans of our descendants become our children: none of them escapes by a double fork."""
+    """Become the subreaper: orphans of our descendants become our children, so none escapes by a double fork."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-async def _death_of(process: asyncio.subprocess.Process) -> str:
-    """Learned from a handle on the process: waiting for it by its pipes can last as long as an orphan holds them."""
-    await death_of(process.pid)
-    for _ in range(_BURIAL_LOOKS):  # its code is there once asyncio has buried it, and no event tells of that
+async def _wait_for_exit(process: asyncio.subprocess.Process) -> str:
+    """Wait on a pidfd: asyncio waits for the pipes too, which an orphan may hold open for long."""
+    await wait_for_exit(process.pid)
+    for _ in range(_REAP_ATTEMPTS):  # the exit code appears once asyncio has reaped it, without a notification
         if process.returncode is not None:
-            return _how(process.returncode)
-        await asyncio.sleep(_BURIAL_PAUSE)
+            return _describe_exit(process.returncode)
+        await asyncio.sleep(_REAP_DELAY_S)
     return "it is dead"
 
 
-def _how(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code >= 0:
         return f"it exited with code {code}"
     try:
@@ -311,26 +319,26 @@ def _how(code: int) -> str:
         return f"it was killed by signal {-code}"
 
 
-def _without_lineage(processes: Iterable[ProcessIdentity]) -> list[ProcessIdentity]:
-    """We may have been started by an agent of the same conversation, and then have its mark and its tether."""
-    spared = lineage()
-    return [process for process in processes if process.pid not in spared]
+def _without_ancestors(processes: Iterable[ProcessIdentity]) -> list[ProcessIdentity]:
+    """Never kill our ancestors: an agent of the same conversation may have started us, with its markers."""
+    ancestors = ancestor_pids()
+    return [process for process in processes if process.pid not in ancestors]
 
 
-def _alive_among(roots: Iterable[ProcessIdentity], families: Families) -> set[ProcessIdentity]:
-    """Those of them that live, and of all that came of them; what came of one that died since is there too."""
-    return {process for process in {*roots, *families.below(*roots)} if process.is_alive()}
+def _alive_descendants(roots: Iterable[ProcessIdentity], table: ProcessTable) -> set[ProcessIdentity]:
+    """Return the roots and descendants that are alive, including descendants of those that died meanwhile."""
+    return {process for process in {*roots, *table.descendants(*roots)} if process.is_alive()}
 
 
-def _kill(processes: list[ProcessIdentity]) -> list[ProcessIdentity]:
-    """Stop them all before the first is killed, so that none can fork meanwhile. Returns those that will not die."""
+def _stop_and_kill(processes: list[ProcessIdentity]) -> list[ProcessIdentity]:
+    """Stop all before killing the first, so that none can fork meanwhile. Returns those that do not die."""
     for process in processes:
-        send(process, signal.SIGSTOP)
-    return end(processes)
+        send_signal(process, signal.SIGSTOP)
+    return kill_processes(processes)
 
 
-def _bury(processes: Collection[ProcessIdentity]) -> None:
-    """Orphans that came to us have nobody else to wait for them: these, and any that ended unseen."""
+def _reap(processes: Collection[ProcessIdentity]) -> None:
+    """Reap orphans that became our children: these, and any that exited unseen."""
     for pid in orphaned_zombies(processes):
-        with suppress(ChildProcessError):  # somebody was faster
+        with suppress(ChildProcessError):  # already reaped
             os.waitpid(pid, os.WNOHANG)

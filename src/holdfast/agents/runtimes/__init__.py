@@ -1,1 +1,1 @@
-"""What agents run in: a process of this machine, a sandbox, a container, a terminal of its own."""
+"""The runtimes of agents: a local process, a sandbox, a container, a tmux window."""

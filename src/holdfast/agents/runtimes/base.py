@@ -1,32 +1,31 @@
-"""One interface for whatever an agent runs in.
+"""The interface of all runtimes.
 
-A runtime turns a launch into the process that is spawned, whose death is the agent's, and it can end all of an agent
-without having started it. What runs on this machine carries marks and is found by them; only a container may be
-anywhere, and is found by its labels.
+A runtime turns a launch into a process to spawn, which dies with the agent, and it can end an agent that it did not
+start. Processes on this machine carry markers; only a container may run elsewhere, and is found by its labels.
 """
 
-from holdfast.agents.launch import Launch, Spawn
+from holdfast.agents.launch import Launch, SpawnCommand
 from holdfast.agents.runtimes import container, local, sandbox, tmux
 from holdfast.leaf.errors import BadInput
 
 
-def spawned(launch: Launch) -> Spawn:
-    """What is started on this machine. `BadInput` when the runtime is not here."""
-    words = (*launch.command, *launch.environment, *launch.environment.values())
-    if any("\0" in word for word in words):  # it ends an argument wherever arguments are written one after the other
-        raise BadInput(f"{launch.command[0]!r} cannot be started: there is a NUL character in its words or variables")
+def spawn_command(launch: Launch) -> SpawnCommand:
+    """Return the process to start on this machine. Raises `BadInput` when the runtime is not available."""
+    strings = (*launch.command, *launch.environment, *launch.environment.values())
+    if any("\0" in string for string in strings):  # NUL ends an argument
+        raise BadInput(f"cannot start {launch.command[0]!r}: its arguments or variables contain a NUL character")
     match launch.runtime.kind:
         case "local":
-            return local.spawned(launch)
+            return local.spawn_command(launch)
         case "sandbox":
-            return sandbox.spawned(launch)
+            return sandbox.spawn_command(launch)
         case "container":
-            return container.spawned(launch)
+            return container.spawn_command(launch)
         case "tmux":
-            return tmux.spawned(launch)
+            return tmux.spawn_command(launch)
 
 
-def end_unseen(launch: Launch) -> None:
-    """End what no process of this machine may show. Call it when what was spawned is dead."""
+def end_container(launch: Launch) -> None:
+    """End the agent's container, if it has one. Call this when the spawned process is dead."""
     if launch.runtime.kind == "container":
-        container.end(launch)
+        container.end_agent_container(launch)

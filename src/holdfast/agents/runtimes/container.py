@@ -1,7 +1,7 @@
-"""An agent in a container of the user's image, through the Docker API of any engine that has it.
+"""An agent in a container of the user's image, through the Docker API of any engine.
 
-What is spawned here is a go-between: it makes the container, passes its input and outputs, ends with its exit code, and
-takes it away when we die. Should the go-between be killed as well, the labels are what the container is found by.
+The spawned process is a proxy: it creates the container, forwards input and outputs, exits with its exit code, and
+removes it when we die. If the proxy is killed as well, the container is found by its labels.
 """
 
 import os
@@ -11,73 +11,77 @@ from importlib.util import find_spec
 import msgspec
 
 from holdfast.agents.environment import plain_environment
-from holdfast.agents.launch import Launch, Runtime, Spawn
-from holdfast.agents.runtimes.engine import Engine, Order
-from holdfast.agents.runtimes.mounts import places_of
+from holdfast.agents.launch import Launch, Runtime, SpawnCommand
+from holdfast.agents.runtimes.engine import ContainerEngine, ContainerRequest
+from holdfast.agents.runtimes.mounts import mounted_paths
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
-from holdfast.leaf.process.environment import without_relative_modules
-from holdfast.leaf.process.own_program import own_program
+from holdfast.leaf.process.environment import without_relative_pythonpath
+from holdfast.leaf.process.own_program import holdfast_command
 
-ORDER = "HOLDFAST_CONTAINER"  # the variable with what the go-between is to make: in its arguments anybody could read it
+REQUEST_VARIABLE = "HOLDFAST_CONTAINER"  # the proxy's request: other users could read it in its arguments
 
 _RUN_LABEL, _CONVERSATION_LABEL = "holdfast.run", "holdfast.conversation"
-_DEFAULT = "unix:///var/run/docker.sock"
+_DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 
 
-def address_of(runtime: Runtime) -> str:
-    """Where the container engine listens."""
-    address = runtime.socket or os.environ.get("DOCKER_HOST") or _DEFAULT
+def engine_address(runtime: Runtime) -> str:
+    """Return the address of the container engine."""
+    address = runtime.socket or os.environ.get("DOCKER_HOST") or _DEFAULT_ADDRESS
     return f"unix://{address}" if address.startswith("/") else address
 
 
-def spawned(launch: Launch) -> Spawn:
-    """The go-between. Nothing is pulled: which image comes onto the user's machine is the user's choice."""
+def spawn_command(launch: Launch) -> SpawnCommand:
+    """Return the proxy's command. Never pulls an image: that is the user's choice."""
     image = launch.runtime.image
     if image is None:
-        raise BadInput("an agent in a container needs an image; name one that has the agent in it: image = …")
-    address = address_of(launch.runtime)
-    with _engine(address) as engine:
-        engine.must_have(image)
-    order = Order(
+        raise BadInput("an agent in a container needs an image that contains the agent; set runtime.image")
+    address = engine_address(launch.runtime)
+    with _connect(address) as engine:
+        engine.check_image(image)
+    request = ContainerRequest(
         parent=os.getpid(),
         address=address,
         image=image,
         command=launch.command,
         cwd=os.path.realpath(launch.cwd),
-        environment={**launch.environment, **launch.marks},
-        labels=_labels(launch.marks),
-        places=[(place.path, place.writable) for place in places_of(launch)],
+        environment={**launch.environment, **launch.env_markers},
+        labels=_labels(launch.env_markers),
+        places=[(mount.path, mount.is_writable) for mount in mounted_paths(launch)],
         network=launch.runtime.network,
     )
-    return Spawn(
-        own_program(module="holdfast.agents.runtimes.container_proxy"),
-        {**without_relative_modules(plain_environment()), **launch.marks, ORDER: msgspec.json.encode(order).decode()},
+    return SpawnCommand(
+        holdfast_command(module="holdfast.agents.runtimes.container_proxy"),
+        {
+            **without_relative_pythonpath(plain_environment()),
+            **launch.env_markers,
+            REQUEST_VARIABLE: msgspec.json.encode(request).decode(),
+        },
     )
 
 
-def end(launch: Launch) -> None:
-    """Nothing of this agent is left at the engine when this returns."""
-    with _engine(address_of(launch.runtime)) as engine:
-        engine.end(_labels({CONVERSATION_MARK: launch.mark}))
+def end_agent_container(launch: Launch) -> None:
+    """Remove all containers of this agent."""
+    with _connect(engine_address(launch.runtime)) as engine:
+        engine.remove_all(_labels({CONVERSATION_MARK: launch.mark}))
 
 
-def container_of(runtime: Runtime, mark: str) -> str | None:
-    """The id of the container of the agent that has this mark."""
-    with _engine(address_of(runtime)) as engine:
-        return next(iter(engine.found(_labels({CONVERSATION_MARK: mark}))), None)
+def find_container(runtime: Runtime, mark: str) -> str | None:
+    """Return the id of the container of the agent with this mark."""
+    with _connect(engine_address(runtime)) as engine:
+        return next(iter(engine.find_containers(_labels({CONVERSATION_MARK: mark}))), None)
 
 
-def running_of(address: str, run_id: str) -> list[str]:
-    """The ids of the containers of a run that are at work."""
-    with _engine(address) as engine:
-        return engine.found(_labels({RUN_MARK: run_id}), running=True)
+def running_containers(address: str, run_id: str) -> list[str]:
+    """Return the ids of a run's running containers."""
+    with _connect(address) as engine:
+        return engine.find_containers(_labels({RUN_MARK: run_id}), only_running=True)
 
 
-def end_run(address: str, run_id: str) -> None:
-    """The same, of all agents of a run: also of those that an earlier session of ours started."""
-    with _engine(address) as engine:
-        engine.end(_labels({RUN_MARK: run_id}))
+def end_run_containers(address: str, run_id: str) -> None:
+    """Remove the containers of all agents of a run, including those of earlier sessions."""
+    with _connect(address) as engine:
+        engine.remove_all(_labels({RUN_MARK: run_id}))
 
 
 def _labels(marks: Mapping[str, str]) -> dict[str, str]:
@@ -85,7 +89,7 @@ def _labels(marks: Mapping[str, str]) -> dict[str, str]:
     return {names[mark]: value for mark, value in marks.items()}
 
 
-def _engine(address: str) -> Engine:
+def _connect(address: str) -> ContainerEngine:
     if find_spec("docker") is None:
-        raise BadInput("containers need one package more; install it: pip install 'holdfast[container]'")
-    return Engine(address)
+        raise BadInput("containers need an extra package; install it with: pip install 'holdfast[container]'")
+    return ContainerEngine(address)

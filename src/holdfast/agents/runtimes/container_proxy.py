@@ -1,7 +1,7 @@
-"""The process that stands for a container: it has the agent's pipes, and dies with whoever started it.
+"""The proxy process of a container: it has the agent's pipes, and dies with its parent.
 
-`python -m holdfast.agents.runtimes.container_proxy`, with the order in a variable of the environment. It ends with the
-container's exit code, or with 125 and one line when the engine says no.
+Runs as `python -m holdfast.agents.runtimes.container_proxy`, with the request in an environment variable. It exits with
+the container's exit code, or with 125 and one line when the engine refuses.
 """
 
 import ctypes
@@ -16,73 +16,73 @@ from typing import NoReturn
 
 import msgspec
 
-from holdfast.agents.runtimes.container import ORDER
-from holdfast.agents.runtimes.engine import Engine, Order
+from holdfast.agents.runtimes.container import REQUEST_VARIABLE
+from holdfast.agents.runtimes.engine import ContainerEngine, ContainerRequest
 from holdfast.leaf.errors import HoldfastError
 
 _PR_SET_PDEATHSIG = 1
-_PIECE = 64 * 1024
-_HEADER = 8  # bytes: 1 stdout or 2 stderr, three of nothing, and the length of the frame
-_REFUSED = 125
-_TERMINATED = 128 + signal.SIGTERM
+_CHUNK_BYTES = 64 * 1024
+_HEADER_BYTES = 8  # 1 for stdout or 2 for stderr, three zero bytes, and the length of the frame
+_REFUSED_CODE = 125
+_TERMINATED_CODE = 128 + signal.SIGTERM
 
 
 def main() -> int:
-    order = msgspec.json.decode(os.environ[ORDER], type=Order)
-    signal.signal(signal.SIGTERM, _leave)
+    request = msgspec.json.decode(os.environ[REQUEST_VARIABLE], type=ContainerRequest)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != order.parent:  # it died before we could ask to be told
-        return _TERMINATED
+    if os.getppid() != request.parent:  # it died before prctl
+        return _TERMINATED_CODE
     try:
-        return _run(order)
+        return _run(request)
     except HoldfastError as error:
         sys.stderr.write(f"{error}\n")
-        return _REFUSED
+        return _REFUSED_CODE
 
 
-def _run(order: Order) -> int:
-    with Engine(order.address) as engine:
+def _run(request: ContainerRequest) -> int:
+    with ContainerEngine(request.address) as engine:
         try:
-            container = engine.create(order)
+            container = engine.create(request)
             with engine.attach(container) as pipe:
                 engine.start(container)
-                Thread(target=_give, args=(pipe,), daemon=True).start()
-                _take(pipe)
+                Thread(target=_forward_input, args=(pipe,), daemon=True).start()
+                _forward_output(pipe)
             return engine.wait(container)
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            engine.end(order.labels)
+            engine.remove_all(request.labels)
 
 
-def _leave(_: int, __: FrameType | None) -> NoReturn:
-    sys.exit(_TERMINATED)
+def _exit_on_signal(_: int, __: FrameType | None) -> NoReturn:
+    sys.exit(_TERMINATED_CODE)
 
 
-def _give(pipe: socket.socket) -> None:
-    """Our input to the agent, to its end."""
+def _forward_input(pipe: socket.socket) -> None:
+    """Forward our stdin to the agent until it ends."""
     with suppress(OSError):
-        while piece := os.read(0, _PIECE):
+        while piece := os.read(0, _CHUNK_BYTES):
             pipe.sendall(piece)
         pipe.shutdown(socket.SHUT_WR)
 
 
-def _take(pipe: socket.socket) -> None:
-    """The agent's outputs to ours, until it has none."""
-    while len(header := _exactly(pipe, _HEADER)) == _HEADER:
+def _forward_output(pipe: socket.socket) -> None:
+    """Forward the agent's outputs to ours until they end."""
+    while len(header := _read_exactly(pipe, _HEADER_BYTES)) == _HEADER_BYTES:
         left = int.from_bytes(header[4:])
-        while left and (piece := pipe.recv(min(left, _PIECE))):
+        while left and (piece := pipe.recv(min(left, _CHUNK_BYTES))):
             left -= len(piece)
-            _write(header[0], piece)
+            _write_all(header[0], piece)
 
 
-def _exactly(pipe: socket.socket, count: int) -> bytes:
+def _read_exactly(pipe: socket.socket, count: int) -> bytes:
     found = b""
     while len(found) < count and (piece := pipe.recv(count - len(found))):
         found += piece
     return found
 
 
-def _write(fd: int, piece: bytes) -> None:
+def _write_all(fd: int, piece: bytes) -> None:
     while piece:
         piece = piece[os.write(fd, piece) :]
 

@@ -1,4 +1,4 @@
-"""A container engine, by the Docker API: the only place that knows the library."""
+"""A container engine, through the Docker API. Only this module uses the library."""
 
 import os
 import socket
@@ -10,17 +10,17 @@ import msgspec
 
 from holdfast.leaf.errors import BadInput, Denied
 
-_ROUNDS = 50
-_PATIENCE = 60.0  # seconds, for an answer
-_OLDEST = "1.41"
-_LOCAL = "unix://"
-_LIMITS = {"nofile": 16384, "nproc": 16384}  # said in so many words: an engine's own may be more than it may give
+_MAX_ROUNDS = 50
+_TIMEOUT_S = 60.0  # for an answer
+_MIN_API_VERSION = "1.41"
+_UNIX_PREFIX = "unix://"
+_ULIMITS = {"nofile": 16384, "nproc": 16384}  # explicit: an engine's defaults may exceed what it is allowed to set
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """A container to be made. Places are paths of the host, at the same path inside, and whether they are writable."""
+class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A container to create. `places` are paths of the host, mounted at the same path; True if writable."""
 
-    parent: int  # the process for which it is made
+    parent: int  # the process that requests it
     address: str
     image: str
     command: tuple[str, ...]
@@ -31,16 +31,16 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     network: bool
 
 
-class Engine:
-    """A connection to one. A context: it is closed with it."""
+class ContainerEngine:
+    """A connection to a container engine. A context manager, which closes it."""
 
     def __init__(self, address: str) -> None:
         import docker  # noqa: PLC0415 - an optional extra
 
         self._address = address
         self._docker = docker
-        with self._asked("be reached"):
-            self._api = self._connected()
+        with self._translate_errors("accept a connection"):
+            self._api = self._connect()
 
     def __enter__(self) -> Self:
         return self
@@ -48,124 +48,127 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self._api.close()
 
-    def must_have(self, image: str) -> None:
-        with self._asked(f"be asked for image {image}"):
+    def check_image(self, image: str) -> None:
+        with self._translate_errors(f"inspect image {image}"):
             try:
                 self._api.inspect_image(image)
             except self._docker.errors.ImageNotFound:
                 raise BadInput(
-                    f"the container engine at {self._address} has no image {image}, and none is pulled by itself; "
+                    f"the container engine at {self._address} has no image {image}, and Holdfast does not pull images; "
                     f"pull or build it: docker pull {image}"
                 ) from None
 
-    def create(self, order: Order) -> str:
-        """A container that is made and not yet started: an agent with no more rights than it needs."""
+    def create(self, request: ContainerRequest) -> str:
+        """Create a container with no more rights than an agent needs, without starting it."""
         types = self._docker.types
-        with self._asked("make a container"):
+        with self._translate_errors("make a container"):
             host = self._api.create_host_config(
                 mounts=[
-                    types.Mount(path, path, type="bind", read_only=not writable) for path, writable in order.places
+                    types.Mount(path, path, type="bind", read_only=not writable) for path, writable in request.places
                 ],
-                tmpfs={"/tmp": "mode=1777"},  # noqa: S108 - the container's own
-                network_mode="host" if order.network else "none",
+                tmpfs={"/tmp": "mode=1777"},  # noqa: S108 - inside the container
+                network_mode="host" if request.network else "none",
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges"],
                 init=True,
-                log_config=types.LogConfig(type="none"),  # what it says is in the run's log, and need not be in another
-                ulimits=[types.Ulimit(name=name, soft=most, hard=most) for name, most in _LIMITS.items()],
+                log_config=types.LogConfig(type="none"),  # its output is in the run's log already
+                ulimits=[types.Ulimit(name=name, soft=most, hard=most) for name, most in _ULIMITS.items()],
             )
             made = self._api.create_container(
-                order.image,
-                entrypoint=list(order.command),
+                request.image,
+                entrypoint=list(request.command),
                 command=[],
-                working_dir=order.cwd,
-                environment=dict(order.environment),
-                labels=dict(order.labels),
+                working_dir=request.cwd,
+                environment=dict(request.environment),
+                labels=dict(request.labels),
                 user=self._user(),
                 stdin_open=True,
-                stop_timeout=0,  # whoever removes it does not ask it to leave first
+                stop_timeout=0,  # removing it kills it at once
                 host_config=host,
             )
         return str(made["Id"])
 
-    def attach(self, container: str) -> socket.socket:
-        """Its input and, in frames, its outputs. Before it is started: what comes with the answer would be lost."""
-        with self._asked("attach to a container"):
-            found = self._api.attach_socket(container, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    def attach(self, container_id: str) -> socket.socket:
+        """Return a socket for its input and its framed outputs. Attach before the start: early output would be lost."""
+        with self._translate_errors("attach to a container"):
+            found = self._api.attach_socket(container_id, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
         pipe: socket.socket = getattr(found, "_sock", found)
         pipe.settimeout(None)
         return pipe
 
-    def start(self, container: str) -> None:
-        with self._asked("start a container"):
-            self._api.start(container)
+    def start(self, container_id: str) -> None:
+        with self._translate_errors("start a container"):
+            self._api.start(container_id)
 
-    def wait(self, container: str) -> int:
-        with self._asked("wait for a container"):
-            return int(self._api.wait(container, timeout=None)["StatusCode"])
+    def wait(self, container_id: str) -> int:
+        with self._translate_errors("wait for a container"):
+            return int(self._api.wait(container_id, timeout=None)["StatusCode"])
 
-    def end(self, labels: Mapping[str, str]) -> None:
-        """Kill and remove all that have these labels, started or not, and see them gone."""
+    def remove_all(self, labels: Mapping[str, str]) -> None:
+        """Kill and remove all containers with these labels, started or not, and check that none is left."""
         wanted = {"label": [f"{name}={value}" for name, value in labels.items()]}
         found: list[dict[str, Any]] = []
-        for _ in range(_ROUNDS):
-            with self._asked(f"end the containers of {', '.join(labels.values())}"):
+        for _ in range(_MAX_ROUNDS):
+            with self._translate_errors(f"end the containers of {', '.join(labels.values())}"):
                 found = self._api.containers(all=True, filters=wanted)
                 if not found:
                     return
-                for one in found:
-                    self.remove(one["Id"])
-        left = ", ".join(one["Id"][:12] for one in found)
-        raise Denied(f"containers at {self._address} will not go ({left}); remove them, and try again")
+                for container in found:
+                    self.remove(container["Id"])
+        ids = ", ".join(container["Id"][:12] for container in found)
+        raise Denied(f"cannot remove containers at {self._address} ({ids}); remove them yourself, and try again")
 
-    def found(self, labels: Mapping[str, str], *, running: bool = False) -> list[str]:
-        """The ids of those that have these labels; with `running` only of those that are."""
+    def find_containers(self, labels: Mapping[str, str], *, only_running: bool = False) -> list[str]:
+        """Return the ids of the containers with these labels."""
         wanted = {"label": [f"{name}={value}" for name, value in labels.items()]}
-        with self._asked("list containers"):
-            return [str(one["Id"]) for one in self._api.containers(all=not running, filters=wanted)]
+        with self._translate_errors("list containers"):
+            found = self._api.containers(all=not only_running, filters=wanted)
+            return [str(container["Id"]) for container in found]
 
-    def remove(self, container: str) -> None:
-        """Dead or alive. One that somebody else is removing is waited for."""
-        with self._asked("remove a container"):
+    def remove(self, container_id: str) -> None:
+        """Remove a container, running or not. Waits for one that another process is removing."""
+        with self._translate_errors("remove a container"):
             try:
-                self._api.remove_container(container, force=True, v=True)
+                self._api.remove_container(container_id, force=True, v=True)
             except self._docker.errors.NotFound:
                 return
             except self._docker.errors.APIError as error:
                 if error.status_code != 409:  # noqa: PLR2004 - it is being removed
                     raise
-                self._api.wait(container, condition="removed")
+                self._api.wait(container_id, condition="removed")
 
-    def _connected(self) -> Any:
-        """By the version of the API that it has, asked for in the quick way: some take seconds to tell all versions."""
-        if self._address.startswith(_LOCAL):  # where nobody listens the library would leave a socket open
-            with socket.socket(socket.AF_UNIX) as line:
-                line.connect(self._address.removeprefix(_LOCAL))
-        about = {**self._docker.utils.kwargs_from_env(), "base_url": self._address}
-        with closing(self._docker.APIClient(**about, version=_OLDEST)) as first:
-            answer = first.get(f"{first.base_url}/_ping", timeout=_PATIENCE)
-        return self._docker.APIClient(**about, version=answer.headers.get("Api-Version", _OLDEST))
+    def _connect(self) -> Any:
+        """Connect with the engine's API version, taken from `_ping`: some engines need seconds for `version`."""
+        if self._address.startswith(_UNIX_PREFIX):  # without a listener, the library would leave a socket open
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(self._address.removeprefix(_UNIX_PREFIX))
+        options = {**self._docker.utils.kwargs_from_env(), "base_url": self._address}
+        with closing(self._docker.APIClient(**options, version=_MIN_API_VERSION)) as first:
+            answer = first.get(f"{first.base_url}/_ping", timeout=_TIMEOUT_S)
+        return self._docker.APIClient(**options, version=answer.headers.get("Api-Version", _MIN_API_VERSION))
 
     def _user(self) -> str:
-        """Ours, so that what it writes is ours too; an engine without root rights has us for root."""
-        path = self._address.removeprefix(_LOCAL)
-        own = os.getuid() != 0 and os.path.exists(path) and os.stat(path).st_uid == os.getuid()
-        return "0:0" if own else f"{os.getuid()}:{os.getgid()}"
+        """Return our user, so that we own what the agent writes; a rootless engine maps root to us."""
+        path = self._address.removeprefix(_UNIX_PREFIX)
+        is_rootless = os.getuid() != 0 and os.path.exists(path) and os.stat(path).st_uid == os.getuid()
+        return "0:0" if is_rootless else f"{os.getuid()}:{os.getgid()}"
 
     @contextmanager
-    def _asked(self, what: str) -> Iterator[None]:
-        """Its errors, and those of the way to it, as ours."""
+    def _translate_errors(self, operation: str) -> Iterator[None]:
+        """Raise errors of the engine and of the connection as ours."""
         errors = self._docker.errors
         try:
             yield
         except errors.APIError as error:
-            raise Denied(f"the container engine at {self._address} would not {what}: {error.explanation}") from None
+            raise Denied(
+                f"the container engine at {self._address} refused to {operation}: {error.explanation}"
+            ) from None
         except (errors.DockerException, OSError) as error:
             raise Denied(
-                f"the container engine at {self._address} cannot {what} ({_short(error)}); "
+                f"the container engine at {self._address} cannot {operation} ({_short_message(error)}); "
                 "start it, or set its socket or DOCKER_HOST"
             ) from None
 
 
-def _short(error: Exception) -> str:
+def _short_message(error: Exception) -> str:
     return " ".join(str(error).split())[:200]

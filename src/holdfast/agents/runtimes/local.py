@@ -1,8 +1,8 @@
-"""An agent as a process of the user's, like any other program that they start."""
+"""An agent as an ordinary process of the user."""
 
 from holdfast.agents.environment import plain_environment
-from holdfast.agents.launch import Launch, Spawn
+from holdfast.agents.launch import Launch, SpawnCommand
 
 
-def spawned(launch: Launch) -> Spawn:
-    return Spawn(launch.command, {**plain_environment(), **launch.environment, **launch.marks})
+def spawn_command(launch: Launch) -> SpawnCommand:
+    return SpawnCommand(launch.command, {**plain_environment(), **launch.environment, **launch.env_markers})

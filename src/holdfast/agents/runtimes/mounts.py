@@ -1,8 +1,8 @@
-"""What a confined agent gets of the user's files: its worktree to write, its repository to read, what was configured.
+"""The files that a confined agent can access: its worktree (writable), its repository (read-only), configured paths.
 
-A repository is a way out: its hooks and its config are run by everybody's git, ours too. So of `.git` nothing can be
-written, unless the agent may commit; and then only what a commit on its own branch needs: objects, its branch and
-those of the same run, the worktree's index.
+A writable repository would be a way out of the sandbox: every git runs its hooks and its config, ours too. So nothing
+in `.git` is writable, unless the agent can commit; then only what a commit on its own branch needs: objects, the
+branches of its run, and the worktree's index.
 """
 
 import os
@@ -13,93 +13,97 @@ from holdfast.agents.launch import Launch
 from holdfast.leaf.errors import BadInput
 
 _OWN_BRANCHES = "refs/heads/holdfast/"
-_POINTERS = ("gitdir", "commondir", "HEAD", "config.worktree")  # whoever writes these chooses what our git works on
+_PROTECTED_FILES = (
+    "gitdir",
+    "commondir",
+    "HEAD",
+    "config.worktree",
+)  # they determine the repository and branch that our git works on
 
 
-class Place(NamedTuple):
+class MountedPath(NamedTuple):
     path: str
-    writable: bool
+    is_writable: bool
 
 
-def places_of(launch: Launch) -> list[Place]:
-    """In this order: each lies over those before it, so that nothing uncovers what is protected."""
+def mounted_paths(launch: Launch) -> list[MountedPath]:
+    """Return the mounts in order: later ones cover earlier ones, so that nothing uncovers a protected path."""
     worktree = os.path.realpath(launch.worktree or launch.cwd)
     found = [
-        *(Place(path, writable=False) for path in _existing(launch.runtime.readable)),
-        *(Place(path, writable=True) for path in _made(launch.runtime.writable)),
-        *_repository(worktree),
-        Place(worktree, writable=True),
-        *_protected(os.path.join(worktree, ".git")),
-        *(_for_commits(worktree) if launch.runtime.commits else ()),
-        *(Place(path, writable=True) for path in launch.writes),
-        *([Place(launch.reports, writable=True)] if launch.reports is not None else ()),
+        *(MountedPath(path, is_writable=False) for path in _existing_paths(launch.runtime.readable)),
+        *(MountedPath(path, is_writable=True) for path in _create_missing(launch.runtime.writable)),
+        *_repository_paths(worktree),
+        MountedPath(worktree, is_writable=True),
+        *_protected_path(os.path.join(worktree, ".git")),
+        *(_commit_paths(worktree) if launch.runtime.commits else ()),
+        *(MountedPath(path, is_writable=True) for path in launch.writes),
+        *([MountedPath(launch.reports, is_writable=True)] if launch.reports is not None else ()),
     ]
-    return list({place.path: place for place in found}.values())
+    return list({mount.path: mount for mount in found}.values())
 
 
-def _repository(worktree: str) -> list[Place]:
-    found = _linked(worktree)
-    return [Place(found.common, writable=False)] if found is not None else []
+def _repository_paths(worktree: str) -> list[MountedPath]:
+    found = _find_linked_worktree(worktree)
+    return [MountedPath(found.common, is_writable=False)] if found is not None else []
 
 
-def _for_commits(worktree: str) -> list[Place]:
-    found = _linked(worktree)
+def _commit_paths(worktree: str) -> list[MountedPath]:
+    found = _find_linked_worktree(worktree)
     if found is None or not found.branch.startswith(_OWN_BRANCHES):
-        raise BadInput(
-            f"{worktree} is no worktree of a run, so its agent cannot be allowed to commit; set commits = false"
-        )
+        raise BadInput(f"{worktree} is not a worktree of a run, so its agent cannot commit; set commits = false")
     branches = os.path.dirname(found.branch)
     own = [os.path.join(found.common, part) for part in ("objects", branches, os.path.join("logs", branches))]
     with open(os.path.join(found.admin, "config.worktree"), "ab"):
-        pass  # an empty one says nothing; where there is none, the agent could put its own
+        pass  # an empty file has no effect; without one, the agent could create its own
     return [
-        *(Place(path, writable=True) for path in _made((*own, found.admin))),
+        *(MountedPath(path, is_writable=True) for path in _create_missing((*own, found.admin))),
         *(
-            Place(path, writable=False) for path in _made((os.path.join(found.common, "objects", "info"),))
+            MountedPath(path, is_writable=False)
+            for path in _create_missing((os.path.join(found.common, "objects", "info"),))
         ),  # alternates
-        *(place for name in _POINTERS for place in _protected(os.path.join(found.admin, name))),
+        *(mount for name in _PROTECTED_FILES for mount in _protected_path(os.path.join(found.admin, name))),
     ]
 
 
-class _Linked(NamedTuple):
-    """A worktree's own folder in the repository, the repository, and the branch."""
+class _LinkedWorktree(NamedTuple):
+    """A worktree's entry in the repository, the repository, and the branch."""
 
     admin: str
     common: str
     branch: str
 
 
-def _linked(worktree: str) -> _Linked | None:
-    """None when the folder is not a linked worktree: it has no repository, or has it inside."""
+def _find_linked_worktree(worktree: str) -> _LinkedWorktree | None:
+    """Return None when the folder is not a linked worktree: it has no repository, or contains it."""
     with suppress(OSError):
-        admin = _line(os.path.join(worktree, ".git")).removeprefix("gitdir: ")
+        admin = _read_line(os.path.join(worktree, ".git")).removeprefix("gitdir: ")
         admin = os.path.realpath(os.path.join(worktree, admin))
-        common = os.path.realpath(os.path.join(admin, _line(os.path.join(admin, "commondir"))))
-        return _Linked(admin, common, _line(os.path.join(admin, "HEAD")).removeprefix("ref: "))
+        common = os.path.realpath(os.path.join(admin, _read_line(os.path.join(admin, "commondir"))))
+        return _LinkedWorktree(admin, common, _read_line(os.path.join(admin, "HEAD")).removeprefix("ref: "))
     return None
 
 
-def _line(path: str) -> str:
+def _read_line(path: str) -> str:
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         return file.read().strip()
 
 
-def _protected(path: str) -> list[Place]:
-    return [Place(path, writable=False)] if os.path.lexists(path) else []
+def _protected_path(path: str) -> list[MountedPath]:
+    return [MountedPath(path, is_writable=False)] if os.path.lexists(path) else []
 
 
-def _existing(paths: tuple[str, ...]) -> list[str]:
-    return [path for path in map(_real, paths) if os.path.lexists(path)]
+def _existing_paths(paths: tuple[str, ...]) -> list[str]:
+    return [path for path in map(_real_path, paths) if os.path.lexists(path)]
 
 
-def _made(paths: tuple[str, ...]) -> list[str]:
-    """What is not there yet becomes a folder: it can be shown to the agent only when it is there."""
-    found = [_real(path) for path in paths]
+def _create_missing(paths: tuple[str, ...]) -> list[str]:
+    """Create missing paths as folders: only existing paths can be mounted."""
+    found = [_real_path(path) for path in paths]
     for path in found:
         if not os.path.lexists(path):
             os.makedirs(path, mode=0o700)
     return found
 
 
-def _real(path: str) -> str:
+def _real_path(path: str) -> str:
     return os.path.realpath(os.path.expanduser(path))

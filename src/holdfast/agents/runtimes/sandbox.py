@@ -1,8 +1,7 @@
-"""An agent in bubblewrap: the machine read-only, its worktree writable, no other process to be seen.
+"""An agent in bubblewrap: the machine is read-only, its worktree writable, other processes invisible.
 
-It is in a process namespace of its own, whose first process dies with us: when that is dead, so is everything in it,
-however often it forked and whatever it made of its environment. Seen from outside all of them are processes of this
-machine, and carry the marks.
+It has its own PID namespace, whose first process dies with us: then everything in it dies too, however often it forked
+and whatever it did to its environment. From outside, all of them are processes of this machine and carry the markers.
 """
 
 import os
@@ -11,65 +10,70 @@ import subprocess
 from functools import cache
 
 from holdfast.agents.environment import plain_environment
-from holdfast.agents.launch import Launch, Spawn
-from holdfast.agents.runtimes.mounts import places_of
+from holdfast.agents.launch import Launch, SpawnCommand
+from holdfast.agents.runtimes.mounts import mounted_paths
 from holdfast.leaf.errors import BadInput
 
 _PROGRAM = "bwrap"
-_ROOT = (
+_BASE_OPTIONS = (
     *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
     *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
     *("--cap-drop", "ALL", "--die-with-parent"),
 )
-_PRIVATE = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - hidden: in /run are the sockets of whoever can do more than we
-_NAMES = ("/run/systemd/resolve", "/run/current-system")  # of these sockets none, but names of hosts and programs
-_KEYS = (
+_HIDDEN_FOLDERS = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - /run has sockets of privileged services
+_VISIBLE_FOLDERS = (
+    "/run/systemd/resolve",
+    "/run/current-system",
+)  # no sockets, but host names and programs
+_HIDDEN_KEY_PATHS = (
     *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.kube", "~/.docker", "~/.config/gcloud", "~/.config/gh"),
     *("~/.netrc", "~/.git-credentials", "~/.config/git/credentials", "~/.pypirc"),
 )
 
 
-def spawned(launch: Launch) -> Spawn:
-    """Its options come by a file: a terminal's variables are the agent's choice, and may not be bubblewrap's own."""
-    program = _must_work(shutil.which(_PROGRAM))
+def spawn_command(launch: Launch) -> SpawnCommand:
+    """Pass the options in a file: the agent chooses a terminal's variables, and bubblewrap itself must not get them."""
+    program = _check_bwrap(shutil.which(_PROGRAM))
     options = _options(launch)
-    file = os.memfd_create("sandbox")  # not inherited, but by whom it is handed to
+    file = os.memfd_create("sandbox")  # inherited only by the process that gets it
     os.write(file, "".join(f"{option}\0" for option in options).encode(errors="surrogateescape"))
     os.lseek(file, 0, os.SEEK_SET)
     command = (program, "--args", str(file), "--", *launch.command)
-    return Spawn(command, {**plain_environment(), **launch.marks}, (file,))
+    return SpawnCommand(command, {**plain_environment(), **launch.env_markers}, (file,))
 
 
 def _options(launch: Launch) -> list[str]:
-    options = [*_ROOT]
-    for folder in filter(os.path.isdir, map(os.path.realpath, _PRIVATE)):
+    options = [*_BASE_OPTIONS]
+    for folder in filter(os.path.isdir, map(os.path.realpath, _HIDDEN_FOLDERS)):
         options += ["--tmpfs", folder]
-    for path in _NAMES:
+    for path in _VISIBLE_FOLDERS:
         options += ["--ro-bind-try", path, path]
-    places = places_of(launch)
-    for place in places:
-        options += ["--bind" if place.writable else "--ro-bind", place.path, place.path]
-    for path in filter(os.path.exists, map(os.path.realpath, map(os.path.expanduser, _KEYS))):
-        if not any(f"{place.path}/".startswith(f"{path}/") for place in places):  # who names them wants them seen
+    mounts = mounted_paths(launch)
+    for mount in mounts:
+        options += ["--bind" if mount.is_writable else "--ro-bind", mount.path, mount.path]
+    for path in filter(os.path.exists, map(os.path.realpath, map(os.path.expanduser, _HIDDEN_KEY_PATHS))):
+        if not any(f"{mount.path}/".startswith(f"{path}/") for mount in mounts):  # the config can make them visible
             options += ["--tmpfs", path] if os.path.isdir(path) else ["--ro-bind", "/dev/null", path]
     if not launch.runtime.network:
         options.append("--unshare-net")
-    for name, value in {**launch.environment, **launch.marks, "TMPDIR": "/tmp"}.items():  # noqa: S108 - its own
+    for name, value in {**launch.environment, **launch.env_markers, "TMPDIR": "/tmp"}.items():  # noqa: S108 - inside
         options += ["--setenv", name, value]
     return [*options, "--chdir", os.path.realpath(launch.cwd)]
 
 
 @cache
-def _must_work(program: str | None) -> str:
-    """Ask it once: what it may not do here, it may not do for an agent either."""
+def _check_bwrap(program: str | None) -> str:
+    """Check once that bubblewrap works here; raises `BadInput` otherwise."""
     if program is None:
         raise BadInput(
-            f"{_PROGRAM} is not installed, and the agent is to run in a sandbox; install it "
+            f"cannot run the agent in a sandbox: {_PROGRAM} is not installed; install it "
             "(Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap), or set runtime = local"
         )
-    line = [program, *_ROOT, "true"]
-    tried = subprocess.run(line, capture_output=True, text=True, check=False, start_new_session=True)
-    if tried.returncode:
-        said = " ".join(tried.stderr.split()) or f"exit code {tried.returncode}"
-        raise BadInput(f"{program} cannot make a sandbox here ({said}); allow user namespaces, or set runtime = local")
+    command = [program, *_BASE_OPTIONS, "true"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, start_new_session=True)
+    if result.returncode:
+        reason = " ".join(result.stderr.split()) or f"exit code {result.returncode}"
+        raise BadInput(
+            f"{program} cannot create a sandbox here ({reason}); allow user namespaces, or set runtime = local"
+        )
     return program

@@ -1,7 +1,7 @@
-"""The go-between as its client sees it: an agent of the Agent Client Protocol whose turns are played in a window.
+"""The ACP side of the tmux proxy: an ACP agent whose turns happen in a window.
 
-A prompt is a file, and a line typed into the window that names it. The turn ends by the agent's own report. When its
-pane is lost the go-between ends as well: to its client an agent has died.
+A prompt is written to a file, and a line that names it is typed into the window. The agent's report ends the turn.
+When the pane is lost, the proxy exits too: for its client, the agent died.
 """
 
 import asyncio
@@ -18,53 +18,53 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.agents.playbook.format import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND
-from holdfast.agents.playbook.jsonrpc import INVALID_REQUEST, Refusal, Wire
-from holdfast.agents.tmux.files import Memory, Notes
-from holdfast.agents.tmux.launch_request import Order, Start
-from holdfast.agents.tmux.pane import Pane, PaneLost, squeezed, watched
-from holdfast.agents.tmux.server import Server
-from holdfast.core.conversation.states import NOT_NOW
-from holdfast.core.conversation.terminal_ui import Question, filled
+from holdfast.agents.playbook.jsonrpc import INVALID_REQUEST_CODE, JsonRpcConnection, JsonRpcError
+from holdfast.agents.tmux.files import SessionNames, TmuxFiles
+from holdfast.agents.tmux.launch_request import ExecRequest, TmuxLaunchRequest
+from holdfast.agents.tmux.pane import PaneLost, TmuxPane, squeeze, watch_pane
+from holdfast.agents.tmux.server import TmuxServer
+from holdfast.core.conversation.states import SESSION_UNAVAILABLE_CODE
+from holdfast.core.conversation.terminal_ui import StartupQuestion, fill_placeholders
 from holdfast.leaf.errors import HoldfastError
-from holdfast.leaf.process.identity import Families, identify
-from holdfast.leaf.process.own_program import own_program
+from holdfast.leaf.process.identity import ProcessTable, identify
+from holdfast.leaf.process.own_program import holdfast_command
 
-_TELL = "Read {path} and do what it says."
-_RETURN = 45.0  # seconds in which one that comes back either shows its screen or dies
-_ECHO = 5.0  # seconds for a pasted line to be seen; without it, Enter is not pressed
-_PAUSE = 2.0  # seconds between two looks at one that is at work, and may write all the time
-_PULSE = 10.0  # seconds between two signs of life
+_PROMPT_LINE = "Read {path} and do what it says."
+_RESUME_TIMEOUT_S = 45.0  # until a resumed program shows its screen or dies
+_ECHO_TIMEOUT_S = 5.0  # until a pasted line is visible; without it, Enter is not pressed
+_POLL_INTERVAL_S = 2.0  # between two reads of the screen of a working agent, which may change all the time
+_HEARTBEAT_INTERVAL_S = 10.0
 _ALLOW, _REJECT = "allow", "reject"
-_ABOUT = "holdfast-tmux"
+_AGENT_NAME = "holdfast-tmux"
 
 
-class Report(NamedTuple):
-    """What the agent reported: by which tool, and in what words."""
+class AgentReport(NamedTuple):
+    """A report of the agent: the tool and its text."""
 
     tool: str
     text: str
 
 
-class Face:
-    """`reports` are those of this conversation, from now on."""
+class TmuxAcpServer:
+    """Serves ACP for one window. `reports` yields the conversation's new reports."""
 
-    def __init__(self, order: Order, reports: AsyncIterator[Report]) -> None:
-        self._order = order
-        self._berth = order.berth
-        self._tui = order.berth.tui
-        self._notes = Notes(order.berth)
-        self._server = Server(order.berth.socket)
+    def __init__(self, request: TmuxLaunchRequest, reports: AsyncIterator[AgentReport]) -> None:
+        self._request = request
+        self._slot = request.slot
+        self._tui = request.slot.tui
+        self._files = TmuxFiles(request.slot)
+        self._server = TmuxServer(request.slot.socket)
         self._reports = reports
         self._stack = AsyncExitStack()
-        self._pane: Pane | None = None
-        self._memory = Memory("")
-        self._passed_on: list[Question] = []
+        self._pane: TmuxPane | None = None
+        self._session = SessionNames("")
+        self._open_questions: list[StartupQuestion] = []
         self._turn: asyncio.Future[str] | None = None
-        self._pulse = 0.0
-        self._told = False
+        self._last_heartbeat = 0.0
+        self._is_prompt_sent = False
         self._background: set[asyncio.Task[Any]] = set()
-        self.lost = asyncio.Event()
-        self.wire = Wire(self._handle)
+        self.pane_lost = asyncio.Event()
+        self.connection = JsonRpcConnection(self._handle)
         self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
             "initialize": self._initialize,
             "session/new": self._new,
@@ -75,122 +75,133 @@ class Face:
         }
 
     async def serve(self) -> bool:
-        """Until the client goes, or the pane is lost: True for that."""
-        hearing = asyncio.ensure_future(self._hear())
-        waiting = {asyncio.ensure_future(self.wire.listen()), asyncio.ensure_future(self.lost.wait()), hearing}
+        """Serve until the client disconnects, or the pane is lost. True when it was lost."""
+        tasks = {
+            asyncio.ensure_future(self.connection.listen()),
+            asyncio.ensure_future(self.pane_lost.wait()),
+            asyncio.ensure_future(self._follow_reports()),
+        }
         try:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for one in done:
-                one.result()
-            return self.lost.is_set()
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            return self.pane_lost.is_set()
         finally:
-            for one in (*waiting, *self._background):
-                one.cancel()
-            await self.wire.stop()
+            for task in (*tasks, *self._background):
+                task.cancel()
+            await self.connection.stop()
             await self._stack.aclose()
 
     async def _handle(self, method: str, params: Any, _: Any) -> Any:
         if method not in self._methods:
-            raise Refusal(METHOD_NOT_FOUND, "Method not found", {"method": method})
+            raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", {"method": method})
         try:
             return await self._methods[method](params or {})
         except KeyError as error:
-            raise Refusal(INVALID_PARAMS, f"Invalid params: {error} is missing") from None
-        except (HoldfastError, OSError) as error:  # of the disk, or of tmux: what was asked for may be had later
-            raise Refusal(NOT_NOW, str(error)) from None
+            raise JsonRpcError(INVALID_PARAMS, f"Invalid params: {error} is missing") from None
+        except (HoldfastError, OSError) as error:  # of the disk, or of tmux: a later attempt may succeed
+            raise JsonRpcError(SESSION_UNAVAILABLE_CODE, str(error)) from None
         except PaneLost:
-            await asyncio.Event().wait()  # the end of this process is the answer
+            await asyncio.Event().wait()  # the exit of this process is the answer
 
     async def _initialize(self, _: dict[str, Any]) -> Any:
-        can: dict[str, Any] = {"resume": {}, "list": {}} if self._tui.resume else {}
-        about = {"name": _ABOUT, "version": __version__, "title": f"{os.path.basename(self._tui.command[0])} in tmux"}
-        return {"protocolVersion": 1, "agentInfo": about, "agentCapabilities": {"sessionCapabilities": can}}
+        capabilities: dict[str, Any] = {"resume": {}, "list": {}} if self._tui.resume else {}
+        info = {
+            "name": _AGENT_NAME,
+            "version": __version__,
+            "title": f"{os.path.basename(self._tui.command[0])} in tmux",
+        }
+        return {"protocolVersion": 1, "agentInfo": info, "agentCapabilities": {"sessionCapabilities": capabilities}}
 
     # --- sessions ---
 
-    async def _new(self, given: dict[str, Any]) -> Any:
+    async def _new(self, params: dict[str, Any]) -> Any:
         session = str(uuid.uuid4())
-        self._memory = Memory(session, session if self._tui.takes_an_id else None)
-        self._notes.remember(self._memory)  # before it is there: a kill from now on leaves a way back
-        await self._open(given, self._tui.new, session)
+        self._session = SessionNames(session, session if self._tui.accepts_session_id else None)
+        self._files.save_session(self._session)  # before it exists: if we are killed from now on, it can be resumed
+        await self._open(params, self._tui.new, session)
         return {"sessionId": session}
 
     async def _list(self, _: dict[str, Any]) -> Any:
-        """The session of this window, when its program can find it again."""
-        memory = self._notes.memory()
-        known = [memory.session] if memory is not None and memory.native is not None else []
-        return {"sessions": [{"sessionId": session, "cwd": self._order.cwd} for session in known]}
+        """Return the session of this window, if its program can resume it."""
+        names = self._files.load_session()
+        known = [names.session] if names is not None and names.native is not None else []
+        return {"sessions": [{"sessionId": session, "cwd": self._request.cwd} for session in known]}
 
-    async def _resume(self, given: dict[str, Any]) -> Any:
-        memory = self._notes.recall(given["sessionId"])
-        if memory is None or memory.native is None or not self._tui.resume:
-            raise Refusal(NOT_FOUND, "nobody knows by which name its program would find this session")
-        self._memory = memory
-        pane = await self._open(given, self._tui.resume, memory.native, watch=False)
+    async def _resume(self, params: dict[str, Any]) -> Any:
+        names = self._files.find_session(params["sessionId"])
+        if names is None or names.native is None or not self._tui.resume:
+            raise JsonRpcError(NOT_FOUND, "the agent's own id of this session is unknown")
+        self._session = names
+        pane = await self._open(params, self._tui.resume, names.native, watch=False)
         try:
-            await pane.until(lambda screen: self._asked(screen) or self._is_ready(screen) or None, _RETURN)
+            await pane.wait_for(
+                lambda screen: self._question_on(screen) or self._is_ready(screen) or None, _RESUME_TIMEOUT_S
+            )
         except PaneLost:
             await self._stack.aclose()
             self._pane = None
-            said = pane.last_words().rpartition("\n")[2]
-            raise Refusal(NOT_FOUND, f"its program ended when it was asked for this session: {said}") from None
-        self._watch(pane)
+            last_line = pane.last_output().rpartition("\n")[2]
+            raise JsonRpcError(NOT_FOUND, f"its program exited instead of resuming this session: {last_line}") from None
+        self._watch_for_loss(pane)
         return {}
 
-    async def _open(self, given: dict[str, Any], words: tuple[str, ...], session: str, *, watch: bool = True) -> Pane:
+    async def _open(
+        self, params: dict[str, Any], arguments: tuple[str, ...], session_id: str, *, watch: bool = True
+    ) -> TmuxPane:
         if self._pane is not None:
-            raise Refusal(INVALID_REQUEST, "there is a session in this window")
-        servers = list(given.get("mcpServers") or [])
+            raise JsonRpcError(INVALID_REQUEST_CODE, "this window has a session already")
+        servers = list(params.get("mcpServers") or [])
         first = servers[0] if servers else {"command": "", "args": []}
         values = {
-            "session": session,
-            "mcp": self._notes.tools(servers),
+            "session": session_id,
+            "mcp": self._files.write_mcp_config(servers),
             "mcp_command": json.dumps(first["command"]),
             "mcp_arguments": json.dumps(first.get("args") or []),
-            "prompts": self._notes.prompts,
+            "prompts": self._files.prompts_folder,
         }
-        own = {name: filled(value, values) for name, value in self._tui.environment.items()}
-        start = Start(
-            command=tuple(filled(word, values) for word in (*self._tui.command, *words)),
-            cwd=self._order.cwd,
-            environment={**own, **self._order.environment},
-            tether=self._order.tether,
+        variables = {name: fill_placeholders(value, values) for name, value in self._tui.environment.items()}
+        exec_request = ExecRequest(
+            command=tuple(fill_placeholders(argument, values) for argument in (*self._tui.command, *arguments)),
+            cwd=self._request.cwd,
+            environment={**variables, **self._request.environment},
+            fd_marker=self._request.fd_marker,
         )
-        path, pipe = self._stack.enter_context(self._notes.pipe())
-        command = own_program(path, module="holdfast.agents.tmux.exec_agent")
+        path, pipe = self._stack.enter_context(self._files.open_pipe())
+        command = holdfast_command(path, module="holdfast.agents.tmux.exec_agent")
         window = await asyncio.to_thread(
-            self._server.open,
-            self._berth,
+            self._server.open_window,
+            self._slot,
             command,
-            environment=self._order.marks,
+            environment=self._request.env_markers,
         )
-        self._pane = await self._stack.enter_async_context(watched(self._server, window))
-        self._pane.wrote = self._alive
-        os.write(pipe, msgspec.json.encode(start) + b"\n")
+        self._pane = await self._stack.enter_async_context(watch_pane(self._server, window))
+        self._pane.on_output = self._send_heartbeat
+        os.write(pipe, msgspec.json.encode(exec_request) + b"\n")
         if watch:
-            self._watch(self._pane)
+            self._watch_for_loss(self._pane)
         return self._pane
 
-    def _watch(self, pane: Pane) -> None:
+    def _watch_for_loss(self, pane: TmuxPane) -> None:
         async def lose() -> None:
             await pane.lost.wait()
-            sys.stderr.write(f"the pane was lost; the last of it:\n{pane.last_words()}\n")
-            self.lost.set()
+            sys.stderr.write(f"the pane was lost; its last output:\n{pane.last_output()}\n")
+            self.pane_lost.set()
 
-        self._go(lose())
+        self._run_in_background(lose())
 
     # --- a turn ---
 
-    async def _prompt(self, given: dict[str, Any]) -> Any:
+    async def _prompt(self, params: dict[str, Any]) -> Any:
         pane = self._pane
-        if pane is None or given["sessionId"] != self._memory.session:
-            raise Refusal(NOT_FOUND, "this session is not open", {"sessionId": given["sessionId"]})
+        if pane is None or params["sessionId"] != self._session.session:
+            raise JsonRpcError(NOT_FOUND, "this session is not open", {"sessionId": params["sessionId"]})
         if self._turn is not None:
-            raise Refusal(INVALID_REQUEST, "a turn is running in this session")
-        text = "\n\n".join(str(block.get("text", "")) for block in given["prompt"])
+            raise JsonRpcError(INVALID_REQUEST_CODE, "a turn is running in this session")
+        text = "\n\n".join(str(block.get("text", "")) for block in params["prompt"])
         turn = self._turn = asyncio.get_running_loop().create_future()
-        telling = self._go(self._tell(pane, self._notes.prompt(text)))
-        telling.add_done_callback(lambda done: _pass_on(done, turn))
+        sending = self._run_in_background(self._send_prompt(pane, self._files.write_prompt(text)))
+        sending.add_done_callback(lambda done: _fail_turn_on_error(done, turn))
         try:
             lost = asyncio.ensure_future(pane.lost.wait())
             await asyncio.wait({turn, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -199,71 +210,73 @@ class Face:
                 raise PaneLost
             return {"stopReason": turn.result()}
         finally:
-            telling.cancel()
-            self._turn, self._told = None, False
-            self._find_native(pane)
+            sending.cancel()
+            self._turn, self._is_prompt_sent = None, False
+            self._find_native_session(pane)
 
-    async def _tell(self, pane: Pane, path: str) -> None:
-        """Once it can hear: what it asks before is answered by whoever may, or by a person at the window."""
-        seen = squeezed(os.path.basename(path))
+    async def _send_prompt(self, pane: TmuxPane, path: str) -> None:
+        """Type the prompt once the program is ready. A person answers its questions, through us or in the window."""
+        expected = squeeze(os.path.basename(path))
         while True:
-            while isinstance(found := await pane.until(self._hears), Question):
-                self._ask_for(pane, found)
+            while isinstance(found := await pane.wait_for(self._ready_or_question), StartupQuestion):
+                self._start_asking(pane, found)
             before = await pane.screen()
             await pane.press(self._tui.clear)
-            await pane.paste(_TELL.format(path=path))
-            if await pane.until(lambda screen: seen in squeezed(screen) or None, _ECHO):
+            await pane.paste(_PROMPT_LINE.format(path=path))
+            if await pane.wait_for(lambda screen: expected in squeeze(screen) or None, _ECHO_TIMEOUT_S):
                 break
-            if await pane.screen() == before:  # nobody shows it, and Enter might answer something else
-                await pane.change()
-        self._told = True  # before it is: it may report at once
+            if await pane.screen() == before:  # the line is not visible, and Enter might answer something else
+                await pane.wait_for_change()
+        self._is_prompt_sent = True  # before Enter: the agent may report at once
         await pane.press(("Enter",))
-        await self.wire.notify("_holdfast/told", {"pane": pane.window.pane})  # from now on it may have begun
-        while isinstance(found := await pane.until(self._new_question, pause=_PAUSE), Question):  # some ask only now
-            self._ask_for(pane, found)
+        await self.connection.notify("_holdfast/told", {"pane": pane.window.pane_id})  # the turn may have started
+        while isinstance(
+            found := await pane.wait_for(self._new_question, poll_interval_s=_POLL_INTERVAL_S), StartupQuestion
+        ):  # some ask only now
+            self._start_asking(pane, found)
 
-    def _hears(self, screen: str) -> Question | bool | None:
-        """True when it can be told something; before that, what it asks."""
-        if self._asked(screen) is not None:
+    def _ready_or_question(self, screen: str) -> StartupQuestion | bool | None:
+        """Return True when the program accepts input, or a new question that it asks."""
+        if self._question_on(screen) is not None:
             return self._new_question(screen)
         return self._is_ready(screen) or None
 
-    def _new_question(self, screen: str) -> Question | None:
-        """One that was not passed on yet."""
-        question = self._asked(screen)
-        return question if question not in self._passed_on else None
+    def _new_question(self, screen: str) -> StartupQuestion | None:
+        """Return the question on the screen, unless it was passed on already."""
+        question = self._question_on(screen)
+        return question if question not in self._open_questions else None
 
-    def _ask_for(self, pane: Pane, question: Question) -> None:
-        self._passed_on.append(question)
-        self._go(self._ask(pane, question))
+    def _start_asking(self, pane: TmuxPane, question: StartupQuestion) -> None:
+        self._open_questions.append(question)
+        self._run_in_background(self._ask_permission(pane, question))
 
-    def _asked(self, screen: str) -> Question | None:
-        return next((one for one in self._tui.questions if re.search(one.when, screen)), None)
+    def _question_on(self, screen: str) -> StartupQuestion | None:
+        return next((question for question in self._tui.questions if re.search(question.when, screen)), None)
 
     def _is_ready(self, screen: str) -> bool:
         return re.search(self._tui.ready, screen, re.MULTILINE) is not None
 
-    async def _ask(self, pane: Pane, question: Question) -> None:
-        """Answered once, and only while it is still on the screen."""
+    async def _ask_permission(self, pane: TmuxPane, question: StartupQuestion) -> None:
+        """Pass a question on as a permission request; press the answer only while the question is on the screen."""
         options = [
             {"optionId": _ALLOW, "name": "Yes", "kind": "allow_once"},
             {"optionId": _REJECT, "name": "No", "kind": "reject_once"},
         ]
-        about = {
+        tool_call = {
             "toolCallId": f"question-{uuid.uuid4().hex[:8]}",
             "title": question.about,
             "kind": "other",
             "status": "pending",
         }
-        asked = {"sessionId": self._memory.session, "toolCall": about, "options": options}
-        answer = await self.wire.request("session/request_permission", asked)
+        request = {"sessionId": self._session.session, "toolCall": tool_call, "options": options}
+        answer = await self.connection.request("session/request_permission", request)
         keys = {_ALLOW: question.yes, _REJECT: question.no}.get((answer or {}).get("outcome", {}).get("optionId"), ())
-        if keys and self._asked(await pane.screen()) is question:
+        if keys and self._question_on(await pane.screen()) is question:
             await pane.press(keys)
-        await self._update("tool_call_update", toolCallId=about["toolCallId"], status="completed")
+        await self._send_update("tool_call_update", toolCallId=tool_call["toolCallId"], status="completed")
         if keys:
-            await pane.until(lambda screen: self._asked(screen) is not question or None)
-        self._passed_on.remove(question)  # whatever comes from now on is asked anew
+            await pane.wait_for(lambda screen: self._question_on(screen) is not question or None)
+        self._open_questions.remove(question)  # if it appears again, it is asked again
 
     async def _cancel(self, _: dict[str, Any]) -> Any:
         if self._turn is not None and self._pane is not None and not self._turn.done():
@@ -271,63 +284,63 @@ class Face:
             if not self._turn.done():
                 self._turn.set_result("cancelled")
 
-    async def _hear(self) -> None:
-        """What it reports. Outside of a turn it is for the run alone."""
+    async def _follow_reports(self) -> None:
+        """End the turn on the agent's report. Reports outside of a turn are only for the run."""
         async for report in self._reports:
             turn = self._turn
-            if turn is None or not self._told or report.tool not in self._berth.endings:
+            if turn is None or not self._is_prompt_sent or report.tool not in self._slot.endings:
                 continue
-            await self._update("agent_message_chunk", content={"type": "text", "text": report.text})
+            await self._send_update("agent_message_chunk", content={"type": "text", "text": report.text})
             if not turn.done():
                 turn.set_result("end_turn")
         raise AssertionError("reports do not end")
 
-    async def _update(self, kind: str, **fields: Any) -> None:
-        told = {"sessionId": self._memory.session, "update": {"sessionUpdate": kind, **fields}}
-        await self.wire.notify("session/update", told)
+    async def _send_update(self, kind: str, **fields: Any) -> None:
+        params = {"sessionId": self._session.session, "update": {"sessionUpdate": kind, **fields}}
+        await self.connection.notify("session/update", params)
 
-    def _alive(self) -> None:
-        """A sign of life, now and then: an agent at work writes to its screen, and is not silent."""
+    def _send_heartbeat(self) -> None:
+        """Tell the client now and then that the agent is active: it writes to its screen."""
         now = asyncio.get_running_loop().time()
-        if self._turn is not None and self._told and now - self._pulse > _PULSE:
-            self._pulse = now
+        if self._turn is not None and self._is_prompt_sent and now - self._last_heartbeat > _HEARTBEAT_INTERVAL_S:
+            self._last_heartbeat = now
             if self._pane is not None:
-                self._find_native(self._pane)  # not only at the turn's end: we may be killed before
-            self._go(self.wire.notify("_holdfast/alive", {}))
+                self._find_native_session(self._pane)  # not only at the end of the turn: we may be killed before
+            self._run_in_background(self.connection.notify("_holdfast/alive", {}))
 
-    def _find_native(self, pane: Pane) -> None:
-        """The name that its program gave the session, where that is not ours: by the file that it holds open."""
-        if self._memory.native is not None or self._tui.found is None:
+    def _find_native_session(self, pane: TmuxPane) -> None:
+        """Find the program's own session id in the name of a file that it holds open."""
+        if self._session.native is not None or self._tui.found is None:
             return
         for path in _open_files(pane.window.pid):
             if found := re.search(self._tui.found, path):
-                self._memory = Memory(self._memory.session, found[1])
-                self._notes.remember(self._memory)
+                self._session = SessionNames(self._session.session, found[1])
+                self._files.save_session(self._session)
                 return
 
-    def _go(self, work: Awaitable[None]) -> "asyncio.Task[None]":
-        task = asyncio.ensure_future(_quietly(work))
+    def _run_in_background(self, coroutine: Awaitable[None]) -> "asyncio.Task[None]":
+        task = asyncio.ensure_future(_ignore_expected_errors(coroutine))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
 
 
-def _pass_on(work: "asyncio.Task[None]", turn: "asyncio.Future[str]") -> None:
-    """A prompt that could not be told is a turn that failed."""
-    error = None if work.cancelled() else work.exception()
+def _fail_turn_on_error(task: "asyncio.Task[None]", turn: "asyncio.Future[str]") -> None:
+    """Fail the turn when its prompt could not be sent."""
+    error = None if task.cancelled() else task.exception()
     if error is not None and not turn.done():
-        turn.set_exception(Refusal(INTERNAL_ERROR, str(error)))
+        turn.set_exception(JsonRpcError(INTERNAL_ERROR, str(error)))
 
 
-async def _quietly(work: Awaitable[None]) -> None:
-    with suppress(PaneLost, Refusal):
-        await work
+async def _ignore_expected_errors(coroutine: Awaitable[None]) -> None:
+    with suppress(PaneLost, JsonRpcError):
+        await coroutine
 
 
 def _open_files(pid: int) -> list[str]:
-    """Of a process and all below it."""
+    """Return the open files of a process and its descendants."""
     root, found = identify(pid), []
-    for process in (root, *Families().below(root)) if root is not None else ():
+    for process in (root, *ProcessTable().descendants(root)) if root is not None else ():
         with suppress(OSError):
             for fd in os.listdir(f"/proc/{process.pid}/fd"):
                 with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Being told by tmux what happens in a pane, by its control mode: nobody looks again and again."""
+"""Follows the output of a tmux pane through tmux's control mode, without polling."""
 
 import asyncio
 import os
@@ -6,46 +6,46 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-_LIMIT = 4 * 1024 * 1024  # bytes of a line; a longer one is passed over
-_QUIET = "ignore-size"  # as for a client without a screen: others choose how large the windows are
+_MAX_LINE_BYTES = 4 * 1024 * 1024  # longer lines are skipped
+_CLIENT_FLAGS = "ignore-size"  # this client has no screen: other clients determine the window size
 
 
 @asynccontextmanager
-async def listening(
-    socket: str, session: str, pane: str, wrote: Callable[[bytes], None]
+async def watch_output(
+    socket: str, session: str, pane_id: str, on_output: Callable[[bytes], None]
 ) -> AsyncIterator["asyncio.Task[None]"]:
-    """`wrote` gets what the pane's program writes, and first of all nothing. The task ends when tmux hangs up."""
+    """Call `on_output` with the pane's output, first with b"" once attached. The task ends when tmux disconnects."""
     process = await asyncio.create_subprocess_exec(
-        *("tmux", "-f", os.devnull, "-S", socket, "-C", "attach-session", "-t", session, "-f", _QUIET),
+        *("tmux", "-f", os.devnull, "-S", socket, "-C", "attach-session", "-t", session, "-f", _CLIENT_FLAGS),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        limit=_LIMIT,
+        limit=_MAX_LINE_BYTES,
     )
-    assert process.stdout is not None, "it was asked for"
-    heard = asyncio.ensure_future(_heard(process.stdout, f"%output {pane} ".encode(), wrote))
+    assert process.stdout is not None, "it was created as a pipe"
+    reader = asyncio.ensure_future(_read_output(process.stdout, f"%output {pane_id} ".encode(), on_output))
     try:
-        yield heard
+        yield reader
     finally:
-        heard.cancel()
+        reader.cancel()
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
 
 
-async def _heard(lines: asyncio.StreamReader, wanted: bytes, wrote: Callable[[bytes], None]) -> None:
+async def _read_output(lines: asyncio.StreamReader, pane_id: bytes, on_output: Callable[[bytes], None]) -> None:
     attached = False
-    while line := await _line(lines):
+    while line := await _read_line(lines):
         if not attached:
             attached = True
-            wrote(b"")
-        if line.startswith(wanted):
-            data = line[len(wanted) :].rstrip(b"\n")
-            wrote(re.sub(rb"\\([0-7]{3})", lambda found: bytes((int(found[1], 8),)), data))
+            on_output(b"")
+        if line.startswith(pane_id):
+            data = line[len(pane_id) :].rstrip(b"\n")
+            on_output(re.sub(rb"\\([0-7]{3})", lambda found: bytes((int(found[1], 8),)), data))
 
 
-async def _line(lines: asyncio.StreamReader) -> bytes:
-    """The next one; of one that is too long, nothing but that it was."""
+async def _read_line(lines: asyncio.StreamReader) -> bytes:
+    """Return the next line; an empty one in place of a line that is too long."""
     try:
         return await lines.readline()
     except ValueError:

@@ -10,30 +10,30 @@ import sys
 
 import msgspec
 
-from holdfast.agents.tmux.launch_request import Start
+from holdfast.agents.tmux.launch_request import ExecRequest
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK
-from holdfast.leaf.process.fd_marker import tether
+from holdfast.leaf.process.fd_marker import open_marker_fd
 
-_CANNOT = 127
+_CANNOT_EXEC_CODE = 127
 
 
 def main(path: str) -> int:
     try:
         with open(path, "rb") as pipe:
-            start = msgspec.json.decode(pipe.readline(), type=Start)
-    except (OSError, msgspec.MsgspecError):  # whoever was to tell is gone
-        return _CANNOT
-    if start.tether is not None:
-        os.set_inheritable(tether(start.tether, start.environment.get(CONVERSATION_MARK, "")), True)
+            request = msgspec.json.decode(pipe.readline(), type=ExecRequest)
+    except (OSError, msgspec.MsgspecError):  # the proxy died
+        return _CANNOT_EXEC_CODE
+    if request.fd_marker is not None:
+        os.set_inheritable(open_marker_fd(request.fd_marker, request.environment.get(CONVERSATION_MARK, "")), True)
     try:
-        os.chdir(start.cwd)
+        os.chdir(request.cwd)
         terminal = {
             name: os.environ[name] for name in ("TERM", "TERM_PROGRAM", "TMUX", "TMUX_PANE") if name in os.environ
         }
-        os.execvpe(start.command[0], start.command, {**start.environment, **terminal})  # noqa: S606 - no shell is wanted
+        os.execvpe(request.command[0], request.command, {**request.environment, **terminal})  # noqa: S606 - no shell
     except OSError as error:
-        sys.stderr.write(f"{start.command[0]}: {error.strerror}\n")
-        return _CANNOT
+        sys.stderr.write(f"{request.command[0]}: {error.strerror}\n")
+        return _CANNOT_EXEC_CODE
 
 
 if __name__ == "__main__":

@@ -1,28 +1,28 @@
-"""What goes from us to the go-between, and from it to the program that becomes the agent."""
+"""The requests from us to the tmux proxy, and from the proxy to the program that becomes the agent."""
 
 from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.agents.launch import Berth
+from holdfast.agents.launch import TmuxSlot
 
-ORDER = "HOLDFAST_TMUX"  # the variable with the go-between's order: in its arguments anybody could read it
+REQUEST_VARIABLE = "HOLDFAST_TMUX"  # the proxy's request: other users could read it in its arguments
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent to be put into a window: where it works, and with what environment."""
+class TmuxLaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent to start in a window."""
 
-    berth: Berth
+    slot: TmuxSlot
     cwd: str
     environment: Mapping[str, str]
-    marks: Mapping[str, str]
-    tether: str | None = None
+    env_markers: Mapping[str, str]
+    fd_marker: str | None = None
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to run in a window: the whole of its environment, and the file by which it is found."""
+class ExecRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A command to execute in a window, with its whole environment and its marker file."""
 
     command: tuple[str, ...]
     cwd: str
     environment: Mapping[str, str]
-    tether: str | None = None
+    fd_marker: str | None = None

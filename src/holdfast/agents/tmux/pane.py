@@ -1,7 +1,6 @@
-"""One agent in its window: alive while its process is, not while tmux is.
+"""The pane of one agent. It is alive while its process is, whatever tmux says.
 
-Told by tmux when the screen changes, and by the kernel when the process ends. People may look, scroll, type and detach
-as they like.
+Tmux reports changes of the screen, and the kernel the end of the process. People can watch, scroll, type and detach.
 """
 
 import asyncio
@@ -10,83 +9,83 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
-from holdfast.agents.tmux.control import listening
-from holdfast.agents.tmux.server import Server, Window
-from holdfast.leaf.process.death import death_of
+from holdfast.agents.tmux.control import watch_output
+from holdfast.agents.tmux.server import TmuxServer, Window
+from holdfast.leaf.process.death import wait_for_exit
 
 T = TypeVar("T")
 
-_PAUSE = 1.0  # seconds, before a tmux that hung up is listened to again
-_MOST = 4000  # bytes of what it wrote that are kept
-_MOVES = re.compile(r"\x1b\[\d*C")  # to the right, in place of spaces
+_RECONNECT_DELAY_S = 1.0  # after tmux disconnected
+_MAX_TAIL_BYTES = 4000  # kept from the end of its output
+_CURSOR_MOVES = re.compile(r"\x1b\[\d*C")  # to the right, used instead of spaces
 _CONTROLS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b.|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class PaneLost(Exception):
-    """Its process is gone, or its window is."""
+    """The pane's process died, or its window was closed."""
 
 
-class Pane:
-    def __init__(self, server: Server, window: Window) -> None:
+class TmuxPane:
+    def __init__(self, server: TmuxServer, window: Window) -> None:
         self.window = window
         self._server = server
         self._changed = asyncio.Event()
         self.lost = asyncio.Event()
-        self.heard = asyncio.Event()  # from now on nothing that its program writes is missed
-        self.wrote: Callable[[], None] = lambda: None  # called when its program writes
-        self._last = b""
+        self.is_listening = asyncio.Event()  # set once no output can be missed
+        self.on_output: Callable[[], None] = lambda: None  # called when its program writes
+        self._tail = b""
 
     async def screen(self) -> str:
-        return await asyncio.to_thread(self._server.screen, self.window.pane)
+        return await asyncio.to_thread(self._server.screen, self.window.pane_id)
 
     async def paste(self, text: str) -> None:
-        await asyncio.to_thread(self._server.paste, self.window.pane, text)
+        await asyncio.to_thread(self._server.paste, self.window.pane_id, text)
 
     async def press(self, keys: Sequence[str]) -> None:
         if keys:
-            await asyncio.to_thread(self._server.press, self.window.pane, keys)
+            await asyncio.to_thread(self._server.press, self.window.pane_id, keys)
 
-    async def until(
-        self, found: Callable[[str], T | None], patience: float | None = None, *, pause: float = 0.0
+    async def wait_for(
+        self, find: Callable[[str], T | None], timeout_s: float | None = None, *, poll_interval_s: float = 0.0
     ) -> T | None:
-        """What is found on the screen, looked for whenever it changes; None when that takes too long."""
+        """Call `find` whenever the screen changes, and return its first result; None after the timeout."""
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout_s):
                 while True:
-                    self._changed.clear()  # before the look, so that what comes during it is not missed
-                    if (result := found(await self.screen())) is not None:
+                    self._changed.clear()  # before reading the screen, so that no change is missed
+                    if (result := find(await self.screen())) is not None:
                         return result
-                    await self.change()
-                    await asyncio.sleep(pause)
+                    await self.wait_for_change()
+                    await asyncio.sleep(poll_interval_s)
         except TimeoutError:
             return None
 
-    async def change(self) -> None:
-        """Until its program has written since the last look."""
-        await _first(self._changed, self.lost)
+    async def wait_for_change(self) -> None:
+        """Wait until the program has written something since the last read of the screen."""
+        await _wait_for_any(self._changed, self.lost)
         if self.lost.is_set():
             raise PaneLost
 
-    def last_words(self) -> str:
-        """The end of what its program wrote, as lines that can be read."""
-        text = _CONTROLS.sub("", _MOVES.sub(" ", self._last.decode(errors="replace")))
+    def last_output(self) -> str:
+        """Return the end of the program's output as plain text."""
+        text = _CONTROLS.sub("", _CURSOR_MOVES.sub(" ", self._tail.decode(errors="replace")))
         return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
-    def _written(self, data: bytes) -> None:
-        self.heard.set()
+    def _on_written(self, data: bytes) -> None:
+        self.is_listening.set()
         self._changed.set()
         if data:
-            self._last = (self._last + data)[-_MOST:]
-            self.wrote()
+            self._tail = (self._tail + data)[-_MAX_TAIL_BYTES:]
+            self.on_output()
 
     async def listen(self) -> None:
-        """Until it is lost. A client that somebody sent away comes back, while there is a window to listen to."""
-        death = asyncio.ensure_future(death_of(self.window.pid))
+        """Follow the pane until it is lost. Reconnects when a person detached this client."""
+        death = asyncio.ensure_future(wait_for_exit(self.window.pid))
         try:
-            while session := await asyncio.to_thread(self._server.session_of, self.window.pane):
-                async with listening(self._server.socket, session, self.window.pane, self._written) as heard:
-                    await asyncio.wait({heard, death}, return_when=asyncio.FIRST_COMPLETED)
-                if death.done() or (await asyncio.wait({death}, timeout=_PAUSE))[0]:
+            while session := await asyncio.to_thread(self._server.find_session, self.window.pane_id):
+                async with watch_output(self._server.socket, session, self.window.pane_id, self._on_written) as reader:
+                    await asyncio.wait({reader, death}, return_when=asyncio.FIRST_COMPLETED)
+                if death.done() or (await asyncio.wait({death}, timeout=_RECONNECT_DELAY_S))[0]:
                     return
         finally:
             death.cancel()
@@ -94,30 +93,30 @@ class Pane:
 
 
 @asynccontextmanager
-async def watched(server: Server, window: Window) -> AsyncIterator[Pane]:
-    """A pane that is listened to, and closed in the end."""
-    pane = Pane(server, window)
+async def watch_pane(server: TmuxServer, window: Window) -> AsyncIterator[TmuxPane]:
+    """Follow a pane, and close it at the end."""
+    pane = TmuxPane(server, window)
     listener = asyncio.ensure_future(pane.listen())
     try:
-        await _first(pane.heard, pane.lost)
+        await _wait_for_any(pane.is_listening, pane.lost)
         yield pane
     finally:
         listener.cancel()
         with suppress(asyncio.CancelledError):
             await listener
-        await asyncio.to_thread(server.close, window.pane)
+        await asyncio.to_thread(server.close_pane, window.pane_id)
 
 
-async def _first(*events: asyncio.Event) -> None:
-    """Until one of them is set."""
-    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+async def _wait_for_any(*events: asyncio.Event) -> None:
+    """Wait until one of the events is set."""
+    waiters = [asyncio.ensure_future(event.wait()) for event in events]
     try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for one in waiting:
-            one.cancel()
+        for waiter in waiters:
+            waiter.cancel()
 
 
-def squeezed(screen: str) -> str:
-    """Without what a terminal puts between the letters of a long line: spaces, line ends, the edges of boxes."""
+def squeeze(screen: str) -> str:
+    """Remove what a terminal puts into a long line: spaces, line breaks, box edges."""
     return re.sub(r"[\s│┃|╎]+", "", screen)

@@ -1,7 +1,7 @@
-"""A run's own tmux server: the only place that knows the library.
+"""A run's own tmux server. Only this module uses libtmux.
 
-It is found by the path of its socket, never by the user's default, and reads no config file: what a user has there may
-keep dead windows, or end sessions that nobody looks at.
+The server has its own socket, never the user's default, and reads no config file: the user's settings may keep dead
+windows, or end detached sessions.
 """
 
 import os
@@ -13,14 +13,14 @@ from typing import NamedTuple
 from libtmux import Server as Library
 from libtmux.exc import LibTmuxException
 
-from holdfast.agents.launch import Berth
+from holdfast.agents.launch import TmuxSlot
 from holdfast.leaf.errors import Denied
 
-SESSION, MONITOR = "holdfast", "run"
-_TRIES = 5
-_LONGEST = 100  # bytes of a socket's path; the kernel takes a few more
-_ROOT = ("-c", "/")  # a folder's name would be read as a format, which can run commands
-_SIZE = ("-x", "160", "-y", "48")  # while nobody looks
+SESSION_NAME, MONITOR_WINDOW = "holdfast", "run"
+_MAX_ATTEMPTS = 5
+_MAX_SOCKET_PATH_BYTES = 100  # the kernel allows a few more
+_ROOT_OPTIONS = ("-c", "/")  # tmux would expand a folder's name as a format, which can run commands
+_SIZE_OPTIONS = ("-x", "160", "-y", "48")  # while no client is attached
 _OPTIONS = (
     ("-g", "remain-on-exit", "off"),
     ("-g", "mouse", "on"),
@@ -37,102 +37,128 @@ _OPTIONS = (
 
 
 class Window(NamedTuple):
-    """A pane by tmux's name for it, and the process in it."""
+    """A pane's id in tmux, and its process."""
 
-    pane: str
+    pane_id: str
     pid: int
 
 
-class Server:
+class TmuxServer:
     def __init__(self, socket: str) -> None:
         self.socket = socket
         self._library = Library(socket_path=socket, config_file=os.devnull)
 
-    def open(self, berth: Berth, command: Sequence[str], environment: Mapping[str, str]) -> Window:
-        """A new window, in the session that there is or in a new one. Those who look at another stay there."""
-        _private(os.path.dirname(self.socket))
-        said = "it did not say why"
-        for _ in range(_TRIES):  # the last window of a dying server may go while we look
-            self._must_have_session(berth)
-            told = ("-d", "-P", "-F", "#{pane_id} #{pane_pid}", "-t", f"{SESSION}:", "-n", _plain(berth.title), *_ROOT)
-            made = self._ask("new-window", *told, *_given(environment), *command)
-            if made.stdout:
-                pane, pid = made.stdout[0].split()
+    def open_window(self, slot: TmuxSlot, command: Sequence[str], environment: Mapping[str, str]) -> Window:
+        """Open a window, creating the session if needed. Attached clients stay in their windows."""
+        _make_private_folder(os.path.dirname(self.socket))
+        reason = "no reason given"
+        for _ in range(_MAX_ATTEMPTS):  # a server that is ending may lose its session meanwhile
+            self._ensure_session(slot)
+            options = (
+                "-d",
+                "-P",
+                "-F",
+                "#{pane_id} #{pane_pid}",
+                "-t",
+                f"{SESSION_NAME}:",
+                "-n",
+                _plain_title(slot.title),
+                *_ROOT_OPTIONS,
+            )
+            output = self._run("new-window", *options, *_environment_options(environment), *command)
+            if output.stdout:
+                pane, pid = output.stdout[0].split()
                 return Window(pane, int(pid))
-            said = " ".join(made.stderr) or said
-        raise Denied(f"tmux at {self.socket} makes no window: {said}")
+            reason = " ".join(output.stderr) or reason
+        raise Denied(f"tmux at {self.socket} cannot open a window: {reason}")
 
     def has_session(self) -> bool:
-        return bool(self._ask("list-windows", "-t", SESSION, "-F", "#{window_name}").stdout)
+        return bool(self._run("list-windows", "-t", SESSION_NAME, "-F", "#{window_name}").stdout)
 
-    def session_of(self, pane: str) -> str | None:
-        """By tmux's own name for it: people may call it otherwise. None when there is no such pane."""
-        panes = [line.split() for line in self._ask("list-panes", "-a", "-F", "#{pane_id} #{session_id}").stdout]
-        return next((session for one, session in panes if one == pane), None)
+    def find_session(self, pane_id: str) -> str | None:
+        """Return the id of the pane's session, which stays when a person renames it; None without such a pane."""
+        panes = [line.split() for line in self._run("list-panes", "-a", "-F", "#{pane_id} #{session_id}").stdout]
+        return next((session for pane, session in panes if pane == pane_id), None)
 
-    def screen(self, pane: str) -> str:
-        """What is to be seen in it now."""
-        return "\n".join(self._ask("capture-pane", "-p", "-t", pane).stdout)
+    def screen(self, pane_id: str) -> str:
+        """Return the visible text of a pane."""
+        return "\n".join(self._run("capture-pane", "-p", "-t", pane_id).stdout)
 
-    def paste(self, pane: str, text: str) -> None:
-        """As a person pastes: the program is told that it is pasted, when it wants to know."""
-        self._ask("copy-mode", "-q", "-t", pane)  # somebody may be reading back; keys would go there
-        buffer = f"holdfast-{pane}"
-        self._ask("set-buffer", "-b", buffer, "--", text)
-        self._ask("paste-buffer", "-d", "-p", "-r", "-b", buffer, "-t", pane)
+    def paste(self, pane_id: str, text: str) -> None:
+        """Paste text as a person does, with bracketed paste if the program supports it."""
+        self._run("copy-mode", "-q", "-t", pane_id)  # a person may be scrolling; copy mode would get the keys
+        buffer = f"holdfast-{pane_id}"
+        self._run("set-buffer", "-b", buffer, "--", text)
+        self._run("paste-buffer", "-d", "-p", "-r", "-b", buffer, "-t", pane_id)
 
-    def press(self, pane: str, keys: Sequence[str]) -> None:
-        self._ask("copy-mode", "-q", "-t", pane)
-        self._ask("send-keys", "-t", pane, *keys)
+    def press(self, pane_id: str, keys: Sequence[str]) -> None:
+        self._run("copy-mode", "-q", "-t", pane_id)
+        self._run("send-keys", "-t", pane_id, *keys)
 
-    def close(self, pane: str) -> None:
-        self._ask("kill-pane", "-t", pane)
+    def close_pane(self, pane_id: str) -> None:
+        self._run("kill-pane", "-t", pane_id)
 
-    def _must_have_session(self, berth: Berth) -> None:
-        monitor = berth.monitor
-        names = self._ask("list-windows", "-t", SESSION, "-F", "#{window_name}").stdout
+    def _ensure_session(self, slot: TmuxSlot) -> None:
+        monitor = slot.monitor
+        names = self._run("list-windows", "-t", SESSION_NAME, "-F", "#{window_name}").stdout
         if not names:
-            named = ("-g", "status-left", f" {berth.run} ")
+            named = ("-g", "status-left", f" {slot.run} ")
             options = [word for option in (*_OPTIONS, named) for word in (";", "set-option", *option)]
-            self._ask("new-session", "-d", "-s", SESSION, "-n", MONITOR, *_SIZE, *_ROOT, *monitor, *options)
-        elif MONITOR not in names:
-            self._ask("new-window", "-d", "-b", "-t", f"{SESSION}:^", "-n", MONITOR, *_ROOT, *monitor)
+            self._run(
+                "new-session",
+                "-d",
+                "-s",
+                SESSION_NAME,
+                "-n",
+                MONITOR_WINDOW,
+                *_SIZE_OPTIONS,
+                *_ROOT_OPTIONS,
+                *monitor,
+                *options,
+            )
+        elif MONITOR_WINDOW not in names:
+            self._run(
+                "new-window", "-d", "-b", "-t", f"{SESSION_NAME}:^", "-n", MONITOR_WINDOW, *_ROOT_OPTIONS, *monitor
+            )
 
-    def _ask(self, command: str, *words: str) -> "Said":
+    def _run(self, command: str, *arguments: str) -> "TmuxOutput":
         try:
-            found = self._library.cmd(command, *words)
+            result = self._library.cmd(command, *arguments)
         except LibTmuxException as error:
-            raise Denied(f"tmux cannot be asked: {error}") from None
-        return Said(list(found.stdout), list(found.stderr))
+            raise Denied(f"cannot run tmux: {error}") from None
+        return TmuxOutput(list(result.stdout), list(result.stderr))
 
 
-class Said(NamedTuple):
+class TmuxOutput(NamedTuple):
     stdout: list[str]
     stderr: list[str]
 
 
-def socket_of(run: str, folder: str) -> str:
-    """In the run's folder; where that has too long a path, with those of the user, and the folder tells homes apart."""
-    own = os.path.join(folder, "tmux")
-    if len(os.fsencode(own)) <= _LONGEST:
-        return own
-    place = os.path.join(os.environ.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")  # noqa: S108 - as tmux does
-    told = f"{os.stat(folder).st_dev:x}{os.stat(folder).st_ino:x}"
-    return os.path.join(place, f"holdfast-{run[-40:]}-{told}")
+def socket_path(run_id: str, folder: str) -> str:
+    """Return the socket in the run's folder; if that path is too long, one in the user's tmux folder.
+
+    Device and inode of the run's folder in its name tell runs of different homes apart.
+    """
+    path = os.path.join(folder, "tmux")
+    if len(os.fsencode(path)) <= _MAX_SOCKET_PATH_BYTES:
+        return path
+    user_folder = os.path.join(os.environ.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")  # noqa: S108 - as tmux does
+    suffix = f"{os.stat(folder).st_dev:x}{os.stat(folder).st_ino:x}"
+    return os.path.join(user_folder, f"holdfast-{run_id[-40:]}-{suffix}")
 
 
-def _private(folder: str) -> None:
-    """Whoever can write there could put a server of theirs in its place."""
+def _make_private_folder(folder: str) -> None:
+    """Raise `Denied` if other users can write to the folder: they could replace the server with their own."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    found = os.lstat(folder)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o007:
-        raise Denied(f"{folder} is not yours alone; tmux keeps its sockets there: take it away, or set TMUX_TMPDIR")
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o007:
+        raise Denied(f"other users can access {folder}, the folder of tmux's sockets; delete it, or set TMUX_TMPDIR")
 
 
-def _plain(title: str) -> str:
-    """A name that tmux takes for nothing but a name."""
+def _plain_title(title: str) -> str:
+    """Return a window name without characters that are special to tmux."""
     return re.sub(r"[^\w /-]+", "-", title).strip() or "agent"
 
 
-def _given(environment: Mapping[str, str]) -> list[str]:
+def _environment_options(environment: Mapping[str, str]) -> list[str]:
     return [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]

@@ -1,1 +1,1 @@
-"""The command line: one file a command, each loaded only when it is asked for."""
+"""The command line: one file per command, imported only when it is called."""

@@ -1,4 +1,4 @@
-"""Command-line arguments, with one clear line for a wrong one."""
+"""The argument parser of all commands: a usage error is one line."""
 
 import argparse
 from typing import NoReturn
@@ -6,25 +6,25 @@ from typing import NoReturn
 from holdfast.leaf.errors import BadInput
 
 
-class WrongUsage(BadInput):
-    """Arguments that a command does not take. `parser` knows which it does."""
+class UsageError(BadInput):
+    """Invalid arguments. `parser` has the valid ones."""
 
     def __init__(self, message: str, parser: argparse.ArgumentParser) -> None:
         super().__init__(message)
         self.parser = parser
 
 
-def words(text: str) -> str:
-    """As a `type`: what is written to a log, which is UTF-8, must be that too."""
+def utf8_text(text: str) -> str:
+    """Argument type: text for a log, which is UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not UTF-8, and a log is") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not UTF-8") from None
     return text
 
 
 class Parser(argparse.ArgumentParser):
-    """`examples` stand at the end of the help: they teach more than the list of options."""
+    """A parser with `examples` at the end of its help, and `--json`."""
 
     def __init__(self, command: str, description: str, examples: str) -> None:
         super().__init__(
@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        self.add_argument("--json", action="store_true", help="one JSON object a line, for scripts")
+        self.add_argument("--json", action="store_true", help="print one JSON object per line, for scripts")
 
     def error(self, message: str) -> NoReturn:
-        raise WrongUsage(f"{message}; `{self.prog} --help` explains", self)
+        raise UsageError(f"{message}; see: {self.prog} --help", self)

@@ -1,50 +1,50 @@
-"""The door: finds the command, runs it, and turns whatever goes wrong into one clear line and an exit code.
+"""The entry point: finds the command, runs it, and turns every error into one line and an exit code.
 
-Loads nothing that the asked-for command does not need; `--help` and `ls` start about as fast as Python. The help of
-a command is in a file, which `scripts/reference.py` makes of its parser.
+Imports only what the requested command needs, so that `--help` and `ls` start about as fast as Python. The help of a
+command is in a file, which `scripts/reference.py` generates from its parser.
 """
 
 import os
 import sys
 
 from holdfast import __version__
-from holdfast.leaf.errors import INTERRUPTED, OK, BadInput, HoldfastError
+from holdfast.leaf.errors import EXIT_INTERRUPTED, EXIT_OK, BadInput, HoldfastError
 
 COMMANDS = {
-    "run": "agents at work on a repository",
-    "resume": "go on with a run from where it stood",
-    "plan": "make a run ready, and do not begin it",
-    "send": "words for an agent of a run",
-    "approve": "let an agent do what it asks to do",
-    "deny": "refuse what an agent asks to do",
-    "stop": "ask a run to stop cleanly",
-    "wait": "until a run is no longer at work",
-    "watch": "bring back runs that a crash or a reboot cut off",
-    "ls": "the runs there are, and how each stands",
-    "top": "all runs on one screen, what they need of you, and keys to give it",
-    "show": "one run: its tasks, sessions, checkpoint, and how it would go on",
-    "logs": "a run's events, as they were or as they come (-f)",
-    "attach": "watch a run at work; Ctrl-C detaches, and the run goes on",
-    "export": "a run as one HTML file, to read and to hand on",
-    "analyze": "what an interrupted log left behind, and how to resume it",
-    "verify": "proof that a log is whole: chain, order, no torn or doubled line",
-    "diff": "what a run, or one task of it, changed",
-    "merge": "a run's work into a branch of yours",
-    "push": "a run's branch to a remote, never by force",
-    "pr": "a pull request for a run, opened once",
-    "archive": "keep a run's log and drop its worktrees and branches",
-    "reset": "take a run away, in the repository and at home",
-    "salvage": "what was saved before something forceful: ls, show, restore",
-    "doctor": "what a crash left behind, explained; --fix repairs it",
-    "selftest": "whether this disk keeps its promises: syncs, locks, and runs that are killed",
-    "agents": "the agents we know, and what each was seen to do",
-    "workflow": "how runs go about their work: ls, show (drawn), check a file of yours",
-    "preferences": "what agents propose for later runs: ls, accept, refuse",
-    "config": "what is set, and where each value came from: init, path, trust, schema",
-    "mcp": "the tools by which an agent reports to its run",
-    "agent": "an agent that comes with Holdfast, as a program: builtin, playbook",
-    "demo": "agents killed in mid-turn, a runner in mid-merge, and nothing lost",
-    "completion": "a script that completes commands, options and run names in your shell",
+    "run": "run coding agents on a repository",
+    "resume": "continue a run where it stopped",
+    "plan": "prepare a run without starting it",
+    "send": "send a message to a run's agent",
+    "approve": "allow what an agent or a phase requests",
+    "deny": "refuse what an agent or a phase requests",
+    "stop": "stop a run cleanly",
+    "wait": "wait until a run stops",
+    "watch": "resume runs that a crash or a reboot interrupted",
+    "ls": "list runs and their status",
+    "top": "dashboard: all runs on one screen, with keys to attend to them",
+    "show": "show one run: tasks, sessions, checkpoint, next step",
+    "logs": "print a run's events, or follow them (-f)",
+    "attach": "watch a run live; Ctrl-C detaches, the run continues",
+    "export": "export a run as one HTML file",
+    "analyze": "explain an interrupted log, and how to resume it",
+    "verify": "prove that a log is intact: chain, order, no torn or duplicate line",
+    "diff": "show what a run, or one of its tasks, changed",
+    "merge": "merge a run's work into one of your branches",
+    "push": "push a run's branch to a remote, never by force",
+    "pr": "open a pull request for a run, once",
+    "archive": "delete a run's worktrees and branches, keep its log",
+    "reset": "delete a run: its worktrees, branches and folder",
+    "salvage": "list, show and restore work saved before a destructive step",
+    "doctor": "find what a crash left behind; --fix repairs it",
+    "selftest": "test this disk: syncs, locks, and killed runs",
+    "agents": "list agents, and probe what each can do",
+    "workflow": "list, draw and check workflows",
+    "preferences": "list, accept and refuse what agents propose for later runs",
+    "config": "show settings and their origins; init, path, trust, schema",
+    "mcp": "serve the tools with which an agent reports to its run",
+    "agent": "run an agent that comes with Holdfast: builtin, playbook",
+    "demo": "kill an agent and a runner, resume, and lose nothing",
+    "completion": "print a completion script for your shell",
 }
 
 GROUPS = {
@@ -58,27 +58,27 @@ GROUPS = {
 }
 
 _HELP = """\
-holdfast runs coding agents on a git repository, and survives anything.
+holdfast runs coding agents on a git repository and survives every crash.
 
-usage: holdfast COMMAND [options]      (holdfast COMMAND --help explains one)
+usage: holdfast COMMAND [options]      (holdfast COMMAND --help explains a command)
 
 commands:
 {commands}
 
-Runs are named by id, by the beginning of it, or by slug. Every command takes --json.
-stdout is data, stderr is decoration. HOLDFAST_HOME moves everything ({home}).
+RUN is an id, the start of an id, or a slug. Every command takes --json.
+Data goes to stdout, everything else to stderr. HOLDFAST_HOME is the folder of all runs ({home}).
 
-exit codes: 0 ok · 1 the work failed · 2 bad usage or input · 3 timed out · 4 no such run / nothing to do
-            5 owned by a live process or denied · 6 a decision is needed · 130 interrupted
+exit codes: 0 ok · 1 the work failed · 2 invalid usage or input · 3 timed out · 4 no such run, nothing to do
+            5 owned by a live process, or denied · 6 a decision is needed · 130 interrupted
 """
 
-HELP_WIDTH = 100  # columns, of the help that is in files
+HELP_WIDTH = 100  # columns of the help files
 
 
 def entry() -> None:
     """The `holdfast` program."""
     code = main(sys.argv[1:])
-    if sys.argv[1:] == ["ls"]:  # all is written and closed: to take Python apart would be a tenth of the whole time
+    if sys.argv[1:] == ["ls"]:  # everything is written: Python's teardown would cost a tenth of the time
         os._exit(code)
     sys.exit(code)
 
@@ -87,54 +87,54 @@ def main(arguments: list[str]) -> int:
     if sys.stderr is None:  # closed, as 2>&- does
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as the program runs
     if sys.stdout is None:
-        return _complain("stdout is closed: there is nowhere to write to", HoldfastError.exit_code)
+        return _print_error("stdout is closed", HoldfastError.exit_code)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         return _run(arguments)
     finally:
         for name in ("stdout", "stderr"):
-            _is_lost(name)  # what is left in a buffer must not fail later, when nobody can catch it
+            _is_closed(name)  # a buffer must not fail later, when nothing can catch the error
 
 
 def _run(arguments: list[str]) -> int:
     try:
         if "HOLDFAST_CRASH" in os.environ:
-            _doom()
+            _arm_failpoints()
         code = _dispatch(arguments)
         sys.stdout.flush()
     except HoldfastError as error:
         for line in error.lines:
-            _complain(line, error.exit_code)
+            _print_error(line, error.exit_code)
         return error.exit_code
     except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
-        return OK
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of our output ended, as `head` does
+        return EXIT_OK
     except OSError as error:
-        what = error.filename or ("stdout" if _is_lost("stdout") else "the system")
-        return _complain(f"{what}: {error.strerror}", HoldfastError.exit_code)
+        subject = error.filename or ("stdout" if _is_closed("stdout") else "the system")
+        return _print_error(f"{subject}: {error.strerror}", HoldfastError.exit_code)
     except Exception as error:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
-        return _complain(
-            f"a defect of Holdfast: {error!r}; nothing was lost. HOLDFAST_DEBUG=1 shows where",
+        return _print_error(
+            f"a bug in Holdfast: {error!r}; nothing is lost. Set HOLDFAST_DEBUG=1 for a traceback",
             HoldfastError.exit_code,
         )
     return code
 
 
-def _doom() -> None:
-    """Somebody tests what becomes of us when we die; never in silence."""
-    from holdfast.leaf.failpoints import arm
+def _arm_failpoints() -> None:
+    """Arm the failpoints of a crash test, with a line on stderr so that it is never silent."""
+    from holdfast.leaf.failpoints import arm_failpoints
 
-    doom = arm()
-    if doom is not None:
-        sys.stderr.write(f"holdfast: HOLDFAST_CRASH is on: {doom}\n")
+    armed = arm_failpoints()
+    if armed is not None:
+        sys.stderr.write(f"holdfast: HOLDFAST_CRASH is on: {armed}\n")
 
 
-def _is_lost(name: str) -> bool:
-    """True when a stream takes no more; what it did not take is thrown away."""
+def _is_closed(name: str) -> bool:
+    """Whether a stream accepts no more output; discards what it did not accept."""
     stream = getattr(sys, name)
     try:
         stream.flush()
@@ -147,34 +147,40 @@ def _is_lost(name: str) -> bool:
 def _dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         sys.stdout.write(_help())
-        return OK
+        return EXIT_OK
     name, *rest = arguments
     if name == "--version":
         sys.stdout.write(f"holdfast {__version__}\n")
-        return OK
+        return EXIT_OK
     if name not in COMMANDS:
-        raise BadInput(f"there is no command {name!r}; the commands are {', '.join(COMMANDS)}")
+        raise BadInput(f"unknown command {name!r}{_suggestion(name)}; list the commands with: holdfast --help")
     if rest in (["-h"], ["--help"]) and _is_wide() and os.path.exists(help_file(name)):
         with open(help_file(name), encoding="utf-8") as file:
             sys.stdout.write(file.read())
-        return OK
-    _see_children_end()
+        return EXIT_OK
+    _restore_sigchld()
     module = __import__(module_of(name), fromlist=["run"])
     try:
         code: int = module.run(rest)
-    except SystemExit as leave:  # argparse, after --help
-        return int(leave.code or OK)
+    except SystemExit as exit_:  # argparse, after --help
+        return int(exit_.code or EXIT_OK)
     return code
 
 
+def _suggestion(name: str) -> str:
+    from difflib import get_close_matches
+
+    return "".join(f" (did you mean {match!r}?)" for match in get_close_matches(name, COMMANDS, n=1))
+
+
 def module_of(command: str) -> str:
-    """The module that implements a command: one file each, in the folder of its group."""
+    """Return the module of a command: one file each, in the folder of its group."""
     group = next(group for group, commands in GROUPS.items() if command in commands)
     return f"holdfast.app.cli.{group}.{command}"
 
 
-def _see_children_end() -> None:
-    """Whoever started us may ignore SIGCHLD, and so may we then: no exit code of a child would ever be known."""
+def _restore_sigchld() -> None:
+    """A parent that ignores SIGCHLD passes that on; then no exit code of a child would ever be known."""
     import signal
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -185,7 +191,7 @@ def help_file(command: str) -> str:
 
 
 def _is_wide() -> bool:
-    """Whether the help that is in files fits. Whoever sets COLUMNS has it laid out anew."""
+    """Whether the help files fit the terminal. If COLUMNS is set, the parser formats the help instead."""
     if "COLUMNS" in os.environ:
         return False
     try:
@@ -196,16 +202,16 @@ def _is_wide() -> bool:
 
 def _help() -> str:
     width = max(map(len, COMMANDS))
-    commands = "\n".join(f"  {name:{width}}  {what}" for name, what in COMMANDS.items())
+    commands = "\n".join(f"  {name:{width}}  {about}" for name, about in COMMANDS.items())
     home = os.environ.get("HOLDFAST_HOME") or "~/.local/share/holdfast"
     return _HELP.format(commands=commands, home=home)
 
 
-def _complain(message: str, code: int) -> int:
-    from holdfast.app.text.screen import plain
+def _print_error(message: str, code: int) -> int:
+    from holdfast.app.text.screen import printable
 
     try:  # noqa: SIM105 - contextlib would cost start-up time
-        sys.stderr.write(f"holdfast: {plain(' '.join(message.split()))}\n")  # git's words may hold anything
+        sys.stderr.write(f"holdfast: {printable(' '.join(message.split()))}\n")  # git's output may contain anything
     except OSError:
-        pass  # nobody can be told; the code tells
+        pass  # stderr is gone; the exit code remains
     return code

@@ -1,1 +1,1 @@
-"""A run as one HTML file, which asks nothing of anybody and can be read in ten years."""
+"""A run as one HTML file without external resources."""

@@ -3,7 +3,7 @@ const search = document.getElementById("search");
 const kind = document.getElementById("kind");
 const found = document.getElementById("found");
 const entries = [...document.querySelectorAll(".e")];
-const talks = [...document.querySelectorAll("details.talk")];
+const conversations = [...document.querySelectorAll("details.conversation")];
 const texts = new Map();
 let timer;
 
@@ -22,11 +22,11 @@ function filter() {
     entry.classList.toggle("hidden", !fits);
     if (fits) count += 1;
   }
-  for (const talk of talks) {
-    const hits = words ? talk.querySelectorAll(".e:not(.hidden)").length : 0;
-    talk.classList.toggle("hidden", Boolean(words) && !hits);
-    talk.open = hits > 0;
-    talk.querySelector("summary i").textContent = hits ? `${hits} found` : "";
+  for (const conversation of conversations) {
+    const hits = words ? conversation.querySelectorAll(".e:not(.hidden)").length : 0;
+    conversation.classList.toggle("hidden", Boolean(words) && !hits);
+    conversation.open = hits > 0;
+    conversation.querySelector("summary i").textContent = hits ? `${hits} found` : "";
   }
   found.textContent = words ? `${count} found` : "";
 }

@@ -1,42 +1,42 @@
-"""Many streams of text that become one file: each is put by on the disk until its turn, so that memory stays small."""
+"""Collects many streams of text on the disk, to write them one after the other with little memory."""
 
 import os
 from collections.abc import Iterator
 
-_AT_ONCE = 4 * 1024 * 1024  # characters kept before they are written
+_MAX_BUFFERED_CHARS = 4 * 1024 * 1024  # before they are written to the disk
 
 
 class Spool:
-    """Pieces by name, in a folder of its own. The names come out in the order in which they were first used."""
+    """Pieces of text by name, in its own folder. Names keep the order of their first use."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._numbers: dict[str, int] = {}
-        self._waiting: dict[str, list[str]] = {}
-        self._size = 0
+        self._buffered: dict[str, list[str]] = {}
+        self._buffered_chars = 0
 
     def add(self, name: str, piece: str) -> None:
         self._numbers.setdefault(name, len(self._numbers))
-        self._waiting.setdefault(name, []).append(piece)
-        self._size += len(piece)
-        if self._size >= _AT_ONCE:
-            self._put_by()
+        self._buffered.setdefault(name, []).append(piece)
+        self._buffered_chars += len(piece)
+        if self._buffered_chars >= _MAX_BUFFERED_CHARS:
+            self._flush()
 
     def names(self) -> list[str]:
         return list(self._numbers)
 
     def read(self, name: str) -> Iterator[bytes]:
-        self._put_by()
-        with open(self._file(name), "rb") as file:
-            while chunk := file.read(_AT_ONCE):
+        self._flush()
+        with open(self._path(name), "rb") as file:
+            while chunk := file.read(_MAX_BUFFERED_CHARS):
                 yield chunk
 
-    def _put_by(self) -> None:
-        for name, pieces in self._waiting.items():
-            with open(self._file(name), "ab") as file:
+    def _flush(self) -> None:
+        for name, pieces in self._buffered.items():
+            with open(self._path(name), "ab") as file:
                 file.write("\n".join((*pieces, "")).encode(errors="replace"))
-        self._waiting.clear()
-        self._size = 0
+        self._buffered.clear()
+        self._buffered_chars = 0
 
-    def _file(self, name: str) -> str:
+    def _path(self, name: str) -> str:
         return os.path.join(self._folder, str(self._numbers[name]))

@@ -1,32 +1,36 @@
-"""The upper part of the page: what the run is, how it stands, its tasks and how they were judged."""
+"""The upper part of the page: the run, its status, tasks, verdicts and sessions."""
 
 from collections.abc import Iterator
 
-from holdfast.app.html.escape import folded, words
-from holdfast.app.text.digest import wanting
-from holdfast.app.text.screen import counted, moment
-from holdfast.app.text.task_tree import facts_of
+from holdfast.app.html.escape import escape_text, fold_text
+from holdfast.app.text.digest import format_needs
+from holdfast.app.text.screen import format_time, pluralize, status_text
+from holdfast.app.text.task_tree import task_facts
+from holdfast.core.end_reason import end_reason_text
 from holdfast.core.state import RunState, Task, TaskStatus
 from holdfast.core.summary.digest import Digest
-from holdfast.core.summary.spending import cost_of
+from holdfast.core.summary.spending import run_cost_text
 from holdfast.engine.queries.logs import RunView
 
 
 def summary(view: RunView, digest: Digest) -> Iterator[str]:
     state = view.state
     goal = state.run.goal if state.run is not None else ""
-    yield f'<header><h1>{words(view.run_id)} <span class="badge {words(view.status)}">{words(view.status)}</span></h1>'
-    yield f"{folded(goal, 'goal')}<dl>"
+    yield (
+        f'<header><h1>{escape_text(view.run_id)} <span class="badge '
+        f'{escape_text(view.status)}">{escape_text(status_text(view.status))}</span></h1>'
+    )
+    yield f"{fold_text(goal, 'goal')}<dl>"
     for name, value in _facts(state):
-        yield f"<div><dt>{words(name)}</dt><dd>{words(value)}</dd></div>"
+        yield f"<div><dt>{escape_text(name)}</dt><dd>{escape_text(value)}</dd></div>"
     yield "</dl></header>"
-    needs = wanting(digest.needs, view.run_id)
+    needs = format_needs(digest.needs, view.run_id)
     if needs:
         yield "<section id=needs><h2>Needs you</h2><ul>"
-        yield from (f"<li>{words(line)}</li>" for line in needs)
+        yield from (f"<li>{escape_text(line)}</li>" for line in needs)
         yield "</ul></section>"
     yield from _tasks(state)
-    yield from _sittings(state)
+    yield from _sessions(state)
 
 
 def _facts(state: RunState) -> Iterator[tuple[str, str]]:
@@ -38,8 +42,8 @@ def _facts(state: RunState) -> Iterator[tuple[str, str]]:
         yield "branch", state.run.branch or "–"
     yield "tasks done", f"{done} of {len(state.tasks)}"
     yield "tokens", f"{spent.input_tokens + spent.output_tokens:,}"
-    yield "cost", cost_of(state)
-    yield "log", f"{counted(state.events, 'event')}, {counted(len(state.sessions), 'session')}"
+    yield "cost", run_cost_text(state)
+    yield "log", f"{pluralize(state.events, 'event')}, {pluralize(len(state.sessions), 'session')}"
 
 
 def _tasks(state: RunState) -> Iterator[str]:
@@ -55,26 +59,27 @@ def _tasks(state: RunState) -> Iterator[str]:
         yield from (_task(state, name, state.tasks[name]) for name in names)
     rest = [name for name in state.tasks if name not in seen]
     if rest and waves:
-        yield "<h3>In no wave</h3>"
+        yield "<h3>Not in a wave</h3>"
     yield from (_task(state, name, state.tasks[name]) for name in rest)
     yield "</section>"
 
 
-def _task(state: RunState, name: str, task: Task) -> str:
-    facts = "; ".join(facts_of(state, name, task))
+def _task(state: RunState, task_id: str, task: Task) -> str:
+    facts = "; ".join(task_facts(state, task_id, task))
     head = (
-        f'<b>{words(name)}</b> <span class="badge {task.status}">{task.status.lower().replace("_", " ")}</span> '
-        f"{words(task.summary or '')} <i>{words(facts)}</i>"
+        f'<b>{escape_text(task_id)}</b> <span class="badge '
+        f'{task.status}">{task.status.lower().replace("_", " ")}</span> '
+        f"{escape_text(task.summary or '')} <i>{escape_text(facts)}</i>"
     )
-    return f"<details class=task><summary>{head}</summary>{''.join(_about(state, name, task))}</details>"
+    return f"<details class=task><summary>{head}</summary>{''.join(_task_details(state, task_id, task))}</details>"
 
 
-def _about(state: RunState, name: str, task: Task) -> Iterator[str]:
+def _task_details(state: RunState, task_id: str, task: Task) -> Iterator[str]:
     if task.description:
-        yield folded(task.description)
+        yield fold_text(task.description)
     if task.acceptance_criteria:
-        yield f"<ul>{''.join(f'<li>{words(one)}</li>' for one in task.acceptance_criteria)}</ul>"
-    needed = state.plan.blocked_by.get(name, []) if state.plan is not None else []
+        yield f"<ul>{''.join(f'<li>{escape_text(criterion)}</li>' for criterion in task.acceptance_criteria)}</ul>"
+    needed = state.plan.blocked_by.get(task_id, []) if state.plan is not None else []
     rows = {
         "after": ", ".join(needed),
         "commit": task.commit or "",
@@ -82,29 +87,32 @@ def _about(state: RunState, name: str, task: Task) -> Iterator[str]:
         "error": task.error or "",
         "reason": task.reason or "",
     }
-    yield "".join(f"<p><b>{key}</b> {words(value)}</p>" for key, value in rows.items() if value)
+    yield "".join(f"<p><b>{key}</b> {escape_text(value)}</p>" for key, value in rows.items() if value)
     for check in task.checks:
-        how = "completed" if check.passed else "failed"
-        yield f'<div class="result {how}"><b>{words(check.name)}</b> {"passed" if check.passed else "failed"}'
-        yield f"{folded(check.output or check.problem or '', 'text')}</div>"
+        result = "completed" if check.passed else "failed"
+        yield f'<div class="result {result}"><b>{escape_text(check.name)}</b> {"passed" if check.passed else "failed"}'
+        yield f"{fold_text(check.output or check.problem or '', 'text')}</div>"
     for verdict in task.verdicts:
-        how = "accepted" if verdict.accept else "rejected"
-        yield f'<div class="verdict {how}"><b>iteration {verdict.iteration}: {how}</b> {words(verdict.category or "")}'
+        result = "accepted" if verdict.accept else "rejected"
+        yield (
+            f'<div class="verdict {result}"><b>iteration {verdict.iteration}: {result}</b> '
+            f"{escape_text(verdict.category or '')}"
+        )
         for part in (verdict.concern, verdict.evidence, verdict.next_step):
-            yield folded(part) if part else ""
+            yield fold_text(part) if part else ""
         yield "</div>"
 
 
-def _sittings(state: RunState) -> Iterator[str]:
-    yield "<section id=sittings><h2>Sittings and checkpoints</h2><table>"
+def _sessions(state: RunState) -> Iterator[str]:
+    yield "<section id=sessions><h2>Sessions and checkpoints</h2><table>"
     for session in state.sessions.values():
-        ended = f"ended: {session.end_reason or 'normally'}" if session.ended else "no end"
-        cells = (session.command or "?", moment(session.started), moment(session.last), ended)
-        yield f"<tr>{''.join(f'<td>{words(cell)}</td>' for cell in cells)}</tr>"
+        ended = f"ended: {end_reason_text(session.end_reason)}" if session.ended else "interrupted"
+        cells = (session.command or "?", format_time(session.started), format_time(session.last), ended)
+        yield f"<tr>{''.join(f'<td>{escape_text(cell)}</td>' for cell in cells)}</tr>"
         for point in state.checkpoints:
             if point.sid == session.sid:
                 yield (
-                    f"<tr class=point><td>◆ checkpoint</td><td>{words(moment(point.ts))}</td>"
-                    f"<td>{words(point.label)}</td><td>{words((point.commit or '')[:10])}</td></tr>"
+                    f"<tr class=point><td>◆ checkpoint</td><td>{escape_text(format_time(point.ts))}</td>"
+                    f"<td>{escape_text(point.label)}</td><td>{escape_text((point.commit or '')[:10])}</td></tr>"
                 )
     yield "</table></section>"

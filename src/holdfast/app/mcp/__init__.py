@@ -1,1 +1,1 @@
-"""The MCP server that each agent is handed: its way to report."""
+"""The MCP server with which each agent reports."""

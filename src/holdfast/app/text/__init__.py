@@ -1,1 +1,1 @@
-"""Events, runs and digests in words. Used by the command line, the dashboard and the HTML export alike."""
+"""Events, runs and digests as text, for the command line, the dashboard and the HTML export."""

@@ -1,9 +1,9 @@
-"""A comparison on the screen: whole, as one line a file, or as JSON."""
+"""Prints a comparison as a patch, as one line per file, or as JSON."""
 
 import json
 import sys
 
-from holdfast.app.text.screen import columns, counted, paint, plain
+from holdfast.app.text.screen import column_widths, paint, pluralize, printable
 from holdfast.engine.queries.diff import ChangedFile, Comparison
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -32,13 +32,14 @@ def print_comparison(comparison: Comparison, *, stat: bool, as_json: bool) -> No
 
 
 def _print_stat(files: tuple[ChangedFile, ...]) -> None:
-    rows = [(plain(file.path), _count("+", file.added), _count("-", file.removed)) for file in files]
+    rows = [(printable(file.path), _count("+", file.added), _count("-", file.removed)) for file in files]
     if not rows:
         return
-    wide, plus, minus = columns(rows)
+    path_width, added_width, removed_width = column_widths(rows)
     for path, added, removed in rows:
-        print(f"{path:{wide}}  {paint(f'{added:>{plus}}', 'green')} {paint(f'{removed:>{minus}}', 'red')}".rstrip())
-    sys.stderr.write(f"{counted(len(rows), 'file')}\n")
+        counts = f"{paint(f'{added:>{added_width}}', 'green')} {paint(f'{removed:>{removed_width}}', 'red')}"
+        print(f"{path:{path_width}}  {counts}".rstrip())
+    sys.stderr.write(f"{pluralize(len(rows), 'file')}\n")
 
 
 def _count(sign: str, lines: int | None) -> str:
@@ -46,11 +47,11 @@ def _count(sign: str, lines: int | None) -> str:
 
 
 def _print_patch(patch: bytes) -> None:
-    """For a pipe as git wrote it; on a terminal in colour, and with nothing that could drive the terminal."""
+    """Print the bytes that git wrote; on a terminal, in colour and without control characters."""
     if not sys.stdout.isatty():
         sys.stdout.flush()
         sys.stdout.buffer.write(patch)
         return
     for line in patch.decode(errors="replace").removesuffix("\n").split("\n"):
         colour = "bold" if line.startswith(_HEADINGS) else _COLOURS.get(line[:1])
-        print(paint(plain(line.replace("\t", "    ")), colour))
+        print(paint(printable(line.replace("\t", "    ")), colour))

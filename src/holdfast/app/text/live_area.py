@@ -1,153 +1,158 @@
-"""The part of the screen that shows a run at work: who is at what, and what it cost so far. Of the state alone."""
+"""The live area below the event lines: current tasks, open requests and cost. Computed from the run's state alone."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from holdfast.app.text.screen import columns_of, counted, plain, shortened
-from holdfast.app.text.spans import Row, Span, padded
-from holdfast.core.conversation.call_text import summary_of
-from holdfast.core.conversation.states import Phase
-from holdfast.core.state import Conversation, RunState, Stage, Task, TaskStatus
-from holdfast.core.summary.spending import cost_text, unpriced_in
+from holdfast.app.text.screen import display_width, pluralize, printable, shorten_to_width
+from holdfast.app.text.spans import Row, Span, pad_to_width
+from holdfast.core.conversation.call_text import call_summary
+from holdfast.core.conversation.states import ConversationState
+from holdfast.core.state import Conversation, RunState, Task, TaskStage, TaskStatus
+from holdfast.core.summary.spending import cost_text, unpriced_count
 
-_SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
-_WAITS = {
-    Stage.VALIDATE: "running the checks",
-    Stage.COMMIT: "committing",
-    Stage.MERGE: "waiting for its turn to merge",
+_FINISHED_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
+_STAGE_ACTIVITIES = {
+    TaskStage.VALIDATE: "running the checks",
+    TaskStage.COMMIT: "committing",
+    TaskStage.MERGE: "waiting for its turn to merge",
 }
 _THINKING = "thinking"
-_TOO_NARROW = 40
-_STAGE = 10  # columns
+_NARROW_COLUMNS = 40
+_STAGE_COLUMNS = 10  # columns
 
 
-def area(state: RunState, run_id: str, now: str, width: int, height: int) -> list[Row]:
-    """No row is wider than the terminal, and there are never more than it has room for."""
+def live_rows(state: RunState, run_id: str, now: str, width: int, height: int) -> list[Row]:
+    """Return rows that fit the width and height of the terminal."""
     room = max(1, height - 2)
-    rows = [_head(state, run_id, now, width), *_tasks(state, now, width), *_questions(state, run_id, width)]
+    rows = [
+        _heading_row(state, run_id, now, width),
+        *_task_rows(state, now, width),
+        *_permission_rows(state, run_id, width),
+    ]
     if len(rows) <= room:
         return rows
     more = len(rows) - room + 1
     return [*rows[: room - 1], [Span(f"  … and {more} more", "dim")]][:room]
 
 
-def _head(state: RunState, run_id: str, now: str, width: int) -> Row:
-    sitting = state.newest_sitting()
-    began = elapsed(sitting.started if sitting is not None else None, now)
-    left = [part for part in (_workflow(state), wave_of(state), progress_of(state), began) if part]
-    told = f"{plain(run_id)} · {' · '.join(left)}"
+def _heading_row(state: RunState, run_id: str, now: str, width: int) -> Row:
+    session = state.newest_session()
+    duration = elapsed(session.started if session is not None else None, now)
+    left = [part for part in (_workflow_name(state), wave_text(state), progress_text(state), duration) if part]
+    title = f"{printable(run_id)} · {' · '.join(left)}"
     room = width - 6
-    spent = next((one for one in spent_on(state) if columns_of(f"{told}  {one}") <= room), "")
+    spent = next((text for text in spend_texts(state) if display_width(f"{title}  {text}") <= room), "")
     tail = f" {spent} " if spent else ""
-    told = shortened(told, room)
-    rule = "─" * (room - columns_of(told) - columns_of(tail) + 1)
-    return [Span("── ", "dim"), Span(told, "bold"), Span(f" {rule}", "dim"), Span(tail)]
+    title = shorten_to_width(title, room)
+    rule = "─" * (room - display_width(title) - display_width(tail) + 1)
+    return [Span("── ", "dim"), Span(title, "bold"), Span(f" {rule}", "dim"), Span(tail)]
 
 
-def _workflow(state: RunState) -> str:
-    return plain(state.run.workflow) if state.run is not None else ""
+def _workflow_name(state: RunState) -> str:
+    return printable(state.run.workflow) if state.run is not None else ""
 
 
-def wave_of(state: RunState) -> str:
+def wave_text(state: RunState) -> str:
     waves = sorted(state.plan.waves.items()) if state.plan is not None else []
-    if len(waves) < 2:  # noqa: PLR2004 - a single one is not worth a word
+    if len(waves) < 2:  # noqa: PLR2004 - a single wave is not shown
         return ""
     place = next((at for at, (_, wave) in enumerate(waves, 1) if not wave.completed), len(waves))
     return f"wave {place} of {len(waves)}"
 
 
-def progress_of(state: RunState) -> str:
-    done = sum(task.status in _SETTLED for task in state.tasks.values())
-    return f"{done} of {counted(len(state.tasks), 'task')}" if state.tasks else ""
+def progress_text(state: RunState) -> str:
+    done = sum(task.status in _FINISHED_STATUSES for task in state.tasks.values())
+    return f"{done} of {pluralize(len(state.tasks), 'task')}" if state.tasks else ""
 
 
-def spent_on(state: RunState) -> list[str]:
-    """In full, and in the little that a narrow terminal has room for."""
+def spend_texts(state: RunState) -> list[str]:
+    """Return the full text, then a short one for a narrow terminal."""
     spent = state.budget
     tokens = spent.input_tokens + spent.output_tokens
     cap = f" of ${spent.cap_dollars:.2f}" if spent.cap_dollars is not None else ""
-    unpriced = unpriced_in(state)
-    told = spent.dollars is not None or unpriced or cap
-    dollars = f"{'cost ' if unpriced else ''}{cost_text(spent.dollars, unpriced)}{cap}" if told else ""
+    unpriced = unpriced_count(state)
+    has_cost = spent.dollars is not None or unpriced or cap
+    dollars = f"{'cost ' if unpriced else ''}{cost_text(spent.dollars, unpriced)}{cap}" if has_cost else ""
     parts = [part for part in (f"{tokens:,} tokens" if tokens else "", dollars) if part]
     return [" · ".join(parts), parts[-1]] if parts else []
 
 
-def _tasks(state: RunState, now: str, width: int) -> Iterator[Row]:
-    names = {plain(name): task for name, task in state.tasks.items() if task.status is TaskStatus.IN_PROGRESS}
-    wide = min(max(map(columns_of, names), default=0), max(4, width // 5))
+def _task_rows(state: RunState, now: str, width: int) -> Iterator[Row]:
+    names = {printable(name): task for name, task in state.tasks.items() if task.status is TaskStatus.IN_PROGRESS}
+    name_width = min(max(map(display_width, names), default=0), max(4, width // 5))
     for name, task in names.items():
-        talk = _talk(state, task)
-        stage, colour = _stage(task, talk)
-        often = f"iteration {task.iteration}  " if task.iteration > 1 and width > _TOO_NARROW else ""
-        room = max(0, width - 1 - wide - 4 - _STAGE - len(often))
-        time = elapsed(talk.turn.started if talk is not None and talk.turn is not None else None, now)
-        time = f"  {time}" if time and room > _TOO_NARROW // 2 else ""
-        what = plain(_doing(state, task, talk))
+        conversation = _current_conversation(state, task)
+        stage, colour = _stage_text(task, conversation)
+        iteration = f"iteration {task.iteration}  " if task.iteration > 1 and width > _NARROW_COLUMNS else ""
+        room = max(0, width - 1 - name_width - 4 - _STAGE_COLUMNS - len(iteration))
+        turn = conversation.turn if conversation is not None else None
+        time = elapsed(turn.started if turn is not None else None, now)
+        time = f"  {time}" if time and room > _NARROW_COLUMNS // 2 else ""
+        activity = printable(_task_activity(state, task, conversation))
         yield [
-            Span(f"  {padded(name, wide)}  "),
-            Span(padded(stage, _STAGE), colour),
-            Span(often, "dim"),
-            Span(padded(what, room - len(time)) if time else shortened(what, room)),
+            Span(f"  {pad_to_width(name, name_width)}  "),
+            Span(pad_to_width(stage, _STAGE_COLUMNS), colour),
+            Span(iteration, "dim"),
+            Span(pad_to_width(activity, room - len(time)) if time else shorten_to_width(activity, room)),
             Span(time, "dim"),
         ]
 
 
-def _talk(state: RunState, task: Task) -> Conversation | None:
-    """The conversation that the task is in now."""
-    who = task.evaluator if task.stage is Stage.EVALUATE else task.worker
-    return state.conversations.get(who) if who is not None else None
+def _current_conversation(state: RunState, task: Task) -> Conversation | None:
+    """Return the task's conversation with its worker or its evaluator, whichever is active."""
+    conversation_id = task.evaluator if task.stage is TaskStage.EVALUATE else task.worker
+    return state.conversations.get(conversation_id) if conversation_id is not None else None
 
 
-def _stage(task: Task, talk: Conversation | None) -> tuple[str, str]:
-    if talk is not None and talk.state == Phase.STARTING and talk.turn is None:
+def _stage_text(task: Task, conversation: Conversation | None) -> tuple[str, str]:
+    if conversation is not None and conversation.state == ConversationState.STARTING and conversation.turn is None:
         return "starting", "dim"
-    return task.stage, "yellow" if task.stage is Stage.WORK else "cyan"
+    return task.stage, "yellow" if task.stage is TaskStage.WORK else "cyan"
 
 
-def _doing(state: RunState, task: Task, talk: Conversation | None) -> str:
-    if talk is not None and asks(state, talk):
-        return doing(state, talk)
-    if task.stage in _WAITS:
-        return _WAITS[task.stage]
-    at = doing(state, talk) if talk is not None else ""
-    if talk is not None and at == _THINKING:
-        return f"{talk.agent or 'the agent'} is {at}"
-    return at or task.summary or ""
+def _task_activity(state: RunState, task: Task, conversation: Conversation | None) -> str:
+    if conversation is not None and waits_for_permission(state, conversation):
+        return conversation_activity(state, conversation)
+    if task.stage in _STAGE_ACTIVITIES:
+        return _STAGE_ACTIVITIES[task.stage]
+    activity = conversation_activity(state, conversation) if conversation is not None else ""
+    if conversation is not None and activity == _THINKING:
+        return f"{conversation.agent or 'the agent'} is {activity}"
+    return activity or task.summary or ""
 
 
-def asks(state: RunState, talk: Conversation) -> bool:
-    """True of one whose agent waits to be allowed something."""
-    return any(state.conversations.get(asked.conversation) is talk for asked in state.permissions.values())
+def waits_for_permission(state: RunState, conversation: Conversation) -> bool:
+    """Whether the agent of this conversation has an open permission request."""
+    return any(state.conversations.get(request.conversation) is conversation for request in state.permissions.values())
 
 
-def doing(state: RunState, talk: Conversation) -> str:
-    """What an agent is at in its turn; nothing when it is in none."""
-    if asks(state, talk):
-        return "waits for your answer"
-    if talk.turn is None:
+def conversation_activity(state: RunState, conversation: Conversation) -> str:
+    """Return what the agent does in its turn; empty between turns."""
+    if waits_for_permission(state, conversation):
+        return "waiting for your answer"
+    if conversation.turn is None:
         return ""
-    if talk.turn.calls:
-        return next(reversed(talk.turn.calls.values()))
+    if conversation.turn.calls:
+        return next(reversed(conversation.turn.calls.values()))
     return _THINKING
 
 
-def _questions(state: RunState, run_id: str, width: int) -> Iterator[Row]:
-    for request, asked in state.permissions.items():
-        talk = state.conversations.get(asked.conversation)
-        who = f"{talk.task} " if talk is not None and talk.task else ""
-        command = f"holdfast approve {run_id} {request}"
-        asks = f"{who}asks: {summary_of(asked)}"
-        if width > len(command) + _TOO_NARROW:
-            words = shortened(plain(asks), width - 7 - len(command))
-            yield [Span("  ? ", "yellow"), Span(words, "yellow"), Span(f"  {command}", "dim")]
+def _permission_rows(state: RunState, run_id: str, width: int) -> Iterator[Row]:
+    for request_id, request in state.permissions.items():
+        conversation = state.conversations.get(request.conversation)
+        subject = f"{conversation.task} " if conversation is not None and conversation.task else ""
+        command = f"holdfast approve {run_id} {request_id}"
+        text = printable(f"{subject}asks: {call_summary(request)}")
+        if width > len(command) + _NARROW_COLUMNS:
+            text = shorten_to_width(text, width - 7 - len(command))
+            yield [Span("  ? ", "yellow"), Span(text, "yellow"), Span(f"  {command}", "dim")]
         else:
-            yield [Span("  ? ", "yellow"), Span(shortened(plain(asks), width - 5), "yellow")]
-            yield [Span(shortened(f"    {command}", width - 1), "dim")]
+            yield [Span("  ? ", "yellow"), Span(shorten_to_width(text, width - 5), "yellow")]
+            yield [Span(shorten_to_width(f"    {command}", width - 1), "dim")]
 
 
 def elapsed(since: str | None, now: str) -> str:
-    """`45 s`, `2 m 05 s`, `1 h 02 m`; nothing when it is not known."""
+    """`45 s`, `2 m 05 s`, `1 h 02 m`; empty if a time is unknown."""
     try:
         seconds = int((datetime.fromisoformat(now) - datetime.fromisoformat(since or "")).total_seconds())
     except (ValueError, TypeError):

@@ -1,37 +1,39 @@
-"""A line of a log as one line of words: when, whom it is about, what happened, and in which colour that is told."""
+"""A log line as text: its time, its subject, what happened, and the colour."""
 
 from typing import NamedTuple
 
-from holdfast.app.text.events import detail, is_bad, subject, told, tone
+from holdfast.app.text.events import describe_event, event_colour, event_details, event_subject, is_error
 from holdfast.core.events import Event
-from holdfast.core.log.codec import CODEC, Line, Unfit
+from holdfast.core.log.codec import CODEC, InvalidEventData, Line
 from holdfast.core.state import RunState
 from holdfast.engine.queries.logs import LogLine
 
 
-class ToldLine(NamedTuple):
+class EventLine(NamedTuple):
     time: str
-    who: str
-    words: str
+    subject: str
+    text: str
     colour: str | None
-    bad: bool
+    is_error: bool
     detail: tuple[str, ...] = ()
 
 
-def told_line(one: LogLine, state: RunState) -> ToldLine | None:
-    """None of what only the machinery needs to know, and of what cannot be read."""
-    event = _event(one)
-    words = told(event) if event is not None else None
-    if event is None or words is None or not isinstance(one.line, Line):
+def describe_line(log_line: LogLine, state: RunState) -> EventLine | None:
+    """Return None for internal events and for unreadable lines."""
+    event = _decode_event(log_line)
+    text = describe_event(event) if event is not None else None
+    if event is None or text is None or not isinstance(log_line.line, Line):
         return None
-    time = (one.line.ts or "")[11:19]
-    return ToldLine(time, subject(event, state), words, tone(event), is_bad(event), detail(event, state))
+    time = (log_line.line.ts or "")[11:19]
+    return EventLine(
+        time, event_subject(event, state), text, event_colour(event), is_error(event), event_details(event, state)
+    )
 
 
-def _event(one: LogLine) -> Event | None:
-    if not isinstance(one.line, Line):
+def _decode_event(log_line: LogLine) -> Event | None:
+    if not isinstance(log_line.line, Line):
         return None
     try:
-        return CODEC.event(one.line)
-    except Unfit as unfit:
-        return unfit.without
+        return CODEC.event(log_line.line)
+    except InvalidEventData as error:
+        return error.partial_event

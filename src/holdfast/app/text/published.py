@@ -1,22 +1,22 @@
-"""Where a run's work went, in one line; and what did not go with it."""
+"""Prints where a run's work was published, and warns about files that are not included."""
 
 import json
 import sys
 
-from holdfast.app.text.screen import counted, paint, plain
-from holdfast.engine.workspace.publish import Published
+from holdfast.app.text.screen import paint, pluralize, printable
+from holdfast.engine.workspace.publish import PublishedBranch
 
 
-def print_published(verb: str, published: Published, *, as_json: bool) -> None:
+def print_published(verb: str, published: PublishedBranch, *, as_json: bool) -> None:
     warn_uncommitted(published)
     if as_json:
         print(json.dumps(published._asdict(), ensure_ascii=False))
         return
     done = paint(f"{'already ' if published.already else ''}{verb}", "green")
-    print(f"{plain(published.branch)}  {done} {plain(published.target)}  at {published.commit[:12]}")
+    print(f"{printable(published.branch)}  {done} {printable(published.target)}  at {published.commit[:12]}")
 
 
-def warn_uncommitted(published: Published) -> None:
+def warn_uncommitted(published: PublishedBranch) -> None:
     if published.uncommitted:
-        files = counted(published.uncommitted, "changed file")
-        sys.stderr.write(f"not included: {files} in the run's worktree, in no commit yet\n")
+        files = pluralize(published.uncommitted, "changed file")
+        sys.stderr.write(f"not included: {files} in the run's worktree that are not committed\n")

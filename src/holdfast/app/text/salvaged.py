@@ -1,52 +1,54 @@
-"""What was saved when a run was taken away, and the question before."""
+"""Asks before a run is removed, and prints what was saved."""
 
 import json
 import sys
 
-from holdfast.app.text.screen import counted, plain
-from holdfast.engine.commands.archive import Estate
+from holdfast.app.text.screen import pluralize, printable
+from holdfast.engine.commands.archive import RunResources
 from holdfast.leaf.errors import Denied, HoldfastError
 
 
 class NotConfirmed(HoldfastError):
-    """The person said no."""
+    """The person answered no."""
 
 
-def confirm(run_id: str, estate: Estate | None, what: str) -> None:
-    """Ask on a terminal; where nobody can answer, refuse."""
-    for line in _told(estate):
+def confirm_removal(run_id: str, resources: RunResources | None, action: str) -> None:
+    """Ask on a terminal. Without a terminal, raise `Denied`."""
+    for line in _resource_lines(resources):
         sys.stderr.write(f"  {line}\n")
     if not sys.stdin.isatty():
-        raise Denied(f"nobody is here to confirm that {run_id} is to go; -y says so")
-    sys.stderr.write(f"{what} {plain(run_id)}? [y/N] ")
+        raise Denied(f"not a terminal, so {run_id} was not removed; pass -y to confirm")
+    sys.stderr.write(f"{action} {printable(run_id)}? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise NotConfirmed(f"{run_id} was left as it is")
+        raise NotConfirmed(f"cancelled; {run_id} was not changed")
 
 
-def _told(estate: Estate | None) -> list[str]:
-    if estate is None:
-        return ["it has nothing in any repository"]
-    commits = f"{counted(estate.unmerged, 'commit')} in no branch of yours, to be saved under refs/holdfast/salvage"
-    there = (("branch", estate.branches), ("worktree", estate.worktrees))
-    told = [f"{counted(len(names), thing)}: {', '.join(map(plain, names))}" for thing, names in there if names]
-    return [*told, *([commits] if estate.unmerged else [])] or ["it has nothing in the repository any more"]
+def _resource_lines(resources: RunResources | None) -> list[str]:
+    if resources is None:
+        return ["no branches or worktrees in any repository"]
+    commits = (
+        f"{pluralize(resources.unmerged, 'commit')} in no branch of yours; saved first, under refs/holdfast/salvage"
+    )
+    kinds = (("branch", resources.branches), ("worktree", resources.worktrees))
+    lines = [f"{pluralize(len(names), thing)}: {', '.join(map(printable, names))}" for thing, names in kinds if names]
+    return [*lines, *([commits] if resources.unmerged else [])] or ["no branches or worktrees in the repository"]
 
 
-def print_retired(run_id: str, done: str, salvaged: list[str], *, as_json: bool) -> None:
+def print_removed(run_id: str, done: str, salvaged: list[str], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"id": run_id, done: True, "salvaged": salvaged}, ensure_ascii=False))
         return
-    print(f"{plain(run_id)}  {done}")
+    print(f"{printable(run_id)}  {done}")
     for ref in salvaged:
-        print(f"  saved  {plain(ref)}")
+        print(f"  saved  {printable(ref)}")
     if salvaged:
-        sys.stderr.write("`holdfast salvage show` and `restore` bring it back\n")
+        sys.stderr.write("see it with: holdfast salvage show NAME; restore it with: holdfast salvage restore NAME\n")
 
 
-def print_nothing_left(name: str, reason: str, *, as_json: bool) -> None:
-    """A script that resets a run twice has what it wants: the run is gone."""
+def print_nothing_to_reset(name: str, reason: str, *, as_json: bool) -> None:
+    """Not an error: a script that resets a run twice has what it wants."""
     if as_json:
         print(json.dumps({"id": name, "reset": False, "salvaged": [], "reason": reason}, ensure_ascii=False))
     else:
-        sys.stderr.write(f"nothing to reset: {plain(reason)}\n")
+        sys.stderr.write(f"nothing to reset: {printable(reason)}\n")

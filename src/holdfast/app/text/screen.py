@@ -1,4 +1,4 @@
-"""Words on a terminal: colour only where it is wanted, and nothing from a log may drive the terminal."""
+"""Text on a terminal: colour where the terminal supports it, and no control characters from a log."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_WIDTH = 120  # where a terminal does not tell
+_DEFAULT_COLUMNS = 120  # if the terminal does not report its size
 
-CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_STATUS = {
+ANSI_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_STATUS_COLOURS = {
     "running": "cyan",
     "interrupted": "yellow",
     "done": "green",
@@ -23,53 +23,70 @@ _STATUS = {
     "SKIPPED": "dim",
     "PENDING": "dim",
 }
-_REORDERING = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))  # text that reads otherwise
-_CONTROL = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029, *_REORDERING), "·")
+_STATUS_TEXTS = {
+    "iter_cap": "iteration limit",
+    "evaluator_cap": "evaluator limit",
+    "review_cap": "review limit",
+    "checks_cap": "checks limit",
+    "token_cap": "token limit",
+    "cost_cap": "cost limit",
+    "wall_clock": "time limit",
+    "no_case": "no case",
+    "no_plan": "no plan",
+    "empty_responses": "empty turns",
+}
+_BIDI_CHARACTERS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))  # reorder text
+_CONTROL_CHARACTERS = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029, *_BIDI_CHARACTERS), "·")
 
 
-def colourful() -> bool:
+def uses_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def paint(text: str, colour: str | None) -> str:
-    if colour is None or not colourful():
+    if colour is None or not uses_colour():
         return text
-    return f"\x1b[{CODES[colour]}m{text}\x1b[0m"
+    return f"\x1b[{ANSI_CODES[colour]}m{text}\x1b[0m"
 
 
 def paint_status(status: str, width: int = 0) -> str:
     return paint(f"{status:{width}}", status_colour(status))
 
 
+def status_text(status: str) -> str:
+    """Return a run's status for people; `--json` has the code."""
+    return _STATUS_TEXTS.get(status, status)
+
+
 def status_colour(status: str) -> str | None:
-    return _STATUS.get(status)
+    return _STATUS_COLOURS.get(status)
 
 
-def plain(text: str) -> str:
-    """Text from a log with its control characters made harmless."""
-    return text if text.isprintable() else text.translate(_CONTROL)
+def printable(text: str) -> str:
+    """Replace control characters, so that text from a log cannot control the terminal."""
+    return text if text.isprintable() else text.translate(_CONTROL_CHARACTERS)
 
 
-def shortened(text: str, width: int) -> str:
-    """Text that takes no more than so many columns of a terminal."""
+def shorten_to_width(text: str, width: int) -> str:
+    """Cut text to a number of terminal columns."""
     if text.isascii():
         return text if len(text) <= width else text[: max(0, width - 1)] + "…"
     from bisect import bisect_right
     from itertools import accumulate
 
-    taken = [*accumulate(map(_columns_of, text))]
-    if taken[-1] <= width:
+    ends = [*accumulate(map(_character_width, text))]
+    if ends[-1] <= width:
         return text
-    return text[: bisect_right(taken, width - 1)] + "…"
+    return text[: bisect_right(ends, width - 1)] + "…"
 
 
-def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return len(text) if text.isascii() else sum(map(_columns_of, text))
+def display_width(text: str) -> int:
+    """Return how many terminal columns a text needs."""
+    return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
-def _columns_of(character: str) -> int:
-    """A Chinese character takes two, an accent that stands on another takes none."""
+def _character_width(character: str) -> int:
+    """A Chinese character needs two columns, a combining accent none."""
     from unicodedata import combining, east_asian_width
 
     return 0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1
@@ -77,35 +94,35 @@ def _columns_of(character: str) -> int:
 
 def terminal_width() -> int:
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or _WIDTH
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _DEFAULT_COLUMNS
     except OSError:
-        return _WIDTH
+        return _DEFAULT_COLUMNS
 
 
-def moment(ts: str | None) -> str:
-    """`2026-02-14T10:06:15.000Z` as people read it."""
-    return plain(ts or "")[:19].replace("T", " ")
+def format_time(ts: str | None) -> str:
+    """Return `2026-02-14T10:06:15.000Z` as `2026-02-14 10:06:15`."""
+    return printable(ts or "")[:19].replace("T", " ")
 
 
-def counted(number: int, thing: str) -> str:
+def pluralize(number: int, thing: str) -> str:
     """`1 event`, `2 events`, `3 branches`."""
     more = "es" if thing.endswith("ch") else "s"
     return f"{number} {thing}{'' if number == 1 else more}"
 
 
-def columns(rows: Sequence[Sequence[str]]) -> list[int]:
-    """How wide each column has to be."""
+def column_widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the width of each column."""
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
 def warn(lines: Iterable[str]) -> None:
-    """What a user should know, and what no program reads."""
+    """Print lines for people to stderr; stdout is for data."""
     for line in lines:
-        sys.stderr.write(f"{plain(line)}\n")
+        sys.stderr.write(f"{printable(line)}\n")
 
 
-def program() -> str:
-    """What to type to call this program."""
+def program_name() -> str:
+    """Return the command that starts this program."""
     from shutil import which
 
     if which("holdfast"):

@@ -1,13 +1,13 @@
-"""Words in colours, a row at a time: made by those who know what to say, put on a screen by those who have one."""
+"""Rows of coloured text, independent of the screen that shows them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from holdfast.app.text.screen import columns_of, paint, shortened
+from holdfast.app.text.screen import display_width, paint, shorten_to_width
 
 
 class Span(NamedTuple):
-    """Words in a colour."""
+    """Text in one colour."""
 
     text: str
     colour: str | None = None
@@ -16,28 +16,28 @@ class Span(NamedTuple):
 Row = Sequence[Span]
 
 
-def text_of(row: Row) -> str:
+def row_text(row: Row) -> str:
     return "".join(span.text for span in row)
 
 
-def painted(rows: Iterable[Row]) -> Iterator[str]:
-    """For stdout, with colours where they are wanted."""
+def paint_rows(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield rows for stdout, in colour if stdout is a colour terminal."""
     for row in rows:
         yield "".join(paint(span.text, span.colour) for span in row)
 
 
-def padded(text: str, width: int) -> str:
-    """So many columns, neither more nor fewer."""
-    text = shortened(text, width)
-    return text + " " * (width - columns_of(text))
+def pad_to_width(text: str, width: int) -> str:
+    """Cut or pad text to exactly `width` columns."""
+    text = shorten_to_width(text, width)
+    return text + " " * (width - display_width(text))
 
 
-def fitted(row: Row, width: int) -> Row:
-    """No wider than this: what does not fit is cut off, and seen to be."""
+def fit_row(row: Row, width: int) -> Row:
+    """Cut a row to `width` columns; an ellipsis marks the cut."""
     kept: list[Span] = []
     for span in row:
-        room = width - sum(columns_of(one.text) for one in kept)
-        kept.append(Span(shortened(span.text, room) if room > 0 else "", span.colour))
-        if columns_of(span.text) > room:
+        room = width - sum(display_width(previous.text) for previous in kept)
+        kept.append(Span(shorten_to_width(span.text, room) if room > 0 else "", span.colour))
+        if display_width(span.text) > room:
             break
     return kept

@@ -1,63 +1,64 @@
-"""The tasks of a run: wave by wave, with what each waits for, where it stands, and how it was judged."""
+"""The phases and tasks of a run, wave by wave: dependencies, status and verdicts."""
 
 from collections.abc import Iterator
 
-from holdfast.app.text.screen import counted, plain, status_colour
+from holdfast.app.text.screen import pluralize, printable, status_colour
 from holdfast.app.text.spans import Row, Span
+from holdfast.core.end_reason import end_reason_text
 from holdfast.core.state import Approval, RunState, Task, TaskStatus, Wave
 
-MOST = 30
+MAX_ROWS = 30
 
 
 def phase_rows(state: RunState) -> Iterator[Row]:
-    """A line a phase that there was, the newest last."""
+    """Yield one row per phase so far, newest last."""
     for name, phase in state.phases.items():
-        times = f", round {phase.round}" if phase.round > 1 else ""
-        asked = ", asks for your approval" if phase.approval is Approval.ASKED and name == state.phase else ""
-        came = plain(phase.outcome or phase.reason or "")
-        how = Span(f"  {phase.status.lower():12}  ", status_colour(phase.status))
-        yield [how, Span(f"{plain(name)}{times}{asked}{f': {came}' if came else ''}")]
+        round_text = f", round {phase.round}" if phase.round > 1 else ""
+        approval = ", waits for your approval" if phase.approval is Approval.ASKED and name == state.phase else ""
+        result = printable(phase.outcome or phase.reason or "")
+        status = Span(f"  {phase.status.lower():12}  ", status_colour(phase.status))
+        yield [status, Span(f"{printable(name)}{round_text}{approval}{f': {result}' if result else ''}")]
 
 
-def task_tree(state: RunState, most: int = MOST) -> Iterator[Row]:
-    """A line a task; those that are in no wave come last."""
+def task_rows(state: RunState, max_rows: int = MAX_ROWS) -> Iterator[Row]:
+    """Yield one row per task; tasks in no wave come last."""
     waves = state.plan.waves if state.plan is not None else {}
     in_waves = {name for wave in waves.values() for name in wave.task_ids}
-    left = most
+    left = max_rows
     if len(waves) > 1:
         for number, wave in sorted(waves.items()):
             names = [name for name in wave.task_ids if name in state.tasks][:left]
             if not names:
                 continue
-            yield [Span(f"  wave {number}"), _how_far(wave)]
-            yield from ([Span("  "), *_row(state, name)] for name in names)
+            yield [Span(f"  wave {number}"), _wave_status(wave)]
+            yield from ([Span("  "), *_task_row(state, name)] for name in names)
             left -= len(names)
     else:
         in_waves = set()
     for name in [name for name in state.tasks if name not in in_waves][:left]:
-        yield _row(state, name)
-    if len(state.tasks) > most:
-        yield [Span(f"  … and {len(state.tasks) - most} more (--json has them all)")]
+        yield _task_row(state, name)
+    if len(state.tasks) > max_rows:
+        yield [Span(f"  … and {len(state.tasks) - max_rows} more (--json has them all)")]
 
 
-def _how_far(wave: Wave) -> Span:
+def _wave_status(wave: Wave) -> Span:
     if wave.completed:
         return Span("  done", "green")
-    return Span("  at work", "yellow") if wave.started else Span("")
+    return Span("  in progress", "yellow") if wave.started else Span("")
 
 
-def _row(state: RunState, name: str) -> Row:
-    task = state.tasks[name]
-    about = task.error or task.reason or task.summary or ""
-    facts = "; ".join(facts_of(state, name, task))
+def _task_row(state: RunState, task_id: str) -> Row:
+    task = state.tasks[task_id]
+    about = (task.error and end_reason_text(task.error)) or task.reason or task.summary or ""
+    facts = "; ".join(task_facts(state, task_id, task))
     status = Span(f"{task.status:11}", status_colour(task.status))
-    row = [Span(f"  {plain(name):8}  "), status, Span(f"  {plain(about)}" if about else "")]
-    return [*row, Span("  "), Span(f"[{plain(facts)}]", "dim")] if facts else row
+    row = [Span(f"  {printable(task_id):8}  "), status, Span(f"  {printable(about)}" if about else "")]
+    return [*row, Span("  "), Span(f"[{printable(facts)}]", "dim")] if facts else row
 
 
-def facts_of(state: RunState, name: str, task: Task) -> Iterator[str]:
-    """What is worth knowing of a task beyond its status."""
-    needed = state.plan.blocked_by.get(name) if state.plan is not None else None
+def task_facts(state: RunState, task_id: str, task: Task) -> Iterator[str]:
+    """Yield what matters about a task besides its status."""
+    needed = state.plan.blocked_by.get(task_id) if state.plan is not None else None
     if needed and task.status is TaskStatus.PENDING:
         yield f"after {', '.join(needed)}"
     if task.status is TaskStatus.IN_PROGRESS:
@@ -67,9 +68,9 @@ def facts_of(state: RunState, name: str, task: Task) -> Iterator[str]:
         yield f"checks failed: {', '.join(failed)}"
     if task.verdicts:
         last = task.verdicts[-1]
-        why = f": {last.category or last.concern}" if not last.accept and (last.category or last.concern) else ""
-        how_often = f" after {counted(len(task.verdicts), 'verdict')}" if len(task.verdicts) > 1 else ""
-        yield f"{'accepted' if last.accept else 'rejected'}{how_often}{why}"
+        reason = f": {last.category or last.concern}" if not last.accept and (last.category or last.concern) else ""
+        count = f" after {pluralize(len(task.verdicts), 'verdict')}" if len(task.verdicts) > 1 else ""
+        yield f"{'accepted' if last.accept else 'rejected'}{count}{reason}"
     if task.conflicts:
         yield f"conflicts in {', '.join(task.conflicts)}"
     if task.commit:

@@ -1,1 +1,1 @@
-"""The dashboard of `holdfast top`: what it says is made by plain functions, of values; widgets only put it up."""
+"""The dashboard of `holdfast top`. Pure functions compute its rows; widgets only draw them."""

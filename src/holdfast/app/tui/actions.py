@@ -1,134 +1,147 @@
-"""What the keys of the dashboard do: the same as the commands of these names, each after a question.
+"""What the dashboard's keys do: the same as the commands of these names, after a question.
 
-Each tells in words how it went, when that is on the disk; None when nothing was done. What it raises is a
-`HoldfastError`, whose message is one line.
+Each action returns a line about its result once that is on the disk, or None if nothing was done. Its errors are
+`HoldfastError`s with messages of one line.
 """
 
 from collections.abc import Awaitable, Callable
 
-from holdfast.app.text.resume_report import context
-from holdfast.app.tui.questions import YES, Question, how, sure, told, which
-from holdfast.core.decide.resume import Case, Choice, Decision, ResumeChoice
-from holdfast.core.messages.answers import APPROVAL
+from holdfast.app.text.resume_report import instruction_context
+from holdfast.app.tui.questions import (
+    YES,
+    DialogQuestion,
+    confirmation,
+    request_choice,
+    request_lines,
+    resume_choice_question,
+)
+from holdfast.core.decide.resume import Choice, ResumeCase, ResumeChoice, ResumeDecision
+from holdfast.core.messages.answers import APPROVAL_PREFIX
+from holdfast.core.messages.schema import UserAnswer, UserMessage
+from holdfast.core.run_status import RunStatus
 from holdfast.core.state import RunState
-from holdfast.core.summary.needs import Need, open_questions
-from holdfast.engine.commands.answer import give_answer, must_not_be_answered
-from holdfast.engine.commands.detach import as_options, start_detached
-from holdfast.engine.commands.stop import stopped
-from holdfast.engine.config.of_run import on_issue_of
-from holdfast.engine.inbox.answers import Answer
-from holdfast.engine.inbox.send import Words, send
+from holdfast.core.summary.needs import Need, needs_to_answer
+from holdfast.engine.commands.answer import raise_if_answered, send_answer
+from holdfast.engine.commands.detach import resume_options, start_detached
+from holdfast.engine.commands.stop import stop_run
+from holdfast.engine.config.of_run import on_issue_setting
+from holdfast.engine.inbox.send import send
 from holdfast.engine.places import is_owned
 from holdfast.engine.queries.logs import view_run
-from holdfast.leaf.errors import BadInput, NothingToDo, Owned
+from holdfast.leaf.errors import BadInput, NothingToDo, RunOwned
 
-_WHY = {
-    True: "What is to be changed before you approve? Nothing, and Enter: it is refused.",
-    False: "Enter denies it. What you write before that is the reason, which its agent is told with the next prompt.",
+_DENY_PROMPTS = {
+    True: "Type what to change before you approve. Enter alone refuses it.",
+    False: "Type the reason, which is sent to the agent with its next prompt. Enter denies.",
 }
-Ask = Callable[[Question], Awaitable[str | None]]
+Ask = Callable[[DialogQuestion], Awaitable[str | None]]
 
 
-class Hands:
-    def __init__(self, home: str, ask: Ask, tell: Callable[[str], None]) -> None:
+class DashboardActions:
+    def __init__(self, home: str, ask: Ask, show_status: Callable[[str], None]) -> None:
         self._home = home
         self._ask = ask
-        self._tell = tell  # of what takes a while
+        self._show_status = show_status  # for slow actions
 
     async def approve(self, run_id: str) -> str | None:
-        need, state = await self._question(run_id)
-        if need is None or not await self._agreed(sure(f"{run_id} asks", *told(need, state), yes="approve")):
+        need, state = await self._choose_request(run_id)
+        if need is None or not await self._is_confirmed(
+            confirmation(f"{run_id} asks", *request_lines(need, state), yes="approve")
+        ):
             return None
-        return await self._answered(run_id, need, allow=True)
+        return await self._answer(run_id, need, allow=True)
 
     async def deny(self, run_id: str) -> str | None:
-        need, state = await self._question(run_id)
+        need, state = await self._choose_request(run_id)
         if need is None:
             return None
-        is_phase = (need.key or "").startswith(APPROVAL)
-        words = await self._ask(Question(f"{run_id} asks", (*told(need, state), "", _WHY[is_phase])))
-        if words is None:
+        is_phase = (need.key or "").startswith(APPROVAL_PREFIX)
+        answer = await self._ask(
+            DialogQuestion(f"{run_id} asks", (*request_lines(need, state), "", _DENY_PROMPTS[is_phase]))
+        )
+        if answer is None:
             return None
-        text = words.strip() or None
-        return await self._answered(
+        text = answer.strip() or None
+        return await self._answer(
             run_id, need, allow=False, changes=text if is_phase else None, reason=None if is_phase else text
         )
 
     async def resume(self, run_id: str) -> str | None:
-        decision = await self._undecided(run_id)
+        decision = await self._pending_decision(run_id)
         if decision is None:
-            return await self._resumed(run_id)
-        key = await self._ask(how(run_id, decision))
+            return await self._start_runner(run_id)
+        key = await self._ask(resume_choice_question(run_id, decision))
         chosen = next((option.choice for option in decision.options if option.key == key), None)
         if chosen is None:
             return None
         if chosen is not Choice.CUSTOM:
-            return await self._resumed(run_id, *as_options(ResumeChoice(chosen)))
+            return await self._start_runner(run_id, *resume_options(ResumeChoice(chosen)))
         state = (await view_run(self._home, run_id)).state
-        words = await self._ask(Question("Your instructions", [*context(state)]))
-        if not (words or "").strip():
-            raise BadInput("no instructions were given; nothing was changed")
-        return await self._resumed(run_id, *as_options(ResumeChoice(chosen, words)))
+        instructions = await self._ask(DialogQuestion("Your instructions", [*instruction_context(state)]))
+        if not (instructions or "").strip():
+            raise BadInput("no instructions given; nothing changed")
+        return await self._start_runner(run_id, *resume_options(ResumeChoice(chosen, instructions)))
 
     async def stop(self, run_id: str) -> str | None:
         if not is_owned(self._home, run_id):
-            raise NothingToDo(f"{run_id} is not at work")
-        question = sure(f"Stop {run_id}?", "It ends its sitting cleanly; r goes on from where it stood.", yes="stop it")
-        if not await self._agreed(question):
+            raise NothingToDo(f"{run_id} is not running")
+        question = confirmation(f"Stop {run_id}?", "The run stops cleanly; r resumes it.", yes="stop")
+        if not await self._is_confirmed(question):
             return None
-        self._tell(f"{run_id} was asked to stop …")
-        await stopped(self._home, run_id)
-        return f"{run_id} has stopped; r resumes it"
+        self._show_status(f"stopping {run_id} …")
+        await stop_run(self._home, run_id)
+        return f"stopped {run_id}; r resumes it"
 
     async def send(self, run_id: str) -> str | None:
-        text = await self._ask(Question(f"For the agent of {run_id}, with its next prompt"))
+        text = await self._ask(DialogQuestion(f"Message to the agent of {run_id}, delivered with its next prompt"))
         if text is None:
             return None
         if not text.strip():
-            raise BadInput("there is nothing to say; nothing was sent")
-        await send(self._home, run_id, Words(text))
-        return f"taken: {text}{self._later(run_id)}"
+            raise BadInput("the message is empty; nothing was sent")
+        await send(self._home, run_id, UserMessage(text))
+        return f"message queued: {text}{self._resume_hint(run_id)}"
 
-    async def _agreed(self, question: Question) -> bool:
+    async def _is_confirmed(self, question: DialogQuestion) -> bool:
         return await self._ask(question) == YES
 
-    async def _question(self, run_id: str) -> tuple[Need | None, RunState]:
-        """The one that waits for an answer; where several do, the one that is meant, or None."""
+    async def _choose_request(self, run_id: str) -> tuple[Need | None, RunState]:
+        """Return the open request; if there are several, ask which one. None if none was chosen."""
         state = (await view_run(self._home, run_id)).state
-        open_ones = open_questions(state)
-        if not open_ones:
-            raise NothingToDo(f"nothing of {run_id} waits for an answer")
-        if len(open_ones) == 1:
-            return open_ones[0], state
-        key = await self._ask(which(run_id, open_ones))
-        return (open_ones[int(key) - 1] if key is not None else None), state
+        open_requests = needs_to_answer(state)
+        if not open_requests:
+            raise NothingToDo(f"{run_id} has no open request")
+        if len(open_requests) == 1:
+            return open_requests[0], state
+        key = await self._ask(request_choice(run_id, open_requests))
+        return (open_requests[int(key) - 1] if key is not None else None), state
 
-    async def _answered(
+    async def _answer(
         self, run_id: str, need: Need, *, allow: bool, changes: str | None = None, reason: str | None = None
     ) -> str:
         state = (await view_run(self._home, run_id)).state
-        if need.key is None or need.key not in [one.key for one in open_questions(state)]:
-            must_not_be_answered(run_id, state, need.key)
-            raise NothingToDo(f"{run_id} no longer asks that")
-        await give_answer(self._home, run_id, state, need, Answer(need.key, allow, changes=changes, reason=reason))
-        how_so = "approved" if allow else "to be changed" if changes else "denied"
-        return f"{how_so}: {need.text}{self._later(run_id)}"
+        if need.key is None or need.key not in [other.key for other in needs_to_answer(state)]:
+            raise_if_answered(run_id, state, need.key)
+            raise NothingToDo(f"{run_id} has withdrawn this request")
+        await send_answer(self._home, run_id, state, need, UserAnswer(need.key, allow, changes=changes, reason=reason))
+        verb = "approved" if allow else "change requested" if changes else "denied"
+        return f"{verb}: {need.text}{self._resume_hint(run_id)}"
 
-    async def _undecided(self, run_id: str) -> Decision | None:
-        """What a person has to decide before it goes on; None when it can."""
+    async def _pending_decision(self, run_id: str) -> ResumeDecision | None:
+        """Return the decision that a person has to make before the run can continue; None if there is none."""
         view = await view_run(self._home, run_id)
-        if view.status == "running":
-            raise Owned(f"{run_id} is at work already; Enter attaches")
+        if view.status == RunStatus.RUNNING:
+            raise RunOwned(f"{run_id} is already running; Enter attaches")
         decision = view.analysis.decision
         decided = (
-            decision.case in (Case.AUTO, Case.WAITING, Case.COMPLETE) or on_issue_of(self._home, view.state) != "ask"
+            decision.case in (ResumeCase.AUTO, ResumeCase.WAITING, ResumeCase.COMPLETE)
+            or on_issue_setting(self._home, view.state) != "ask"
         )
         return None if decided else decision
 
-    async def _resumed(self, run_id: str, *options: str) -> str:
-        self._tell(f"{run_id} is being resumed …")
+    async def _start_runner(self, run_id: str, *options: str) -> str:
+        self._show_status(f"resuming {run_id} …")
         pid = await start_detached(self._home, run_id, *options)
-        return f"{run_id} is at work (pid {pid})"
+        return f"resumed {run_id} (pid {pid})"
 
-    def _later(self, run_id: str) -> str:
-        return "" if is_owned(self._home, run_id) else "; r resumes the run, which takes it in"
+    def _resume_hint(self, run_id: str) -> str:
+        return "" if is_owned(self._home, run_id) else "; r resumes the run and applies it"

@@ -1,22 +1,22 @@
-"""`holdfast attach`, in the terminal of the dashboard, which is out of the way meanwhile."""
+"""Runs `holdfast attach` in the dashboard's terminal while the dashboard is suspended."""
 
 import os
 import signal
 import subprocess
 import sys
 
-from holdfast.leaf.errors import INTERRUPTED
-from holdfast.leaf.process.own_program import own_program
+from holdfast.leaf.errors import EXIT_INTERRUPTED
+from holdfast.leaf.process.own_program import holdfast_command
 
 
 def attach_here(home: str, run_id: str) -> None:
-    """Ctrl-C is meant for the one who watches, and leads back at once; an end of its own is to be read first."""
+    """Ctrl-C returns at once. If `attach` ends by itself, wait for Enter, so that its last lines can be read."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        command = own_program("attach", run_id)
+        command = holdfast_command("attach", run_id)
         code = subprocess.run(command, env={**os.environ, "HOLDFAST_HOME": home}, check=False).returncode
-        if code != INTERRUPTED:
-            sys.stderr.write("\nEnter goes back to the dashboard ")
+        if code != EXIT_INTERRUPTED:
+            sys.stderr.write("\nPress Enter to return to the dashboard ")
             sys.stderr.flush()
             sys.stdin.readline()
     finally:

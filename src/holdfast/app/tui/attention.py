@@ -1,57 +1,70 @@
-"""How much a run wants a person, and so where it stands in the list."""
+"""How urgently a run needs a person, which is also the order of the list."""
 
 from collections.abc import Sequence
 from enum import IntEnum
 
-from holdfast.core.summary.needs import Want
+from holdfast.app.text.screen import status_text
+from holdfast.core.end_reason import EndReason
+from holdfast.core.run_status import RunStatus
+from holdfast.core.summary.needs import NeedKind
 from holdfast.engine.queries.runs import ListedRun
 
-_QUESTIONS = (Want.PERMISSION, Want.APPROVAL)
-_OVER = ("done", "archived", "empty")
-_BY_CHOICE = ("planned", "stopped")  # a person left it so
+_REQUEST_WANTS = (NeedKind.PERMISSION, NeedKind.APPROVAL)
+_FINISHED_STATUSES = (RunStatus.DONE, RunStatus.ARCHIVED, RunStatus.EMPTY)
+_IDLE_STATUSES = (EndReason.PLANNED, EndReason.STOPPED)  # left so by a person
 
 
-class Call(IntEnum):
-    """What calls loudest comes first."""
+class Attention(IntEnum):
+    """The most urgent comes first."""
 
-    QUESTION = 0  # an agent or a phase asks, and waits
-    TROUBLE = 1  # it was cut off, failed, or cannot be read
-    WORDS = 2  # it waits to be told how to go on
-    AT_WORK = 3
-    AT_REST = 4  # it can go on, and nothing is the matter
-    OVER = 5
+    REQUEST = 0  # an agent or a phase waits for an answer
+    TROUBLE = 1  # interrupted, failed or unreadable
+    MESSAGE = 2  # waits for instructions
+    RUNNING = 3
+    IDLE = 4  # can continue, and has no problem
+    FINISHED = 5
 
 
-def call_of(run: ListedRun) -> Call:
+ATTENTION_KEYS = {  # in `--json`
+    Attention.REQUEST: "question",
+    Attention.TROUBLE: "trouble",
+    Attention.MESSAGE: "words",
+    Attention.RUNNING: "at_work",
+    Attention.IDLE: "at_rest",
+    Attention.FINISHED: "over",
+}
+
+
+def attention_of(run: ListedRun) -> Attention:
     status, want = run.status, run.summary.want
-    if status in _OVER:
-        return Call.OVER
-    if want in _QUESTIONS:
-        return Call.QUESTION
-    if status == "running":
-        return Call.AT_WORK
-    if status == "waiting":
-        return Call.WORDS
-    if status in _BY_CHOICE and want in (None, Want.MESSAGE, Want.WORDS):
-        return Call.AT_REST
-    return Call.TROUBLE
+    if status in _FINISHED_STATUSES:
+        return Attention.FINISHED
+    if want in _REQUEST_WANTS:
+        return Attention.REQUEST
+    if status == RunStatus.RUNNING:
+        return Attention.RUNNING
+    if status == EndReason.WAITING:
+        return Attention.MESSAGE
+    if status in _IDLE_STATUSES and want in (None, NeedKind.MESSAGE, NeedKind.INSTRUCTIONS):
+        return Attention.IDLE
+    return Attention.TROUBLE
 
 
-def wants_you(run: ListedRun) -> bool:
-    return call_of(run) <= Call.WORDS
+def needs_person(run: ListedRun) -> bool:
+    return attention_of(run) <= Attention.MESSAGE
 
 
-def ordered(runs: Sequence[ListedRun]) -> list[ListedRun]:
-    """What wants you first; among equals the order stays, which is that of their last moves."""
-    return sorted(runs, key=call_of)
+def sort_by_attention(runs: Sequence[ListedRun]) -> list[ListedRun]:
+    """Sort the most urgent first. The sort is stable: equals stay in the order of their last activity."""
+    return sorted(runs, key=attention_of)
 
 
-def matching(runs: Sequence[ListedRun], words: str) -> list[ListedRun]:
-    """Those in whose name, status, workflow, repository or goal every word occurs."""
-    wanted = words.lower().split()
-    return [run for run in runs if all(word in _told(run) for word in wanted)]
+def filter_runs(runs: Sequence[ListedRun], query: str) -> list[ListedRun]:
+    """Return the runs whose name, status, workflow, repository or goal contain every word."""
+    words = query.lower().split()
+    return [run for run in runs if all(word in _search_text(run) for word in words)]
 
 
-def _told(run: ListedRun) -> str:
-    about = (run.id, run.status, run.summary.workflow, run.summary.repo, run.summary.goal)
-    return " ".join(part for part in about if part).lower()
+def _search_text(run: ListedRun) -> str:
+    fields = (run.id, run.status, status_text(run.status), run.summary.workflow, run.summary.repo, run.summary.goal)
+    return " ".join(part for part in fields if part).lower()

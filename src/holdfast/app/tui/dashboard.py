@@ -1,6 +1,6 @@
-"""The dashboard itself: puts up how the runs stand, and turns keys into deeds.
+"""The dashboard: draws the runs and handles keys.
 
-It follows the store by what the kernel tells: over runs that do not move it does nothing.
+It does not poll: the kernel reports changes, so idle runs cost nothing.
 """
 
 from collections.abc import Coroutine, Sequence
@@ -13,41 +13,42 @@ from textual.binding import Binding
 from textual.containers import Container
 from textual.widgets import Input, Static
 
-from holdfast.app.text.screen import plain
-from holdfast.app.text.spans import Row, Span, fitted
-from holdfast.app.tui.actions import Hands
+from holdfast.app.text.screen import printable, status_text
+from holdfast.app.text.spans import Row, Span, fit_row
+from holdfast.app.tui.actions import DashboardActions
 from holdfast.app.tui.attach import attach_here
-from holdfast.app.tui.attention import matching, ordered
-from holdfast.app.tui.details import details, log_rows, wrapped
-from holdfast.app.tui.dialogs import Asking
-from holdfast.app.tui.help_text import HELP, NO_RUNS, complaint, keys_row
-from holdfast.app.tui.panes import STYLES, Choice, Pane
-from holdfast.app.tui.questions import Question
-from holdfast.app.tui.run_list import columns_for, heading, headline, run_row
-from holdfast.app.tui.selected_run import Chosen
-from holdfast.app.tui.stylesheet import LOOKS
+from holdfast.app.tui.attention import filter_runs, sort_by_attention
+from holdfast.app.tui.details import detail_rows, log_rows, wrap_rows
+from holdfast.app.tui.dialogs import QuestionDialog
+from holdfast.app.tui.help_text import HELP, NO_RUNS, error_line, keys_row
+from holdfast.app.tui.panes import STYLES, Pane, SelectionPane
+from holdfast.app.tui.questions import DialogQuestion
+from holdfast.app.tui.run_list import choose_columns, heading_row, run_row, summary_row
+from holdfast.app.tui.selected_run import SelectedRun
+from holdfast.app.tui.stylesheet import STYLESHEET
+from holdfast.core.run_status import RunStatus
 from holdfast.engine.queries.runs import ListedRun
-from holdfast.engine.queries.watch_runs import Overview, oversee
+from holdfast.engine.queries.watch_runs import Overview, watch_all_runs
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import HoldfastError
 
-_MINUTE, _SECOND = 60.0, 1.0
-_WIDE = 120  # columns from which the log stands beside the run
+_LIST_REFRESH_S, _RUN_REFRESH_S = 60.0, 1.0
+_WIDE_COLUMNS = 120  # from this width on, the log is beside the run
 
 
-class Board(App[None]):
-    CSS = LOOKS
+class Dashboard(App[None]):
+    CSS = STYLESHEET
     ENABLE_COMMAND_PALETTE = False
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE_COLUMNS, "-wide")]
     BINDINGS = [
         Binding("enter", "attach"),
-        Binding("a", "deed('approve')"),
-        Binding("d", "deed('deny')"),
-        Binding("r", "deed('resume')"),
-        Binding("x", "deed('stop')"),
-        Binding("s", "deed('send')"),
+        Binding("a", "act('approve')"),
+        Binding("d", "act('deny')"),
+        Binding("r", "act('resume')"),
+        Binding("x", "act('stop')"),
+        Binding("s", "act('send')"),
         Binding("slash", "filter"),
-        Binding("escape", "everything"),
+        Binding("escape", "clear_filter"),
         Binding("question_mark", "help"),
         Binding("q", "quit"),
         Binding("ctrl+c", "quit", priority=True),
@@ -56,16 +57,16 @@ class Board(App[None]):
     def __init__(self, home: str) -> None:
         super().__init__(ansi_color=True)
         self._home = home
-        self._hands = Hands(home, self._ask, self._say)
+        self._dashboard_actions = DashboardActions(home, self._ask, self._show_message)
         self._overview = Overview(())
-        self._runs: Sequence[ListedRun] = ()  # those that are shown
-        self._wanted = ""  # words that they must have
-        self._chosen: Chosen | None = None
-        self._shown: Chosen | None = None  # what the panes are about
+        self._runs: Sequence[ListedRun] = ()  # shown in the list
+        self._filter_text = ""  # words that their rows must contain
+        self._selected: SelectedRun | None = None
+        self._displayed: SelectedRun | None = None  # shown in the panes
 
     @property
     def defect(self) -> Exception | None:
-        """What went wrong inside, if anything did: for the program's door, which tells it in one line."""
+        """The error that ended the dashboard, for `main` to print in one line."""
         return self._exception
 
     def _fatal_error(self) -> None:
@@ -74,169 +75,173 @@ class Board(App[None]):
     def compose(self) -> ComposeResult:
         yield Static(id="head")
         yield Static(id="heading")
-        yield Choice("runs")
+        yield SelectionPane("runs")
         with Container(id="lower"):
             yield Pane("run")
             yield Pane("log", follow=True)
-        yield Input(id="filter", compact=True, placeholder="words to look for; Enter keeps, Esc clears")
-        yield Static(id="told")
+        yield Input(id="filter", compact=True, placeholder="filter; Enter keeps it, Esc clears it")
+        yield Static(id="message")
         yield Static(id="keys")
 
     def on_mount(self) -> None:
         self.query_one("#log").border_title = "log"
         self.query_one(Input).cursor_blink = False
-        self.query_one(Choice).focus()
-        self.run_worker(self._oversee())
-        self.set_interval(_MINUTE, self._draw_list)
-        self._seconds = self.set_interval(_SECOND, self._draw_run, pause=True)
+        self.query_one(SelectionPane).focus()
+        self.run_worker(self._watch_runs())
+        self.set_interval(_LIST_REFRESH_S, self._draw_list)
+        self._run_timer = self.set_interval(_RUN_REFRESH_S, self._draw_run, pause=True)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._draw)
 
-    # What comes in
+    # Updates
 
-    async def _oversee(self) -> None:
+    async def _watch_runs(self) -> None:
         try:
-            await oversee(self._home, self._take)
+            await watch_all_runs(self._home, self._show_overview)
         except* (HoldfastError, OSError) as errors:
-            self._complain(errors.exceptions[0])
+            self._show_error(errors.exceptions[0])
 
-    def _take(self, overview: Overview) -> None:
-        before = self._row_of(self._chosen.run_id) if self._chosen is not None else None
+    def _show_overview(self, overview: Overview) -> None:
+        before = self._listed_run(self._selected.run_id) if self._selected is not None else None
         self._overview = overview
         if overview.unwatched:
-            self._say(f"{overview.unwatched} runs are not followed: raise fs.inotify.max_user_watches")
-        self._select()
-        after = self._row_of(self._chosen.run_id) if self._chosen is not None else None
-        if self._chosen is not None and before is not None and after is not None and before.status != after.status:
-            self.run_worker(self._chosen.look_again())
+            self._show_message(f"{overview.unwatched} runs are not watched: raise fs.inotify.max_user_watches")
+        self._update_selection()
+        after = self._listed_run(self._selected.run_id) if self._selected is not None else None
+        if self._selected is not None and before is not None and after is not None and before.status != after.status:
+            self.run_worker(self._selected.refresh())
 
-    def _row_of(self, run_id: str) -> ListedRun | None:
+    def _listed_run(self, run_id: str) -> ListedRun | None:
         return next((run for run in self._overview.runs if run.id == run_id), None)
 
-    def _select(self) -> None:
-        """Choose what to show, and keep to the run that was chosen; when it is gone, the one in its place."""
-        place = self._place()
-        self._runs = ordered(matching(self._overview.runs, self._wanted))
-        if self._chosen is None or self._chosen.run_id not in [run.id for run in self._runs]:
-            self._look_at(min(place, len(self._runs) - 1))
+    def _update_selection(self) -> None:
+        """Keep the selected run; if it is gone, select the run in its place."""
+        index = self._selected_index()
+        self._runs = sort_by_attention(filter_runs(self._overview.runs, self._filter_text))
+        if self._selected is None or self._selected.run_id not in [run.id for run in self._runs]:
+            self._select_run(min(index, len(self._runs) - 1))
         self._draw_list()
 
-    def _place(self) -> int:
-        wanted = self._chosen.run_id if self._chosen is not None else None
-        return next((at for at, run in enumerate(self._runs) if run.id == wanted), 0)
+    def _selected_index(self) -> int:
+        run_id = self._selected.run_id if self._selected is not None else None
+        return next((index for index, run in enumerate(self._runs) if run.id == run_id), 0)
 
-    def _look_at(self, place: int) -> None:
-        self.workers.cancel_group(self, "chosen")
-        self._chosen = None
-        if place >= 0:
-            self._chosen = Chosen(self._home, self._runs[place].id, self._draw_chosen)
-            self.run_worker(self._chosen.follow(), group="chosen")
+    def _select_run(self, index: int) -> None:
+        self.workers.cancel_group(self, "selected")
+        self._selected = None
+        if index >= 0:
+            self._selected = SelectedRun(self._home, self._runs[index].id, self._draw_selected)
+            self.run_worker(self._selected.follow(), group="selected")
         else:
             self._draw_run()
 
-    def on_choice_moved(self, event: Choice.Moved) -> None:
-        self._look_at(event.index)
+    def on_selection_pane_selection_changed(self, event: SelectionPane.SelectionChanged) -> None:
+        self._select_run(event.index)
 
-    # What is shown
+    # Drawing
 
     def _draw(self) -> None:
         self._draw_list()
         self._draw_run()
         width = self.size.width
-        self.query_one("#keys", Static).update(_text(fitted(keys_row(width), width)))
+        self.query_one("#keys", Static).update(_rich_text(fit_row(keys_row(width), width)))
 
     def _draw_list(self) -> None:
-        pane = self.query_one(Choice)
-        width, moment, runs = pane.room, now(), self._runs
-        columns = columns_for(runs, moment, width)
-        pane.offer(len(runs), self._place(), lambda index: run_row(runs[index], moment, columns))
-        self.query_one("#head", Static).update(_text(fitted(headline(self._overview.runs, len(runs)), width)))
-        self.query_one("#heading", Static).update(_text(fitted(heading(columns), width) if runs else []))
+        pane = self.query_one(SelectionPane)
+        width, moment, runs = pane.row_width, now(), self._runs
+        columns = choose_columns(runs, moment, width)
+        pane.set_choices(len(runs), self._selected_index(), lambda index: run_row(runs[index], moment, columns))
+        self.query_one("#head", Static).update(_rich_text(fit_row(summary_row(self._overview.runs, len(runs)), width)))
+        self.query_one("#heading", Static).update(_rich_text(fit_row(heading_row(columns), width) if runs else []))
 
-    def _draw_chosen(self, chosen: Chosen) -> None:
-        if chosen is self._chosen:  # not one that was left meanwhile
+    def _draw_selected(self, selected: SelectedRun) -> None:
+        if selected is self._selected:  # another run may be selected by now
             self._draw_run()
 
     def _draw_run(self) -> None:
-        chosen, run, log = self._chosen, self.query_one("#run", Pane), self.query_one("#log", Pane)
-        anew, self._shown = chosen is not self._shown, chosen
-        run.border_title = plain(chosen.run_id) if chosen is not None else ""
-        run.put(self._run_rows(chosen, run.room), anew=anew)
-        log.put(log_rows(chosen.lines, log.room) if chosen is not None else [], anew=anew)
-        at_work = chosen is not None and chosen.view is not None and chosen.view.status == "running"
-        (self._seconds.resume if at_work else self._seconds.pause)()
+        selected, run, log = self._selected, self.query_one("#run", Pane), self.query_one("#log", Pane)
+        is_new, self._displayed = selected is not self._displayed, selected
+        run.border_title = printable(selected.run_id) if selected is not None else ""
+        run.set_rows(self._run_rows(selected, run.row_width), reset_scroll=is_new)
+        log.set_rows(log_rows(selected.lines, log.row_width) if selected is not None else [], reset_scroll=is_new)
+        is_running = selected is not None and selected.view is not None and selected.view.status == RunStatus.RUNNING
+        (self._run_timer.resume if is_running else self._run_timer.pause)()
 
-    def _run_rows(self, chosen: Chosen | None, width: int) -> list[Row]:
-        if chosen is None:
-            nothing = [f"No run has “{self._wanted}”; Esc shows all of them."] if self._wanted else NO_RUNS
-            return [[Span(plain(line))] for line in nothing]
-        if chosen.problem is not None:
-            return [*wrapped(chosen.problem, width, most=6, colour="red")]
-        if chosen.view is None:
+    def _run_rows(self, selected: SelectedRun | None, width: int) -> list[Row]:
+        if selected is None:
+            lines = [f"No run matches “{self._filter_text}”; Esc shows all runs."] if self._filter_text else NO_RUNS
+            return [[Span(printable(line))] for line in lines]
+        if selected.problem is not None:
+            return [*wrap_rows(selected.problem, width, max_rows=6, colour="red")]
+        if selected.view is None:
             return []
-        return details(chosen.view, chosen.needs, now(), width)
+        return detail_rows(selected.view, selected.needs, now(), width)
 
-    def _say(self, words: str, colour: str | None = None) -> None:
-        rows = wrapped(words, self.size.width - 2, most=3, colour=colour)
-        self.query_one("#told", Static).update(Text("\n").join(map(_text, rows)))
+    def _show_message(self, text: str, colour: str | None = None) -> None:
+        rows = wrap_rows(text, self.size.width - 2, max_rows=3, colour=colour)
+        self.query_one("#message", Static).update(Text("\n").join(map(_rich_text, rows)))
 
-    def _complain(self, error: BaseException) -> None:
-        self._say(complaint(error), "red")
+    def _show_error(self, error: BaseException) -> None:
+        self._show_message(error_line(error), "red")
 
-    # What keys do
+    # Keys
 
-    def action_deed(self, name: str) -> None:
-        if self._chosen is None:
-            self._say("there is no run to do that with", "red")
+    def action_act(self, name: str) -> None:
+        if self._selected is None:
+            self._show_message("no run is selected", "red")
             return
-        self.run_worker(self._done(getattr(self._hands, name)(self._chosen.run_id)), group="deeds")
+        self.run_worker(
+            self._run_action(getattr(self._dashboard_actions, name)(self._selected.run_id)), group="actions"
+        )
 
-    async def _done(self, deed: Coroutine[Any, Any, str | None]) -> None:
+    async def _run_action(self, action: Coroutine[Any, Any, str | None]) -> None:
         try:
-            self._say(await deed or "")
+            self._show_message(await action or "")
         except (HoldfastError, OSError) as error:
-            self._complain(error)
+            self._show_error(error)
 
-    async def _ask(self, question: Question) -> str | None:
-        return await self.push_screen_wait(Asking(question))
+    async def _ask(self, question: DialogQuestion) -> str | None:
+        return await self.push_screen_wait(QuestionDialog(question))
 
     def action_attach(self) -> None:
-        run = self._row_of(self._chosen.run_id) if self._chosen is not None else None
+        run = self._listed_run(self._selected.run_id) if self._selected is not None else None
         if run is None:
-            self._say("there is no run to attach to", "red")
-        elif run.status != "running":
-            self._say(f"nobody is at work on {run.id} ({run.status}); r resumes it", "red")
+            self._show_message("no run is selected", "red")
+        elif run.status != RunStatus.RUNNING:
+            self._show_message(f"{run.id} is not running ({status_text(run.status)}); r resumes it", "red")
         else:
             try:
                 with self.suspend():
                     attach_here(self._home, run.id)
             except SuspendNotSupported:
-                self._say(f"not in this terminal: holdfast attach {run.id}", "red")
+                self._show_message(
+                    f"this terminal cannot be suspended; use another one: holdfast attach {run.id}", "red"
+                )
 
     def action_help(self) -> None:
-        self.push_screen(Asking(Question("Keys", HELP, {"q": "back"})))
+        self.push_screen(QuestionDialog(DialogQuestion("Keys", HELP, {"q": "back"})))
 
     def action_filter(self) -> None:
         line = self.query_one(Input)
         line.display = True
         line.focus()
 
-    def action_everything(self) -> None:
+    def action_clear_filter(self) -> None:
         self.query_one(Input).value = ""
-        self._leave_filter()
+        self._close_filter()
 
-    @on(Input.Changed, "#filter")  # not a line of a dialog
-    def _filtered(self, event: Input.Changed) -> None:
-        self._wanted = event.value
-        self._select()
+    @on(Input.Changed, "#filter")  # not the input of a dialog
+    def _apply_filter(self, event: Input.Changed) -> None:
+        self._filter_text = event.value
+        self._update_selection()
 
     @on(Input.Submitted, "#filter")
-    def _leave_filter(self) -> None:
+    def _close_filter(self) -> None:
         line = self.query_one(Input)
         line.display = bool(line.value)
-        self.query_one(Choice).focus()
+        self.query_one(SelectionPane).focus()
 
 
-def _text(row: Row) -> Text:
+def _rich_text(row: Row) -> Text:
     return Text.assemble(*((span.text, STYLES[span.colour]) for span in row), no_wrap=True, end="")

@@ -1,51 +1,53 @@
-"""The fixed words of the dashboard: its keys, its help, and what it says where there is nothing to show."""
+"""The fixed texts of the dashboard: keys, help, and the text for no runs."""
 
-from holdfast.app.text.screen import columns_of
-from holdfast.app.text.spans import Row, Span, text_of
+from holdfast.app.text.screen import display_width
+from holdfast.app.text.spans import Row, Span, row_text
 
 KEYS = (
-    ("⏎", "attach", "watch the run at work; Ctrl-C comes back here"),
-    ("a", "approve", "allow what an agent, or a phase, asks for"),
-    ("d", "deny", "refuse it; a phase can be told what to change"),
-    ("r", "resume", "go on from where it stood, without this terminal"),
-    ("x", "stop", "ask the run to stop cleanly"),
-    ("s", "send", "a line of words for the run's agent"),
-    ("/", "filter", "only runs about which these words can be said"),
-    ("?", "help", "this page"),
-    ("q", "quit", "runs go on"),
+    ("⏎", "attach", "watch the run; Ctrl-C returns here"),
+    ("a", "approve", "allow what an agent or a phase requests"),
+    ("d", "deny", "refuse it; tell an agent why, or a phase what to change"),
+    ("r", "resume", "continue the run in the background"),
+    ("x", "stop", "stop the run cleanly"),
+    ("s", "send", "send a message to the run's agent"),
+    ("/", "filter", "show only runs that contain these words"),
+    ("?", "help", "show this page"),
+    ("q", "quit", "quit; runs continue"),
 )
 
 HELP = [
-    *(f"{key:>4}  {name:8}  {what}" for key, name, what in KEYS),
+    *(f"{key:>4}  {name:8}  {about}" for key, name, about in KEYS),
     "",
-    " ↑ ↓  choose a run, or scroll; Tab goes from pane to pane",
+    " ↑ ↓  select a run, or scroll; Tab changes the pane",
     "",
-    "in the list: ? asks you   ! failed, or was cut off",
-    "             ▸ at work    · can go on when you want",
+    "in the list: ? waits for you   ! failed or interrupted",
+    "             ▸ running         · stopped, can be resumed",
 ]
 
 NO_RUNS = [
-    "There are no runs yet. In a git repository,",
+    "No runs yet. Start one in a git repository:",
     "",
-    '    holdfast run "what you want done"',
+    '    holdfast run "add OAuth login"',
     "",
-    "begins one, and it appears here; holdfast demo shows what that is like.",
+    "or try: holdfast demo",
 ]
 
 
-def complaint(error: BaseException) -> str:
-    """What went wrong, in one line."""
+def error_line(error: BaseException) -> str:
+    """Return an error as one line."""
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror}"
     return " ".join(str(error).split())
 
 
 def keys_row(width: int) -> Row:
-    """As many names as there is room for; the keys alone where there is little."""
+    """Return the keys with their names, or the keys alone if the terminal is narrow."""
     named = [span for key, name, _ in KEYS for span in (Span(f"  {key}", "bold"), Span(f" {name}", "dim"))]
     short = [Span(f"  {key}", "bold") for key, _, _ in KEYS]
-    return _begun(named) if columns_of(text_of(_begun(named))) <= width else _begun(short)
+    return (
+        _without_indent(named) if display_width(row_text(_without_indent(named))) <= width else _without_indent(short)
+    )
 
 
-def _begun(row: Row) -> Row:
+def _without_indent(row: Row) -> Row:
     return [row[0]._replace(text=row[0].text.lstrip()), *row[1:]]

@@ -1,4 +1,4 @@
-"""Rows on the screen: only those that are seen are drawn, however many there are."""
+"""Scrollable panes that draw only the visible rows."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,57 +19,57 @@ STYLES: dict[str | None, Style] = {
     "dim": Style(dim=True),
     **{colour: Style(color=colour) for colour in ("red", "green", "yellow", "cyan")},
 }
-_CHOSEN = Style(reverse=True)
+_SELECTED_STYLE = Style(reverse=True)
 
 
 class Pane(ScrollView, can_focus=True):
-    """Rows that can be scrolled. With `follow`, the last one stays in sight for those who look at it."""
+    """Rows that can be scrolled. With `follow`, a pane at its end stays at its end."""
 
     BINDINGS = [
         Binding("up,k", "scroll_up", show=False),
         Binding("down,j", "scroll_down", show=False),
     ]
 
-    def __init__(self, name: str, *, follow: bool = False) -> None:
-        super().__init__(id=name)
+    def __init__(self, pane_id: str, *, follow: bool = False) -> None:
+        super().__init__(id=pane_id)
         self._rows: Sequence[Row] = ()
         self._follow = follow
 
-    def put(self, rows: Sequence[Row], *, anew: bool = False) -> None:
-        """`anew`: they are about something else, to be read from where one begins."""
-        at_end = anew or self.scroll_offset.y >= self.max_scroll_y
+    def set_rows(self, rows: Sequence[Row], *, reset_scroll: bool = False) -> None:
+        """Replace the rows. `reset_scroll` is for the rows of another run: scroll to the start, or follow the end."""
+        at_end = reset_scroll or self.scroll_offset.y >= self.max_scroll_y
         self._rows = rows
-        self.virtual_size = Size(self.room, len(rows))
+        self.virtual_size = Size(self.row_width, len(rows))
         if self._follow and at_end:
-            self._to_end()
-        elif anew:
+            self._scroll_to_end()
+        elif reset_scroll:
             self.scroll_home(animate=False, immediate=True)
         self.refresh()
 
     def on_resize(self) -> None:
         if self._follow:
-            self._to_end()
+            self._scroll_to_end()
 
-    def _to_end(self) -> None:
-        self.scroll_end(animate=False, immediate=True, force=True)  # though there is no bar yet
+    def _scroll_to_end(self) -> None:
+        self.scroll_end(animate=False, immediate=True, force=True)  # force: there may be no scroll bar yet
 
     @property
-    def room(self) -> int:
-        """Columns for a row."""
+    def row_width(self) -> int:
+        """The width of a row, in columns."""
         return self.scrollable_content_region.width
 
     def render_line(self, y: int) -> Strip:
         index = y + self.scroll_offset.y
         return self._strip(self._rows[index] if index < len(self._rows) else ())
 
-    def _strip(self, row: Row, over: Style | None = None) -> Strip:
+    def _strip(self, row: Row, overlay: Style | None = None) -> Strip:
         segments = [Segment(span.text, STYLES[span.colour]) for span in row]
-        strip = Strip(segments).adjust_cell_length(self.room, Style())
-        return strip.apply_style(self.rich_style + over if over is not None else self.rich_style)
+        strip = Strip(segments).adjust_cell_length(self.row_width, Style())
+        return strip.apply_style(self.rich_style + overlay if overlay is not None else self.rich_style)
 
 
-class Choice(Pane):
-    """Rows of which one is chosen. They are made when they are seen."""
+class SelectionPane(Pane):
+    """Rows with a selection. A row is computed when it becomes visible."""
 
     BINDINGS = [
         Binding("up,k", "move(-1)", show=False),
@@ -80,49 +80,49 @@ class Choice(Pane):
         Binding("end", "move(1_000_000_000)", show=False),
     ]
 
-    class Moved(Message):
+    class SelectionChanged(Message):
         def __init__(self, index: int) -> None:
             super().__init__()
             self.index = index
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, pane_id: str) -> None:
+        super().__init__(pane_id)
         self._count = 0
-        self._chosen = 0
+        self._selected_index = 0
         self._row_at: Callable[[int], Row] = lambda _: ()
 
-    def offer(self, count: int, chosen: int, row_at: Callable[[int], Row]) -> None:
-        self._count, self._chosen, self._row_at = count, chosen, row_at
-        self.virtual_size = Size(self.room, count)
-        self._keep_in_sight()
+    def set_choices(self, count: int, selected: int, row_at: Callable[[int], Row]) -> None:
+        self._count, self._selected_index, self._row_at = count, selected, row_at
+        self.virtual_size = Size(self.row_width, count)
+        self._scroll_to_selection()
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
         index = y + self.scroll_offset.y
         if index >= self._count:
             return self._strip(())
-        return self._strip(self._row_at(index), _CHOSEN if index == self._chosen else None)
+        return self._strip(self._row_at(index), _SELECTED_STYLE if index == self._selected_index else None)
 
     def action_move(self, by: int) -> None:
-        self._choose(self._chosen + by)
+        self._set_selection(self._selected_index + by)
 
     def action_page(self, by: int) -> None:
-        self._choose(self._chosen + by * max(1, self.size.height - 1))
+        self._set_selection(self._selected_index + by * max(1, self.size.height - 1))
 
     def on_click(self, event: events.Click) -> None:
-        self._choose(event.y + self.scroll_offset.y)
+        self._set_selection(event.y + self.scroll_offset.y)
 
     def on_resize(self) -> None:
-        self._keep_in_sight()
+        self._scroll_to_selection()
 
-    def _choose(self, index: int) -> None:
+    def _set_selection(self, index: int) -> None:
         index = max(0, min(index, self._count - 1))
-        if index != self._chosen and self._count:
-            self._chosen = index
-            self._keep_in_sight()
+        if index != self._selected_index and self._count:
+            self._selected_index = index
+            self._scroll_to_selection()
             self.refresh()
-            self.post_message(self.Moved(index))
+            self.post_message(self.SelectionChanged(index))
 
-    def _keep_in_sight(self) -> None:
+    def _scroll_to_selection(self) -> None:
         if self._count and self.size.height:
-            self.scroll_to_region(Region(0, self._chosen, 1, 1), animate=False, immediate=True, force=True)
+            self.scroll_to_region(Region(0, self._selected_index, 1, 1), animate=False, immediate=True, force=True)

@@ -1,10 +1,10 @@
-"""What a person is asked before something is done."""
+"""The questions that the dashboard asks before an action."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from holdfast.core.conversation.call_text import cut
-from holdfast.core.decide.resume import Decision
+from holdfast.core.conversation.call_text import cut_lines
+from holdfast.core.decide.resume import ResumeDecision
 from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need, with_detail
 
@@ -12,44 +12,44 @@ YES, NO = "y", "n"
 _DETAIL_LINES = 400
 
 
-class Question(NamedTuple):
-    """`answers` are keys, each with what it means; none of them when a line of words is wanted."""
+class DialogQuestion(NamedTuple):
+    """`answers` maps keys to their meaning; empty if the answer is a line of text."""
 
     title: str
     body: Sequence[str] = ()
     answers: Mapping[str, str] = {}
 
 
-def sure(title: str, *body: str, yes: str) -> Question:
-    return Question(title, body, {YES: yes, NO: "leave it"})
+def confirmation(title: str, *body: str, yes: str) -> DialogQuestion:
+    return DialogQuestion(title, body, {YES: yes, NO: "cancel"})
 
 
-def which(run_id: str, open_ones: Sequence[Need]) -> Question:
-    """Several wait: by their numbers, for as many as there are keys."""
-    answers = {str(number): _named(need) for number, need in enumerate(open_ones[:9], start=1)}
-    return Question(f"{run_id} asks more than one thing; which do you answer?", (), answers)
+def request_choice(run_id: str, open_requests: Sequence[Need]) -> DialogQuestion:
+    """Ask which of several requests to answer, by a number from 1 to 9."""
+    answers = {str(number): _request_title(need) for number, need in enumerate(open_requests[:9], start=1)}
+    return DialogQuestion(f"{run_id} has several open requests. Which one do you answer?", (), answers)
 
 
-def how(run_id: str, decision: Decision) -> Question:
-    """The choices by which an interrupted run goes on."""
+def resume_choice_question(run_id: str, decision: ResumeDecision) -> DialogQuestion:
+    """Ask how an interrupted run should continue."""
     answers = {
         option.key: option.label + (f" (warning: {option.warning})" if option.warning else "")
         for option in decision.options
     }
-    return Question(f"{run_id} does not go on by itself. How shall it?", (), answers)
+    return DialogQuestion(f"{run_id} needs a decision. How should it continue?", (), answers)
 
 
-def told(need: Need, state: RunState) -> list[str]:
-    """A question of an agent, or of a phase, with all that is known of it."""
-    asked = state.permissions.get(need.key or "")
-    lines = [_named(need)]
-    if asked is not None:
-        talk = state.conversations.get(asked.conversation)
-        who = talk.agent if talk is not None else None
-        lines += [f"{name:6} {value}" for name, value in (("agent", who), ("kind", asked.kind)) if value]
-    lines += cut(with_detail(need, state).detail, _DETAIL_LINES, "holdfast show RUN --json has all of it")
+def request_lines(need: Need, state: RunState) -> list[str]:
+    """Return a request of an agent or a phase, with its details."""
+    permission = state.permissions.get(need.key or "")
+    lines = [_request_title(need)]
+    if permission is not None:
+        conversation = state.conversations.get(permission.conversation)
+        agent = conversation.agent if conversation is not None else None
+        lines += [f"{name:6} {value}" for name, value in (("agent", agent), ("kind", permission.kind)) if value]
+    lines += cut_lines(with_detail(need, state).detail, _DETAIL_LINES, "holdfast show RUN --json has all of it")
     return lines
 
 
-def _named(need: Need) -> str:
+def _request_title(need: Need) -> str:
     return f"{need.about}: {need.text}" if need.about else need.text

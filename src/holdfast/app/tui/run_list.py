@@ -1,102 +1,116 @@
-"""The list of runs: a row each, in columns that fit the terminal."""
+"""The list of runs: one row per run, in columns that fit the terminal."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from holdfast.app.text.screen import columns_of, counted, plain, shortened, status_colour
-from holdfast.app.text.spans import Row, Span, padded
-from holdfast.app.tui.attention import Call, call_of, wants_you
+from holdfast.app.text.screen import display_width, pluralize, printable, shorten_to_width, status_colour, status_text
+from holdfast.app.text.spans import Row, Span, pad_to_width
+from holdfast.app.tui.attention import Attention, attention_of, needs_person
+from holdfast.core.run_status import RunStatus
 from holdfast.core.summary.spending import cost_text
 from holdfast.engine.queries.runs import ListedRun
 
-_MARKS = {
-    Call.QUESTION: Span("? ", "yellow"),
-    Call.TROUBLE: Span("! ", "red"),
-    Call.WORDS: Span("? ", "yellow"),
-    Call.AT_WORK: Span("▸ ", "cyan"),
-    Call.AT_REST: Span("· ", "dim"),
-    Call.OVER: Span("  "),
+_ATTENTION_MARKS = {
+    Attention.REQUEST: Span("? ", "yellow"),
+    Attention.TROUBLE: Span("! ", "red"),
+    Attention.MESSAGE: Span("? ", "yellow"),
+    Attention.RUNNING: Span("▸ ", "cyan"),
+    Attention.IDLE: Span("· ", "dim"),
+    Attention.FINISHED: Span("  "),
 }
 _HEADINGS = ("RUN", "STATUS", "TASKS", "AGE", "COST", "WORKFLOW")
 _NAME, _STATUS, _TASKS, _AGE, _COST, _WORKFLOW = range(6)
-_NUMBERS = (_TASKS, _AGE, _COST)
-_GIVE_WAY = (_WORKFLOW, _COST, _TASKS, _AGE)  # in this order, where the terminal is narrow
-_SHORTEST_NAME = 14
-_WORDS = 20  # columns that are kept for what it needs, or what it is for
+_RIGHT_ALIGNED = (_TASKS, _AGE, _COST)
+_DROP_ORDER = (_WORKFLOW, _COST, _TASKS, _AGE)  # dropped in this order if the terminal is narrow
+_MIN_NAME_COLUMNS = 14
+_MIN_ABOUT_COLUMNS = 20  # kept for the need or the goal
 
 
-class Columns(NamedTuple):
-    """Which are shown, how wide each is, and what is left for words."""
+class RunListColumns(NamedTuple):
+    """The visible columns, their widths, and the width left for the need or the goal."""
 
     shown: Sequence[int]
     widths: Sequence[int]
-    words: int
+    about_width: int
 
 
-def columns_for(runs: Sequence[ListedRun], now: str, width: int) -> Columns:
+def choose_columns(runs: Sequence[ListedRun], now: str, width: int) -> RunListColumns:
     rows = [_HEADINGS, *(_cells(run, now) for run in runs)]
-    widths: list[int] = [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
-    widths[_NAME] = min(widths[_NAME], max(_SHORTEST_NAME, width // 3))
-    shown = [one for one in range(len(_HEADINGS)) if one != _COST or any(map(_has_cost, runs))]
-    for column in _GIVE_WAY:
-        if column in shown and _left(shown, widths, width) + _to_spare(widths, width) < _WORDS:
+    widths: list[int] = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
+    widths[_NAME] = min(widths[_NAME], max(_MIN_NAME_COLUMNS, width // 3))
+    shown = [column for column in range(len(_HEADINGS)) if column != _COST or any(map(_has_cost, runs))]
+    for column in _DROP_ORDER:
+        if (
+            column in shown
+            and _columns_left(shown, widths, width) + _spare_name_columns(widths, width) < _MIN_ABOUT_COLUMNS
+        ):
             shown.remove(column)
-    lacking = max(0, _WORDS - _left(shown, widths, width))
-    widths[_NAME] -= min(lacking, _to_spare(widths, width))
-    return Columns(shown, widths, max(0, _left(shown, widths, width)))
+    lacking = max(0, _MIN_ABOUT_COLUMNS - _columns_left(shown, widths, width))
+    widths[_NAME] -= min(lacking, _spare_name_columns(widths, width))
+    return RunListColumns(shown, widths, max(0, _columns_left(shown, widths, width)))
 
 
-def _to_spare(widths: Sequence[int], width: int) -> int:
-    """How much narrower the names may become."""
-    return max(0, widths[_NAME] - max(_SHORTEST_NAME, width // 4))
+def _spare_name_columns(widths: Sequence[int], width: int) -> int:
+    """Return by how many columns the names can shrink."""
+    return max(0, widths[_NAME] - max(_MIN_NAME_COLUMNS, width // 4))
 
 
-def _left(shown: Sequence[int], widths: Sequence[int], width: int) -> int:
-    return width - 2 - sum(widths[one] + 2 for one in shown)
+def _columns_left(shown: Sequence[int], widths: Sequence[int], width: int) -> int:
+    return width - 2 - sum(widths[column] + 2 for column in shown)
 
 
-def heading(columns: Columns) -> Row:
-    return [Span("  "), Span("".join(f"{_placed(_HEADINGS[one], one, columns)}  " for one in columns.shown) + "ABOUT")]
+def heading_row(columns: RunListColumns) -> Row:
+    return [
+        Span("  "),
+        Span("".join(f"{_align_cell(_HEADINGS[column], column, columns)}  " for column in columns.shown) + "ABOUT"),
+    ]
 
 
-def run_row(run: ListedRun, now: str, columns: Columns) -> Row:
+def run_row(run: ListedRun, now: str, columns: RunListColumns) -> Row:
     cells = _cells(run, now)
-    call = call_of(run)
-    colours = {_STATUS: status_colour(run.status), _NAME: "bold" if wants_you(run) else None}
-    spans = [Span(f"{_placed(cells[one], one, columns)}  ", colours.get(one)) for one in columns.shown]
-    about = _about(run)
-    return [_MARKS[call], *spans, Span(shortened(about.text, columns.words), about.colour)]
+    attention = attention_of(run)
+    colours = {_STATUS: status_colour(run.status), _NAME: "bold" if needs_person(run) else None}
+    spans = [Span(f"{_align_cell(cells[column], column, columns)}  ", colours.get(column)) for column in columns.shown]
+    about = _about_span(run)
+    return [_ATTENTION_MARKS[attention], *spans, Span(shorten_to_width(about.text, columns.about_width), about.colour)]
 
 
-def _about(run: ListedRun) -> Span:
-    """What it needs, of one that needs something; else what it is for."""
+def _about_span(run: ListedRun) -> Span:
+    """Return what the run needs from a person, or else its goal."""
     summary = run.summary
-    if wants_you(run) and summary.need:
+    if needs_person(run) and summary.need:
         more = f" (and {summary.needs - 1} more)" if summary.needs > 1 else ""
-        return Span(plain(" ".join(f"{summary.need}{more}".split())), "yellow")
-    return Span(plain(" ".join((summary.goal or summary.slug or "").split())))
+        return Span(printable(" ".join(f"{summary.need}{more}".split())), "yellow")
+    return Span(printable(" ".join((summary.goal or summary.slug or "").split())))
 
 
 def _cells(run: ListedRun, now: str) -> tuple[str, ...]:
     summary = run.summary
     tasks = f"{summary.tasks_done}/{summary.tasks}" if summary.tasks else "-"
     cost = cost_text(summary.dollars, summary.unpriced) if _has_cost(run) else "-"
-    return plain(run.id), plain(run.status), tasks, age(summary.updated, now), cost, plain(summary.workflow or "-")
+    return (
+        printable(run.id),
+        printable(status_text(run.status)),
+        tasks,
+        age(summary.updated, now),
+        cost,
+        printable(summary.workflow or "-"),
+    )
 
 
 def _has_cost(run: ListedRun) -> bool:
-    """Something was spent, be it unknown how much."""
+    """Whether the run has a cost, known or unknown."""
     return run.summary.dollars is not None or run.summary.unpriced > 0
 
 
-def _placed(cell: str, column: int, columns: Columns) -> str:
+def _align_cell(cell: str, column: int, columns: RunListColumns) -> str:
     width = columns.widths[column]
-    return " " * (width - columns_of(cell)) + cell if column in _NUMBERS else padded(cell, width)
+    return " " * (width - display_width(cell)) + cell if column in _RIGHT_ALIGNED else pad_to_width(cell, width)
 
 
 def age(since: str | None, now: str) -> str:
-    """`now`, `5m`, `3h`, `2d`: since it last moved."""
+    """`now`, `5m`, `3h`, `2d`: the time since its last activity."""
     try:
         seconds = int((datetime.fromisoformat(now) - datetime.fromisoformat(since or "")).total_seconds())
     except (ValueError, TypeError):
@@ -107,19 +121,19 @@ def age(since: str | None, now: str) -> str:
     return "now"
 
 
-def headline(runs: Sequence[ListedRun], shown: int) -> Row:
-    """All of them in one row."""
-    wanting = sum(map(wants_you, runs))
-    at_work = sum(run.status == "running" for run in runs)
+def summary_row(runs: Sequence[ListedRun], shown: int) -> Row:
+    """Return the totals in one row."""
+    needing = sum(map(needs_person, runs))
+    running = sum(run.status == RunStatus.RUNNING for run in runs)
     known = [run.summary.dollars for run in runs if run.summary.dollars is not None]
     unpriced = sum(run.summary.unpriced for run in runs)
-    parts = [Span(" holdfast ", "bold"), Span(counted(len(runs), "run"))]
+    parts = [Span(" holdfast ", "bold"), Span(pluralize(len(runs), "run"))]
     if shown < len(runs):
         parts.append(Span(f", {shown} shown", "dim"))
-    if wanting:
-        parts += [Span(" · "), Span(f"{wanting} {'needs' if wanting == 1 else 'need'} you", "yellow")]
-    if at_work:
-        parts += [Span(" · "), Span(f"{at_work} at work", "cyan")]
+    if needing:
+        parts += [Span(" · "), Span(f"{needing} {'needs' if needing == 1 else 'need'} you", "yellow")]
+    if running:
+        parts += [Span(" · "), Span(f"{running} running", "cyan")]
     if known or unpriced:
         parts.append(Span(f" · {cost_text(sum(known) if known else None, unpriced)}"))
     return parts

@@ -1,74 +1,74 @@
-"""The run that is looked at: its state and the last of its log, as they move. Only this one is opened."""
+"""The selected run: its state and the end of its log, kept up to date. Only this run is opened."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
-from holdfast.app.text.log_lines import ToldLine, told_line
-from holdfast.app.tui.help_text import complaint
+from holdfast.app.text.log_lines import EventLine, describe_line
+from holdfast.app.tui.help_text import error_line
 from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need
-from holdfast.engine.queries.digest import needs
+from holdfast.engine.queries.digest import open_needs
 from holdfast.engine.queries.follow import Follower
-from holdfast.engine.queries.logs import EVERYTHING, LogLine, RunView, read_log, view_of
+from holdfast.engine.queries.logs import ALL_EVENTS, LogLine, RunView, read_log, view_from_state
 from holdfast.leaf.errors import HoldfastError, NoSuchRun
 
-_BREATH = 0.1  # seconds: what comes meanwhile is shown with the next look
-_READ, _KEPT = 400, 200  # lines: many say nothing to a person
+_MIN_INTERVAL_S = 0.1  # between two updates of the screen
+_LINES_READ, _LINES_KEPT = 400, 200  # lines; many events have no description
 
 
-class Chosen:
-    """`problem` says why there is nothing to show."""
+class SelectedRun:
+    """`problem` says why the run cannot be shown."""
 
-    def __init__(self, home: str, run_id: str, changed: Callable[["Chosen"], None]) -> None:
+    def __init__(self, home: str, run_id: str, on_change: Callable[["SelectedRun"], None]) -> None:
         self.run_id = run_id
         self.view: RunView | None = None
         self.needs: Sequence[Need] = ()
-        self.lines: deque[ToldLine] = deque(maxlen=_KEPT)
+        self.lines: deque[EventLine] = deque(maxlen=_LINES_KEPT)
         self.problem: str | None = None
         self._home = home
-        self._changed = changed
-        self._told_until = 0
+        self._on_change = on_change
+        self._shown_until = 0
 
     async def follow(self) -> None:
-        """Until this is cancelled, or the run cannot be read any further."""
+        """Follow the run until this is cancelled, or the run becomes unreadable."""
         try:
-            follower = await Follower.of(self._home, self.run_id)
-            await self._tell_last(follower.state)
-            await self._look(follower.state)
-            async with aclosing(follower.moves()) as moves:
-                async for moved in moves:
-                    self._tell(moved.lines, moved.state)
-                    await self._look(moved.state)
-                    await asyncio.sleep(_BREATH)
+            follower = await Follower.create(self._home, self.run_id)
+            await self._load_last_lines(follower.state)
+            await self._update(follower.state)
+            async with aclosing(follower.updates()) as updates:
+                async for update in updates:
+                    self._add_lines(update.lines, update.state)
+                    await self._update(update.state)
+                    await asyncio.sleep(_MIN_INTERVAL_S)
         except (FileNotFoundError, NoSuchRun):
-            self._give_up("this run is gone: somebody took it away")
+            self._set_problem("this run was deleted")
         except (HoldfastError, OSError, UnicodeError) as error:
-            self._give_up(f"this run cannot be read ({complaint(error)}); holdfast doctor tells what can be done")
+            self._set_problem(f"this run cannot be read ({error_line(error)}); look for repairs with: holdfast doctor")
 
-    async def look_again(self) -> None:
-        """Something about it changed that is not in its log, as its runner's death."""
+    async def refresh(self) -> None:
+        """Update after a change that is not in the log, such as the death of the runner."""
         if self.view is not None and self.problem is None:
             try:
-                await self._look(self.view.state)
+                await self._update(self.view.state)
             except (HoldfastError, OSError):
-                return  # who follows it finds out too, and says so
+                return  # `follow` meets the same error and reports it
 
-    async def _look(self, state: RunState) -> None:
-        self.view = await view_of(self._home, self.run_id, state)
-        self.needs = await needs(self._home, self.run_id, state)
-        self._changed(self)
+    async def _update(self, state: RunState) -> None:
+        self.view = await view_from_state(self._home, self.run_id, state)
+        self.needs = await open_needs(self._home, self.run_id, state)
+        self._on_change(self)
 
-    async def _tell_last(self, state: RunState) -> None:
-        async with aclosing(read_log(self._home, self.run_id, EVERYTHING, last=_READ)) as lines:
-            self._tell([line async for line in lines], state)
+    async def _load_last_lines(self, state: RunState) -> None:
+        async with aclosing(read_log(self._home, self.run_id, ALL_EVENTS, last=_LINES_READ)) as lines:
+            self._add_lines([line async for line in lines], state)
 
-    def _tell(self, lines: Sequence[LogLine], state: RunState) -> None:
-        new = [line for line in lines if line.cursor > self._told_until]
-        self.lines.extend(told for told in (told_line(line, state) for line in new) if told is not None)
-        self._told_until = max([self._told_until, *(line.cursor for line in new)])
+    def _add_lines(self, lines: Sequence[LogLine], state: RunState) -> None:
+        new = [line for line in lines if line.cursor > self._shown_until]
+        self.lines.extend(text for text in (describe_line(line, state) for line in new) if text is not None)
+        self._shown_until = max([self._shown_until, *(line.cursor for line in new)])
 
-    def _give_up(self, why: str) -> None:
-        self.problem = why
-        self._changed(self)
+    def _set_problem(self, problem: str) -> None:
+        self.problem = problem
+        self._on_change(self)

@@ -1,9 +1,9 @@
-"""Where things stand on the screen, in the terminal's own colours."""
+"""The dashboard's layout, in the terminal's own colours."""
 
-LOOKS = """
+STYLESHEET = """
 Screen { layout: vertical; overflow: hidden; }
 #head, #heading, #keys { height: 1; width: 100%; }
-#told { height: auto; min-height: 1; padding: 0 1; }
+#message { height: auto; min-height: 1; padding: 0 1; }
 #heading { text-style: dim; }
 #filter { display: none; height: 1; padding: 0 1; }
 Pane {
@@ -20,7 +20,7 @@ Pane {
 .-narrow #log { height: 1fr; }
 .-wide #lower { layout: horizontal; }
 .-wide #run, .-wide #log { width: 1fr; height: 100%; }
-Asking { align: center middle; background: transparent; }
+QuestionDialog { align: center middle; background: transparent; }
 #dialog {
     width: 90%; max-width: 90; height: auto; max-height: 90%;
     border: round ansi_yellow; padding: 0 1; background: ansi_default;

@@ -1,1 +1,1 @@
-"""Settings as data: every key, its validation, and what a repository may not decide."""
+"""Settings as data: keys, validation, and which settings of a repository need trust."""

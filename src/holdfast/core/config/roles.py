@@ -1,16 +1,16 @@
-"""The roles that agents play, and what a name that is none of them was probably meant to be."""
+"""Check role names, with suggestions for misspelt ones."""
 
 from collections.abc import Collection
 
-from holdfast.core.config.validation import instead_of
+from holdfast.core.config.validation import suggest_instead
 from holdfast.core.messages.signals import ROLES
 
 
 def mistake_in_role(role: str, known: Collection[str] = tuple(ROLES)) -> str | None:
-    """What is wrong with the name of a role; None when it is one, such as `reviewer` or `reviewer:logic`."""
+    """The mistake in a role name; None when it is valid, such as `reviewer` or `reviewer:logic`."""
     base, _, own = role.partition(":")
     if base in ROLES:
         return None
-    return f"there is no role {base!r}; {instead_of(base, known)}" + (
-        "" if own else f" (a role of your own is one of these with a name: agent:{base})"
+    return f"there is no role {base!r}; {suggest_instead(base, known)}" + (
+        "" if own else f" (for your own role, add a name to one of these: agent:{base})"
     )

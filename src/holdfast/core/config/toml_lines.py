@@ -1,13 +1,13 @@
-"""The line of every key of a TOML document, which the standard library's reader does not tell.
+"""The line of every key of a TOML document, which the standard library's parser does not report.
 
-Only for documents that it read: what is wrong in a document has been found before anybody asks for lines.
+Only for documents that `tomllib` parsed without errors.
 """
 
 import re
 import tomllib
 from bisect import bisect_right
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _NAME = re.compile(r"""(?:(?:^|\.)[ \t]*(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*)+""")
@@ -20,25 +20,25 @@ _TEXT = re.compile(
 _PLAIN = re.compile(r"[^,\]}#\n]+")  # numbers, dates, true and false
 
 
-def lines_of(text: str) -> dict[Path, int]:
-    """By path, the line on which it is first named. An element of a list is named by its number."""
-    return _Scan(text).lines()
+def key_lines(text: str) -> dict[KeyPath, int]:
+    """The first line of each path. Elements of a list have their index as key."""
+    return _Scanner(text).lines()
 
 
-def spelled(path: Path) -> str:
-    """As TOML writes it, with elements by their number: `agents."my agent".secrets[0]`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{_key(part)}" for part in path)
+def format_toml_path(path: KeyPath) -> str:
+    """A path as TOML writes it, with indexes for elements: `agents."my agent".secrets[0]`."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{_format_key(part)}" for part in path)
     return "".join(parts).removeprefix(".")
 
 
-def path_of(name: str) -> tuple[str, ...]:
-    """The path that a dotted name stands for, as TOML reads it. `ValueError` when it is no name."""
+def parse_key(name: str) -> tuple[str, ...]:
+    """The path of a dotted TOML key. `ValueError` when it is not one."""
     try:
         found = tomllib.loads(f"{name} = 0" if _NAME.fullmatch(name) else "")
-    except tomllib.TOMLDecodeError:  # an escape that there is not
+    except tomllib.TOMLDecodeError:  # an unknown escape
         found = {}
     if not found:
-        raise ValueError(f"{name!r} is no name of a setting")
+        raise ValueError(f"{name!r} is not the name of a setting")
     path: list[str] = []
     while isinstance(found, dict):
         ((key, found),) = found.items()
@@ -46,125 +46,125 @@ def path_of(name: str) -> tuple[str, ...]:
     return tuple(path)
 
 
-def _key(part: str) -> str:
+def _format_key(part: str) -> str:
     if _BARE.fullmatch(part):
         return part
     escaped = part.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(one if one.isprintable() else f"\\U{ord(one):08X}" for one in escaped) + '"'
+    return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08X}" for char in escaped) + '"'
 
 
-class _Scan:
-    """Walks over the document once. `_at` is where it stands."""
+class _Scanner:
+    """Scans the document once. `_position` is the current offset."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._at = 0
-        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
-        self._found: dict[Path, int] = {}
-        self._lengths: dict[Path, int] = {}  # of the lists that `[[…]]` makes
+        self._position = 0
+        self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._lines: dict[KeyPath, int] = {}
+        self._lengths: dict[KeyPath, int] = {}  # of lists that `[[…]]` defines
 
-    def lines(self) -> dict[Path, int]:
-        table: Path = ()
+    def lines(self) -> dict[KeyPath, int]:
+        table: KeyPath = ()
         self._skip(_SPACE)
-        while self._at < len(self._text):
-            table = self._header() if self._text[self._at] == "[" else self._pair(table)
+        while self._position < len(self._text):
+            table = self._header() if self._text[self._position] == "[" else self._key_value(table)
             self._skip(_SPACE)
-        return self._found
+        return self._lines
 
-    def _header(self) -> Path:
+    def _header(self) -> KeyPath:
         line = self._line()
-        listed = self._text.startswith("[[", self._at)
-        self._at += 2 if listed else 1
-        table: Path = ()
-        *above, last = self._name()
+        is_array = self._text.startswith("[[", self._position)
+        self._position += 2 if is_array else 1
+        table: KeyPath = ()
+        *above, last = self._dotted_key()
         for part in above:
             table = self._newest((*table, part))
-            self._found.setdefault(table, line)
+            self._lines.setdefault(table, line)
         table = (*table, last)
-        if listed:
-            self._found.setdefault(table, line)
+        if is_array:
+            self._lines.setdefault(table, line)
             self._lengths[table] = self._lengths.get(table, 0) + 1
             table = self._newest(table)
-        self._found[table] = line  # its own header, though one of a table in it may have come before
-        self._at += 2 if listed else 1
+        self._lines[table] = line  # its own header, even if the header of a subtable came before
+        self._position += 2 if is_array else 1
         return table
 
-    def _newest(self, path: Path) -> Path:
-        """Of a list of tables, its last one: that is what a later header speaks of."""
+    def _newest(self, path: KeyPath) -> KeyPath:
+        """The last table of a list of tables, which a later header refers to; any other path unchanged."""
         return (*path, self._lengths[path] - 1) if path in self._lengths else path
 
-    def _pair(self, table: Path) -> Path:
-        """A key and its value; the table that it stands in goes on."""
+    def _key_value(self, table: KeyPath) -> KeyPath:
+        """Scan a key and its value. Returns the table, which stays the current one."""
         line = self._line()
         path = table
-        for part in self._name():
+        for part in self._dotted_key():
             path = (*path, part)
-            self._found.setdefault(path, line)
-        self._at += 1  # the =
+            self._lines.setdefault(path, line)
+        self._position += 1  # the =
         self._value(path)
         return table
 
-    def _name(self) -> list[str]:
-        """The parts of a dotted key, up to what follows it."""
-        parts = [self._part()]
-        while self._text[self._at] == ".":
-            self._at += 1
-            parts.append(self._part())
+    def _dotted_key(self) -> list[str]:
+        """The parts of a dotted key."""
+        parts = [self._key_part()]
+        while self._text[self._position] == ".":
+            self._position += 1
+            parts.append(self._key_part())
         return parts
 
-    def _part(self) -> str:
+    def _key_part(self) -> str:
         self._skip(_BLANK)
-        quoted = self._text[self._at] in "\"'"
-        word = self._take(_TEXT if quoted else _BARE)
+        quoted = self._text[self._position] in "\"'"
+        word = self._match(_TEXT if quoted else _BARE)
         self._skip(_BLANK)
         return next(iter(tomllib.loads(f"{word} = 0"))) if quoted else word
 
-    def _value(self, path: Path) -> None:
+    def _value(self, path: KeyPath) -> None:
         self._skip(_BLANK)
-        match self._text[self._at]:
+        match self._text[self._position]:
             case "[":
                 self._elements(path)
             case "{":
-                self._inline(path)
+                self._inline_table(path)
             case '"' | "'":
-                self._take(_TEXT)
+                self._match(_TEXT)
             case _:
-                self._take(_PLAIN)
+                self._match(_PLAIN)
 
-    def _elements(self, path: Path) -> None:
+    def _elements(self, path: KeyPath) -> None:
         number = 0
-        self._open()
-        while self._text[self._at] != "]":
-            self._found[*path, number] = self._line()
+        self._skip_opening()
+        while self._text[self._position] != "]":
+            self._lines[*path, number] = self._line()
             self._value((*path, number))
-            self._next()
+            self._skip_comma()
             number += 1
-        self._at += 1
+        self._position += 1
 
-    def _inline(self, path: Path) -> None:
-        self._open()
-        while self._text[self._at] != "}":
-            self._pair(path)
-            self._next()
-        self._at += 1
+    def _inline_table(self, path: KeyPath) -> None:
+        self._skip_opening()
+        while self._text[self._position] != "}":
+            self._key_value(path)
+            self._skip_comma()
+        self._position += 1
 
-    def _open(self) -> None:
-        self._at += 1
+    def _skip_opening(self) -> None:
+        self._position += 1
         self._skip(_SPACE)
 
-    def _next(self) -> None:
+    def _skip_comma(self) -> None:
         self._skip(_SPACE)
-        if self._text[self._at] == ",":
-            self._open()
+        if self._text[self._position] == ",":
+            self._skip_opening()
 
-    def _skip(self, what: re.Pattern[str]) -> None:
-        self._take(what)
+    def _skip(self, pattern: re.Pattern[str]) -> None:
+        self._match(pattern)
 
-    def _take(self, what: re.Pattern[str]) -> str:
-        match = what.match(self._text, self._at)
-        assert match is not None, f"not TOML at {self._at}"
-        self._at = match.end()
+    def _match(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self._text, self._position)
+        assert match is not None, f"not TOML at {self._position}"
+        self._position = match.end()
         return match[0]
 
     def _line(self) -> int:
-        return bisect_right(self._starts, self._at)
+        return bisect_right(self._line_starts, self._position)

@@ -1,16 +1,16 @@
-"""What a repository may not decide on its own: whoever clones it has not read it.
+"""Which settings of a repository need the user's trust: people clone repositories without reading them.
 
-A project file may choose among what the user has, and lower a limit. What would run a command, widen what agents may
-do, or raise a limit, holds only when the user trusts the file.
+A project file may choose among the user's own agents and workflows, and lower a limit. Settings that run a command,
+widen what agents may do, or raise a limit apply only when the user trusts the file.
 """
 
 import re
 from typing import Any, NamedTuple
 
 from holdfast.core.config.settings import Settings
-from holdfast.core.config.toml_lines import Path
+from holdfast.core.config.toml_lines import KeyPath
 
-_ALWAYS = (
+_ALWAYS_GUARDED = (
     ("hooks",),
     ("agents",),
     ("validators", "commands"),
@@ -21,51 +21,51 @@ _ALWAYS = (
     ("roles", "*", "runtime"),
 )
 _LIMITS = (("caps", "*"), ("parallel",), ("reviewers",), ("resume", "auto"), ("resume", "deaths"), ("memory", "*"))
-_NAMES = (("agent",), ("workflow",), ("roles", "*", "agent"))
-_PLAIN = re.compile(r"[A-Za-z0-9_-]+")  # no file, no playbook, no further words for a command
+_NAME_SETTINGS = (("agent",), ("workflow",), ("roles", "*", "agent"))
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")  # not a file, a playbook, or a command with arguments
 
 
-class Split(NamedTuple):
-    """A table in two: what holds in any case, and what only holds when it is trusted, by path."""
+class TrustSplit(NamedTuple):
+    """A table in two parts: settings that always apply, and those that need trust, by path."""
 
-    free: dict[str, Any]
-    guarded: dict[Path, Any]
+    unguarded: dict[str, Any]
+    guarded: dict[KeyPath, Any]
 
 
-def split(table: dict[str, Any], below: Settings) -> Split:
-    """`below` is what holds without the table."""
-    guarded: dict[Path, Any] = {}
+def split_by_trust(table: dict[str, Any], base: Settings) -> TrustSplit:
+    """Split a table. `base` are the settings without the table, to compare limits with."""
+    guarded: dict[KeyPath, Any] = {}
 
-    def free(part: dict[str, Any], path: Path) -> dict[str, Any]:
+    def keep_unguarded(part: dict[str, Any], path: KeyPath) -> dict[str, Any]:
         kept: dict[str, Any] = {}
         for key, value in part.items():
             here = (*path, key)
-            if _needs_trust(here, value, below):
+            if _needs_trust(here, value, base):
                 guarded[here] = value
             else:
-                kept[key] = free(value, here) if isinstance(value, dict) else value
+                kept[key] = keep_unguarded(value, here) if isinstance(value, dict) else value
         return kept
 
-    return Split(free(table, ()), guarded)
+    return TrustSplit(keep_unguarded(table, ()), guarded)
 
 
-def _needs_trust(path: Path, value: Any, below: Settings) -> bool:
-    if any(_fits(path, pattern) for pattern in _ALWAYS):
+def _needs_trust(path: KeyPath, value: Any, base: Settings) -> bool:
+    if any(_matches(path, pattern) for pattern in _ALWAYS_GUARDED):
         return True
-    if any(_fits(path, pattern) for pattern in _NAMES):
-        return not _PLAIN.fullmatch(value)
-    if any(_fits(path, pattern) for pattern in _LIMITS):
-        limit = _held(below, path)
+    if any(_matches(path, pattern) for pattern in _NAME_SETTINGS):
+        return not _PLAIN_NAME.fullmatch(value)
+    if any(_matches(path, pattern) for pattern in _LIMITS):
+        limit = _setting_at(base, path)
         return limit is not None and bool(value > limit)
     return False
 
 
-def _held(settings: Settings, path: Path) -> Any:
-    held: Any = settings
+def _setting_at(settings: Settings, path: KeyPath) -> Any:
+    value: Any = settings
     for name in path:
-        held = getattr(held, str(name))
-    return held
+        value = getattr(value, str(name))
+    return value
 
 
-def _fits(path: Path, pattern: tuple[str, ...]) -> bool:
+def _matches(path: KeyPath, pattern: tuple[str, ...]) -> bool:
     return len(path) == len(pattern) and all(want in ("*", part) for part, want in zip(path, pattern, strict=True))

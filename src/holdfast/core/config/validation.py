@@ -1,6 +1,6 @@
-"""What was written, against the types that it should have: each mistake is named by its path.
+"""Validate values against types; each mistake names its path.
 
-Beside the types themselves it knows the two things that TOML may write in two ways: a span of time, and a command.
+It also accepts the two spellings that TOML allows for a duration and for a command.
 """
 
 import math
@@ -15,14 +15,14 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 
 import msgspec
 
-from holdfast.core.config.durations import seconds
+from holdfast.core.config.durations import parse_duration
 from holdfast.core.config.settings import COMMAND, SPAN
-from holdfast.core.config.toml_lines import Path
+from holdfast.core.config.toml_lines import KeyPath
 
 _T = TypeVar("_T")
 
 _QUOTED = re.compile(r"`([a-z |]+)`")
-_WORDS = {
+_TYPE_NAMES = {
     "str": "text",
     "int": "a whole number",
     "float": "a number",
@@ -34,185 +34,205 @@ _WORDS = {
     "time": "a time of day",
     "null": "nothing",
 }
-_TYPES = {str: "text", bool: "true or false", int: "a whole number", float: "a number", dict: "a table", list: "a list"}
+_PYTHON_TYPE_NAMES = {
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    dict: "a table",
+    list: "a list",
+}
 
 
-class Misshapen(ValueError):
-    """`path` is where, `what` is what is wrong there."""
+class InvalidValue(ValueError):
+    """`problem` is the mistake at `path`."""
 
-    def __init__(self, path: Path, what: str) -> None:
-        super().__init__(what)
+    def __init__(self, path: KeyPath, problem: str) -> None:
+        super().__init__(problem)
         self.path = path
-        self.what = what
+        self.problem = problem
 
 
-Report = Callable[[Misshapen], None]
+ErrorReporter = Callable[[InvalidValue], None]
 
 
-def _raise(error: Misshapen) -> None:
+def _raise(error: InvalidValue) -> None:
     raise error
 
 
-class _Left(Enum):
-    """Stands for what was wrong and was reported: it is left out."""
+class _Omitted(Enum):
+    """Stands for an invalid value that was reported and is left out."""
 
-    OUT = "out"
+    VALUE = "out"
 
 
-class Shape(NamedTuple):
-    """A type without its wrappings: what it is, how it may be written, and whether there may be nothing."""
+class UnwrappedType(NamedTuple):
+    """A type without its annotations: the plain type, its alternative spelling, and whether it may be None."""
 
     kind: Any
     written: str | None
     optional: bool
 
 
-def shape_of(annotation: Any) -> Shape:
+def unwrap_type(annotation: Any) -> UnwrappedType:
     if get_origin(annotation) is Annotated:
         inner, *more = get_args(annotation)
-        found = shape_of(inner)
+        found = unwrap_type(inner)
         written = next((meta.extra["written"] for meta in more if getattr(meta, "extra", None)), found.written)
         return found._replace(written=written)
     if get_origin(annotation) in (Union, UnionType):
-        (only,) = (one for one in get_args(annotation) if one is not NoneType)
-        return shape_of(only)._replace(optional=True)
-    return Shape(annotation, None, optional=False)
+        (only,) = (member for member in get_args(annotation) if member is not NoneType)
+        return unwrap_type(only)._replace(optional=True)
+    return UnwrappedType(annotation, None, optional=False)
 
 
-def below(kind: Any, key: str | int) -> Any:
-    """The type of what a table or a list of this kind holds by a key; `Any` when it is neither."""
+def child_type(kind: Any, key: str | int) -> Any:
+    """The type of the value at a key of a table or list; `Any` for other types."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return _types_of(kind)[str(key)]
+        return _field_types(kind)[str(key)]
     if get_origin(kind) is dict:
         return get_args(kind)[1]
     return get_args(kind)[0] if get_origin(kind) is tuple else Any
 
 
 @cache
-def _types_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+def _field_types(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 
-def type_at(annotation: Any, path: Path) -> Any:
+def type_at(annotation: Any, path: KeyPath) -> Any:
     for key in path:
-        annotation = below(shape_of(annotation).kind, key)
+        annotation = child_type(unwrap_type(annotation).kind, key)
     return annotation
 
 
-def shaped(value: Any, annotation: Any, path: Path = (), *, whole: bool, report: Report = _raise) -> Any:
-    """The value as the types want it, for `msgspec.convert`. What is required must be there when it is the `whole`.
+def validate_value(
+    value: Any, annotation: Any, path: KeyPath = (), *, require_all: bool, report: ErrorReporter = _raise
+) -> Any:
+    """The value in the form that `msgspec.convert` accepts. With `require_all`, required keys must be present.
 
-    The first mistake raises `Misshapen`; with a `report` that returns, every mistake is reported, and what is wrong is
-    left out of the value.
+    The first mistake raises `InvalidValue`. With a `report` that returns, every mistake is reported, and invalid parts
+    are left out of the value.
     """
     try:
-        return _shaped(value, annotation, path, report, whole=whole)
-    except Misshapen as error:
+        return _validate_value(value, annotation, path, report, require_all=require_all)
+    except InvalidValue as error:
         report(error)
-        return _Left.OUT
+        return _Omitted.VALUE
 
 
-def _shaped(value: Any, annotation: Any, path: Path, report: Report, *, whole: bool) -> Any:
-    kind, written, optional = shape_of(annotation)
+def _validate_value(value: Any, annotation: Any, path: KeyPath, report: ErrorReporter, *, require_all: bool) -> Any:
+    kind, written, optional = unwrap_type(annotation)
     if value is None and optional:
         return None
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return _struct(value, kind, path, report, whole=whole)
+        return _validate_struct(value, kind, path, report, require_all=require_all)
     if get_origin(kind) is dict:
-        of = get_args(kind)[1]
-        return _sound(_table(value, path), lambda _: of, path, report, whole=whole)
+        entry_type = get_args(kind)[1]
+        table = _require_table(value, path)
+        return _validate_entries(table, lambda _: entry_type, path, report, require_all=require_all)
     if get_origin(kind) is tuple:
-        return _list(value, kind, written, path, report)
-    return _scalar(value, annotation, path)
+        return _validate_list(value, kind, written, path, report)
+    return _validate_scalar(value, annotation, path)
 
 
-def _struct(value: Any, kind: type[msgspec.Struct], path: Path, report: Report, *, whole: bool) -> dict[str, Any]:
-    hints = _types_of(kind)
-    table = _table(value, path)
+def _validate_struct(
+    value: Any, kind: type[msgspec.Struct], path: KeyPath, report: ErrorReporter, *, require_all: bool
+) -> dict[str, Any]:
+    hints = _field_types(kind)
+    table = _require_table(value, path)
     for key in table:
         if key not in hints:
-            report(Misshapen((*path, key), f"there is no such key; {instead_of(key, hints)}"))
-    if whole:
+            report(InvalidValue((*path, key), f"there is no such key; {suggest_instead(key, hints)}"))
+    if require_all:
         for field in msgspec.structs.fields(kind):
             if field.required and field.name not in table:
-                report(Misshapen(path, f"the key {field.name!r} is missing"))
-    known = {key: one for key, one in table.items() if key in hints}
-    return _sound(known, lambda key: hints[key], path, report, whole=whole)
+                report(InvalidValue(path, f"the key {field.name!r} is missing"))
+    known = {key: item for key, item in table.items() if key in hints}
+    return _validate_entries(known, lambda key: hints[key], path, report, require_all=require_all)
 
 
-def _sound(
-    table: dict[str, Any], type_of: Callable[[str], Any], path: Path, report: Report, *, whole: bool
+def _validate_entries(
+    table: dict[str, Any], type_of: Callable[[str], Any], path: KeyPath, report: ErrorReporter, *, require_all: bool
 ) -> dict[str, Any]:
-    found = {key: shaped(one, type_of(key), (*path, key), whole=whole, report=report) for key, one in table.items()}
-    return {key: one for key, one in found.items() if one is not _Left.OUT}
+    validated = {
+        key: validate_value(item, type_of(key), (*path, key), require_all=require_all, report=report)
+        for key, item in table.items()
+    }
+    return {key: item for key, item in validated.items() if item is not _Omitted.VALUE}
 
 
-def _list(value: Any, kind: Any, written: str | None, path: Path, report: Report) -> list[Any]:
+def _validate_list(value: Any, kind: Any, written: str | None, path: KeyPath, report: ErrorReporter) -> list[Any]:
     if written == COMMAND["written"] and isinstance(value, str):
         try:
             value = shlex.split(value)
         except ValueError as error:
-            raise Misshapen(path, f"no command: {str(error).lower()}") from None
-    found = _must_be(list, value, path)
-    if written == COMMAND["written"] and not found:
-        raise Misshapen(path, "a command has at least the name of its program")
-    of = get_args(kind)[0]
-    elements = [shaped(one, of, (*path, number), whole=True, report=report) for number, one in enumerate(found)]
-    return [one for one in elements if one is not _Left.OUT]
+            raise InvalidValue(path, f"not a command: {str(error).lower()}") from None
+    items = _require_type(list, value, path)
+    if written == COMMAND["written"] and not items:
+        raise InvalidValue(path, "a command has at least the name of its program")
+    item_type = get_args(kind)[0]
+    validated = [
+        validate_value(item, item_type, (*path, number), require_all=True, report=report)
+        for number, item in enumerate(items)
+    ]
+    return [item for item in validated if item is not _Omitted.VALUE]
 
 
-def _scalar(value: Any, annotation: Any, path: Path) -> Any:
-    shape = shape_of(annotation)
+def _validate_scalar(value: Any, annotation: Any, path: KeyPath) -> Any:
+    shape = unwrap_type(annotation)
     if shape.written == SPAN["written"] and isinstance(value, str):
         try:
-            return seconds(value)
+            return parse_duration(value)
         except ValueError as error:
-            raise Misshapen(path, str(error)) from None
+            raise InvalidValue(path, str(error)) from None
     if isinstance(value, float) and not math.isfinite(value):
-        raise Misshapen(path, f"{value} is no number to work with")
+        raise InvalidValue(path, f"{value} is not a finite number")
     try:
         msgspec.convert(value, annotation)
     except msgspec.ValidationError as error:
-        raise Misshapen(path, _worded(str(error), value, shape)) from None
+        raise InvalidValue(path, _readable_error(str(error), value, shape)) from None
     return value
 
 
-def _worded(message: str, value: Any, shape: Shape) -> str:
-    """What msgspec says, in the words of people."""
-    if allowed := choices(shape.kind):
-        return f"{value!r} is not allowed; {instead_of(str(value), allowed)}"
+def _readable_error(message: str, value: Any, shape: UnwrappedType) -> str:
+    """The message of msgspec, with the type names that the documentation uses."""
+    if allowed := allowed_values(shape.kind):
+        return f"{value!r} is not allowed; {suggest_instead(str(value), allowed)}"
     if shape.written == SPAN["written"] and type(value) not in (float, int):
-        return f"expected a span of time, as 90m or a number of seconds, got {_named(value)}"
+        return f"expected a duration such as 90m or a number of seconds, got {_type_name(value)}"
     expected = message.replace("Expected", "expected").replace(" | null", "")
-    return _QUOTED.sub(lambda match: " or ".join(_WORDS.get(word, word) for word in match[1].split(" | ")), expected)
+    return _QUOTED.sub(
+        lambda match: " or ".join(_TYPE_NAMES.get(word, word) for word in match[1].split(" | ")), expected
+    )
 
 
-def choices(kind: Any) -> list[str]:
-    """The only values of a type that has few."""
+def allowed_values(kind: Any) -> list[str]:
+    """The values of a literal or enum type; empty for other types."""
     if get_origin(kind) is Literal:
         return [*get_args(kind)]
     return [*kind] if isinstance(kind, type) and issubclass(kind, StrEnum) else []
 
 
-def instead_of(word: str, allowed: Any) -> str:
-    """What was probably meant, else all that there is."""
+def suggest_instead(word: str, allowed: Any) -> str:
+    """The allowed word that is closest, else all allowed words."""
     near = get_close_matches(word, allowed, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(allowed)}"
+    return f"did you mean {near[0]}?" if near else f"use one of {', '.join(allowed)}"
 
 
-def _table(value: Any, path: Path) -> dict[str, Any]:
-    table = _must_be(dict, value, path)
+def _require_table(value: Any, path: KeyPath) -> dict[str, Any]:
+    table = _require_type(dict, value, path)
     for key in table:
-        if not isinstance(key, str):  # as YAML has them
-            raise Misshapen(path, f"{key!r} is no key: keys are names, written as text")
+        if not isinstance(key, str):  # YAML has other keys too
+            raise InvalidValue(path, f"{key!r} is not a key; write keys as text")
     return table
 
 
-def _must_be(kind: type[_T], value: Any, path: Path) -> _T:
+def _require_type(kind: type[_T], value: Any, path: KeyPath) -> _T:
     if not isinstance(value, kind):
-        raise Misshapen(path, f"expected {_TYPES[kind]}, got {_named(value)}")
+        raise InvalidValue(path, f"expected {_PYTHON_TYPE_NAMES[kind]}, got {_type_name(value)}")
     return value
 
 
-def _named(value: Any) -> str:
-    return _TYPES.get(type(value)) or ("nothing" if value is None else "a date or time")
+def _type_name(value: Any) -> str:
+    return _PYTHON_TYPE_NAMES.get(type(value)) or ("nothing" if value is None else "a date or time")

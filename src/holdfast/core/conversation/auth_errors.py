@@ -1,11 +1,11 @@
-"""Telling an authentication error from any other error that an agent reports, and what the user can do about it."""
+"""Recognise authentication errors of agents, and say what the user can do."""
 
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_AUTH_REQUIRED = -32000  # the protocol's code; some agents use it for other refusals too
-_WORDS = re.compile(
+_AUTH_REQUIRED_CODE = -32000  # the protocol's code; some agents use it for other errors too
+_AUTH_ERROR = re.compile(
     r"\b401\b|unauthori[sz]ed|unauthenticated|authentication|not (?:logged|signed) in"
     r"|(?:invalid|incorrect|missing|wrong|expired|no|bad)[\w\s'\"-]{0,20}"
     r"(?:api[ _-]?key|credential|access token|auth token)"
@@ -15,38 +15,39 @@ _WORDS = re.compile(
     re.IGNORECASE,
 )
 _OTHER_LIMITS = re.compile(r"quota|rate.?limit|usage limit|overloaded|credit", re.IGNORECASE)
-_NAMED = 8  # variables that a message names
+_MAX_LISTED = 8  # variables in a message
 
 
 def is_auth_error(text: str, code: int | None = None) -> bool:
     """Whether an agent's error says that it has no valid login or key."""
-    if _WORDS.search(text):
+    if _AUTH_ERROR.search(text):
         return True
-    return code == _AUTH_REQUIRED and not _OTHER_LIMITS.search(text)
+    return code == _AUTH_REQUIRED_CODE and not _OTHER_LIMITS.search(text)
 
 
-class Variables(NamedTuple):
-    """Secrets in the user's environment, by name, as they concern one agent."""
+class SecretVariables(NamedTuple):
+    """Names of secret variables in the user's environment, for one agent."""
 
     withheld: Sequence[str]
     passed: Sequence[str]
-    unset: Sequence[str]  # those that it would get
+    unset: Sequence[str]  # would be passed if set
 
 
-def advice(agent: str, variables: Variables, config: str) -> str:
-    """The next step after an authentication error. `config` is the user's config file."""
+def authentication_advice(agent: str, variables: SecretVariables, config_file: str) -> str:
+    """The next step after an authentication error."""
     withheld, passed, unset = variables
     if withheld:
         names = ", ".join(f'"{name}"' for name in (*passed, withheld[0]))
         return (
-            f"These variables of your environment look like secrets and were withheld from {agent}: {_list(withheld)}. "
-            f"To pass {withheld[0]}, put this into {config}: [agents.{agent}] secrets = [{names}]"
+            "These variables of your environment look like secrets and were withheld "
+            f"from {agent}: {_join_names(withheld)}. "
+            f"To pass {withheld[0]}, put this into {config_file}: [agents.{agent}] secrets = [{names}]"
         )
-    given = f"It got {_list(passed)}. " if passed else ""
-    instead = f", or set one of {_list(unset)}" if unset else ""
+    given = f"It was given {_join_names(passed)}. " if passed else ""
+    instead = f", or set one of {_join_names(unset)}" if unset else ""
     return f"{given}No variable was withheld from {agent}: log in with its own program{instead}"
 
 
-def _list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def _join_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + more

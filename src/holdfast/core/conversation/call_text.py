@@ -1,6 +1,7 @@
-"""A tool call in words, as a person is asked about it: the command, the paths, the changes, the rest of its input.
+"""A tool call as text for a permission request: the command, the paths, the changes, the rest of its input.
 
-Text that an agent chose must not drive a terminal, nor look like something else: what cannot be printed is escaped.
+An agent chooses this text, so it must not control the terminal or look like something else: unprintable characters are
+escaped.
 """
 
 import difflib
@@ -15,12 +16,12 @@ SUMMARY_CHARS = 240
 _TITLE_CHARS = 80
 LINE_CHARS = 1_000
 _DIFF_CHARS = 400_000  # of both texts; comparing longer ones takes too long
-_CONTEXT = 2  # lines around a change
-_LABEL = 7  # columns
+_CONTEXT_LINES = 2  # around a change
+_LABEL_COLUMNS = 7
 
 
-class Described(Protocol):
-    """An open request of a run's state, or the event by which it was made."""
+class ToolCallDescription(Protocol):
+    """An open request in the state, or its `permission.requested` event."""
 
     @property
     def title(self) -> str: ...
@@ -38,110 +39,113 @@ class Described(Protocol):
     def input(self) -> Any: ...  # JSON, as text or bytes
 
 
-def visible(text: str) -> str:
-    """One line in which every character can be seen."""
+def to_printable(text: str) -> str:
+    """The text as one line in which every character is visible."""
     text = text.replace("\r\n", "\n").replace("\n", " ⏎ ").replace("\t", "    ")
-    return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
+    return text if text.isprintable() else "".join(char if char.isprintable() else _escape(char) for char in text)
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
-def visible_lines(text: str) -> list[str]:
-    return [visible(line) for line in text.replace("\r\n", "\n").split("\n")]
+def to_printable_lines(text: str) -> list[str]:
+    return [to_printable(line) for line in text.replace("\r\n", "\n").split("\n")]
 
 
-def summary_of(asked: Described) -> str:
-    """One line: what will run, and what the agent calls it."""
-    title = visible(asked.title)
-    if asked.command is not None:
-        command = shorten(visible(asked.command), SUMMARY_CHARS)
+def call_summary(call: ToolCallDescription) -> str:
+    """One line: what will run, and the agent's name for it."""
+    title = to_printable(call.title)
+    if call.command is not None:
+        command = shorten(to_printable(call.command), SUMMARY_CHARS)
         return command if title in command else f"{command} ({shorten(title, _TITLE_CHARS)})"
     title = shorten(title, SUMMARY_CHARS)
-    paths = [visible(path) for path in asked.paths]
+    paths = [to_printable(path) for path in call.paths]
     if paths:
         unnamed = [path for path in paths if path not in title and path.rpartition("/")[2] not in title]
         return f"{title}: {shorten(', '.join(unnamed), SUMMARY_CHARS)}" if unnamed else title
-    given = input_of(asked)
-    return f"{title}: {shorten(visible(_json(given)), SUMMARY_CHARS)}" if given is not None else title
+    call_input = decode_input(call)
+    return f"{title}: {shorten(to_printable(_json(call_input)), SUMMARY_CHARS)}" if call_input is not None else title
 
 
-def lines_of(asked: Described) -> list[str]:
-    """All that is known of the call, in lines without control characters."""
-    given = input_of(asked)
+def call_lines(call: ToolCallDescription) -> list[str]:
+    """Everything known about the call, in lines without control characters."""
+    call_input = decode_input(call)
     lines = [
-        *_block("runs", visible_lines(asked.command) if asked.command is not None else []),
-        *(line for path in asked.paths for line in _block("path", [visible(path)])),
-        *(line for diff in asked.diffs for line in _diff_lines(diff)),
-        *_rest(asked, given),
+        *_block("runs", to_printable_lines(call.command) if call.command is not None else []),
+        *(line for path in call.paths for line in _block("path", [to_printable(path)])),
+        *(line for diff in call.diffs for line in _diff_lines(diff)),
+        *_remaining_input_lines(call, call_input),
     ]
-    if given is None and not asked.diffs and asked.note is not None:
-        lines += _block("shows", visible_lines(asked.note) if asked.note else [])
-        lines += ["its agent told no input for this call; its title is all that is known"]
+    if call_input is None and not call.diffs and call.note is not None:
+        lines += _block("shows", to_printable_lines(call.note) if call.note else [])
+        lines += ["the agent did not report the input of this call; only its title is known"]
     return lines
 
 
-def cut(lines: Sequence[str], most: int, where: str) -> list[str]:
-    """No more lines than so many, none longer than `LINE_CHARS`; how much is missing, and where all of it is.
+def cut_lines(lines: Sequence[str], max_lines: int, full_text_hint: str) -> list[str]:
+    """At most `max_lines` lines of at most `LINE_CHARS`, with a note of how much is missing and where to see it.
 
-    The end is kept as well as the beginning: what matters may be hidden behind a long harmless part.
+    Keeps the end as well as the beginning: a long harmless part may hide what matters.
     """
     kept, missing = list(lines), 0
-    if len(kept) > most:
-        tail = most // 4
-        left_out = kept[most - tail : len(kept) - tail]
+    if len(kept) > max_lines:
+        tail = max_lines // 4
+        left_out = kept[max_lines - tail : len(kept) - tail]
         missing = sum(map(len, left_out))
-        kept[most - tail : len(kept) - tail] = [f"… {len(left_out)} lines left out …"]
+        kept[max_lines - tail : len(kept) - tail] = [f"… {len(left_out)} lines left out …"]
     shortened = [shorten(line, LINE_CHARS) for line in kept]
     missing += sum(len(line) for line in kept) - sum(map(len, shortened))
-    return [*shortened, f"… {missing:,} characters are not shown; {where}"] if missing > 0 else shortened
+    return [*shortened, f"… {missing:,} characters are not shown; {full_text_hint}"] if missing > 0 else shortened
 
 
-def shorten(text: str, most: int) -> str:
-    """The beginning and the end of a line that is too long, and how much is missing between them."""
-    if len(text) <= most:
+def shorten(text: str, max_chars: int) -> str:
+    """The beginning and the end of a long line, and how much is missing between them."""
+    if len(text) <= max_chars:
         return text
-    tail = most // 4
-    return f"{text[: most - tail]} […{len(text) - most:,} more characters…] {text[len(text) - tail :]}"
+    tail = max_chars // 4
+    return f"{text[: max_chars - tail]} […{len(text) - max_chars:,} more characters…] {text[len(text) - tail :]}"
 
 
-def input_of(asked: Described) -> Any:
+def decode_input(call: ToolCallDescription) -> Any:
     try:
-        return msgspec.json.decode(asked.input)
+        return msgspec.json.decode(call.input)
     except msgspec.MsgspecError:
         return None
 
 
 def _block(label: str, lines: Sequence[str]) -> Iterator[str]:
     for number, line in enumerate(lines):
-        yield f"{label if number == 0 else '':{_LABEL}}{line}"
+        yield f"{label if number == 0 else '':{_LABEL_COLUMNS}}{line}"
 
 
 def _diff_lines(diff: FileDiff) -> Iterator[str]:
     old, new = (diff.old or "").splitlines(), diff.new.splitlines()
     if diff.old is None or len(diff.old) + len(diff.new) > _DIFF_CHARS:
-        yield from _block("writes", [visible(diff.path), *(f"+{visible(line)}" for line in new)])
+        yield from _block("writes", [to_printable(diff.path), *(f"+{to_printable(line)}" for line in new)])
         return
-    changed = difflib.unified_diff(old, new, n=_CONTEXT, lineterm="")
-    body = [visible(line) for line in changed][2:]  # without its two lines of file names
-    yield from _block("edits", [visible(diff.path), *body])
+    changed = difflib.unified_diff(old, new, n=_CONTEXT_LINES, lineterm="")
+    body = [to_printable(line) for line in changed][2:]  # without the two file name lines
+    yield from _block("edits", [to_printable(diff.path), *body])
 
 
-def _rest(asked: Described, given: Any) -> Iterator[str]:
-    """What of the input is not shown yet."""
-    if given is None:
+def _remaining_input_lines(call: ToolCallDescription, call_input: Any) -> Iterator[str]:
+    """The parts of the input that are not shown yet."""
+    if call_input is None:
         return
-    if not isinstance(given, Mapping):
-        yield from _block("input", visible_lines(given) if isinstance(given, str) else [visible(_json(given))])
+    if not isinstance(call_input, Mapping):
+        yield from _block(
+            "input",
+            to_printable_lines(call_input) if isinstance(call_input, str) else [to_printable(_json(call_input))],
+        )
         return
-    shown = {asked.command, *asked.paths}
-    shown |= {text for diff in asked.diffs for text in (diff.old, diff.new, diff.path)}
-    for name, value in given.items():
+    shown = {call.command, *call.paths}
+    shown |= {text for diff in call.diffs for text in (diff.old, diff.new, diff.path)}
+    for name, value in call_input.items():
         if isinstance(value, str) and value in shown:
             continue
-        lines = visible_lines(value) if isinstance(value, str) else [visible(_json(value))]
-        yield from _block("input", [f"{visible(str(name))}: {lines[0]}", *(f"  {line}" for line in lines[1:])])
+        lines = to_printable_lines(value) if isinstance(value, str) else [to_printable(_json(value))]
+        yield from _block("input", [f"{to_printable(str(name))}: {lines[0]}", *(f"  {line}" for line in lines[1:])])
 
 
 def _json(value: Any) -> str:

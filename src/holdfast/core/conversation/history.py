@@ -1,6 +1,6 @@
-"""A conversation as text, for an agent that cannot bring it back by itself: the seed's format, within a budget.
+"""A conversation as text within a budget, for an agent that cannot restore its own session.
 
-The newest entries come first into the budget, and stand in their own order in the text. That some are left out is said.
+The budget is filled from the newest entry; the text keeps the original order and says when entries are left out.
 """
 
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from holdfast.core.text.cut import cut
 
-MESSAGE = 2_000  # characters of one message
-RESULT = 500  # characters of one tool's result
-TOTAL = 60_000  # characters of the history as a whole
+MAX_MESSAGE_CHARS = 2_000
+MAX_RESULT_CHARS = 500  # of one tool call
+MAX_HISTORY_CHARS = 60_000
 
 _HEAD = "RESUME CONTEXT FOR CONTINUING TASK\n\n=== EXECUTION HISTORY ===\n"
 _REQUEST = "\n\n=== CURRENT REQUEST ===\n"
@@ -22,62 +22,62 @@ _INSTRUCTIONS = (
 )
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     CALL = "call"
     RESULT = "result"
 
 
-class Entry(NamedTuple):
-    """One thing of the history. `tool` names the tool of a call or a result."""
+class HistoryEntry(NamedTuple):
+    """One entry of the history. `tool` names the tool of a call or a result."""
 
-    kind: Kind
+    kind: EntryKind
     text: str = ""
     tool: str = ""
 
 
-def shown(entry: Entry) -> str:
+def format_entry(entry: HistoryEntry) -> str:
     match entry.kind:
-        case Kind.USER:
-            return f"[USER]: {cut(entry.text, MESSAGE)}"
-        case Kind.ASSISTANT:
-            return f"[ASSISTANT]: {cut(entry.text, MESSAGE)}"
-        case Kind.CALL:
+        case EntryKind.USER:
+            return f"[USER]: {cut(entry.text, MAX_MESSAGE_CHARS)}"
+        case EntryKind.ASSISTANT:
+            return f"[ASSISTANT]: {cut(entry.text, MAX_MESSAGE_CHARS)}"
+        case EntryKind.CALL:
             return f"[TOOL CALL: {entry.tool}]"
-        case Kind.RESULT:
-            return f"[TOOL RESULT: {entry.tool}] {cut(entry.text, RESULT)}"
+        case EntryKind.RESULT:
+            return f"[TOOL RESULT: {entry.tool}] {cut(entry.text, MAX_RESULT_CHARS)}"
 
 
 class History:
-    """Takes entries from the newest to the oldest, until the budget is full."""
+    """Collects entries from the newest to the oldest, until the budget is full."""
 
-    def __init__(self, budget: int = TOTAL) -> None:
-        self._room = budget
+    def __init__(self, budget: int = MAX_HISTORY_CHARS) -> None:
+        self._chars_left = budget
         self._lines: list[str] = []
-        self.left_out = 0
+        self.omitted_count = 0
 
-    def add(self, entry: Entry) -> bool:
-        """One more, older than those before. False when there is no room any more."""
-        line = shown(entry)
-        if len(line) + 1 > self._room:
-            self._room = 0
-            self.left_out += 1
+    def add(self, entry: HistoryEntry) -> bool:
+        """Add an entry older than those before. False when the budget is full."""
+        line = format_entry(entry)
+        if len(line) + 1 > self._chars_left:
+            self._chars_left = 0
+            self.omitted_count += 1
             return False
-        self._room -= len(line) + 1
+        self._chars_left -= len(line) + 1
         self._lines.append(line)
         return True
 
     def __bool__(self) -> bool:
         return bool(self._lines)
 
-    def before(self, request: str) -> str:
-        """The prompt that brings the history along."""
-        more = ["[earlier entries are left out]"] if self.left_out else []
+    def prompt_with_history(self, request: str) -> str:
+        """The prompt with the history in front of the request."""
+        more = ["[earlier entries are left out]"] if self.omitted_count else []
         return "".join((_HEAD, "\n".join([*more, *reversed(self._lines)]), _REQUEST, request, _INSTRUCTIONS))
 
 
-def history_of(newest_first: Iterable[Entry], budget: int = TOTAL) -> History:
+def build_history(newest_first: Iterable[HistoryEntry], budget: int = MAX_HISTORY_CHARS) -> History:
     history = History(budget)
     for entry in newest_first:
         history.add(entry)

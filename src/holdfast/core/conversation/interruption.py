@@ -1,4 +1,4 @@
-"""A turn that was interrupted, and what the log knows of each of its tool calls."""
+"""An interrupted turn, and the outcome of each of its tool calls according to the log."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,16 +8,16 @@ from typing import NamedTuple
 from holdfast.core.messages.signals import ROLES
 
 _TOOLS = sorted({kind.tool for kinds in ROLES.values() for kind in kinds}, key=len, reverse=True)
-_CALL = re.compile(rf"(?<![a-z0-9])({'|'.join(_TOOLS)})(?![a-z0-9_])")
-_BESIDE = frozenset({"mcp", "holdfast", "tool", "server", "call", "calling", "use", "using"})
+_TOOL_NAME = re.compile(rf"(?<![a-z0-9])({'|'.join(_TOOLS)})(?![a-z0-9_])")
+_IGNORABLE_WORDS = frozenset({"mcp", "holdfast", "tool", "server", "call", "calling", "use", "using"})
 
 
 class CallOutcome(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
-    RECEIVED = "received"  # a report to Holdfast that arrived, though its call never returned
-    NOT_RECEIVED = "not received"  # a report to Holdfast that never arrived
-    UNKNOWN = "unknown"  # it never returned, and may have had its effect
+    RECEIVED = "received"  # a report that Holdfast received, although its call never returned
+    NOT_RECEIVED = "not received"  # a report that Holdfast never received
+    UNKNOWN = "unknown"  # never returned; it may have taken effect
 
 
 class RecordedCall(NamedTuple):
@@ -29,7 +29,7 @@ class RecordedCall(NamedTuple):
 
 
 class ReceivedReport(NamedTuple):
-    """What Holdfast received from the agent by one of its own tools; `about` names it among others of its kind."""
+    """A report that the agent sent with one of Holdfast's tools; `about` tells reports of one tool apart."""
 
     tool: str
     about: str = ""
@@ -42,11 +42,10 @@ class KnownCall(NamedTuple):
 
 
 class InterruptedTurn(NamedTuple):
-    """The request that was not answered, and what came of it so far, over all turns that continued it.
+    """The unanswered request and its results so far, over all turns that continued it.
 
-    `reports` are those that arrived without a call that the agent showed.
-    `later_messages` are messages of the inbox that went into continuing prompts: the request does not have them.
-    `notices` are those that the request has.
+    `reports` arrived without a tool call that the agent showed. `later_messages` are inbox messages that went into
+    continuation prompts, not into the request. `notices` are those in the request.
     """
 
     request: str
@@ -57,35 +56,35 @@ class InterruptedTurn(NamedTuple):
     rebooted: bool = False
 
 
-class Since(NamedTuple):
-    """What an agent is to be told that it cannot know: messages and notices, as text, by their keys."""
+class PendingUpdates(NamedTuple):
+    """Messages and notices for an agent, as text, by their keys."""
 
     messages: Mapping[str, str] = {}
     notices: Mapping[str, str] = {}
 
 
-NOTHING_SINCE = Since()
+NO_UPDATES = PendingUpdates()
 
 
 def reporting_tool(title: str) -> str | None:
-    """The tool of Holdfast's that a recorded call is of, by its title, however the agent's program writes it.
+    """The Holdfast tool that a recorded call used, by its title, in any spelling that agents use.
 
-    A title that says anything else beside, as a shell command that mentions the tool does, is not such a call. Nothing
-    is permitted by this: for that see `core.own_tools`.
+    A title with other words, such as a shell command that mentions the tool, does not match. This permits nothing: for
+    permissions see `own_tools`.
     """
-    found = _CALL.search(title.casefold())
+    found = _TOOL_NAME.search(title.casefold())
     if found is None:
         return None
     rest = f"{title[: found.start()]} {title[found.end() :]}".casefold()
-    return found[1] if _BESIDE.issuperset(re.findall(r"[^\W_]+", rest)) else None
+    return found[1] if _IGNORABLE_WORDS.issuperset(re.findall(r"[^\W_]+", rest)) else None
 
 
 def known_calls(
     calls: Iterable[RecordedCall], reports: Sequence[ReceivedReport]
 ) -> tuple[list[KnownCall], list[ReceivedReport]]:
-    """Each call with its outcome, and the reports of which no call was recorded.
+    """Each call with its outcome, and the reports without a recorded call.
 
-    Reports and calls of the same tool belong together in their order.
+    Reports and calls of the same tool are matched in order.
     """
     left, found = list(reports), list[KnownCall]()
     for call in calls:

@@ -1,4 +1,4 @@
-"""What an agent may do without asking: a policy and its rules, decided without side effects."""
+"""Permission rules: decide what an agent may do without asking. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-READS = frozenset({"read", "search", "think"})
-_OPERATOR_CHARS = r";&|<>$`(){}\n\r\x00"  # of the shell, inside of a character class
+READ_KINDS = frozenset({"read", "search", "think"})
+_OPERATOR_CHARS = r";&|<>$`(){}\n\r\x00"  # of the shell, for a character class
 _OPERATORS = re.compile(f"[{_OPERATOR_CHARS}]+")
 
 
@@ -20,7 +20,7 @@ class Policy(StrEnum):
     DENY_ALL = "deny-all"
 
 
-class Verdict(StrEnum):
+class PermissionDecision(StrEnum):
     ALLOW = "allow"
     DENY = "deny"
     ASK = "ask"
@@ -29,32 +29,31 @@ class Verdict(StrEnum):
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Applies to tools by kind or title, to paths relative to the worktree, and to commands; patterns such as `src/*`.
 
-    A rule about paths applies when all the paths of a call match, so that an `allow` is never wider than it says;
-    a `deny` already when one does. A rule about a command has to match the whole command, and in an `allow` the `*`
-    stands for no shell operator: `npm test*` does not allow `npm test; rm -rf .`. A `deny` applies already when it
-    matches one of the commands of a line.
+    An `allow` for paths applies when all paths of a call match; a `deny` when any path matches. An `allow` for commands
+    must match the whole command, and its `*` does not match shell operators: `npm test*` does not allow
+    `npm test; rm -rf .`. A `deny` applies when any command of the line matches.
     """
 
-    then: Verdict
+    then: PermissionDecision
     tool: str = "*"
     path: str | None = None
     command: str | None = None
 
 
-class Consent(NamedTuple):
-    """What is decided without a person. `hooks` are commands that may veto a tool call: JSON in, exit code out.
+class PermissionConfig(NamedTuple):
+    """How requests are decided without a person. `hooks` are commands that may block a call: JSON in, exit code out.
 
-    A hook that does not answer within `patience` seconds is against it.
+    A hook that does not answer within `hook_timeout_s` blocks the call.
     """
 
     policy: Policy = Policy.ASK
     rules: tuple[Rule, ...] = ()
     hooks: tuple[tuple[str, ...], ...] = ()
-    patience: float = 60.0
+    hook_timeout_s: float = 60.0
 
 
-class Wish(NamedTuple):
-    """What a tool call is about to do. Paths are relative to the worktree; one outside begins with `..` or `/`."""
+class PermissionQuery(NamedTuple):
+    """What a tool call will do. Paths are relative to the worktree; outside paths begin with `..` or `/`."""
 
     kind: str
     title: str
@@ -63,57 +62,57 @@ class Wish(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    verdict: Verdict
-    because: str
+    decision: PermissionDecision
+    reason: str
 
 
-def judge(wish: Wish, policy: Policy, rules: Sequence[Rule] = ()) -> Ruling:
+def decide_permission(query: PermissionQuery, policy: Policy, rules: Sequence[Rule] = ()) -> Ruling:
     """The first rule that applies decides; then the policy."""
     for number, rule in enumerate(rules, 1):
-        if _applies(rule, wish):
+        if _applies(rule, query):
             return Ruling(rule.then, f"rule {number}")
     match policy:
         case Policy.ALLOW_ALL:
-            return Ruling(Verdict.ALLOW, f"policy {policy}")
+            return Ruling(PermissionDecision.ALLOW, f"policy {policy}")
         case Policy.DENY_ALL:
-            return Ruling(Verdict.DENY, f"policy {policy}")
-        case Policy.ALLOW_READS if wish.kind in READS and not any(map(_is_outside, wish.paths)):
-            return Ruling(Verdict.ALLOW, f"policy {policy}")
+            return Ruling(PermissionDecision.DENY, f"policy {policy}")
+        case Policy.ALLOW_READS if query.kind in READ_KINDS and not any(map(_is_outside, query.paths)):
+            return Ruling(PermissionDecision.ALLOW, f"policy {policy}")
         case _:
-            return Ruling(Verdict.ASK, f"policy {policy}")
+            return Ruling(PermissionDecision.ASK, f"policy {policy}")
 
 
-def _applies(rule: Rule, wish: Wish) -> bool:
-    if not (fnmatchcase(wish.kind, rule.tool) or fnmatchcase(wish.title, rule.tool)):
+def _applies(rule: Rule, query: PermissionQuery) -> bool:
+    if not (fnmatchcase(query.kind, rule.tool) or fnmatchcase(query.title, rule.tool)):
         return False
-    return _path_applies(rule, wish) and _command_applies(rule, wish)
+    return _path_applies(rule, query) and _command_applies(rule, query)
 
 
-def _path_applies(rule: Rule, wish: Wish) -> bool:
+def _path_applies(rule: Rule, query: PermissionQuery) -> bool:
     pattern = rule.path
     if pattern is None:
         return True
-    matches = [fnmatchcase(path, pattern) for path in wish.paths]
-    return any(matches) if rule.then is Verdict.DENY else bool(matches) and all(matches)
+    matches = [fnmatchcase(path, pattern) for path in query.paths]
+    return any(matches) if rule.then is PermissionDecision.DENY else bool(matches) and all(matches)
 
 
-def _command_applies(rule: Rule, wish: Wish) -> bool:
+def _command_applies(rule: Rule, query: PermissionQuery) -> bool:
     pattern = rule.command
     if pattern is None:
         return True
-    command = wish.command
-    if rule.then is Verdict.ALLOW:
+    command = query.command
+    if rule.then is PermissionDecision.ALLOW:
         return command is not None and _allowed_pattern(pattern).fullmatch(command) is not None
-    if command is None and wish.kind == "execute":
-        command = wish.title  # all that is known of it: enough to refuse it, never to allow it
+    if command is None and query.kind == "execute":
+        command = query.title  # nothing else is known: enough to deny, never to allow
     parts = [command, *_OPERATORS.split(command)] if command is not None else []
     return any(fnmatchcase(part.strip(), pattern) for part in parts)
 
 
 def _allowed_pattern(pattern: str) -> re.Pattern[str]:
-    """The pattern of a command in which `*` and `?` stand for no shell operator; those have to be written out."""
+    """A command pattern in which `*` and `?` do not match shell operators."""
     wild = {"*": f"[^{_OPERATOR_CHARS}]*", "?": f"[^{_OPERATOR_CHARS}]"}
-    return re.compile("".join(wild.get(one) or re.escape(one) for one in pattern))
+    return re.compile("".join(wild.get(char) or re.escape(char) for char in pattern))
 
 
 def _is_outside(path: str) -> bool:

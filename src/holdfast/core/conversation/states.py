@@ -1,4 +1,4 @@
-"""A conversation's states, whether it must be resumed, and by which way: all of it chosen here, without doing any."""
+"""The states of a conversation, whether it must be resumed, and with which recovery strategies. Pure."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -7,8 +7,8 @@ from typing import NamedTuple
 from holdfast.leaf.errors import Denied
 
 
-class Phase(StrEnum):
-    """Where a conversation stands."""
+class ConversationState(StrEnum):
+    """The state of a conversation."""
 
     CREATED = "created"
     STARTING = "starting"
@@ -19,125 +19,149 @@ class Phase(StrEnum):
     CANCELLED = "cancelled"
 
 
-ACTIVE = frozenset({Phase.STARTING, Phase.RUNNING, Phase.WAITING})
-OVER = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED})
+ACTIVE_STATES = frozenset({ConversationState.STARTING, ConversationState.RUNNING, ConversationState.WAITING})
+ENDED_STATES = frozenset({ConversationState.COMPLETED, ConversationState.FAILED, ConversationState.CANCELLED})
 
 INTERRUPTED, CANCELLED = "interrupted", "cancelled"
-REFUSED = "refused"  # the agent answered its prompt with an error; a model that will not is a `refusal`
-NO_TOOLS = "no_tools"  # it was to report, and had not got the tools for that when its turn began
-CUT_OFF = frozenset({INTERRUPTED, CANCELLED, REFUSED, NO_TOOLS})  # how a turn went that did not come to its end
+REFUSED = "refused"  # the agent answered the prompt with an error; a model that declines is a `refusal`
+NO_TOOLS = "no_tools"  # the agent did not have its reporting tools when the turn began
+UNFINISHED_TURN_REASONS = frozenset({INTERRUPTED, CANCELLED, REFUSED, NO_TOOLS})  # of turns that did not finish
 
-ASKED_AGAIN = frozenset({REFUSED, NO_TOOLS})  # after a pause, by nobody's decision; no word on the work itself
+ASKED_AGAIN = frozenset({REFUSED, NO_TOOLS})  # prompted again after a pause, without asking a person
 
-SPOKE = frozenset({"end_turn", "max_tokens", "max_turn_requests"})  # how one went in which the agent had its say
+FINISHED_TURN_REASONS = frozenset(
+    {"end_turn", "max_tokens", "max_turn_requests"}
+)  # of turns in which the agent answered
 
-_NEXT: dict[Phase, frozenset[Phase]] = {
-    Phase.CREATED: frozenset({Phase.STARTING, Phase.FAILED, Phase.CANCELLED}),
-    Phase.STARTING: frozenset({Phase.STARTING, Phase.RUNNING, Phase.WAITING, Phase.FAILED, Phase.CANCELLED}),
-    Phase.RUNNING: frozenset({Phase.STARTING, Phase.WAITING, *OVER}),
-    Phase.WAITING: frozenset({Phase.STARTING, Phase.RUNNING, *OVER}),
-    Phase.COMPLETED: frozenset(),
-    Phase.FAILED: frozenset(),
-    Phase.CANCELLED: frozenset(),
+_TRANSITIONS: dict[ConversationState, frozenset[ConversationState]] = {
+    ConversationState.CREATED: frozenset(
+        {ConversationState.STARTING, ConversationState.FAILED, ConversationState.CANCELLED}
+    ),
+    ConversationState.STARTING: frozenset(
+        {
+            ConversationState.STARTING,
+            ConversationState.RUNNING,
+            ConversationState.WAITING,
+            ConversationState.FAILED,
+            ConversationState.CANCELLED,
+        }
+    ),
+    ConversationState.RUNNING: frozenset({ConversationState.STARTING, ConversationState.WAITING, *ENDED_STATES}),
+    ConversationState.WAITING: frozenset({ConversationState.STARTING, ConversationState.RUNNING, *ENDED_STATES}),
+    ConversationState.COMPLETED: frozenset(),
+    ConversationState.FAILED: frozenset(),
+    ConversationState.CANCELLED: frozenset(),
 }
 
 
-class WrongTransition(Denied):
-    """A conversation cannot go from where it is to there."""
+class InvalidTransition(Denied):
+    """A conversation cannot change from its state to the requested one."""
 
 
-def must_go(conversation: str, now: str, then: Phase) -> None:
-    """That a conversation may go from one phase to another."""
-    if then not in _NEXT[Phase(now)]:
-        allowed = ", ".join(sorted(_NEXT[Phase(now)])) or "nowhere: it is over"
-        raise WrongTransition(f"conversation {conversation} is {now} and cannot become {then}; it can go to {allowed}")
+def check_transition(conversation_id: str, current: str, target: ConversationState) -> None:
+    """Raise `InvalidTransition` unless a conversation may change from one state to another."""
+    if target not in _TRANSITIONS[ConversationState(current)]:
+        allowed = ", ".join(sorted(_TRANSITIONS[ConversationState(current)])) or "nothing: it has ended"
+        raise InvalidTransition(
+            f"conversation {conversation_id} is {current} and cannot become {target}; it can become {allowed}"
+        )
 
 
-class Need(NamedTuple):
-    """Whether a conversation must be resumed before it can be spoken to, and why (not)."""
+class ResumeNeed(NamedTuple):
+    """Whether a conversation must be resumed before the next prompt, and why or why not."""
 
-    resume: bool
+    must_resume: bool
     reason: str
 
 
-class Seen(NamedTuple):
-    """What is known of a conversation's agent. `started` when one was ever spawned for it."""
+class AgentActivity(NamedTuple):
+    """Facts about a conversation's agent. `was_started`: an agent was spawned for it at least once."""
 
-    running: bool
-    recently: bool
-    started: bool
+    is_running: bool
+    was_active_recently: bool
+    was_started: bool
 
 
-def needs_resume(phase: str, token: str | None, seen: Seen) -> Need:
-    """The four cases, and the three in which there is nothing to resume."""
-    if seen.running:
-        return Need(False, "agent_running")
-    if phase in OVER:
-        return Need(False, f"conversation_{phase}")
-    if seen.recently:
-        return Need(False, "stale_execution")
-    if phase not in ACTIVE:
-        return Need(False, "not_started")
+def needs_resume(state: str, token: str | None, activity: AgentActivity) -> ResumeNeed:
+    """Decide whether to resume. The reasons are codes for logs."""
+    if activity.is_running:
+        return ResumeNeed(False, "agent_running")
+    if state in ENDED_STATES:
+        return ResumeNeed(False, f"conversation_{state}")
+    if activity.was_active_recently:
+        return ResumeNeed(False, "stale_execution")
+    if state not in ACTIVE_STATES:
+        return ResumeNeed(False, "not_started")
     if token is not None:
-        return Need(True, "agent_not_running")
-    return Need(True, "agent_not_running_fresh_start") if seen.started else Need(False, "not_started")
+        return ResumeNeed(True, "agent_not_running")
+    return (
+        ResumeNeed(True, "agent_not_running_fresh_start") if activity.was_started else ResumeNeed(False, "not_started")
+    )
 
 
-class Rung(StrEnum):
-    """A way back into a conversation, the best first."""
+class RecoveryStrategy(StrEnum):
+    """How a conversation continues after its agent died, best first."""
 
     REATTACH = "reattach"
     RESUME = "session/resume"
     LOAD = "session/load"
-    INJECT = "history injection"
+    HISTORY = "history injection"
     FRESH = "fresh"
 
 
-class Ability(NamedTuple):
-    """What an agent says it can do, and what a probe of it showed: True, False, or None when nobody looked."""
+class Capability(NamedTuple):
+    """Whether an agent claims an ability, and what a probe showed: True, False, or None when not probed."""
 
-    says: bool
-    showed: bool | None = None
+    advertised: bool
+    observed: bool | None = None
 
     @property
-    def trusted(self) -> bool:
-        return self.says and self.showed is not False
+    def is_usable(self) -> bool:
+        return self.advertised and self.observed is not False
 
 
-def ladder(token: str | None, *, resume: Ability, load: Ability, alive: bool, history: bool) -> list[Rung]:
-    """The rungs to try, in this order. The last is a new session, which is told the history when there is one."""
+def recovery_strategies(
+    token: str | None, *, resume: Capability, load: Capability, is_alive: bool, has_history: bool
+) -> list[RecoveryStrategy]:
+    """The strategies to try, in order. The last is a new session, which gets the history if there is one."""
     possible = {
-        Rung.REATTACH: alive,
-        Rung.RESUME: token is not None and resume.trusted,
-        Rung.LOAD: token is not None and load.trusted,
-        Rung.INJECT: history,
-        Rung.FRESH: not history,
+        RecoveryStrategy.REATTACH: is_alive,
+        RecoveryStrategy.RESUME: token is not None and resume.is_usable,
+        RecoveryStrategy.LOAD: token is not None and load.is_usable,
+        RecoveryStrategy.HISTORY: has_history,
+        RecoveryStrategy.FRESH: not has_history,
     }
-    return [rung for rung, is_possible in possible.items() if is_possible]
+    return [strategy for strategy, is_possible in possible.items() if is_possible]
 
 
-def next_rung(rungs: Sequence[Rung], tried: Sequence[Rung]) -> Rung | None:
-    """The best that is left; None when none is. The last is tried twice: its failure may have been the process's."""
-    left = [rung for rung in rungs if rung not in tried]
+def next_strategy(strategies: Sequence[RecoveryStrategy], tried: Sequence[RecoveryStrategy]) -> RecoveryStrategy | None:
+    """The best untried strategy, else None. The last one is tried twice: the process itself may have failed."""
+    left = [strategy for strategy in strategies if strategy not in tried]
     if left:
         return left[0]
-    return rungs[-1] if tried.count(rungs[-1]) == 1 else None
+    return strategies[-1] if tried.count(strategies[-1]) == 1 else None
 
 
-NATIVE = frozenset({Rung.RESUME, Rung.LOAD})
+NATIVE_STRATEGIES = frozenset({RecoveryStrategy.RESUME, RecoveryStrategy.LOAD})
 
-NOT_NOW = -32050  # by which our own agents say that a session is there, and cannot be had now, as on a full disk
-UNVERIFIED = -32051  # by which we say that nothing shows whether an agent has the session: it may have it all the same
-_NO_SUCH_METHOD, _LOG_IN_FIRST = -32601, -32000
+# Our own agents: the session exists but cannot be opened now, for example on a full disk.
+SESSION_UNAVAILABLE_CODE = -32050
+# Holdfast itself: it is unknown whether the agent still has the session.
+SESSION_UNVERIFIED_CODE = -32051
+_METHOD_NOT_FOUND_CODE, _AUTH_REQUIRED_CODE = -32601, -32000
 
 
-def is_rejection(rung: Rung, code: int | None) -> bool:
-    """True when an agent that refused with this code does not know the session. None: it did not refuse."""
-    return rung in NATIVE and code is not None and code not in (_NO_SUCH_METHOD, _LOG_IN_FIRST, NOT_NOW, UNVERIFIED)
+def is_rejection(strategy: RecoveryStrategy, code: int | None) -> bool:
+    """Whether this error code means that the agent does not know the session. `code` is None without an error."""
+    return (
+        strategy in NATIVE_STRATEGIES
+        and code is not None
+        and code not in (_METHOD_NOT_FOUND_CODE, _AUTH_REQUIRED_CODE, SESSION_UNAVAILABLE_CODE, SESSION_UNVERIFIED_CODE)
+    )
 
 
 class AfterInterruption(StrEnum):
-    """What to do with a turn that was interrupted: a person says how under ASK."""
+    """What to do with an interrupted turn. With ASK, a person decides."""
 
     CONTINUE = "continue"
     RETRY = "retry"

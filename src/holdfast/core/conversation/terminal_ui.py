@@ -1,7 +1,7 @@
-"""An agent's own terminal UI: how it is started and brought back, handed its tools, and what it asks when it starts.
+"""An agent's own terminal UI: how to start and resume it, pass it tools, and answer its startup questions.
 
-Words and variables may hold places to be filled: `{session}` is the id of its session, `{mcp}` a file with the tools
-to report by, `{mcp_command}` and `{mcp_arguments}` the same as text and list, `{prompts}` the folder of its prompts.
+Commands and variables may contain placeholders: `{session}` is the id of its session, `{mcp}` a file with the reporting
+tools, `{mcp_command}` and `{mcp_arguments}` the same as text and list, `{prompts}` the folder of its prompts.
 """
 
 import re
@@ -11,28 +11,28 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-_PLACE = re.compile(r"\{(session|mcp|mcp_command|mcp_arguments|prompts)\}")
+_PLACEHOLDER = re.compile(r"\{(session|mcp|mcp_command|mcp_arguments|prompts)\}")
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What it may ask before it can be told anything, by a pattern of its screen; and the keys that answer it."""
+class StartupQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question that the UI may ask before it takes prompts: a pattern of its screen, and the keys that answer it."""
 
     when: str
-    about: str = "Trust this folder?"  # the question in our words: what a rule of the permissions is about
+    about: str = "Trust this folder?"  # the question as a permission rule sees it
     yes: tuple[str, ...] = ("Enter",)
     no: tuple[str, ...] = ("Escape",)
 
 
-class Tui(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TerminalUi(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     command: Annotated[tuple[str, ...], Meta(min_length=1, extra={"written": "command"})]
-    new: tuple[str, ...] = ()  # further words, for a new session
-    resume: tuple[str, ...] = ()  # for one that there is; without them it cannot be brought back
-    found: str | None = None  # pattern of the file that it holds open for its session, with its id as the first group
+    new: tuple[str, ...] = ()  # arguments for a new session
+    resume: tuple[str, ...] = ()  # arguments for an existing session; without them it cannot be resumed
+    found: str | None = None  # pattern of the file that it keeps open for its session; the first group is the id
     environment: dict[str, str] = {}
-    mcp: Literal["servers", "opencode"] = "servers"  # how the file with its tools is written
-    ready: str = r"\S"  # pattern of a screen that takes a prompt
-    questions: tuple[Question, ...] = ()
-    clear: tuple[str, ...] = ("C-u",)  # keys that empty its input
+    mcp: Literal["servers", "opencode"] = "servers"  # format of the file with its tools
+    ready: str = r"\S"  # pattern of a screen that accepts a prompt
+    questions: tuple[StartupQuestion, ...] = ()
+    clear: tuple[str, ...] = ("C-u",)  # keys that clear its input
     interrupt: tuple[str, ...] = ("Escape",)
 
     def __post_init__(self) -> None:
@@ -42,14 +42,14 @@ class Tui(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"{pattern!r} is no pattern: {error}") from None
+                raise ValueError(f"{pattern!r} is not a pattern: {error}") from None
 
     @property
-    def takes_an_id(self) -> bool:
-        """True when the id of a new session is ours to choose."""
+    def accepts_session_id(self) -> bool:
+        """Whether Holdfast chooses the id of a new session."""
         return any("{session}" in word for word in self.new)
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
-    """A word with its places filled; other braces stay as they are."""
-    return _PLACE.sub(lambda found: values[found[1]], text)
+def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
+    """The text with its placeholders filled; other braces stay."""
+    return _PLACEHOLDER.sub(lambda found: values[found[1]], text)

@@ -1,4 +1,4 @@
-"""What a tool call returned, as text: from the content that the agent showed, else from its raw output."""
+"""The result of a tool call as text: from the content that the agent showed, else from its raw output."""
 
 from collections.abc import Iterator
 from difflib import unified_diff
@@ -6,21 +6,21 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.log.codec import UNREADABLE
+from holdfast.core.log.codec import DECODE_ERRORS
 
-_DIFF_LINES = 600  # of a file; the changes of a longer one are not worked out
-_STREAMS = ("stdout", "stderr")
-_TEXTS = ("output", "formatted_output", "aggregated_output", "text", "content", "result", "message", "error")
-_CODES = ("exitCode", "exit_code", "exitStatus")
-_DEEPEST = 5  # levels of a raw output that are looked through for its text
+_MAX_DIFF_LINES = 600  # of a file; longer files get no diff
+_STREAM_KEYS = ("stdout", "stderr")
+_TEXT_KEYS = ("output", "formatted_output", "aggregated_output", "text", "content", "result", "message", "error")
+_EXIT_CODE_KEYS = ("exitCode", "exit_code", "exitStatus")
+_MAX_DEPTH = 5  # levels of a raw output that are searched for text
 
 
 def text_of_result(content: bytes, output: bytes) -> str:
-    """Both as JSON. Empty when neither says anything."""
-    shown = "\n".join(_shown(_decoded(content)))
+    """The text of a result; both arguments are JSON. Empty when there is no text."""
+    shown = "\n".join(_content_texts(_decode(content)))
     if shown:
         return shown
-    raw = _decoded(output)
+    raw = _decode(output)
     found = _text_in(raw)
     if found:
         return found + _exit_code(raw)
@@ -28,7 +28,7 @@ def text_of_result(content: bytes, output: bytes) -> str:
 
 
 def text_of_block(block: object) -> str:
-    """The text of a block of content; of any other kind, what it is."""
+    """The text of a content block; for other kinds, a label such as `[image image/png]`."""
     if not isinstance(block, dict):
         return ""
     if block.get("type") == "text":
@@ -36,12 +36,12 @@ def text_of_block(block: object) -> str:
     resource = block.get("resource")
     if isinstance(resource, dict) and isinstance(resource.get("text"), str):
         return str(resource["text"])
-    named = block.get("uri") or block.get("name") or block.get("mimeType") or ""
-    return f"[{block.get('type', 'something')} {named}]".replace(" ]", "]")
+    label = block.get("uri") or block.get("name") or block.get("mimeType") or ""
+    return f"[{block.get('type', 'something')} {label}]".replace(" ]", "]")
 
 
-def _shown(parts: object) -> Iterator[str]:
-    """Each part of a tool call's content that has text: blocks, diffs, and what a terminal put out."""
+def _content_texts(parts: object) -> Iterator[str]:
+    """The parts of a tool call's content that have text: blocks, diffs, and terminal output."""
     for part in parts if isinstance(parts, list) else []:
         match part:
             case str():
@@ -61,35 +61,35 @@ def _shown(parts: object) -> Iterator[str]:
 
 def _diff(path: str, old: str, new: str) -> str:
     before, after = old.splitlines(), new.splitlines()
-    if max(len(before), len(after)) > _DIFF_LINES:
+    if max(len(before), len(after)) > _MAX_DIFF_LINES:
         return f"{path}: {len(before)} lines became {len(after)}"
     changed = [line for line in unified_diff(before, after, lineterm="", n=1) if not line.startswith(("---", "+++"))]
     return "\n".join([path, *changed])
 
 
 def _text_in(value: Any, depth: int = 0) -> str:
-    """The text within a raw output, by the names that agents give it."""
+    """The text inside a raw output, under the keys that agents use for it."""
     if isinstance(value, str):
         return value
-    if depth >= _DEEPEST:
+    if depth >= _MAX_DEPTH:
         return ""
     if isinstance(value, list):
-        return "\n".join(text for one in value if (text := _text_in(one, depth + 1)))
+        return "\n".join(text for item in value if (text := _text_in(item, depth + 1)))
     if not isinstance(value, dict):
         return ""
-    streams = "\n".join(text for name in _STREAMS if (text := _text_in(value.get(name), depth + 1)))
-    return streams or next((text for name in _TEXTS if (text := _text_in(value.get(name), depth + 1))), "")
+    streams = "\n".join(text for name in _STREAM_KEYS if (text := _text_in(value.get(name), depth + 1)))
+    return streams or next((text for name in _TEXT_KEYS if (text := _text_in(value.get(name), depth + 1))), "")
 
 
 def _exit_code(raw: Any) -> str:
-    """That a command failed is as much of its result as its words."""
-    codes = [raw.get(name) for name in _CODES] if isinstance(raw, dict) else []
+    """A note with the exit code of a failed command."""
+    codes = [raw.get(name) for name in _EXIT_CODE_KEYS] if isinstance(raw, dict) else []
     failed = next((code for code in codes if isinstance(code, int) and code), None)
     return f"\n(exit code {failed})" if failed is not None else ""
 
 
-def _decoded(raw: bytes) -> Any:
+def _decode(raw: bytes) -> Any:
     try:
         return msgspec.json.decode(raw)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return raw.decode(errors="replace")

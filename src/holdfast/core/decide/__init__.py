@@ -1,1 +1,1 @@
-"""Choices, without side effects: what a run does next, and how it continues after an interruption."""
+"""Decisions without side effects: what a run does next, and how it continues after an interruption."""

@@ -1,19 +1,19 @@
-"""What a run can do next, as data: the actions that `decide` chooses among, and what it has to know beyond the log."""
+"""The actions that `decide` can choose, and the facts that it needs beyond the log."""
 
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-Kind = Literal["task", "wave", "phase", "research"]
+KeyKind = Literal["task", "wave", "phase", "research"]
 
 
-class Do(StrEnum):
+class ActionKind(StrEnum):
     START = "start"
     WORK = "work"
-    TAKE_AS_DONE = "take as done"  # the worker need not argue that it is
+    ACCEPT_WITHOUT_CASE = "take as done"  # the workflow requires no case
     END_ITERATION = "end iteration"
     VALIDATE = "validate"
     EVALUATE = "evaluate"
-    JUDGE = "judge"  # in the place of an evaluator that gives no verdict
+    SYNTHESIZE_VERDICT = "judge"  # for an evaluator that gives no verdict
     COMMIT = "commit"
     MERGE = "merge"
     COMPLETE = "complete"
@@ -23,28 +23,28 @@ class Do(StrEnum):
     STOP = "stop"
     # of phases
     ENTER = "enter"
-    LEAVE_OUT = "leave out"
-    TELL = "tell"  # the agent of a phase
+    SKIP = "leave out"
+    PROMPT = "tell"  # the agent of a phase
     REVIEW = "review"
-    CHECK = "check"  # by the project's validators, in a review
+    CHECK = "check"  # run the project's validators
     SUMMARIZE = "summarize"
     ASK_APPROVAL = "ask approval"
     PUBLISH = "publish"
     CLOSE = "close"
-    GIVE_UP = "give up"  # a phase, until a person says how to go on
-    TAKE_AS_CHANGE = "take as change"  # words for a run that is done
+    FAIL_PHASE = "give up"  # until a person decides how to continue
+    RECORD_CHANGE = "take as change"  # a message becomes a change request
     RESEARCH = "research"
-    END_RESEARCH = "end research"  # nobody found anything
+    END_RESEARCH = "end research"  # without an answer
 
 
-class How(StrEnum):
-    """What an agent is told."""
+class PromptKind(StrEnum):
+    """The kind of prompt for an agent."""
 
     BEGIN = "begin"
-    AGAIN = "again"
-    RESOLVE = "resolve"
+    NEXT_ITERATION = "again"
+    RESOLVE_CONFLICTS = "resolve"
     NUDGE = "nudge"
-    GO_ON = "go on"
+    CONTINUE = "go on"
     MESSAGE = "message"
 
 
@@ -54,20 +54,20 @@ class ActionKey(NamedTuple):
     The kind is a field of its own: a task may be called "phase 1" or "research x".
     """
 
-    kind: Kind
+    kind: KeyKind
     name: str
     role: str | None = None
 
     def __str__(self) -> str:
-        """As people read it. Two keys may read the same; compare the keys."""
+        """For people. Two keys may have the same text; compare the keys."""
         words = (None if self.kind == "task" else self.kind, self.name, self.role)
         return " ".join(word for word in words if word is not None)
 
 
 class Action(NamedTuple):
-    do: Do
+    kind: ActionKind
     task: str | None = None
-    how: How | None = None
+    prompt_kind: PromptKind | None = None
     reason: str | None = None
     wave: int | None = None
     phase: str | None = None
@@ -76,7 +76,7 @@ class Action(NamedTuple):
 
     @property
     def key(self) -> ActionKey:
-        """What is acted on. The first start of a wave is an action on its task."""
+        """What the action works on. The start of a wave is an action on its first task."""
         if self.task is not None:
             return ActionKey("task", self.task)
         if self.research is not None:
@@ -86,27 +86,27 @@ class Action(NamedTuple):
         return ActionKey("wave", str(self.wave))
 
 
-class Facts(NamedTuple):
-    """What the log does not tell: what is in progress, what failed too often in this session, its age in seconds."""
+class RuntimeFacts(NamedTuple):
+    """Facts that are not in the log: actions in progress, actions that failed too often, the session's age."""
 
     busy: frozenset[ActionKey] = frozenset()
     stuck: frozenset[ActionKey] = frozenset()
-    elapsed: float = 0.0
+    elapsed_s: float = 0.0
 
     @property
     def busy_tasks(self) -> frozenset[str]:
         return frozenset(key.name for key in self.busy if key.kind == "task")
 
-    def is_busy(self, task: str) -> bool:
-        return ActionKey("task", task) in self.busy
+    def is_busy(self, task_id: str) -> bool:
+        return ActionKey("task", task_id) in self.busy
 
-    def is_stuck(self, task: str) -> bool:
-        return ActionKey("task", task) in self.stuck
+    def is_stuck(self, task_id: str) -> bool:
+        return ActionKey("task", task_id) in self.stuck
 
-    def only(self, *kinds: Kind) -> "Facts":
-        """The same, without the keys of other kinds."""
+    def of_kinds(self, *kinds: KeyKind) -> "RuntimeFacts":
+        """These facts without the keys of other kinds."""
         busy, stuck = (frozenset(key for key in keys if key.kind in kinds) for keys in (self.busy, self.stuck))
         return self._replace(busy=busy, stuck=stuck)
 
 
-AT_REST = Facts()
+NOTHING_IN_PROGRESS = RuntimeFacts()

@@ -1,18 +1,18 @@
-"""What an interrupted session left behind, and how to go on: the Resume Protocol's phases 1 to 3, as data.
+"""Analysis of an interrupted session and how to continue: phases 1 to 3 of the Resume Protocol, as data.
 
-The session to look at is the newest that has no `session.end`, unless a later one resumed it. Its checkpoint, its
-tasks and the issues that still stand may come from sittings that it resumed; its active agents are its own.
+It is about the newest session without a `session.end` that no later session resumed. Its checkpoint, tasks and open
+issues may come from sessions that it resumed; its active agents are its own.
 """
 
 import msgspec
 
 from holdfast.core import ranges
-from holdfast.core.decide.resume import Decision, at_gate, decide_resume
-from holdfast.core.end_reason import WORK_LEFT
+from holdfast.core.decide.resume import ResumeDecision, decide_resume, with_pending_approval
+from holdfast.core.end_reason import RESUMABLE_REASONS
 from holdfast.core.events.session import SessionEnd
-from holdfast.core.log.codec import CODEC, Line, Unfit, parse
+from holdfast.core.log.codec import CODEC, InvalidEventData, Line, parse
 from holdfast.core.state import CheckpointReached, Issue, Note, RunState, Session, Task, TaskStatus
-from holdfast.core.summary.gates import asks_approval
+from holdfast.core.summary.gates import phase_awaiting_approval
 
 
 class SeqGap(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class SeqGap(msgspec.Struct, frozen=True):
 
 
 class ActiveAgent(msgspec.Struct, frozen=True):
-    """An agent that was spawned and never completed: it was at work when the session was cut off."""
+    """An agent that was working when the session was interrupted."""
 
     name: str
     role: str | None = None
@@ -49,13 +49,13 @@ class Analysis(msgspec.Struct, frozen=True):
     malformed: tuple[Note, ...]
     duplicates: tuple[Note, ...]
     interrupted_sessions: tuple[str, ...]
-    decision: Decision
+    decision: ResumeDecision
 
 
-class Detection:
-    """Which session is the newest, and whether it was cut off, from a log's lines shown from its end.
+class InterruptionDetector:
+    """Finds the newest session and whether it was interrupted, reading a log's lines from the end.
 
-    It stops where another session begins. So of sessions that wrote at the same time it knows only the last.
+    It stops at the first line of another session. So of sessions that wrote at the same time it sees only the last.
     """
 
     def __init__(self) -> None:
@@ -64,11 +64,11 @@ class Detection:
         self._seen: list[list[int]] = []
 
     @property
-    def interrupted(self) -> bool:
+    def is_interrupted(self) -> bool:
         return self.sid is not None and not self._ended
 
-    def show(self, raw: bytes) -> bool:
-        """Look at one more line. True when no further one is needed."""
+    def feed(self, raw: bytes) -> bool:
+        """Read one more line. True when no more lines are needed."""
         line = parse(raw)
         if not isinstance(line, Line):
             return False
@@ -76,7 +76,7 @@ class Detection:
             self.sid = line.sid
         if line.sid != self.sid:
             return True
-        counts = ranges.add(self._seen, line.seq)  # of two with one number, the later does: it was shown first
+        counts = ranges.add(self._seen, line.seq)  # of duplicates, the later one counts: it is read first
         self._ended = counts and _is_end(line)
         return self._ended
 
@@ -84,58 +84,58 @@ class Detection:
 def _is_end(line: Line) -> bool:
     try:
         return line.type == SessionEnd.type and CODEC.event(line) is not None
-    except Unfit as unfit:
-        return unfit.without is not None
+    except InvalidEventData as unfit:
+        return unfit.partial_event is not None
 
 
 def interrupted_sessions(state: RunState) -> list[str]:
     """Sessions without an end that no later session resumed, newest first."""
-    resumed = set(_went_on_with(state).values())
+    resumed = set(_resumed_sessions(state).values())
     return [s.sid for s in reversed(state.sessions.values()) if not (s.ended or s.upkeep or s.sid in resumed)]
 
 
-def continues(state: RunState, session: Session) -> bool:
-    """True when this session goes on with the work of an earlier one in the log."""
-    return session.resumed or state.run is not None
+def continues_earlier_session(state: RunState, session: Session) -> bool:
+    """Whether this session continues the work of an earlier one in the log."""
+    return session.is_resume or state.run is not None
 
 
-def lineage(state: RunState, sid: str) -> frozenset[str]:
-    """The session and the sittings before it that it, step by step, resumed."""
-    went_on_with = _went_on_with(state)
+def session_lineage(state: RunState, sid: str) -> frozenset[str]:
+    """The session and all earlier sessions that it resumed, directly or through others."""
+    resumed_by = _resumed_sessions(state)
     members = [sid]
-    while members[-1] in went_on_with:
-        members.append(went_on_with[members[-1]])
+    while members[-1] in resumed_by:
+        members.append(resumed_by[members[-1]])
     return frozenset(members)
 
 
-def _went_on_with(state: RunState) -> dict[str, str]:
-    """For each session that resumed: the newest one before it that was cut off; if none was, the one before it."""
+def _resumed_sessions(state: RunState) -> dict[str, str]:
+    """For each session that resumed: the newest interrupted session before it, else the previous session."""
     found: dict[str, str] = {}
     previous: str | None = None
-    cut_off: list[str] = []
+    interrupted: list[str] = []
     for session in state.sessions.values():
         if session.upkeep:
             continue
-        if previous is not None and continues(state, session):
-            found[session.sid] = cut_off.pop() if cut_off else previous
+        if previous is not None and continues_earlier_session(state, session):
+            found[session.sid] = interrupted.pop() if interrupted else previous
         if not session.ended:
-            cut_off.append(session.sid)
+            interrupted.append(session.sid)
         previous = session.sid
     return found
 
 
 def session_to_resume(state: RunState) -> str | None:
     """The newest interrupted session; when none was interrupted, the newest."""
-    newest = state.newest_sitting()
+    newest = state.newest_session()
     return next(iter(interrupted_sessions(state)), newest.sid if newest is not None else None)
 
 
 def analyze(state: RunState) -> Analysis:
     """The analysis of the newest session in a state.
 
-    The state must be the fold of that session's `lineage` alone, which most often is the whole log.
+    The state must be the fold of that session's lineage alone, which is usually the whole log.
     """
-    session = state.newest_sitting()
+    session = state.newest_session()
     interrupted = session is not None and not session.ended
     checkpoint = state.checkpoints[-1] if state.checkpoints else None
     tasks = {name: task for name, task in state.tasks.items() if task.status is not TaskStatus.PENDING}
@@ -147,7 +147,7 @@ def analyze(state: RunState) -> Analysis:
         events=session.events if session else 0,
         first_seq=session.seen[0][0] if session else None,
         last_seq=session.seen[-1][1] if session else None,
-        gaps=tuple(gaps_of(session)) if session else (),
+        gaps=tuple(sequence_gaps(session)) if session else (),
         checkpoint=checkpoint,
         planned=state.plan is not None,
         tasks=tasks,
@@ -162,21 +162,21 @@ def analyze(state: RunState) -> Analysis:
         malformed=tuple(state.malformed),
         duplicates=tuple(state.duplicates),
         interrupted_sessions=tuple(interrupted_sessions(state)),
-        decision=at_gate(
+        decision=with_pending_approval(
             decide_resume(
-                finished=session is None or (session.ended and session.end_reason not in WORK_LEFT),
+                finished=session is None or (session.ended and session.end_reason not in RESUMABLE_REASONS),
                 checkpoint=checkpoint,
                 issues=issues,
                 plan=state.plan,
                 tasks=state.tasks,
                 chosen=state.choice.choice if state.choice is not None else None,
             ),
-            asks_approval(state),
+            phase_awaiting_approval(state),
         ),
     )
 
 
-def gaps_of(session: Session) -> list[SeqGap]:
+def sequence_gaps(session: Session) -> list[SeqGap]:
     return [
         SeqGap(before[1], before[1] + 1, after[0], after[0] - before[1] - 1)
         for before, after in zip(session.seen, session.seen[1:], strict=False)

@@ -1,29 +1,29 @@
-"""The findings of a review as one more task of the plan: done, judged and merged as any other."""
+"""Turn the findings of a review into one more task of the plan, processed like any other."""
 
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
 from holdfast.core.state import Plan, RunState, Task
 from holdfast.core.text.fingerprint import fingerprint
 
 
-def with_fix(state: RunState, title: str, description: str, criteria: list[str]) -> PlanCreated:
-    """The plan as it is, and after all of it a task that puts right what was found.
+def plan_with_fix_task(state: RunState, title: str, description: str, criteria: list[str]) -> PlanCreated:
+    """The current plan, followed by a task that fixes the findings.
 
-    From here on the plan is the run's own: a list that it was read from does not know of the task.
+    From now on the plan has no source file: the task list that it was read from does not contain the new task.
     """
     plan = state.plan or Plan()
-    name = _name(state)
-    words = "\n".join((title, description, *criteria, name))
+    name = _new_task_id(state)
+    content = "\n".join((title, description, *criteria, name))
     fix = PlannedTask(
         id=name,
         summary=title,
         description=description,
         acceptance_criteria=criteria,
-        key=fingerprint(words.encode(errors="replace")),
+        key=fingerprint(content.encode(errors="replace")),
     )
     known = [(task, state.tasks.get(task) or Task()) for task in plan.order]
     needed = [(task, other) for task, others in plan.blocked_by.items() for other in others]
     return PlanCreated(
-        tasks=[*(_planned(task, found) for task, found in known), fix],
+        tasks=[*(_planned_task(task, found) for task, found in known), fix],
         waves=[
             *(PlannedWave(wave=number, task_ids=list(wave.task_ids)) for number, wave in sorted(plan.waves.items())),
             PlannedWave(wave=max(plan.waves, default=0) + 1, task_ids=[name]),
@@ -37,16 +37,16 @@ def with_fix(state: RunState, title: str, description: str, criteria: list[str])
     )
 
 
-def _name(state: RunState) -> str:
+def _new_task_id(state: RunState) -> str:
     number = 1
     while f"fix-{number}" in state.tasks:
         number += 1
     return f"fix-{number}"
 
 
-def _planned(name: str, task: Task) -> PlannedTask:
+def _planned_task(task_id: str, task: Task) -> PlannedTask:
     return PlannedTask(
-        id=name,
+        id=task_id,
         summary=task.summary,
         agent=task.wants,
         description=task.description,

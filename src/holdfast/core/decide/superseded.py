@@ -1,27 +1,31 @@
-"""Conversations in whose place another was opened: nobody goes on with them, so they end."""
+"""Conversations that another one replaced. They will not continue, so they are ended."""
 
-from holdfast.core.conversation.states import OVER
+from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.decide.attribution import EVALUATOR, WORKER
 from holdfast.core.state import Conversation, RunState
 
 
-def superseded(state: RunState) -> list[str]:
-    """Those that are not over though another plays their part, or their evaluator's verdict is in."""
+def superseded_conversations(state: RunState) -> list[str]:
+    """Open conversations whose role another one has taken over, or whose evaluator has given its verdict."""
     return [
-        name
-        for name, talk in state.conversations.items()
-        if talk.state not in OVER and not _plays_its_part(state, name, talk)
+        conversation_id
+        for conversation_id, conversation in state.conversations.items()
+        if conversation.state not in ENDED_STATES and not _is_current(state, conversation_id, conversation)
     ]
 
 
-def _plays_its_part(state: RunState, name: str, talk: Conversation) -> bool:
-    """Also of one whose part nobody knows: it is not for us to end."""
-    task = state.tasks.get(talk.task or "")
-    if task is not None and talk.role == WORKER:
-        return task.worker == name  # a task that was restarted has none
-    if task is not None and talk.role == EVALUATOR:
-        return task.evaluator == name
-    asked, phase = state.research.get(talk.about or ""), state.phases.get(talk.about or "")
+def _is_current(state: RunState, conversation_id: str, conversation: Conversation) -> bool:
+    """Whether a conversation still has its role. True when its role is unknown."""
+    task = state.tasks.get(conversation.task or "")
+    if task is not None and conversation.role == WORKER:
+        return task.worker == conversation_id  # a restarted task has none
+    if task is not None and conversation.role == EVALUATOR:
+        return task.evaluator == conversation_id
+    asked, phase = state.research.get(conversation.about or ""), state.phases.get(conversation.about or "")
     if asked is not None:
-        return asked.talk in (None, name)
-    return phase is None or talk.role is None or phase.talks.get(talk.role, name) == name
+        return asked.talk in (None, conversation_id)
+    return (
+        phase is None
+        or conversation.role is None
+        or phase.talks.get(conversation.role, conversation_id) == conversation_id
+    )

@@ -1,59 +1,62 @@
-"""What a run does next: chosen from its state alone, without doing any of it.
+"""What a run does next, chosen from its state alone, without side effects.
 
-Asked again after everything that happens, it never remembers: so a run that was cut off anywhere goes on by the same
-rules by which it would have gone on without that. Each task moves through its stages; waves follow each other; within
-a wave the merges keep the plan's order.
+It is asked again after every change and remembers nothing, so a run that was interrupted anywhere continues by the same
+rules as an uninterrupted run. Each task moves through its stages; waves follow each other; within a wave, merges keep
+the plan's order.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from holdfast.core.conversation.states import ASKED_AGAIN, CUT_OFF, OVER, SPOKE
-from holdfast.core.decide.actions import AT_REST, Action, ActionKey, Do, Facts, How
-from holdfast.core.end_reason import OF_TASKS, EndReason
+from holdfast.core.conversation.states import ASKED_AGAIN, ENDED_STATES, FINISHED_TURN_REASONS, UNFINISHED_TURN_REASONS
+from holdfast.core.decide.actions import NOTHING_IN_PROGRESS, Action, ActionKey, ActionKind, PromptKind, RuntimeFacts
+from holdfast.core.end_reason import TASK_REASONS, EndReason, TaskFailure
 from holdfast.core.events.issue import BlockerReported
-from holdfast.core.messages.addressing import USER_MESSAGE, for_any_worker, messages_for
-from holdfast.core.state import Conversation, EffectStatus, RunState, Stage, Task, TaskStatus
+from holdfast.core.messages.addressing import messages_for, shared_addresses
+from holdfast.core.messages.schema import MessageKind
+from holdfast.core.state import Conversation, EffectStatus, RunState, Task, TaskStage, TaskStatus
 from holdfast.core.work.workflow import Bounds, Workflow
 
-ASKED_FOR_VERDICT = 3  # times, before it is made up
-EMPTY_TURNS = 3  # of an agent in a row, before it is not asked again
+MAX_VERDICT_PROMPTS = 3  # before Holdfast makes up a rejection
+MAX_EMPTY_TURNS = 3  # in a row, before an agent gets no more prompts
 
-_SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
-_WITHOUT_AGENT = (Stage.MERGE, Stage.COMPLETE)
+_DONE_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
+_STAGES_WITHOUT_AGENT = (TaskStage.MERGE, TaskStage.COMPLETE)
 
 
 class _View(NamedTuple):
-    """All that a decision is made from."""
+    """All inputs of a decision."""
 
     state: RunState
     workflow: Workflow
     bounds: Bounds
-    facts: Facts
+    facts: RuntimeFacts
 
 
-def decide(state: RunState, workflow: Workflow, bounds: Bounds, facts: Facts = AT_REST) -> list[Action]:
-    """Everything that can be done now, each key once. Nothing, while all there is to do is in progress."""
+def decide(
+    state: RunState, workflow: Workflow, bounds: Bounds, facts: RuntimeFacts = NOTHING_IN_PROGRESS
+) -> list[Action]:
+    """All actions that can start now, each key once. Empty while everything is in progress."""
     view = _View(state, workflow, bounds, facts)
-    why = spent(state, bounds, facts)
+    why = exceeded_cap(state, bounds, facts)
     if why is not None and not _is_done(state):
-        return [Action(Do.STOP, reason=why)]
+        return [Action(ActionKind.STOP, reason=why)]
     chosen: dict[ActionKey, Action] = {}
-    for move in _moves(view):
+    for move in _task_actions(view):
         chosen.setdefault(move.key, move)
     actions = [*chosen.values()]
     if actions or facts.busy:
         return actions
-    wanting = _asked_for_more(view)
+    wanting = _task_to_reopen(view)
     if wanting is not None:
-        return [Action(Do.REOPEN, wanting, reason="there is a message for it")]
-    return [Action(Do.STOP, reason=_outcome(view))]
+        return [Action(ActionKind.REOPEN, wanting, reason="there is a message for it")]
+    return [Action(ActionKind.STOP, reason=_end_reason(view))]
 
 
-def spent(state: RunState, bounds: Bounds, facts: Facts) -> str | None:
-    """Why nothing more may be spent."""
+def exceeded_cap(state: RunState, bounds: Bounds, facts: RuntimeFacts) -> str | None:
+    """The limit that is reached; None when there is none."""
     budget = state.budget
-    if bounds.wall_clock is not None and facts.elapsed >= bounds.wall_clock:
+    if bounds.wall_clock is not None and facts.elapsed_s >= bounds.wall_clock:
         return EndReason.WALL_CLOCK
     if bounds.tokens is not None and budget.input_tokens + budget.output_tokens >= bounds.tokens:
         return EndReason.TOKEN_CAP
@@ -62,176 +65,175 @@ def spent(state: RunState, bounds: Bounds, facts: Facts) -> str | None:
     return None
 
 
-def _moves(view: _View) -> Iterator[Action]:
-    """The moves of the first wave in which there are any, and of what was begun in those after it.
+def _task_actions(view: _View) -> Iterator[Action]:
+    """The actions of the first wave that has any, and of tasks in later waves that have begun.
 
-    One that is stuck does not hold up those after it, but waves are closed in their order: a checkpoint has all that
-    comes before it. Merges come one at a time, and take nobody's place; nor does what is still to be tidied up after
-    a task.
+    A stuck wave does not block later ones, but waves are closed in order: a checkpoint includes everything before it.
+    Merges happen one at a time. Merges and completions need no agent, so they do not count against `parallel`.
     """
     state, facts = view.state, view.facts
     at_work = [task.stage for name in facts.busy_tasks if (task := state.tasks.get(name)) is not None]
-    merging = Stage.MERGE in at_work
-    places = view.bounds.parallel - sum(stage not in _WITHOUT_AGENT for stage in at_work)
+    merging = TaskStage.MERGE in at_work
+    places = view.bounds.parallel - sum(stage not in _STAGES_WITHOUT_AGENT for stage in at_work)
     moving = behind = False
     for number, wave in sorted(state.plan.waves.items() if state.plan is not None else ()):
-        if wave.completed:  # whatever opens one of its tasks again opens it too
+        if wave.completed:  # reopening one of its tasks reopens the wave
             continue
-        if all(_status(state, name) in _SETTLED for name in wave.task_ids):
-            closing = Action(Do.CLOSE_WAVE, wave=number)
+        if all(_status(state, name) in _DONE_STATUSES for name in wave.task_ids):
+            closing = Action(ActionKind.CLOSE_WAVE, wave=number)
             if behind or closing.key in facts.stuck:
                 continue
             if closing.key not in facts.busy:
                 yield closing
             return
-        behind = True  # no point to go on from before this one is over too
-        moves = [move for move in _wave(view, wave.task_ids) if not (moving and move.do is Do.START)]
+        behind = True  # later waves cannot be closed before this one
+        moves = [move for move in _wave_actions(view, wave.task_ids) if not (moving and move.kind is ActionKind.START)]
         at_it = facts.busy_tasks.intersection(wave.task_ids)
         starting = any(_status(state, name) is TaskStatus.PENDING for name in at_it)
-        for move in moves if wave.started or starting else _first_of_wave(moves, number):
-            if move.do is Do.MERGE and not merging:
+        for move in moves if wave.started or starting else _with_wave_start(moves, number):
+            if move.kind is ActionKind.MERGE and not merging:
                 merging = True
                 yield move
-            elif move.do is Do.COMPLETE:
+            elif move.kind is ActionKind.COMPLETE:
                 yield move
-            elif move.do is not Do.MERGE and places > 0:
+            elif move.kind is not ActionKind.MERGE and places > 0:
                 places -= 1
                 yield move
         moving = moving or bool(moves) or bool(at_it)
 
 
-def _first_of_wave(moves: list[Action], number: int) -> Iterator[Action]:
-    """The first start of a wave starts the wave too."""
-    for move in moves:
-        yield move._replace(wave=number) if move.do is Do.START and number else move
-        number = 0 if move.do is Do.START else number
+def _with_wave_start(actions: list[Action], wave: int) -> Iterator[Action]:
+    """The first task start of a wave also starts the wave."""
+    for move in actions:
+        yield move._replace(wave=wave) if move.kind is ActionKind.START and wave else move
+        wave = 0 if move.kind is ActionKind.START else wave
 
 
-def _wave(view: _View, names: list[str]) -> Iterator[Action]:
-    """What each task of a wave would do next, those that have begun first. The first that may merge is the one to."""
+def _wave_actions(view: _View, task_ids: list[str]) -> Iterator[Action]:
+    """The next action of each task of a wave, started tasks first. Only the first unmerged task may merge."""
     state = view.state
-    moves = {name: _move(view, name) for name in names}
-    moving = [name for name in names if moves[name] is not None or view.facts.is_busy(name)]
+    moves = {name: _task_action(view, name) for name in task_ids}
+    moving = [name for name in task_ids if moves[name] is not None or view.facts.is_busy(name)]
     first = next((name for name in moving if _is_unmerged(state.tasks.get(name))), None)
-    for name in sorted(names, key=lambda name: _status(state, name) is TaskStatus.PENDING):
+    for name in sorted(task_ids, key=lambda name: _status(state, name) is TaskStatus.PENDING):
         move = moves[name]
-        if move is not None and (move.do is not Do.MERGE or name == first):
+        if move is not None and (move.kind is not ActionKind.MERGE or name == first):
             yield move
 
 
-def _move(view: _View, name: str) -> Action | None:
-    """What would be done for a task, if there were a place for it; None when that is nothing, or not for us to say."""
-    task = view.state.tasks.get(name) or Task()
-    if view.facts.is_busy(name) or view.facts.is_stuck(name) or _is_unclear(view.state, name):
+def _task_action(view: _View, task_id: str) -> Action | None:
+    """The next action of a task, ignoring `parallel`; None when there is none or a person must act first."""
+    task = view.state.tasks.get(task_id) or Task()
+    if view.facts.is_busy(task_id) or view.facts.is_stuck(task_id) or _has_unknown_effect(view.state, task_id):
         return None
     if task.status is TaskStatus.IN_PROGRESS:
-        return _next(view, name, task)
-    if task.status is TaskStatus.PENDING and _can_start(view.state, name):
-        return Action(Do.START, name)
+        return _next_step(view, task_id, task)
+    if task.status is TaskStatus.PENDING and _can_start(view.state, task_id):
+        return Action(ActionKind.START, task_id)
     return None
 
 
-def _is_unclear(state: RunState, name: str) -> bool:
-    """Nobody can tell whether something was done for it. That is never guessed: a person has to look first."""
-    return any(left.task == name and left.status is EffectStatus.UNKNOWN for left in state.effects.values())
+def _has_unknown_effect(state: RunState, task_id: str) -> bool:
+    """Whether a task has an effect with an unknown outcome. Holdfast never guesses: a person must check first."""
+    return any(left.task == task_id and left.status is EffectStatus.UNKNOWN for left in state.effects.values())
 
 
-def _can_start(state: RunState, name: str) -> bool:
-    needed = state.plan.blocked_by.get(name, []) if state.plan is not None else []
-    return all(_status(state, other) in _SETTLED for other in needed)
+def _can_start(state: RunState, task_id: str) -> bool:
+    needed = state.plan.blocked_by.get(task_id, []) if state.plan is not None else []
+    return all(_status(state, other) in _DONE_STATUSES for other in needed)
 
 
 def _is_unmerged(task: Task | None) -> bool:
     if task is None or task.status is TaskStatus.PENDING:
         return True
-    return task.status is TaskStatus.IN_PROGRESS and task.stage is not Stage.COMPLETE
+    return task.status is TaskStatus.IN_PROGRESS and task.stage is not TaskStage.COMPLETE
 
 
-def _next(view: _View, name: str, task: Task) -> Action | None:
-    """The next step of a task that nobody is at."""
+def _next_step(view: _View, task_id: str, task: Task) -> Action | None:
+    """The next step of a task that has no action in progress."""
     match task.stage:
-        case Stage.WORK:
-            return _work(view, name, task)
-        case Stage.VALIDATE:
-            return Action(Do.VALIDATE, name)
-        case Stage.EVALUATE if view.workflow.evaluate and not task.conflicts:
-            return _evaluate(view, name, task)
-        case Stage.EVALUATE | Stage.COMMIT:
-            return Action(Do.COMMIT, name)
-        case Stage.MERGE:
-            return Action(Do.MERGE, name)
-        case Stage.COMPLETE if _did_nothing_for_refusals(view, task):
-            return Action(Do.FAIL, name, reason=EndReason.REFUSED)
-        case Stage.COMPLETE:
-            return Action(Do.COMPLETE, name)
+        case TaskStage.WORK:
+            return _work_step(view, task_id, task)
+        case TaskStage.VALIDATE:
+            return Action(ActionKind.VALIDATE, task_id)
+        case TaskStage.EVALUATE if view.workflow.evaluate and not task.conflicts:
+            return _evaluation_step(view, task_id, task)
+        case TaskStage.EVALUATE | TaskStage.COMMIT:
+            return Action(ActionKind.COMMIT, task_id)
+        case TaskStage.MERGE:
+            return Action(ActionKind.MERGE, task_id)
+        case TaskStage.COMPLETE if _did_nothing_after_refusals(view, task):
+            return Action(ActionKind.FAIL, task_id, reason=EndReason.REFUSED)
+        case TaskStage.COMPLETE:
+            return Action(ActionKind.COMPLETE, task_id)
 
 
-def _did_nothing_for_refusals(view: _View, task: Task) -> bool:
-    """Its worker was refused tool calls and changed nothing: that is no finished work, unless an evaluator accepted it.
+def _did_nothing_after_refusals(view: _View, task: Task) -> bool:
+    """Whether the worker had denied tool calls and changed nothing: the task failed, unless an evaluator accepted it.
 
-    A task that changes nothing without a refusal, such as an explanation, is done.
+    A task that changes nothing without a denial, such as an explanation, is done.
     """
     return task.commit is None and task.refused > 0 and not view.workflow.evaluate
 
 
-def _work(view: _View, name: str, task: Task) -> Action | None:
-    hopeless = _hopeless(view, name, task)
+def _work_step(view: _View, task_id: str, task: Task) -> Action | None:
+    hopeless = _failure_reason(view, task_id, task)
     if hopeless is not None:
-        return Action(Do.FAIL, name, reason=hopeless)
+        return Action(ActionKind.FAIL, task_id, reason=hopeless)
     worker = view.state.conversations.get(task.worker or "")
     if worker is None or worker.turns == 0:
-        return Action(Do.WORK, name, How.RESOLVE if task.conflicts else How.BEGIN)
+        return Action(ActionKind.WORK, task_id, PromptKind.RESOLVE_CONFLICTS if task.conflicts else PromptKind.BEGIN)
     if worker.turns <= task.since:
-        return Action(Do.WORK, name, _next_words(task))
-    if was_cut_off(worker) and not _is_a_persons_to_say(view, worker):
-        return Action(Do.WORK, name, How.GO_ON) if worker.cuts < view.bounds.agent_deaths else None
-    if _is_to_be_told(view, name):
-        return Action(Do.WORK, name, How.MESSAGE)
-    if was_cut_off(worker) or waits_for_answer(view.state, task.worker):
-        return None  # a person is to say how to go on, or another agent what it found
-    return _after_turn(name, task, worker, view.workflow)
+        return Action(ActionKind.WORK, task_id, _next_prompt(task))
+    if was_interrupted(worker) and not _needs_a_person(view, worker):
+        return Action(ActionKind.WORK, task_id, PromptKind.CONTINUE) if worker.cuts < view.bounds.agent_deaths else None
+    if _has_message_to_deliver(view, task_id):
+        return Action(ActionKind.WORK, task_id, PromptKind.MESSAGE)
+    if was_interrupted(worker) or awaits_research(view.state, task.worker):
+        return None  # it waits for a person's decision or for a research answer
+    return _step_after_turn(task_id, task, worker, view.workflow)
 
 
-def attempts_of(state: RunState, name: str) -> int:
-    """How many iterations of a task were worked on. One that only began, because a limit ended the task, is none."""
-    task = state.tasks.get(name)
+def attempts_of(state: RunState, task_id: str) -> int:
+    """The number of iterations that were worked on. An iteration that a limit ended before any turn does not count."""
+    task = state.tasks.get(task_id)
     if task is None:
         return 0
     worker = state.conversations.get(task.worker or "")
-    untouched = task.stage is Stage.WORK and (worker is None or worker.turns <= task.since)
+    untouched = task.stage is TaskStage.WORK and (worker is None or worker.turns <= task.since)
     return max(0, task.iteration - untouched)
 
 
-def was_cut_off(conversation: Conversation) -> bool:
-    """Its last turn was; so is one that never ended, when nobody is at it any more."""
-    return conversation.turn is not None or conversation.last in CUT_OFF
+def was_interrupted(conversation: Conversation) -> bool:
+    """Whether its last turn was interrupted, or never ended although no action is in progress."""
+    return conversation.turn is not None or conversation.last in UNFINISHED_TURN_REASONS
 
 
 def was_refused(conversation: Conversation) -> bool:
-    """Its agent answered the last prompt with an error, or had no tools to answer it with."""
+    """Whether its agent answered the last prompt with an error or had no reporting tools."""
     return conversation.turn is None and conversation.last in ASKED_AGAIN
 
 
-def _is_a_persons_to_say(view: _View, worker: Conversation) -> bool:
-    """How it goes on after it was cut off. What was answered with an error is simply asked again."""
-    return view.bounds.ask_when_cut_off and not was_refused(worker)
+def _needs_a_person(view: _View, worker: Conversation) -> bool:
+    """Whether a person decides about the interrupted turn. A prompt that got an error is simply repeated."""
+    return view.bounds.ask_when_interrupted and not was_refused(worker)
 
 
-def waits_for_answer(state: RunState, conversation: str | None) -> bool:
-    """It asked for something to be looked into, and that goes on."""
-    return any(one.conversation == conversation and not one.answered for one in state.research.values())
+def awaits_research(state: RunState, conversation_id: str | None) -> bool:
+    """Whether it requested research that has no answer yet."""
+    return any(item.conversation == conversation_id and not item.answered for item in state.research.values())
 
 
-def _hopeless(view: _View, name: str, task: Task) -> str | None:
-    """Why the worker is not asked again."""
+def _failure_reason(view: _View, task_id: str, task: Task) -> str | None:
+    """Why the worker gets no more prompts; None when it does."""
     bounds = view.bounds
-    if any(issue.task == name and issue.type == BlockerReported.type for issue in view.state.issues):
-        return "blocked"
+    if any(issue.task == task_id and issue.type == BlockerReported.type for issue in view.state.issues):
+        return TaskFailure.BLOCKED
     if view.workflow.evaluate and not task.conflicts and task.evaluations >= bounds.evaluator_calls:
-        return EndReason.EVALUATOR_CAP  # whatever it does now, nobody may judge it
+        return EndReason.EVALUATOR_CAP  # no evaluation is left for further work
     if task.conflicted > bounds.conflict_attempts:
-        return "conflicts"
-    if says_nothing(view.state.conversations.get(task.worker or "")):
+        return TaskFailure.CONFLICTS
+    if is_silent(view.state.conversations.get(task.worker or "")):
         return EndReason.EMPTY_RESPONSES
     if task.iteration - task.conflicted > bounds.iterations:
         without_result = (EndReason.NO_CASE, EndReason.EMPTY_RESPONSES)
@@ -239,119 +241,134 @@ def _hopeless(view: _View, name: str, task: Task) -> str | None:
     return None
 
 
-def says_nothing(conversation: Conversation | None) -> bool:
-    """Its agent answered prompt after prompt with nothing at all."""
-    return conversation is not None and conversation.empty >= EMPTY_TURNS
+def is_silent(conversation: Conversation | None) -> bool:
+    """Whether its agent had too many empty turns in a row."""
+    return conversation is not None and conversation.empty >= MAX_EMPTY_TURNS
 
 
-def _after_turn(name: str, task: Task, worker: Conversation, workflow: Workflow) -> Action:
-    """The worker has said what it had to say."""
-    if worker.last not in SPOKE:
-        return Action(Do.END_ITERATION, name, reason=worker.last or "unknown")
+def _step_after_turn(task_id: str, task: Task, worker: Conversation, workflow: Workflow) -> Action:
+    """The next step after a finished turn of the worker."""
+    if worker.last not in FINISHED_TURN_REASONS:
+        return Action(ActionKind.END_ITERATION, task_id, reason=worker.last or "unknown")
     if worker.empty:
-        return Action(Do.END_ITERATION, name, reason=EndReason.EMPTY_RESPONSES)
+        return Action(ActionKind.END_ITERATION, task_id, reason=EndReason.EMPTY_RESPONSES)
     if workflow.case and not task.conflicts:
-        return Action(Do.END_ITERATION, name, reason=EndReason.NO_CASE)
-    return Action(Do.TAKE_AS_DONE, name)
+        return Action(ActionKind.END_ITERATION, task_id, reason=EndReason.NO_CASE)
+    return Action(ActionKind.ACCEPT_WITHOUT_CASE, task_id)
 
 
-def _next_words(task: Task) -> How:
+def _next_prompt(task: Task) -> PromptKind:
     if task.conflicts:
-        return How.RESOLVE
-    return How.NUDGE if task.reason in (EndReason.NO_CASE, EndReason.EMPTY_RESPONSES) else How.AGAIN
+        return PromptKind.RESOLVE_CONFLICTS
+    return (
+        PromptKind.NUDGE if task.reason in (EndReason.NO_CASE, EndReason.EMPTY_RESPONSES) else PromptKind.NEXT_ITERATION
+    )
 
 
-def _evaluate(view: _View, name: str, task: Task) -> Action | None:
+def _evaluation_step(view: _View, task_id: str, task: Task) -> Action | None:
     if task.evaluations >= view.bounds.evaluator_calls:
-        return Action(Do.FAIL, name, reason=EndReason.EVALUATOR_CAP)
+        return Action(ActionKind.FAIL, task_id, reason=EndReason.EVALUATOR_CAP)
     evaluator = view.state.conversations.get(task.evaluator or "")
-    if evaluator is None or evaluator.state in OVER or evaluator.turns == 0:
-        return Action(Do.EVALUATE, name, How.BEGIN)
-    if was_cut_off(evaluator):
-        return Action(Do.EVALUATE, name, How.GO_ON) if evaluator.cuts < view.bounds.agent_deaths else None
-    if says_nothing(evaluator):
-        return Action(Do.FAIL, name, reason=EndReason.EMPTY_RESPONSES)
-    if heard_out(evaluator) >= ASKED_FOR_VERDICT:
-        return Action(Do.JUDGE, name)
-    return Action(Do.EVALUATE, name, How.NUDGE)
+    if evaluator is None or evaluator.state in ENDED_STATES or evaluator.turns == 0:
+        return Action(ActionKind.EVALUATE, task_id, PromptKind.BEGIN)
+    if was_interrupted(evaluator):
+        return (
+            Action(ActionKind.EVALUATE, task_id, PromptKind.CONTINUE)
+            if evaluator.cuts < view.bounds.agent_deaths
+            else None
+        )
+    if is_silent(evaluator):
+        return Action(ActionKind.FAIL, task_id, reason=EndReason.EMPTY_RESPONSES)
+    if finished_turns(evaluator) >= MAX_VERDICT_PROMPTS:
+        return Action(ActionKind.SYNTHESIZE_VERDICT, task_id)
+    return Action(ActionKind.EVALUATE, task_id, PromptKind.NUDGE)
 
 
-def heard_out(conversation: Conversation) -> int:
-    """Turns that came to their end."""
+def finished_turns(conversation: Conversation) -> int:
+    """The number of turns that finished."""
     return conversation.turns - conversation.interrupted_turns
 
 
-def _asked_for_more(view: _View) -> str | None:
-    """A task that was finished, and that a person now has more to say to."""
+def _task_to_reopen(view: _View) -> str | None:
+    """A completed task that has a new message from a person."""
     state = view.state
-    names = [n for n in _planned(state) if _status(state, n) is not TaskStatus.SKIPPED]
+    names = [n for n in _planned_task_ids(state) if _status(state, n) is not TaskStatus.SKIPPED]
     done = [n for n in names if _status(state, n) is TaskStatus.COMPLETE and not view.facts.is_stuck(n)]
-    named = {message.task for message in state.messages.values() if message.kind == USER_MESSAGE}
+    named = {message.task for message in state.messages.values() if message.kind == MessageKind.USER}
     wanted = [name for name in done if name in named]
-    if wanted or named.isdisjoint(for_any_worker(state, view.workflow)):
+    if wanted or named.isdisjoint(shared_addresses(state, view.workflow)):
         return next(iter(wanted), None)
     return done[-1] if done and done[-1] == names[-1] else None
 
 
-def _is_to_be_told(view: _View, name: str) -> bool:
-    """There are words for its worker. Those for anyone are for the first at work, so that they are said once."""
-    messages, anyone = view.state.messages, for_any_worker(view.state, view.workflow)
-    words = {messages[key].task for key in messages_for(messages, name, anyone)}
-    to_anyone = not words.isdisjoint(anyone)
-    return name in words or (to_anyone and _listener(view) == name and not _is_anyone_being_told(view))
+def _has_message_to_deliver(view: _View, task_id: str) -> bool:
+    """Whether its worker has a message. Messages for any worker go to the first one only, so they arrive once."""
+    messages, anyone = view.state.messages, shared_addresses(view.state, view.workflow)
+    addresses = {messages[key].task for key in messages_for(messages, task_id, anyone)}
+    to_anyone = not addresses.isdisjoint(anyone)
+    return task_id in addresses or (
+        to_anyone and _receiver_of_shared_messages(view) == task_id and not _is_prompt_pending(view)
+    )
 
 
-def _is_anyone_being_told(view: _View) -> bool:
-    """A worker is about to be spoken to, and what is for anyone goes with that."""
+def _is_prompt_pending(view: _View) -> bool:
+    """Whether a worker is about to get a prompt, which will deliver the messages for any worker."""
     state = view.state
-    speaking = [task for name in view.facts.busy_tasks if (task := state.tasks.get(name)) is not None]
-    workers = [state.conversations.get(task.worker or "") for task in speaking if task.stage is Stage.WORK]
+    in_progress = [task for name in view.facts.busy_tasks if (task := state.tasks.get(name)) is not None]
+    workers = [state.conversations.get(task.worker or "") for task in in_progress if task.stage is TaskStage.WORK]
     return any(worker is None or worker.turn is None for worker in workers)
 
 
-def _listener(view: _View) -> str | None:
+def _receiver_of_shared_messages(view: _View) -> str | None:
     tasks = view.state.tasks
-    return next((name for name in _planned(view.state) if name in tasks and _hears(view, name, tasks[name])), None)
+    return next(
+        (
+            name
+            for name in _planned_task_ids(view.state)
+            if name in tasks and _can_receive_messages(view, name, tasks[name])
+        ),
+        None,
+    )
 
 
-def _hears(view: _View, name: str, task: Task) -> bool:
-    if task.status is not TaskStatus.IN_PROGRESS or task.stage is not Stage.WORK or view.facts.is_stuck(name):
+def _can_receive_messages(view: _View, task_id: str, task: Task) -> bool:
+    if task.status is not TaskStatus.IN_PROGRESS or task.stage is not TaskStage.WORK or view.facts.is_stuck(task_id):
         return False
     worker = view.state.conversations.get(task.worker or "")
-    return worker is None or view.bounds.ask_when_cut_off or worker.cuts < view.bounds.agent_deaths
+    return worker is None or view.bounds.ask_when_interrupted or worker.cuts < view.bounds.agent_deaths
 
 
-def _planned(state: RunState) -> list[str]:
+def _planned_task_ids(state: RunState) -> list[str]:
     return state.plan.order if state.plan is not None else []
 
 
-def _status(state: RunState, name: str) -> TaskStatus:
-    task = state.tasks.get(name)
+def _status(state: RunState, task_id: str) -> TaskStatus:
+    task = state.tasks.get(task_id)
     return task.status if task is not None else TaskStatus.PENDING
 
 
 def _is_done(state: RunState) -> bool:
-    return state.plan is not None and all(_status(state, name) in _SETTLED for name in state.plan.order)
+    return state.plan is not None and all(_status(state, name) in _DONE_STATUSES for name in state.plan.order)
 
 
-def _outcome(view: _View) -> EndReason:
-    """Why a session ends in which nothing more can be done."""
+def _end_reason(view: _View) -> EndReason:
+    """Why the session ends when no action is left."""
     state = view.state
     if state.plan is None:
         return EndReason.NO_PLAN
     if _is_done(state) and not view.facts.stuck:
         return EndReason.ALL_DONE
-    begun = [state.tasks[name] for name in _planned(state) if _status(state, name) is TaskStatus.IN_PROGRESS]
+    begun = [state.tasks[name] for name in _planned_task_ids(state) if _status(state, name) is TaskStatus.IN_PROGRESS]
     if begun or view.facts.stuck:
-        unclear = any(_is_unclear(state, name) for name in _planned(state))
+        unclear = any(_has_unknown_effect(state, name) for name in _planned_task_ids(state))
         waits = unclear or any(_waits_for_a_person(view, task) for task in begun)
         return EndReason.WAITING if waits else EndReason.PARKED
-    failed = [task.error for name in _planned(state) if (task := state.tasks.get(name)) is not None]
-    return next((EndReason(error) for error in failed if error in OF_TASKS), EndReason.FAILED)
+    failed = [task.error for name in _planned_task_ids(state) if (task := state.tasks.get(name)) is not None]
+    return next((EndReason(error) for error in failed if error in TASK_REASONS), EndReason.FAILED)
 
 
 def _waits_for_a_person(view: _View, task: Task) -> bool:
     worker = view.state.conversations.get(task.worker or "")
-    if worker is None or task.stage is not Stage.WORK:
+    if worker is None or task.stage is not TaskStage.WORK:
         return False
-    return was_cut_off(worker) and _is_a_persons_to_say(view, worker)
+    return was_interrupted(worker) and _needs_a_person(view, worker)

@@ -1,4 +1,4 @@
-"""Every event there is, one family a file. Events are never renamed or removed: old logs always load."""
+"""All event types, one family per file. Events are never renamed or removed: old logs always load."""
 
 from holdfast.core.events import (
     agent,

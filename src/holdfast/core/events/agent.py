@@ -1,4 +1,4 @@
-"""Agents: who was set to work, and how it ended with them."""
+"""Agents: started, completed, died."""
 
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ class AgentCompleted(Event, frozen=True, kw_only=True):
 
 
 class AgentDied(Event, frozen=True, kw_only=True):
-    """The process went away without finishing: infrastructure death, which uses up no attempt."""
+    """The process ended without finishing. A death of the infrastructure does not count as an attempt."""
 
     type: ClassVar[str] = "agent.died"
     name: str

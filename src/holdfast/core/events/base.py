@@ -1,4 +1,4 @@
-"""What every event is made of: the data of one fact, and the envelope that carries it."""
+"""The base of all events: the data of one fact, and the envelope around it."""
 
 from typing import Annotated, ClassVar
 
@@ -6,20 +6,20 @@ import msgspec
 
 VERSION = 1
 
-NOTHING = msgspec.Raw(b"null")
+JSON_NULL = msgspec.Raw(b"null")
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One fact, in the past tense. Subclasses name their `type`; every field is written, so `jq` finds it.
+    """One fact, in the past tense. Every field is written, so that `jq` finds it.
 
-    Fields that another tool's log may lack have defaults: old and foreign events always load.
+    Fields that an old log or another tool's log may lack have defaults, so that their events always load.
     """
 
     type: ClassVar[str]
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
-    """An event on its way into the log, before the journal gives it its place and time."""
+    """An event before the journal assigns its sequence number and time."""
 
     event: Event
     agent: str | None = None
@@ -32,9 +32,9 @@ Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One line of a log: the Resume Protocol's own envelope, so that either program reads the other's log.
+    """One line of a log. The format is the Resume Protocol's, so that both programs read each other's logs.
 
-    `chain` is not a field here: it closes the line and belongs to its bytes (see `core.chain`).
+    `chain` is not a field: it is added to the encoded line (see `core.log.chain`).
     """
 
     v: int = VERSION

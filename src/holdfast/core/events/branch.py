@@ -1,4 +1,4 @@
-"""Branches that a run made, and where they went; and what was done where git and the log disagreed."""
+"""Branches of a run, and what was done when git and the log disagreed."""
 
 from typing import ClassVar
 
@@ -25,9 +25,9 @@ class BranchDeleted(Event, frozen=True, kw_only=True):
 
 
 class WorkspaceReconciled(Event, frozen=True, kw_only=True):
-    """A branch or a worktree is not as the log has it, and this is done about it. Written before it is done.
+    """A branch or a worktree differs from the log, and `action` is taken. Written before the action.
 
-    `subject` is the branch, or the worktree's folder. What a task lost by it, its worker is told with its next prompt.
+    `subject` is the branch or the worktree's folder. If a task lost work, its worker's next prompt says so.
     """
 
     type: ClassVar[str] = "workspace.reconciled"

@@ -1,4 +1,4 @@
-"""What was spent, and what may be."""
+"""Usage, and the limits on it."""
 
 from typing import ClassVar
 
@@ -6,9 +6,9 @@ from holdfast.core.events.base import Event
 
 
 class UsageRecorded(Event, frozen=True, kw_only=True):
-    """Spent since the last such event; totals are the fold's, over every session.
+    """Usage since the last such event; the fold adds it up over all sessions.
 
-    `priced` says that the agent told a cost with it, which may be zero. In older logs only a cost above zero tells so.
+    `priced`: the agent reported a cost, which may be zero. In older logs only a cost above zero shows that.
     """
 
     type: ClassVar[str] = "usage.recorded"
@@ -21,7 +21,7 @@ class UsageRecorded(Event, frozen=True, kw_only=True):
 
 
 class BudgetSet(Event, frozen=True, kw_only=True):
-    """The caps from here on; None is no cap."""
+    """The limits from now on; None is no limit."""
 
     type: ClassVar[str] = "budget.set"
     tokens: int | None = None

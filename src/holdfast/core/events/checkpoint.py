@@ -1,4 +1,4 @@
-"""Named points that a run can restart from."""
+"""Named points that a run can resume from."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from holdfast.core.events.base import Event
 
 
 class Checkpoint(Event, frozen=True, kw_only=True):
-    """`resumable: false` marks a point that is worth knowing but no place to resume from by itself."""
+    """`resumable: false` marks a point for information only: a run does not resume from it automatically."""
 
     type: ClassVar[str] = "checkpoint"
     label: str

@@ -1,14 +1,14 @@
-"""Dialogues with agents: their states, their turns, and every word and tool call in them."""
+"""Conversations with agents: their states, turns, messages and tool calls."""
 
 from typing import ClassVar
 
 import msgspec
 
-from holdfast.core.events.base import NOTHING, Event
+from holdfast.core.events.base import JSON_NULL, Event
 
 
 class ConversationOpened(Event, frozen=True, kw_only=True):
-    """`about` is what it is about when that is no task: a phase, or a question that is looked into."""
+    """`about` is the subject when it is not a task: a phase or a research question."""
 
     type: ClassVar[str] = "conversation.opened"
     conversation: str
@@ -26,7 +26,7 @@ class ConversationStateChanged(Event, frozen=True, kw_only=True):
 
 
 class ConversationTokenStored(Event, frozen=True, kw_only=True):
-    """The agent's own session id, by which it can be asked to go on; None when it was rejected."""
+    """The agent's own session id, used to resume it; None when the agent rejected it."""
 
     type: ClassVar[str] = "conversation.token_stored"
     conversation: str
@@ -34,9 +34,9 @@ class ConversationTokenStored(Event, frozen=True, kw_only=True):
 
 
 class ConversationAttached(Event, frozen=True, kw_only=True):
-    """An agent's process is there for it, come by this rung of the ladder. `notice` is for the person to read.
+    """An agent process serves the conversation. `rung` is the recovery strategy that worked; `notice` is for people.
 
-    `runtime` is what it runs in; `container` the id of its container, at the engine.
+    `runtime` is where it runs; `container` is the id of its container in the engine.
     """
 
     type: ClassVar[str] = "conversation.attached"
@@ -53,15 +53,15 @@ class ConversationAttached(Event, frozen=True, kw_only=True):
 
 
 class ConversationDetached(Event, frozen=True, kw_only=True):
-    """The agent's process is gone, or was sent away."""
+    """The agent's process died or was stopped."""
 
     type: ClassVar[str] = "conversation.detached"
     conversation: str
     reason: str | None = None
 
 
-class RungFailed(Event, frozen=True, kw_only=True):
-    """A way back into the conversation that did not hold, and why; the next one is tried."""
+class RecoveryStrategyFailed(Event, frozen=True, kw_only=True):
+    """A recovery strategy (`rung`) failed, and why; the next one is tried."""
 
     type: ClassVar[str] = "conversation.rung_failed"
     conversation: str
@@ -76,15 +76,15 @@ class ModeChanged(Event, frozen=True, kw_only=True):
 
 
 class AgentPlanned(Event, frozen=True, kw_only=True):
-    """The agent's own list of what it is about to do; each replaces the one before."""
+    """The agent's own list of its next steps; each replaces the one before."""
 
     type: ClassVar[str] = "conversation.planned"
     conversation: str
-    entries: msgspec.Raw = NOTHING
+    entries: msgspec.Raw = JSON_NULL
 
 
 class AgentMisbehaved(Event, frozen=True, kw_only=True):
-    """The agent did something that the protocol does not know; it was passed over."""
+    """The agent broke the protocol; the message was ignored."""
 
     type: ClassVar[str] = "conversation.misbehaved"
     conversation: str
@@ -94,7 +94,7 @@ class AgentMisbehaved(Event, frozen=True, kw_only=True):
 
 
 class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call would make of a file. `old` is None where the file is not there yet, or the agent does not say."""
+    """The change of a file by a tool call. `old` is None for a new file, or when the agent does not say."""
 
     path: str
     old: str | None = None
@@ -102,10 +102,10 @@ class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PermissionRequested(Event, frozen=True, kw_only=True):
-    """The agent asks before it does something. The request outlives the agent, and can be answered meanwhile.
+    """The agent asks for permission. The request outlives the agent and can be answered after its death.
 
-    `title` is the agent's own name for the call. What it will do is in `command`, `paths` and `diffs`, and in `input`
-    as the tool gets it. `note` is what the agent shows where it tells no input; it is empty when that is nothing.
+    `title` is the agent's own name for the call. What it will do is in `command`, `paths` and `diffs`; `input` is the
+    input of the tool. `note` is the text that the agent shows instead of an input; it may be empty.
     """
 
     type: ClassVar[str] = "permission.requested"
@@ -115,18 +115,18 @@ class PermissionRequested(Event, frozen=True, kw_only=True):
     kind: str | None = None
     call: str | None = None
     paths: list[str] = []
-    options: msgspec.Raw = NOTHING
+    options: msgspec.Raw = JSON_NULL
     fingerprint: str | None = None
     command: str | None = None
     diffs: list[FileDiff] = []
-    input: msgspec.Raw = NOTHING
+    input: msgspec.Raw = JSON_NULL
     note: str | None = None
 
 
 class PermissionAnswered(Event, frozen=True, kw_only=True):
-    """`option` is the id of the chosen one; None when nobody chose. `by` is who did, or which rule.
+    """`option` is the id of the chosen option; None when none was chosen. `by` is the person or the rule that decided.
 
-    `message` is the inbox message of a person who answered; `reason` is why that person refused, for the agent.
+    `message` is the inbox message with a person's answer; `reason` is why the person denied it, for the agent.
     """
 
     type: ClassVar[str] = "permission.answered"
@@ -138,20 +138,20 @@ class PermissionAnswered(Event, frozen=True, kw_only=True):
 
 
 class ToolBlocked(Event, frozen=True, kw_only=True):
-    """A hook or a rule refused a tool call before it was made. `input` is what the tool would have got."""
+    """A hook or a rule blocked a tool call before it ran. `input` is the input of the tool."""
 
     type: ClassVar[str] = "tool.blocked"
     conversation: str
     tool: str
     reason: str | None = None
     command: str | None = None
-    input: msgspec.Raw = NOTHING
+    input: msgspec.Raw = JSON_NULL
 
 
 class TurnStarted(Event, frozen=True, kw_only=True):
-    """A prompt is about to be sent. `messages` are those of the inbox that it delivers.
+    """A prompt is about to be sent. `messages` are the inbox messages that it delivers.
 
-    `notices` are the keys of what it says of the task that the agent cannot know, as that its files were lost.
+    `notices` are the keys of notices in it: facts that the agent cannot know, such as lost files.
     """
 
     type: ClassVar[str] = "turn.started"
@@ -162,7 +162,7 @@ class TurnStarted(Event, frozen=True, kw_only=True):
 
 
 class TurnEnded(Event, frozen=True, kw_only=True):
-    """`message_id` is that of the last message the agent sent: up to there its own session can be rewound."""
+    """`message_id` is the agent's id of its last message: its own session can be rewound to it."""
 
     type: ClassVar[str] = "turn.ended"
     conversation: str
@@ -172,7 +172,7 @@ class TurnEnded(Event, frozen=True, kw_only=True):
 
 
 class TurnWasEmpty(Event, frozen=True, kw_only=True):
-    """A turn that ended without a word, a tool call or a report. `streak` counts such turns in a row, with this one."""
+    """A turn without a message, a tool call or a report. `streak` counts such turns in a row, including this one."""
 
     type: ClassVar[str] = "turn.empty"
     conversation: str
@@ -184,7 +184,7 @@ class TurnWasEmpty(Event, frozen=True, kw_only=True):
 
 
 class TurnInterrupted(Event, frozen=True, kw_only=True):
-    """`rebooted` when the machine went down with it: what was written and not synced by then is gone."""
+    """`rebooted`: the machine went down during the turn; writes that were not synced are lost."""
 
     type: ClassVar[str] = "turn.interrupted"
     conversation: str
@@ -194,9 +194,9 @@ class TurnInterrupted(Event, frozen=True, kw_only=True):
 
 
 class MessageRecorded(Event, frozen=True, kw_only=True):
-    """Something said: `speaker` is user, agent, thought or system. `more` when it goes on in the next such event.
+    """A message: `speaker` is user, agent, thought or system. `more`: it continues in the next such event.
 
-    `message_id` is the agent's own id of the message, of an agent that gives one.
+    `message_id` is the agent's own id of the message, if it has one.
     """
 
     type: ClassVar[str] = "message.recorded"
@@ -214,33 +214,33 @@ class ToolCalled(Event, frozen=True, kw_only=True):
     call: str
     tool: str
     turn: str | None = None
-    input: msgspec.Raw = NOTHING
+    input: msgspec.Raw = JSON_NULL
     kind: str | None = None
-    locations: msgspec.Raw = NOTHING
+    locations: msgspec.Raw = JSON_NULL
 
 
 class ToolDetailed(Event, frozen=True, kw_only=True):
-    """What an agent told of a call only after it had announced it: its input, and the title and places that fit it."""
+    """Details of a call that the agent reported after it announced the call: its input, title and locations."""
 
     type: ClassVar[str] = "tool.detailed"
     conversation: str
     call: str
     tool: str
     turn: str | None = None
-    input: msgspec.Raw = NOTHING
+    input: msgspec.Raw = JSON_NULL
     kind: str | None = None
-    locations: msgspec.Raw = NOTHING
+    locations: msgspec.Raw = JSON_NULL
 
 
 class ToolReturned(Event, frozen=True, kw_only=True):
-    """`status` is completed, failed, or interrupted: a call in flight when the agent died never "completes"."""
+    """`status` is completed, failed or interrupted: a call in progress when the agent died never "completes"."""
 
     type: ClassVar[str] = "tool.returned"
     conversation: str
     call: str
     status: str = "completed"
-    output: msgspec.Raw = NOTHING
-    content: msgspec.Raw = NOTHING
+    output: msgspec.Raw = JSON_NULL
+    content: msgspec.Raw = JSON_NULL
 
 
 FAMILY = (
@@ -249,7 +249,7 @@ FAMILY = (
     ConversationTokenStored,
     ConversationAttached,
     ConversationDetached,
-    RungFailed,
+    RecoveryStrategyFailed,
     ModeChanged,
     AgentPlanned,
     AgentMisbehaved,

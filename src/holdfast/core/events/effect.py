@@ -6,7 +6,7 @@ from holdfast.core.events.base import Event
 
 
 class EffectIntended(Event, frozen=True, kw_only=True):
-    """Durable before the effect is tried. With no outcome after it, a probe must ask the world."""
+    """Durable before the effect is performed. Without an outcome after it, a probe must find out what happened."""
 
     type: ClassVar[str] = "effect.intended"
     effect: str
@@ -16,7 +16,7 @@ class EffectIntended(Event, frozen=True, kw_only=True):
 
 
 class EffectHappened(Event, frozen=True, kw_only=True):
-    """Seen to have happened: by doing it, or after a crash by its probe (`settled_by: probe`)."""
+    """The effect happened: known from performing it, or after a crash from its probe (`settled_by: probe`)."""
 
     type: ClassVar[str] = "effect.happened"
     effect: str
@@ -32,7 +32,7 @@ class EffectDidNotHappen(Event, frozen=True, kw_only=True):
 
 
 class EffectUnknown(Event, frozen=True, kw_only=True):
-    """The probe could not tell. It stays open and is shown to the user, never guessed."""
+    """The probe could not find out. The effect stays open and is shown to the user; Holdfast never guesses."""
 
     type: ClassVar[str] = "effect.unknown"
     effect: str

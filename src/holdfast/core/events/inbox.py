@@ -1,17 +1,16 @@
-"""Messages taken in from people and agents."""
+"""Messages read from the inbox."""
 
 from typing import ClassVar
 
 import msgspec
 
-from holdfast.core.events.base import NOTHING, Event
+from holdfast.core.events.base import JSON_NULL, Event
 
 
 class InboxConsumed(Event, frozen=True, kw_only=True):
-    """One message was taken in, whole: from here on it is the log that knows it.
+    """A message was read from the inbox, with its whole content: from now on the log has it.
 
-    `cursor` is the inbox position after it. That it moves only by this event is what makes
-    consumption happen once.
+    `cursor` is the inbox position after it. Only this event moves the cursor, so each message is consumed once.
     """
 
     type: ClassVar[str] = "inbox.consumed"
@@ -19,18 +18,18 @@ class InboxConsumed(Event, frozen=True, kw_only=True):
     message: str
     kind: str
     sender: str | None = None
-    body: msgspec.Raw = NOTHING
+    body: msgspec.Raw = JSON_NULL
 
 
 class InboxHandled(Event, frozen=True, kw_only=True):
-    """A message that was taken in has been acted on. Until then it is part of the state, whatever dies."""
+    """A consumed message has been acted on. Until then it is part of the state and survives any crash."""
 
     type: ClassVar[str] = "inbox.handled"
     message: str
 
 
 class InboxRejected(Event, frozen=True, kw_only=True):
-    """A line of the inbox that is no message, or a message that was there already; passed over, not lost."""
+    """A line of the inbox is not a message, or is a duplicate. It is skipped and stays in the file."""
 
     type: ClassVar[str] = "inbox.rejected"
     cursor: int
@@ -38,9 +37,9 @@ class InboxRejected(Event, frozen=True, kw_only=True):
 
 
 class InboxReread(Event, frozen=True, kw_only=True):
-    """The inbox is not the one that was read so far: cut short, emptied, or an older one is in its place.
+    """The inbox file was cut, emptied or replaced by an older copy, so it is read again from `cursor`.
 
-    Read again from `cursor`. Written with all that is then found in it: what the log has is not taken in once more.
+    Written together with what is then found in it; messages that the log already has are not consumed again.
     """
 
     type: ClassVar[str] = "inbox.reread"

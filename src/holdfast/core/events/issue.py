@@ -1,4 +1,4 @@
-"""What went wrong on the way, and what was only worth a remark."""
+"""Errors, blockers and warnings."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from holdfast.core.events.base import Event
 
 
 class ErrorEncountered(Event, frozen=True, kw_only=True):
-    """`retried` when Holdfast tries again by itself, in a later session at the latest: then nobody has to decide."""
+    """`retried`: Holdfast tries again by itself, in a later session at the latest, so no person has to decide."""
 
     type: ClassVar[str] = "error.encountered"
     error: str | None = None

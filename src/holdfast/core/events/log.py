@@ -1,4 +1,4 @@
-"""What the log says of itself."""
+"""Events about the log itself."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from holdfast.core.events.base import Event
 
 
 class LogRepaired(Event, frozen=True, kw_only=True):
-    """A torn tail was set aside when the log was opened: `bytes` of it, kept in the file `kept_as`."""
+    """A torn tail of `bytes` bytes was moved to the file `kept_as` when the log was opened."""
 
     type: ClassVar[str] = "log.repaired"
     position: int

@@ -1,18 +1,18 @@
-"""The phases of a workflow: what was begun and what came of it, documents, reviews, approvals, research."""
+"""Phases of a workflow: their start and outcome, documents, reviews, approvals, research."""
 
 from typing import Any, ClassVar
 
 import msgspec
 
-from holdfast.core.events.base import NOTHING, Event
+from holdfast.core.events.base import JSON_NULL, Event
 
 DONE, PASSED, FAILED, SKIPPED = "done", "passed", "failed", "skipped"  # outcomes
 
 
 class WorkflowChosen(Event, frozen=True, kw_only=True):
-    """The run's workflow, whole: later sittings go on with it, whatever becomes of its file.
+    """The run's complete workflow: later sessions use it even if its file changes.
 
-    `wanted` are the optional phases that were asked for.
+    `wanted` are the optional phases that the user requested.
     """
 
     type: ClassVar[str] = "workflow.chosen"
@@ -21,7 +21,7 @@ class WorkflowChosen(Event, frozen=True, kw_only=True):
 
 
 class PhaseStarted(Event, frozen=True, kw_only=True):
-    """`changes` are the requests of people that are dealt with when it is over; `heard`, those it is told before."""
+    """`changes` are change requests that this phase resolves; `heard` are those that it is only told about."""
 
     type: ClassVar[str] = "phase.started"
     phase: str
@@ -32,7 +32,7 @@ class PhaseStarted(Event, frozen=True, kw_only=True):
 
 
 class PhaseDelivered(Event, frozen=True, kw_only=True):
-    """Its agent gave the signal that ends it; what it handed in is in the same commit."""
+    """The phase's agent submitted its result, which is written in the same append."""
 
     type: ClassVar[str] = "phase.delivered"
     phase: str
@@ -42,7 +42,7 @@ class PhaseDelivered(Event, frozen=True, kw_only=True):
 
 
 class PhaseCompleted(Event, frozen=True, kw_only=True):
-    """`outcome` is done, skipped, or what a review came to: passed or failed."""
+    """`outcome` is done or skipped; for a review, passed or failed."""
 
     type: ClassVar[str] = "phase.completed"
     phase: str
@@ -52,7 +52,7 @@ class PhaseCompleted(Event, frozen=True, kw_only=True):
 
 
 class PhaseFailed(Event, frozen=True, kw_only=True):
-    """It cannot continue without a person. A review that reached its limit gets this, also after `on_limit` led on."""
+    """The phase cannot continue without a person. A review at its limit gets this too, even after `on_limit`."""
 
     type: ClassVar[str] = "phase.failed"
     phase: str
@@ -61,7 +61,7 @@ class PhaseFailed(Event, frozen=True, kw_only=True):
 
 
 class PhaseReopened(Event, frozen=True, kw_only=True):
-    """A failed phase goes on, and nothing of what it may use up is used up."""
+    """A failed phase continues, with all its limits reset."""
 
     type: ClassVar[str] = "phase.reopened"
     phase: str
@@ -69,7 +69,7 @@ class PhaseReopened(Event, frozen=True, kw_only=True):
 
 
 class ArtifactStored(Event, frozen=True, kw_only=True):
-    """A document of a phase. A later one of the same name takes its place."""
+    """A document of a phase. A later one with the same name replaces it."""
 
     type: ClassVar[str] = "artifact.stored"
     phase: str
@@ -87,11 +87,11 @@ class ReviewGiven(Event, frozen=True, kw_only=True):
     role: str
     passed: bool
     summary: str = ""
-    findings: msgspec.Raw = NOTHING
+    findings: msgspec.Raw = JSON_NULL
 
 
 class ApprovalRequested(Event, frozen=True, kw_only=True):
-    """`documents` are what is to be approved, as files below the run's folder; their text is in `artifact.stored`."""
+    """`documents` are the documents to approve, as files below the run's folder; `artifact.stored` has their text."""
 
     type: ClassVar[str] = "approval.requested"
     phase: str
@@ -101,7 +101,7 @@ class ApprovalRequested(Event, frozen=True, kw_only=True):
 
 
 class ApprovalAnswered(Event, frozen=True, kw_only=True):
-    """`message` is the inbox message of the person who answered; `reason` is why that person refused."""
+    """`message` is the inbox message with the answer; `reason` is why the person rejected the result."""
 
     type: ClassVar[str] = "approval.answered"
     phase: str
@@ -113,7 +113,7 @@ class ApprovalAnswered(Event, frozen=True, kw_only=True):
 
 
 class ChangeRequested(Event, frozen=True, kw_only=True):
-    """What a person wants to be otherwise. It stays with the run until a plan was made with it."""
+    """A person requested a change. It stays open until a plan includes it."""
 
     type: ClassVar[str] = "change.requested"
     change: str
@@ -122,7 +122,7 @@ class ChangeRequested(Event, frozen=True, kw_only=True):
 
 
 class WorkPublished(Event, frozen=True, kw_only=True):
-    """Where the work of the run went. `url` is of its pull request, or of the page to open one."""
+    """The result was published. `url` is the pull request, or the page to open one."""
 
     type: ClassVar[str] = "work.published"
     phase: str
@@ -142,7 +142,7 @@ class ResearchRequested(Event, frozen=True, kw_only=True):
 
 
 class ResearchAnswered(Event, frozen=True, kw_only=True):
-    """The answer waits for whoever asked, until a prompt takes it along. `found` is False when there is none."""
+    """The answer waits until the asking agent's next prompt delivers it. `found` is False when there is no answer."""
 
     type: ClassVar[str] = "research.answered"
     research: str
@@ -151,7 +151,7 @@ class ResearchAnswered(Event, frozen=True, kw_only=True):
 
 
 class PreferencesProposed(Event, frozen=True, kw_only=True):
-    """What an agent thinks that later runs should hold to; for the user to accept."""
+    """Preferences that an agent proposes for later runs; the user accepts or ignores them."""
 
     type: ClassVar[str] = "preferences.proposed"
     role: str

@@ -1,4 +1,4 @@
-"""The plan: which tasks there are, what each waits for, and which can run at once."""
+"""The plan: its tasks, their dependencies, and waves of tasks that can run at once."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from holdfast.core.events.base import Event
 
 
 class PlannedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """`key` is a hash of what the task is made from: finished work with the same key is not done again."""
+    """`key` is a hash of the task's content: finished work with the same key is not repeated."""
 
     id: str | int
     summary: str | None = None
@@ -30,7 +30,7 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanCreated(Event, frozen=True, kw_only=True):
-    """A plan was made, or made anew: the newest one counts. `source` is the file or folder that it was read from."""
+    """A new plan; the newest one counts. `source` is the file or folder that it was read from."""
 
     type: ClassVar[str] = "plan.created"
     tasks: list[PlannedTask] = []

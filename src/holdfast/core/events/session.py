@@ -1,17 +1,17 @@
-"""A run, and the sittings of the orchestrator on it."""
+"""Runs and sessions."""
 
 from typing import Any, ClassVar
 
 from holdfast.core.events.base import Event
 
-UPKEEP = frozenset({"merge", "push", "pr", "reset", "archive", "doctor", "salvage"})
+MAINTENANCE_COMMANDS = frozenset({"merge", "push", "pr", "reset", "archive", "doctor", "salvage"})
 
 
 class SessionStart(Event, frozen=True, kw_only=True):
-    """A sitting began. `command: resume` continues the sitting before it; anything else starts afresh.
+    """A session started. `command: resume` continues the session before it; any other command starts fresh.
 
-    Those of `UPKEEP` do not move the work itself: after them a run stands where it stood. `feature` is the run's short
-    name, `mode` the workflow by which its work is done.
+    `MAINTENANCE_COMMANDS` do not change the progress of the run. `feature` is the run's short name, `mode` its
+    workflow.
     """
 
     type: ClassVar[str] = "session.start"
@@ -24,7 +24,7 @@ class SessionStart(Event, frozen=True, kw_only=True):
 
 
 class SessionEnd(Event, frozen=True, kw_only=True):
-    """A sitting ended of its own accord. A log whose newest sitting lacks this was interrupted."""
+    """A session ended normally. If the newest session lacks this event, it was interrupted."""
 
     type: ClassVar[str] = "session.end"
     reason: str | None = None
@@ -42,7 +42,7 @@ class RunCreated(Event, frozen=True, kw_only=True):
 
 
 class SeedsCommitted(Event, frozen=True, kw_only=True):
-    """The seed files are the first commit of the run's branch. Every task stands on it."""
+    """The seed files are the first commit of the run's branch. Every task is based on it."""
 
     type: ClassVar[str] = "seeds.committed"
     commit: str
@@ -50,10 +50,10 @@ class SeedsCommitted(Event, frozen=True, kw_only=True):
 
 
 class ResumeChosen(Event, frozen=True, kw_only=True):
-    """How a person, or a setting, wants the run to go on past what went wrong, and for which tasks.
+    """The choice of a person or a setting how to resume after an issue, and for which tasks.
 
-    Recorded before anything is done about it: after a crash it is acted on, and nobody is asked again. What was done is
-    `run.resumed`.
+    Recorded before it is carried out: after a crash the recorded choice is used, without asking again. `run.resumed`
+    records what was done.
     """
 
     type: ClassVar[str] = "resume.chosen"
@@ -63,12 +63,12 @@ class ResumeChosen(Event, frozen=True, kw_only=True):
 
 
 class RunResumed(Event, frozen=True, kw_only=True):
-    """What a resume found, and what was decided: the parallel of `run.created` for every later sitting.
+    """What a resume found and decided: the counterpart of `run.created` for every later session.
 
-    `last_stop` is why the session before it stopped: the reason it recorded (`interrupted` after Ctrl-C), or `killed`
+    `last_stop` is why the previous session stopped: the reason it recorded (`interrupted` after Ctrl-C), or `killed`
     when it died without recording one. `decision` is the choice that was made (`fix` of older versions is `retry`).
     `restarted` tasks begin again on a new branch with a new agent; `salvaged` are the refs that have their old work.
-    `instructions` are a person's own words on how to go on.
+    `instructions` are a person's instructions for the agents.
     """
 
     type: ClassVar[str] = "run.resumed"
@@ -87,21 +87,21 @@ class RunResumed(Event, frozen=True, kw_only=True):
 
 
 class SettingsChosen(Event, frozen=True, kw_only=True):
-    """With what the run works from here on: who does it, and within which bounds. Later sittings go on with it."""
+    """The settings of the run from now on: agents and limits. Later sessions use them too."""
 
     type: ClassVar[str] = "settings.chosen"
     settings: dict[str, Any] = {}
 
 
 class RunMoved(Event, frozen=True, kw_only=True):
-    """The repository was found at another place than before."""
+    """The repository was moved to another path."""
 
     type: ClassVar[str] = "run.moved"
     repo: str
 
 
 class RunArchived(Event, frozen=True, kw_only=True):
-    """Its branches and worktrees were taken away, the log stays. `salvaged` are the refs of what was only there."""
+    """The run's branches and worktrees were deleted; the log stays. `salvaged` are refs of work that was only there."""
 
     type: ClassVar[str] = "run.archived"
     salvaged: list[str] = []

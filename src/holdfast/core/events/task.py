@@ -1,4 +1,4 @@
-"""What became of each task, and of the waves that tasks run in."""
+"""Tasks and waves: started, completed, failed, skipped."""
 
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ class TaskStarted(Event, frozen=True, kw_only=True):
 
 
 class TaskCompleted(Event, frozen=True, kw_only=True):
-    """`outcome` is what came of it, in the worker's words."""
+    """`outcome` is the result in the worker's words."""
 
     type: ClassVar[str] = "task.completed"
     task_id: str | int = msgspec.field(name="taskId")

@@ -1,25 +1,25 @@
-"""What happens within a task, between its start and its end: cases, checks, verdicts, commits."""
+"""Events inside a task, between its start and its end: cases, checks, verdicts, commits."""
 
 from typing import ClassVar
 
 import msgspec
 
-from holdfast.core.events.base import NOTHING, Event
+from holdfast.core.events.base import JSON_NULL, Event
 
 
 class CaseSubmitted(Event, frozen=True, kw_only=True):
-    """The worker says that the task is done, and why. A later one takes its place."""
+    """The worker says that the task is done, and why. A later case replaces it."""
 
     type: ClassVar[str] = "case.submitted"
     task_id: str | int = msgspec.field(name="taskId")
     iteration: int
-    case: msgspec.Raw = NOTHING
+    case: msgspec.Raw = JSON_NULL
 
 
 class ReportRefused(Event, frozen=True, kw_only=True):
-    """An agent reported something that could not be read: it was told what is wrong, and nothing else came of it.
+    """An agent sent an invalid report. It got the error as the answer; the report had no other effect.
 
-    `attempt` counts such reports of its conversation since one was taken. `raw` is the call, cut when it is long.
+    `attempt` counts invalid reports of its conversation since the last valid one. `raw` is the call, cut when long.
     """
 
     type: ClassVar[str] = "report.refused"
@@ -33,7 +33,7 @@ class ReportRefused(Event, frozen=True, kw_only=True):
 
 
 class ValidatorFinished(Event, frozen=True, kw_only=True):
-    """`problem` is set when it could not be run to its end; `flaky` when it passed only the second time."""
+    """`problem` is set when the check could not run to its end; `flaky` when it passed only at the second attempt."""
 
     type: ClassVar[str] = "validator.finished"
     task_id: str | int = msgspec.field(name="taskId")
@@ -44,14 +44,14 @@ class ValidatorFinished(Event, frozen=True, kw_only=True):
     output: str = ""
     problem: str | None = None
     flaky: bool = False
-    runtime: str | None = None  # in which it ran, when that confines: `sandbox` or `container`
+    runtime: str | None = None  # `sandbox` or `container`, when it ran confined
 
 
 class ValidationStarted(Event, frozen=True, kw_only=True):
-    """The task's files were captured as `tree`, a git object, and the checks begin on it.
+    """The task's files were captured as the git object `tree`, and the checks start on it.
 
-    `head` is the commit that HEAD was at then, `merging` one that was being merged, as when conflicts were resolved.
-    Without a tree they could not be: what is wrong with the worktree follows as a check that failed.
+    `head` was the commit at HEAD, `merging` the commit being merged, as when conflicts were resolved. Without a `tree`
+    the capture failed: the problem of the worktree follows as a failed check.
     """
 
     type: ClassVar[str] = "validation.started"
@@ -62,9 +62,9 @@ class ValidationStarted(Event, frozen=True, kw_only=True):
 
 
 class ValidationFinished(Event, frozen=True, kw_only=True):
-    """All of them were run. What failed goes back to the worker, and begins the next iteration.
+    """All checks ran. Failed checks go back to the worker and start the next iteration.
 
-    `tree` is what was checked, and so what is judged and committed.
+    `tree` was checked, so it is what is evaluated and committed.
     """
 
     type: ClassVar[str] = "validation.finished"
@@ -75,7 +75,7 @@ class ValidationFinished(Event, frozen=True, kw_only=True):
 
 
 class VerdictGiven(Event, frozen=True, kw_only=True):
-    """The evaluator's word on a case. `synthetic` when it gave none, and one had to be made."""
+    """The evaluator's verdict on a case. `synthetic`: Holdfast made it, because the evaluator gave none."""
 
     type: ClassVar[str] = "verdict.given"
     task_id: str | int = msgspec.field(name="taskId")
@@ -88,14 +88,18 @@ class VerdictGiven(Event, frozen=True, kw_only=True):
     synthetic: bool = False
 
 
-COMMIT_HOOK = "commit hook"  # the name of a check: the user's own hooks, at the commit
-HOOK, MERGE, MOVED = "hook", "merge", "moved"  # why a commit is not of the tree that was checked
-VERDICT_STANDS = (HOOK, MERGE)
-WORKTREE_LOST = "its worktree was deleted"  # why an iteration came to nothing
+COMMIT_HOOK = "commit hook"  # the name of the check for the user's commit hooks
+CHANGED_BY_HOOK, CHANGED_BY_MERGE, CHANGED_BY_OTHERS = (
+    "hook",
+    "merge",
+    "moved",
+)  # why a commit differs from the checked tree
+VERDICT_KEEPING_REASONS = (CHANGED_BY_HOOK, CHANGED_BY_MERGE)
+WORKTREE_LOST = "its worktree was deleted"  # why an iteration ended without a result
 
 
 class IterationEnded(Event, frozen=True, kw_only=True):
-    """The worker's turn was over, and nothing came of it that could be judged."""
+    """The iteration ended without a result that could be evaluated."""
 
     type: ClassVar[str] = "iteration.ended"
     task_id: str | int = msgspec.field(name="taskId")
@@ -104,7 +108,7 @@ class IterationEnded(Event, frozen=True, kw_only=True):
 
 
 class TaskCommitted(Event, frozen=True, kw_only=True):
-    """All that the task did is one commit on its branch; None when it changed nothing."""
+    """All changes of the task are one commit on its branch; None when it changed nothing."""
 
     type: ClassVar[str] = "task.committed"
     task_id: str | int = msgspec.field(name="taskId")
@@ -112,10 +116,10 @@ class TaskCommitted(Event, frozen=True, kw_only=True):
 
 
 class CommitChanged(Event, frozen=True, kw_only=True):
-    """The task's branch is at a commit whose tree is not the one that was checked: the checks run on that one too.
+    """The task's branch is at a commit that differs from the checked tree, so the checks run again.
 
     `reason` is "hook" when a commit hook changed files, "merge" when the run's branch was merged into it, "moved" when
-    somebody else committed there. The verdict stands for the first two.
+    another program committed there. The verdict stays valid for the first two.
     """
 
     type: ClassVar[str] = "commit.changed"
@@ -127,7 +131,7 @@ class CommitChanged(Event, frozen=True, kw_only=True):
 
 
 class CommitRefused(Event, frozen=True, kw_only=True):
-    """A commit hook refused the tree that was checked. What it said goes to the worker, as a check that failed."""
+    """A commit hook rejected the checked tree. Its output goes to the worker as a failed check."""
 
     type: ClassVar[str] = "commit.refused"
     task_id: str | int = msgspec.field(name="taskId")
@@ -136,7 +140,7 @@ class CommitRefused(Event, frozen=True, kw_only=True):
 
 
 class MergeConflicted(Event, frozen=True, kw_only=True):
-    """The task's branch does not go into the run's as it is; its worktree holds these conflicts."""
+    """The task's branch conflicts with the run's branch; its worktree has these conflicts."""
 
     type: ClassVar[str] = "merge.conflicted"
     task_id: str | int = msgspec.field(name="taskId")
@@ -144,7 +148,7 @@ class MergeConflicted(Event, frozen=True, kw_only=True):
 
 
 class TaskReopened(Event, frozen=True, kw_only=True):
-    """It is to be done (again): a failed one is retried, a changed one done anew, a finished one asked for more."""
+    """The task is open again: it failed and is retried, its text changed, or a person asked for more."""
 
     type: ClassVar[str] = "task.reopened"
     task_id: str | int = msgspec.field(name="taskId")
@@ -161,9 +165,9 @@ class TaskRestarted(Event, frozen=True, kw_only=True):
 
 
 class LearningsProposed(Event, frozen=True, kw_only=True):
-    """What an agent thinks that later work should know; for the user to accept.
+    """Learnings that an agent proposes for later work; the user accepts or ignores them.
 
-    A task that ended without any has one such event too, with the `reason`.
+    A task without learnings has one such event too, with the `reason`.
     """
 
     type: ClassVar[str] = "learnings.proposed"
@@ -173,20 +177,20 @@ class LearningsProposed(Event, frozen=True, kw_only=True):
 
 
 class MemoryLoaded(Event, frozen=True, kw_only=True):
-    """Which channels there were for a prompt.
+    """The memory channels of a prompt.
 
-    Of each: whether it was present, its whole size in bytes and hash, the characters that were sent, and whether that
-    was cut. Older lines have `characters` instead: theirs, and their hash, are of what was sent.
+    For each: whether it was present, its full size in bytes and hash, the characters that were sent, and whether they
+    were cut. Older lines have `characters` instead; there, size and hash are of the sent text.
     """
 
     type: ClassVar[str] = "memory.loaded"
     task_id: str | int | None = msgspec.field(name="taskId", default=None)
     role: str | None = None
-    channels: msgspec.Raw = NOTHING
+    channels: msgspec.Raw = JSON_NULL
 
 
 class ProgressReported(Event, frozen=True, kw_only=True):
-    """A line from an agent about where it is, for whoever watches."""
+    """One line from an agent about its progress, for people who watch."""
 
     type: ClassVar[str] = "progress.reported"
     task_id: str | int | None = msgspec.field(name="taskId", default=None)
@@ -194,10 +198,10 @@ class ProgressReported(Event, frozen=True, kw_only=True):
 
 
 class HookRan(Event, frozen=True, kw_only=True):
-    """A command of the user's was called.
+    """A hook of the user ran.
 
-    `outcome` is allow or block of one that is asked before a tool call, ran or failed of any other. `reason` is why it
-    blocked or failed; `tool` is the call that it was about. `runtime` is what it ran in, when that was confined.
+    `outcome` is allow or block for a `pre_tool` hook, ran or failed for others. `reason` is why it blocked or failed;
+    `tool` is the tool call that it was asked about. `runtime` is set when it ran confined.
     """
 
     type: ClassVar[str] = "hook.ran"

@@ -1,14 +1,14 @@
-"""Events → RunState. Incremental: folding a snapshot and the tail after it gives what folding all gives.
+"""Events → RunState. Incremental: folding a snapshot and the tail after it gives the same result as folding all.
 
-Most of a long log is talk, and moves little here but a sequence number: `core.talk` reads it in one go. Any
-other line is looked at by itself, and its data decoded when there is a handler for it (in `core.handlers`).
+Most lines of a long log are conversation events that change little but a sequence number: `hot_events` reads them in
+bulk. Any other line is parsed by itself, and its data decoded if there is a handler for it (in `fold.handlers`).
 
-Sessions are told apart as the Resume Protocol does. One that says `resume` goes on with what the sitting before
-it left; in a log that is not one run's, any other command starts afresh.
+Sessions are separated as in the Resume Protocol. A session with the command `resume` continues the one before it; in a
+log that is not of a Holdfast run, any other command starts fresh.
 
-Where a session has the same sequence number twice, the later one counts. By then the earlier has been
-applied, and a fold cannot take it back: it is listed in `repeated`, and the caller folds once more without
-the lines that `Superseded` finds. Logs that Holdfast wrote never need that second pass.
+If a session has the same sequence number twice, the later line counts. By then the earlier one has been applied, and a
+fold cannot undo it: it is listed in `repeated`, and the caller folds again without the lines that `SupersededLines`
+finds. Logs that Holdfast wrote never need that second pass.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from holdfast.core import ranges
 from holdfast.core.events import TYPES
 from holdfast.core.fold.handlers import HANDLERS, Handler
-from holdfast.core.fold.hot_events import TALK_HANDLERS, Talk, leading_talk
-from holdfast.core.log.codec import CODEC, Line, Malformed, Unfit, parse, parse_lines
-from holdfast.core.state import KEPT, Note, RunState, Session
+from holdfast.core.fold.hot_events import HOT_HANDLERS, HotLine, read_hot_lines
+from holdfast.core.log.codec import CODEC, InvalidEventData, Line, Malformed, parse, parse_lines
+from holdfast.core.state import MAX_KEPT, Note, RunState, Session
 
-FOLD_VERSION = 26  # a snapshot made by another version of this file is not read, but made anew
+FOLD_VERSION = 26  # snapshots of other versions are ignored and written again
 
 
 class Fold:
@@ -30,39 +30,39 @@ class Fold:
         self,
         state: RunState | None = None,
         *,
-        only: frozenset[str] | None = None,
-        without: frozenset[int] = frozenset(),
+        only_sessions: frozenset[str] | None = None,
+        skip_lines: frozenset[int] = frozenset(),
     ) -> None:
-        """`only` keeps to these sessions; `without` leaves out these lines (counted from 1)."""
+        """`only_sessions` ignores all other sessions; `skip_lines` ignores these lines (counted from 1)."""
         self.state = state or RunState()
         self.repeated: set[tuple[str, int]] = set()
-        self._only = only
-        self._without = without
+        self._only_sessions = only_sessions
+        self._skip_lines = skip_lines
         self._latest: Session | None = None
 
     def feed(self, data: bytes) -> None:
-        """Fold whole lines, each ended by a newline."""
+        """Fold complete lines, each ended by a newline."""
         lines = data.split(b"\n")
         lines.pop()
         self.feed_lines(lines)
 
     def feed_lines(self, lines: Sequence[bytes]) -> None:
-        """The same for lines that are apart already, with their newlines or without."""
+        """Fold separate lines, with or without their newlines."""
         unread, index = iter(lines), 0
         while index < len(lines):
-            talk = leading_talk(unread)
-            following, end = iter(talk), index + len(talk)
-            while index <= end and index < len(lines):  # to the line that ended the talk, and with it
-                index += self._follow(following)
+            hot_lines = read_hot_lines(unread)
+            following, end = iter(hot_lines), index + len(hot_lines)
+            while index <= end and index < len(lines):  # up to and including the line that ended the hot lines
+                index += self._fold_hot_lines(following)
                 if index < len(lines):
-                    self._take(parse(lines[index]))
+                    self._fold_item(parse(lines[index]))
                     index += 1
 
     def apply(self, line: Line) -> None:
         state = self.state
-        if self._only is not None and line.sid not in self._only:
+        if self._only_sessions is not None and line.sid not in self._only_sessions:
             return
-        session = state.sessions.get(line.sid) or self._first_of_session(line)
+        session = state.sessions.get(line.sid) or self._add_session(line)
         self._latest = session
         newest = session.seen[-1]
         if line.seq == newest[1] + 1:
@@ -80,21 +80,21 @@ class Fold:
         elif line.type not in TYPES:
             self._count_unknown(line.type)
 
-    def _follow(self, talk: Iterator[Talk]) -> int:
-        """Fold what comes next, and next to that, in the session that wrote last; and say how many they were.
+    def _fold_hot_lines(self, lines: Iterator[HotLine]) -> int:
+        """Fold consecutive lines of the latest session, and return their number.
 
-        That is nearly all of a log, so what is the same for each of them is done once for all. The first that does
-        not follow is used up too.
+        These are nearly all lines of a log, so common work is done once for all of them. The first line that does not
+        follow is consumed too.
         """
         session = self._latest
-        if session is None or self._without:
-            next(talk, None)
+        if session is None or self._skip_lines:
+            next(lines, None)
             return 0
         state, sid, newest = self.state, session.sid, session.seen[-1]
         seq = first = newest[1] + 1
-        last: Talk | None = None
-        handler_of = TALK_HANDLERS.get
-        for line in talk:
+        last: HotLine | None = None
+        handler_of = HOT_HANDLERS.get
+        for line in lines:
             if line.seq != seq or line.sid != sid:
                 break
             handle = handler_of(type(line))
@@ -110,11 +110,11 @@ class Fold:
             state.lines += count
         return count
 
-    def _take(self, item: Line | Malformed | None) -> None:
+    def _fold_item(self, item: Line | Malformed | None) -> None:
         self.state.lines += 1
         if isinstance(item, Malformed):
             self.note_malformed(item.reason)
-        elif item is not None and self.state.lines not in self._without:
+        elif item is not None and self.state.lines not in self._skip_lines:
             self.apply(item)
 
     def note_malformed(self, reason: str) -> None:
@@ -123,13 +123,13 @@ class Fold:
     def _handle(self, handler: Handler, line: Line) -> None:
         try:
             event = CODEC.event(line)
-        except Unfit as unfit:
+        except InvalidEventData as unfit:
             self.note_malformed(str(unfit))
-            event = unfit.without
+            event = unfit.partial_event
         if event is not None:
             handler(self.state, line, event)
 
-    def _first_of_session(self, line: Line) -> Session:
+    def _add_session(self, line: Line) -> Session:
         state = self.state
         session = Session(line.sid, started=line.ts, seen=[[line.seq, line.seq - 1]])
         state.sessions[line.sid] = session
@@ -140,21 +140,21 @@ class Fold:
         self.repeated.add((line.sid, line.seq))
         self._note(self.state.duplicates, f"session {line.sid} has seq {line.seq} twice: the later one counts")
 
-    def _count_unknown(self, name: str) -> None:
+    def _count_unknown(self, event_type: str) -> None:
         counts = self.state.unknown_types
-        if name in counts or len(counts) < KEPT:
-            counts[name] = counts.get(name, 0) + 1
+        if event_type in counts or len(counts) < MAX_KEPT:
+            counts[event_type] = counts.get(event_type, 0) + 1
         else:
             self.state.notes_dropped += 1
 
     def _note(self, notes: list[Note], reason: str) -> None:
-        if len(notes) < KEPT:
+        if len(notes) < MAX_KEPT:
             notes.append(Note(self.state.lines, reason))
         else:
             self.state.notes_dropped += 1
 
 
-class Superseded:
+class SupersededLines:
     """Finds the lines (counted from 1) whose sequence number comes again later in the log."""
 
     def __init__(self, repeated: set[tuple[str, int]]) -> None:

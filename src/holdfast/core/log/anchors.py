@@ -1,9 +1,9 @@
-"""Anchors: records outside a run's folder of what its log was at some moment.
+"""Anchors: records of a log's state, kept outside the run's folder.
 
-An anchor is a position in the log, in bytes, and the chain's link of the line that ends there. It is written into the
-trailers of the run's commits. A log that was cut or rewritten before an anchor does not have that link at that
-position, whoever rewrote the run's folder. An anchor only speaks of the past, so an old one stays true: to lose the
-newest one makes the proof weaker, never wrong.
+An anchor is a byte position in the log and the chain link of the line that ends there. It is written into the trailers
+of the run's commits. A log that was cut or rewritten before an anchor does not have that link at that position, even if
+the whole run folder was rewritten. An anchor is only about the past, so an old one stays true: losing the newest anchor
+makes the proof weaker, never wrong.
 """
 
 import re
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-RUN, CHAIN = "Holdfast-Run", "Holdfast-Chain"
+RUN_TRAILER, CHAIN_TRAILER = "Holdfast-Run", "Holdfast-Chain"
 
-_TRAILER = re.compile(rf"^({RUN}|{CHAIN}): *(.*?)\s*$", re.MULTILINE)
+_TRAILER = re.compile(rf"^({RUN_TRAILER}|{CHAIN_TRAILER}): *(.*?)\s*$", re.MULTILINE)
 _VALUE = re.compile("([0-9]{1,18}):([0-9a-f]{32})")
 
 
@@ -25,12 +25,12 @@ class Anchor(NamedTuple):
     chain: str
 
     def __str__(self) -> str:
-        """As it stands in a trailer."""
+        """The text in a trailer."""
         return f"{self.position}:{self.chain}"
 
 
 class RecordedAnchor(msgspec.Struct, frozen=True):
-    """An anchor as it was found: by which commit, of which time, in which repository."""
+    """An anchor with the commit, time and repository where it was found."""
 
     position: int
     chain: str
@@ -45,13 +45,13 @@ class RecordedAnchor(msgspec.Struct, frozen=True):
 
 
 def anchors_in(message: str, run_ids: Collection[str]) -> Iterator[Anchor]:
-    """The anchors of these runs that a commit's message holds.
+    """The anchors of these runs in a commit message.
 
-    A squashed commit may hold those of several runs, and not as trailers: each belongs to the run named above it.
+    A squashed commit may contain those of several runs, and not as trailers: each belongs to the run named above it.
     """
     run_id = None
     for name, value in _TRAILER.findall(message):
-        if name == RUN:
+        if name == RUN_TRAILER:
             run_id = value
         elif run_id in run_ids and (found := _VALUE.fullmatch(value)) is not None:
             yield Anchor(int(found[1]), found[2])

@@ -1,62 +1,62 @@
 """The hash chain that makes a log tamper-evident.
 
-Every line takes part: its link is the first 128 bits of SHA-256 over the link before it and the line's
-own bytes without its `chain` field. A line written by Holdfast carries its link as its last field; one
-written by another tool carries none, and is covered by the next that does. To check one by hand:
+Every line has a link: the first 128 bits of SHA-256 over the previous link and the line's own bytes without its `chain`
+field. A line written by Holdfast carries its link as its last field. A line of another tool carries none; the next line
+that does covers it. To check a link by hand:
 
     printf '%s%s' "$previous_link" "$line_without_chain" | sha256sum | cut -c1-32
 
-A tab before the chain field is part of what is hashed. It says that the call which wrote this line wrote more after
-it; and it stands inside the JSON, so that a line which can be read at all has not lost it.
+A tab before the chain field is part of the hashed bytes. It means that the same write call wrote more lines after this
+one. It is inside the JSON, so a line that can be parsed has not lost it.
 """
 
 from hashlib import sha256
 
 GENESIS = "0" * 32
-_LENGTH = len(GENESIS)
+_LINK_CHARS = len(GENESIS)
 
 _OPEN = b',"chain":"'
 _CLOSE = b'"}'
-_SUFFIX = len(_OPEN) + _LENGTH + len(_CLOSE)
-_MORE = b"\t}"
+_SUFFIX_BYTES = len(_OPEN) + _LINK_CHARS + len(_CLOSE)
+_MORE_MARK = b"\t}"
 
-TAIL = 64  # bytes of a line's end: enough for `more_to_come`
+TAIL_BYTES = 64  # of a line's end: enough for `has_more_to_come`
 
 
 def link(previous: str, bare: bytes) -> str:
     """The link of a line whose bytes, without its chain field, are `bare`."""
-    return sha256(previous.encode() + bare).hexdigest()[:_LENGTH]
+    return sha256(previous.encode() + bare).hexdigest()[:_LINK_CHARS]
 
 
 def seal(previous: str, bare: bytes, end: bytes = b"") -> tuple[bytes, str]:
-    """The line with its link written into it and whatever ends it, and the link."""
-    own = sha256(previous.encode() + bare).hexdigest()[:_LENGTH]
+    """The line with its link and `end`, and the link itself."""
+    own = sha256(previous.encode() + bare).hexdigest()[:_LINK_CHARS]
     return bare[:-1] + _OPEN + own.encode() + _CLOSE + end, own
 
 
 def unseal(line: bytes) -> tuple[bytes, str | None]:
-    """The line without its chain field, and the link that it carries (None when it carries none)."""
+    """The line without its chain field, and the link that it carries, if any."""
     line = line.rstrip()
-    tail = line[-_SUFFIX:]
+    tail = line[-_SUFFIX_BYTES:]
     if not (tail.startswith(_OPEN) and tail.endswith(_CLOSE)):
         return line, None
     carried = tail[len(_OPEN) : -len(_CLOSE)]
     if not carried.isascii():
         return line, None
-    return line[:-_SUFFIX] + b"}", carried.decode()
+    return line[:-_SUFFIX_BYTES] + b"}", carried.decode()
 
 
-def with_more_to_come(bare: bytes) -> bytes:
-    """The line without its chain field, marked: it is not the last of the call that writes it."""
-    return bare[:-1] + _MORE
+def mark_more_to_come(bare: bytes) -> bytes:
+    """The bare line with the mark that more lines of the same write call follow."""
+    return bare[:-1] + _MORE_MARK
 
 
-def more_to_come(line: bytes) -> bool:
-    """Whether a line says that the call which wrote it wrote more. Its last `TAIL` bytes will do."""
+def has_more_to_come(line: bytes) -> bool:
+    """Whether a line has the mark that more lines of its write call follow. Its last `TAIL_BYTES` are enough."""
     bare, carried = unseal(line)
-    return carried is not None and bare.endswith(_MORE)
+    return carried is not None and bare.endswith(_MORE_MARK)
 
 
-def carried(line: bytes) -> str | None:
+def carried_link(line: bytes) -> str | None:
     """The link that a line carries."""
     return unseal(line)[1]

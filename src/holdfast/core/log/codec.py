@@ -1,8 +1,8 @@
-"""Bytes ↔ events. Reading is forgiving: what cannot be read is named and passed over, never a crash.
+"""Bytes ↔ events. Reading is tolerant: an unreadable line is reported and skipped, never a crash.
 
-A line is read in two steps. Its head (who, when, what) is decoded at once; its data stays raw bytes until
-somebody needs it, which for most of a long log is never. An unknown type, or one of a newer version, has
-a head like any other: it is counted and shown, and nobody acts on it.
+A line is read in two steps. Its head (who, when, what) is decoded at once; its data stays raw bytes until a reader
+needs it, which for most of a long log is never. Events of an unknown type or a newer version have a head too: they are
+counted and shown, but have no effect.
 """
 
 import re
@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from holdfast.core.events import TYPES
-from holdfast.core.events.base import NOTHING, VERSION, Envelope, Event, Seq
+from holdfast.core.events.base import JSON_NULL, VERSION, Envelope, Event, Seq
 
 _NO_DATA = msgspec.Raw(b"{}")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-_CANNOT_UPCAST = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
-_HEAD = ("sid", "seq", "type", "v", "ts", "feature", "agent")
-_WORD = (str, int, float)
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_UPCAST_ERRORS = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
+_HEAD_FIELDS = ("sid", "seq", "type", "v", "ts", "feature", "agent")
+_SCALARS = (str, int, float)
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
@@ -27,7 +27,7 @@ _ESCAPE = re.compile(
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
-    """The head of one event as it stands in a log, its data not yet decoded."""
+    """One event of a log with its head decoded and its data still raw."""
 
     sid: str
     seq: Seq
@@ -40,21 +40,20 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 
 
 class Malformed(msgspec.Struct, frozen=True):
-    """A line that is no event, and why."""
+    """A line that is not an event, and why."""
 
     reason: str
 
 
-class Unfit(Exception):
-    """An event of a known type whose data does not fit that type. `without` is what is left of it, if enough is.
+class InvalidEventData(Exception):
+    """The data of an event does not fit its type. `partial_event` has the valid fields, if all required ones are valid.
 
-    Enough is every field that the type cannot do without. A flag that cannot be read is taken for false: a
-    checkpoint is then no place to resume from, and an error not resolved.
+    An invalid flag counts as false: then a checkpoint is not resumable, and an error is not resolved.
     """
 
-    def __init__(self, reason: str, without: Event | None = None) -> None:
+    def __init__(self, reason: str, partial_event: Event | None = None) -> None:
         super().__init__(reason)
-        self.without = without
+        self.partial_event = partial_event
 
 
 _decode_line = msgspec.json.Decoder(Line)
@@ -73,32 +72,32 @@ def parse(line: bytes) -> Line | Malformed | None:
     try:
         return _decode_line.decode(text)
     except msgspec.ValidationError as error:
-        return _odd_head(text) or Malformed(f"not an event: {error}")
-    except UNREADABLE as error:
-        mended = _without_half_characters(text)
-        return parse(mended) if mended != text else Malformed(_why_unreadable(text, error))
+        return _parse_odd_head(text) or Malformed(f"not an event: {error}")
+    except DECODE_ERRORS as error:
+        repaired = _replace_half_characters(text)
+        return parse(repaired) if repaired != text else Malformed(_why_unreadable(text, error))
 
 
-def _odd_head(text: bytes) -> Line | None:
-    """A line that says who, which and what, though another field of its head is not what it should be."""
+def _parse_odd_head(text: bytes) -> Line | None:
+    """A line with valid `sid`, `seq` and `type`, although another field of its head is invalid."""
     try:
         fields = _decode_fields(text)
-        head = {name: _decode_any.decode(fields[name]) for name in _HEAD if name in fields}
+        head = {name: _decode_any.decode(fields[name]) for name in _HEAD_FIELDS if name in fields}
         line = msgspec.convert({name: head[name] for name in ("sid", "seq", "type")}, Line)
-    except (*UNREADABLE, LookupError):
+    except (*DECODE_ERRORS, LookupError):
         return None
     version, data = head.get("v"), fields.get("data", _NO_DATA)
-    words = {name: str(head[name]) for name in ("ts", "feature", "agent") if isinstance(head.get(name), _WORD)}
-    return msgspec.structs.replace(line, v=version if type(version) is int else VERSION, data=data, **words)
+    texts = {name: str(head[name]) for name in ("ts", "feature", "agent") if isinstance(head.get(name), _SCALARS)}
+    return msgspec.structs.replace(line, v=version if type(version) is int else VERSION, data=data, **texts)
 
 
 def is_json(line: bytes) -> bool:
-    """True for a whole JSON value, event or not: no part of it was lost on the way to the disk."""
+    """Whether the line is a complete JSON value, so that no part was lost on the way to the disk."""
     try:
         _decode_any.decode(line)
-    except UNREADABLE:
-        mended = _without_half_characters(line)
-        return mended != line and is_json(mended)
+    except DECODE_ERRORS:
+        repaired = _replace_half_characters(line)
+        return repaired != line and is_json(repaired)
     return True
 
 
@@ -108,12 +107,12 @@ def parse_lines(data: bytes) -> list[Line | Malformed | None]:
     lines.pop()
     try:
         return list(map(_decode_line.decode, lines))
-    except UNREADABLE:  # a line among them is odd: look at each
+    except DECODE_ERRORS:  # one of them is invalid: parse each
         return list(map(parse, lines))
 
 
-def _without_half_characters(text: bytes) -> bytes:
-    """Programs that cut text in the middle of a character write half of it, escaped: JSON allows that, UTF-8 not."""
+def _replace_half_characters(text: bytes) -> bytes:
+    """Replace escaped halves of surrogate pairs, as programs write them when they cut text: they are not UTF-8."""
     return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], text)
 
 
@@ -130,10 +129,10 @@ def _why_unreadable(text: bytes, error: Exception) -> str:
 
 
 def data_of(line: Line) -> dict[str, Any]:
-    """The data of a line as it was written, unknown fields included; empty when it is no object."""
+    """The data of a line as written, with unknown fields; empty when it is not an object."""
     try:
         data = _decode_any.decode(line.data)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return {}
     return data if isinstance(data, dict) else {}
 
@@ -142,7 +141,7 @@ Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Codec:
-    """Gives the data of a line its type, whichever version wrote it.
+    """Decodes the data of a line, of any version.
 
     `upcasters[type, v]` turns the data of that type from version `v` into version `v + 1`. They are never
     deleted: a log written by the first release still loads in the last.
@@ -161,42 +160,42 @@ class Codec:
         self._upcasters = upcasters or {}
 
     def event(self, line: Line) -> Event | None:
-        """The typed event; None when its type, or its version, is not known here."""
+        """The typed event; None when its type or version is unknown."""
         decoder = self._decoders.get(line.type)
         if decoder is None or line.v > self.version:
             return None
-        data: bytes | msgspec.Raw = line.data if line.data != NOTHING else _NO_DATA
+        data: bytes | msgspec.Raw = line.data if line.data != JSON_NULL else _NO_DATA
         if line.v != self.version:
             data = self._upcast(line, data)
         try:
             event = decoder.decode(data)
             if line.type in self._with_raw:
-                bytes(data).decode()  # what is raw nobody has looked into, and a flipped bit may be no text
+                bytes(data).decode()  # raw parts are not checked otherwise, and a flipped bit may make invalid UTF-8
             return event
-        except UNREADABLE as error:
-            left = _what_fits(self._types[line.type], data)
-            raise Unfit(f"data does not fit {line.type}: {error}", left) from None
+        except DECODE_ERRORS as error:
+            left = _partial_event(self._types[line.type], data)
+            raise InvalidEventData(f"data does not fit {line.type}: {error}", left) from None
 
     def _upcast(self, line: Line, data: bytes | msgspec.Raw) -> bytes:
         try:
             found = _decode_any.decode(data)
-        except UNREADABLE as error:
-            raise Unfit(f"data does not fit {line.type}: {error}") from None
+        except DECODE_ERRORS as error:
+            raise InvalidEventData(f"data does not fit {line.type}: {error}") from None
         for version in range(max(line.v, 0), self.version):
             step = self._upcasters.get((line.type, version))
             if step is not None:
                 try:
                     found = step(found)
-                except _CANNOT_UPCAST as error:
-                    raise Unfit(f"data does not fit {line.type} v{version}: {error!r}") from error
+                except _UPCAST_ERRORS as error:
+                    raise InvalidEventData(f"data does not fit {line.type} v{version}: {error!r}") from error
         try:
             return _encode(found)
-        except _CANNOT_UPCAST as error:
-            raise Unfit(f"data does not fit {line.type}: {error}") from error
+        except _UPCAST_ERRORS as error:
+            raise InvalidEventData(f"data does not fit {line.type}: {error}") from error
 
 
-def _what_fits(kind: type[Event], data: bytes | msgspec.Raw) -> Event | None:
-    """The event made of those fields that fit; None when one is missing that it cannot do without."""
+def _partial_event(kind: type[Event], data: bytes | msgspec.Raw) -> Event | None:
+    """The event with its valid fields; None when a required field is invalid."""
     try:
         found = _decode_any.decode(data)
         fields = msgspec.structs.fields(kind)
@@ -204,14 +203,14 @@ def _what_fits(kind: type[Event], data: bytes | msgspec.Raw) -> Event | None:
         fitting = {name: value for name, (type_, value) in given.items() if _fits(value, type_)}
         flags = {name: False for name, (type_, _) in given.items() if type_ is bool and name not in fitting}
         return msgspec.convert({**fitting, **flags}, kind)
-    except (*UNREADABLE, TypeError):
+    except (*DECODE_ERRORS, TypeError):
         return None
 
 
 def _fits(value: Any, type_: Any) -> bool:
     try:
         msgspec.convert(value, type_)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return False
     return True
 

@@ -1,7 +1,7 @@
-"""The strict reading of a log, for those who want proof: every line whole, numbered, in the chain, and at its anchors.
+"""Strict verification of a log: every line complete, numbered, in the chain, and matching its anchors.
 
-Where the fold forgives, this does not. A log without any chain (another tool wrote it) can be checked for all
-the rest; a log that has one must keep it from there to the end. A log of a run of ours must have one.
+The fold tolerates damage; this module does not. A log without a chain (another tool wrote it) is checked for all the
+rest. Once a log has a chain, it must continue to the end. A log of a Holdfast run must have one.
 """
 
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ import msgspec
 from holdfast.core.events.session import RunCreated
 from holdfast.core.log import chain
 from holdfast.core.log.anchors import RecordedAnchor
-from holdfast.core.log.codec import CODEC, Line, Malformed, Unfit, is_json, parse
-from holdfast.core.state import KEPT
+from holdfast.core.log.codec import CODEC, InvalidEventData, Line, Malformed, is_json, parse
+from holdfast.core.state import MAX_KEPT
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -21,9 +21,9 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class AnchorCheck(msgspec.Struct, frozen=True):
-    """What the anchors of a log say of it. `last_line` is the last line that one of them proves.
+    """The result of checking a log against its anchors. `last_line` is the last line that an anchor proves.
 
-    `repositories` were asked for anchors; `absent` are not there any more; `unread` could not be read, and why.
+    `repositories` were searched for anchors; `absent` no longer exist; `unread` could not be read, with the reason.
     """
 
     found: int = 0
@@ -36,7 +36,7 @@ class AnchorCheck(msgspec.Struct, frozen=True):
     unread: tuple[str, ...] = ()
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class LogVerification(msgspec.Struct, frozen=True):
     lines: int
     events: int
     sessions: int
@@ -48,16 +48,16 @@ class Verdict(msgspec.Struct, frozen=True):
     anchors: AnchorCheck = AnchorCheck()
 
     @property
-    def whole(self) -> bool:
-        """Nothing speaks against it, and every anchor could be asked."""
+    def is_intact(self) -> bool:
+        """Whether there is no damage and every repository with anchors could be read."""
         return self.damage_count == 0 and not self.anchors.unread
 
 
 class Verifier:
-    """Feed it a log from the beginning, then ask for the verdict."""
+    """Verifies a log: `feed` it from the beginning, then call `result`."""
 
     def __init__(self, *, must_be_chained: bool = False, anchors: Iterable[RecordedAnchor] = ()) -> None:
-        """`anchors` must have been read before the log: what is written meanwhile comes after them."""
+        """`anchors` must have been read before the log: lines written meanwhile come after them."""
         self._must_be_chained = must_be_chained
         self._ours = must_be_chained
         self._chained = False
@@ -68,33 +68,33 @@ class Verifier:
         self._last_seq: dict[str, int] = {}
         self._damage: list[Damage] = []
         self._damage_count = 0
-        self._ahead = sorted(anchors, key=lambda anchor: anchor.position, reverse=True)  # the next one last
-        self._held: list[tuple[RecordedAnchor, int]] = []  # each with its line
+        self._pending_anchors = sorted(anchors, key=lambda anchor: anchor.position, reverse=True)  # the next one last
+        self._confirmed: list[tuple[RecordedAnchor, int]] = []  # each with its line
         self._missing: list[tuple[RecordedAnchor, int]] = []
 
     def feed(self, data: bytes) -> None:
-        """Whole lines, each ended by a newline."""
+        """Verify complete lines, each ended by a newline."""
         for raw in data.split(b"\n")[:-1]:
             self._lines += 1
             self._position += len(raw) + 1
             self._check_content(raw)
             self._check_chain(raw)
-            while self._ahead and self._ahead[-1].position <= self._position:
-                self._check_anchor(self._ahead.pop())
+            while self._pending_anchors and self._pending_anchors[-1].position <= self._position:
+                self._check_anchor(self._pending_anchors.pop())
 
-    def verdict(self, fragment: bytes = b"") -> Verdict:
-        """What was found. `fragment` is what stands after the last whole call."""
+    def result(self, fragment: bytes = b"") -> LogVerification:
+        """The result. `fragment` is what follows the last complete write call."""
         if fragment:
             self._report("torn: the last write has no end", self._lines + fragment.count(b"\n") + 1)
-        self._missing += [(anchor, self._lines + 1) for anchor in reversed(self._ahead)]
-        self._ahead = []
-        ours = self._ours or bool(self._held or self._missing)
+        self._missing += [(anchor, self._lines + 1) for anchor in reversed(self._pending_anchors)]
+        self._pending_anchors = []
+        ours = self._ours or bool(self._confirmed or self._missing)
         if ours and self._lines and not self._chained and not self._must_be_chained:
-            self._report("carries no link: Holdfast wrote this log, and its chain was taken out", 1)
+            self._report("carries no link: Holdfast wrote this log, and its chain was removed", 1)
         for anchor, line in self._missing:
-            self._report(_missing_anchor(anchor, cut_off=anchor.position > self._position), line)
-        last, last_line = self._held[-1] if self._held else (None, 0)
-        return Verdict(
+            self._report(_missing_anchor_reason(anchor, cut_off=anchor.position > self._position), line)
+        last, last_line = self._confirmed[-1] if self._confirmed else (None, 0)
+        return LogVerification(
             lines=self._lines,
             events=self._events,
             sessions=len(self._last_seq),
@@ -104,18 +104,18 @@ class Verifier:
             damage_count=self._damage_count,
             ours=ours,
             anchors=AnchorCheck(
-                found=len(self._held) + len(self._missing),
-                held=len(self._held),
+                found=len(self._confirmed) + len(self._missing),
+                held=len(self._confirmed),
                 last=last,
                 last_line=last_line,
-                missing=tuple(anchor for anchor, _ in self._missing[:KEPT]),
+                missing=tuple(anchor for anchor, _ in self._missing[:MAX_KEPT]),
             ),
         )
 
     def _check_anchor(self, anchor: RecordedAnchor) -> None:
-        """It holds when the line that we stand after ends at its position and is the very one that it saw."""
+        """An anchor holds when the last line ends at its position and has its link."""
         holds = anchor.anchor == (self._position, self._link)
-        (self._held if holds else self._missing).append((anchor, self._lines))
+        (self._confirmed if holds else self._missing).append((anchor, self._lines))
 
     def _check_content(self, raw: bytes) -> None:
         line = parse(raw)
@@ -131,7 +131,7 @@ class Verifier:
             self._check_order(line)
             try:
                 CODEC.event(line)
-            except Unfit as unfit:
+            except InvalidEventData as unfit:
                 self._report(str(unfit))
 
     def _check_order(self, line: Line) -> None:
@@ -156,20 +156,20 @@ class Verifier:
         if carried != own:
             self._report("chain broken: this line, or one before it, is not what was written")
         elif not raw.removesuffix(b" ").endswith(b"}"):
-            self._report("something stands after the end of the line's JSON")
+            self._report("there is text after the end of the line's JSON")
         self._link = carried
 
     def _report(self, reason: str, line: int | None = None) -> None:
         number = line or self._lines
         if self._damage and self._damage[-1].line == number:
-            return  # one reason a line: the first is the telling one
+            return  # one reason per line: the first is the most specific
         self._damage_count += 1
-        if len(self._damage) < KEPT:
+        if len(self._damage) < MAX_KEPT:
             self._damage.append(Damage(number, reason))
 
 
-def _missing_anchor(anchor: RecordedAnchor, *, cut_off: bool) -> str:
+def _missing_anchor_reason(anchor: RecordedAnchor, *, cut_off: bool) -> str:
     seen_by = f"commit {anchor.commit[:12]} of {anchor.time} ({anchor.subject!r})"
     if cut_off:
-        return f"cut off: {seen_by} recorded a log of {anchor.position} bytes, and this one ends before that"
-    return f"rewritten: {seen_by} recorded another log at byte {anchor.position}"
+        return f"cut off: {seen_by} recorded a log of {anchor.position} bytes, but this one is shorter"
+    return f"rewritten: {seen_by} recorded other content up to byte {anchor.position}"

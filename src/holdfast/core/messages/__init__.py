@@ -1,1 +1,1 @@
-"""What people and agents send into a run."""
+"""Messages that people and agents send to a run."""

@@ -1,60 +1,60 @@
-"""Answers of people: to permission requests, and to phases that ask for approval. The first answer to a request stands.
+"""Answers of people to permission requests and approvals. The first answer to a request stands.
 
-The id of the message that carries an answer follows from the request. So there is one message for each request, and
-whoever answers second finds the first, whether it was applied already or not.
+The id of an answer's message follows from the request. So there is one message per request, and a second answer finds
+the first, whether it was applied already or not.
 """
 
 import msgspec
 
-from holdfast.core.state import GivenAnswer, Permission, RunState
+from holdfast.core.state import GivenAnswer, PermissionRequest, RunState
 
-APPROVAL = "approval-"  # with the name of a phase: the key of its question
+APPROVAL_PREFIX = "approval-"  # followed by the name of a phase: the key of its request
 
-_KEPT = 50  # answers that were applied
-
-
-ALLOWING = ("allow_once", "allow_always")  # kinds of options, the one to choose first
-REFUSING = ("reject_once", "reject_always")
+_MAX_KEPT_ANSWERS = 50  # applied ones
 
 
-def option_for(asked: Permission, *, allow: bool) -> str | None:
-    """The first answer that allows, or that refuses; None when there is no such."""
-    kinds, offered = ALLOWING if allow else REFUSING, msgspec.json.decode(asked.options)
-    return next((one["id"] for kind in kinds for one in offered if one["kind"] == kind), None)
+ALLOW_OPTION_KINDS = ("allow_once", "allow_always")  # in order of preference
+REJECT_OPTION_KINDS = ("reject_once", "reject_always")
+
+
+def option_for(request: PermissionRequest, *, allow: bool) -> str | None:
+    """The first option that allows, or that rejects; None without one."""
+    kinds, offered = ALLOW_OPTION_KINDS if allow else REJECT_OPTION_KINDS, msgspec.json.decode(request.options)
+    return next((option["id"] for kind in kinds for option in offered if option["kind"] == kind), None)
 
 
 def approval_key(phase: str) -> str:
-    return f"{APPROVAL}{phase}"
+    return f"{APPROVAL_PREFIX}{phase}"
 
 
 def answer_id(state: RunState, request: str) -> str:
-    """The id of the message that answers a request. A phase may ask again, in the same round too: that is another."""
-    phase = state.phases.get(request.removeprefix(APPROVAL)) if request.startswith(APPROVAL) else None
+    """The id of the message that answers a request. A phase that asks again, even in the same round, gets another."""
+    phase = state.phases.get(request.removeprefix(APPROVAL_PREFIX)) if request.startswith(APPROVAL_PREFIX) else None
     return f"answer-{request}" if phase is None else f"answer-{request}-{phase.round}-{phase.asked}"
 
 
-def keep_answer(state: RunState, message: str, given: GivenAnswer) -> None:
-    """Remember an answer that was applied."""
-    state.answered[message] = given
-    for old in list(state.answered)[:-_KEPT]:
+def keep_answer(state: RunState, message_id: str, answer: GivenAnswer) -> None:
+    """Remember an applied answer."""
+    state.answered[message_id] = answer
+    for old in list(state.answered)[:-_MAX_KEPT_ANSWERS]:
         del state.answered[old]
 
 
 def applied_answer(state: RunState, request: str) -> GivenAnswer | None:
-    """The newest answer to a request that can be named by this beginning of its key."""
-    return next((one for one in reversed(state.answered.values()) if one.request.startswith(request)), None)
+    """The newest applied answer to a request whose key starts with this text."""
+    return next((answer for answer in reversed(state.answered.values()) if answer.request.startswith(request)), None)
 
 
 def last_answer(state: RunState) -> GivenAnswer | None:
-    """The newest answer that was applied in a session that has no end: whoever answers now comes too late for it."""
+    """The newest applied answer, if its session has not ended: another answer is too late."""
     newest = next(reversed(state.answered.values()), None)
     session = state.sessions.get(newest.sid or "") if newest is not None else None
     return newest if session is not None and not session.ended else None
 
 
-def told_answer(given: GivenAnswer) -> str:
-    """In words: what was answered, by whom, and when."""
-    what = "approved" if given.allow else "sent back for changes" if given.changes else "denied"
-    when = f" at {given.at[:19].replace('T', ' ')}" if given.at else ""
-    why = f" ({given.reason or given.changes})" if given.reason or given.changes else ""
-    return f"{what} by {given.by or 'somebody'}{when}{why}"
+def answer_text(answer: GivenAnswer) -> str:
+    """The answer as text: what, by whom, and when."""
+    decision = "approved" if answer.allow else "sent back for changes" if answer.changes else "denied"
+    when = f" at {answer.at[:19].replace('T', ' ')}" if answer.at else ""
+    why = f" ({answer.reason or answer.changes})" if answer.reason or answer.changes else ""
+    return f"{decision} by {answer.by or 'an unknown person'}{when}{why}"

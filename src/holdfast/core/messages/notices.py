@@ -1,14 +1,14 @@
-"""Notices: what a task's worker is told because it cannot know it. By its key the log says that one was told."""
+"""Notices: facts that a task's worker cannot know. The log records delivered notices by their keys."""
 
 from holdfast.core.state import Task
 
 
 def change_key(task: Task) -> str:
-    """Of the notice that the task changed, to what it is now."""
+    """The key of the notice that the task changed to its current text."""
     return f"task {task.key}"
 
 
-def as_told(task: Task) -> str:
-    """The task, in the words by which a change of it is told."""
-    criteria = "\n".join(f"- {one}" for one in task.acceptance_criteria)
+def task_text(task: Task) -> str:
+    """The task's text, as notices of a change quote it."""
+    criteria = "\n".join(f"- {criterion}" for criterion in task.acceptance_criteria)
     return "\n\n".join(part for part in (task.summary, task.description, criteria) if part)

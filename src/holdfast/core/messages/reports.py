@@ -1,4 +1,4 @@
-"""What an agent reports, as a message in the run's inbox."""
+"""Reports of agents, as messages in the run's inbox."""
 
 import json
 from collections.abc import Mapping
@@ -6,53 +6,33 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.messages.schema import RefusedReport, Report, decode_body, try_decode_body
 from holdfast.core.messages.signals import SubmitCase, SubmitDone
-from holdfast.core.state import OpenMessage, RunState
+from holdfast.core.state import RunState
 from holdfast.core.text.cut import cut
 from holdfast.leaf.errors import BadInput
 
-SIGNAL = "signal."  # what the kind of such a message begins with
+TOOLS_LISTED = b'{"tools":"listed"}'  # a line in a file of reports: the agent has loaded the tools
+MAX_RAW_CHARS = 8_000  # kept of an invalid call
 
-TOOLS_LISTED = b'{"tools":"listed"}'  # a line in a file of reports that is none: its agent has the tools now
-REFUSED = "refused_report"  # the kind of a message that tells of a report which could not be taken
-MOST_RAW = 8_000  # characters of a call that are kept of it
-
-_CASES = (f"{SIGNAL}{SubmitCase.tool}", f"{SIGNAL}{SubmitDone.tool}")
+_CASE_TOOLS = (SubmitCase.tool, SubmitDone.tool)
 
 
-class Report(msgspec.Struct, frozen=True):
-    role: str
-    signal: dict[str, object]
-    conversation: str | None = None
+def attribute_report(conversation_id: str, kind: str, body: msgspec.Raw) -> Report | RefusedReport:
+    """A report, attributed to this conversation whatever it says itself; `BadInput` for other kinds of messages."""
+    match decode_body(kind, body):
+        case RefusedReport() as refused:
+            raw, error = cut(refused.raw, MAX_RAW_CHARS), cut(refused.error, MAX_RAW_CHARS)
+            return msgspec.structs.replace(refused, raw=raw, error=error, conversation=conversation_id)
+        case Report() as report:
+            return msgspec.structs.replace(report, conversation=conversation_id)
+    raise BadInput(f"a message of kind {kind!r} is not a report")
 
 
-class RefusedReport(msgspec.Struct, frozen=True):
-    """A report that was answered with an error. `raw` is what the agent called the tool with, as far as it is kept."""
-
-    role: str
-    tool: str
-    error: str
-    raw: str
-    conversation: str | None = None
-
-
-def report_of(conversation: str, kind: str, body: msgspec.Raw) -> msgspec.Raw:
-    """The body of a report as this conversation's, whomever it names; `BadInput` when it is no report."""
-    report: Report | RefusedReport
-    if kind == REFUSED:
-        refused = msgspec.json.decode(body, type=RefusedReport)
-        report = msgspec.structs.replace(refused, raw=cut(refused.raw, MOST_RAW), error=cut(refused.error, MOST_RAW))
-    elif kind.startswith(SIGNAL):
-        report = msgspec.json.decode(body, type=Report)
-    else:
-        raise BadInput(f"a message of kind {kind!r} is no report")
-    return msgspec.Raw(msgspec.json.encode(msgspec.structs.replace(report, conversation=conversation)))
-
-
-def as_raw(arguments: Mapping[str, Any]) -> str:
-    """A call's arguments as text that can be stored, whatever is in them."""
+def arguments_text(arguments: Mapping[str, Any]) -> str:
+    """The arguments of a call as text that can always be stored."""
     try:
-        return cut(json.dumps(arguments, ensure_ascii=not _is_utf8(arguments), default=str), MOST_RAW)
+        return cut(json.dumps(arguments, ensure_ascii=not _is_utf8(arguments), default=str), MAX_RAW_CHARS)
     except (RecursionError, ValueError):
         return "(arguments that cannot be written as JSON)"
 
@@ -65,14 +45,8 @@ def _is_utf8(arguments: Mapping[str, Any]) -> bool:
     return True
 
 
-def is_reported(state: RunState, worker: str | None) -> bool:
-    """A case of this worker came in, and was not acted on yet."""
-    reports = (message for message in state.messages.values() if message.kind in _CASES)
-    return any(_conversation_of(report) == worker for report in reports)
-
-
-def _conversation_of(message: OpenMessage) -> str | None:
-    try:
-        return msgspec.json.decode(message.body, type=Report).conversation
-    except msgspec.MsgspecError:
-        return None
+def has_pending_case(state: RunState, conversation_id: str | None) -> bool:
+    """Whether a case of this worker was received and not handled yet."""
+    waiting = (try_decode_body(message.kind, message.body) for message in state.messages.values())
+    cases = (body for body in waiting if isinstance(body, Report) and body.tool in _CASE_TOOLS)
+    return any(case.conversation == conversation_id for case in cases)

@@ -1,7 +1,7 @@
-"""What agents report by tools: one struct a tool, which roles have it, and readable errors for what does not fit.
+"""The reporting tools of agents: one struct per tool, the roles that have it, and readable errors.
 
-A signal is data for the workflow to act on. Its words are checked here, before it is stored, so that an agent that
-left something out is told at once what.
+A signal is data for the workflow. It is checked here before it is stored, so that the agent learns about missing parts
+at once.
 """
 
 from collections.abc import Mapping
@@ -10,28 +10,28 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from holdfast.core.work.plan import graph
+from holdfast.core.work.plan import build_graph
 from holdfast.leaf.errors import BadInput, PlanRejected
 
-Words = Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
+ShortName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something an agent reports."""
+    """A report of an agent."""
 
     tool: ClassVar[str]
     about: ClassVar[str]
-    ends: ClassVar[bool] = True  # nothing more comes in this turn, of an agent that says so in no other way
+    ends: ClassVar[bool] = True  # ends the turn of an agent that cannot signal the end otherwise
 
     def check(self) -> None:
-        """What the types cannot say; raises `BadInput`."""
+        """Check what types cannot express; raises `BadInput`."""
 
 
 class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    criterion: Words
+    criterion: Text
     met: bool
-    evidence: Words
+    evidence: Text
 
 
 class SubmitCase(Signal, frozen=True, kw_only=True):
@@ -39,11 +39,11 @@ class SubmitCase(Signal, frozen=True, kw_only=True):
 
     tool: ClassVar[str] = "submit_case"
     about: ClassVar[str] = "Say that your task is done, and why: every acceptance criterion, with evidence for it."
-    summary: Words
+    summary: Text
     criteria: list[Criterion]
-    workarounds: list[Words] = []
-    uncertainties: list[Words] = []
-    learnings: list[Words] = []
+    workarounds: list[Text] = []
+    uncertainties: list[Text] = []
+    learnings: list[Text] = []
 
     def check(self) -> None:
         if not self.criteria:
@@ -83,11 +83,11 @@ class SubmitVerdict(Signal, frozen=True, kw_only=True):
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Name
-    title: Words
+    id: ShortName
+    title: Text
     description: str = ""
-    acceptance_criteria: list[Words] = []
-    depends_on: list[Name] = []
+    acceptance_criteria: list[Text] = []
+    depends_on: list[ShortName] = []
     files: list[str] = []
 
 
@@ -95,17 +95,17 @@ class SubmitPlan(Signal, frozen=True, kw_only=True):
     """The planner's task graph."""
 
     tool: ClassVar[str] = "submit_plan"
-    about: ClassVar[str] = "Hand in the plan: tasks with ids, what each must fulfil, and which wait for which."
+    about: ClassVar[str] = "Submit the plan: tasks with ids, their acceptance criteria, and their dependencies."
     tasks: list[PlannedStep]
     needs_design: bool = False
     notes: str = ""
-    preferences: list[Words] = []
+    preferences: list[Text] = []
 
     def check(self) -> None:
         if not self.tasks:
             raise BadInput("tasks is empty; a plan has at least one")
         try:
-            graph([task.id for task in self.tasks], {task.id: task.depends_on for task in self.tasks})
+            build_graph([task.id for task in self.tasks], {task.id: task.depends_on for task in self.tasks})
         except PlanRejected as error:
             raise BadInput(str(error)) from None
 
@@ -118,7 +118,7 @@ class Severity(StrEnum):
 
 class ReviewFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     severity: Severity
-    concern: Words
+    concern: Text
     file: str | None = None
     line: int | None = None
     suggestion: str | None = None
@@ -126,11 +126,11 @@ class ReviewFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 class SubmitReview(Signal, frozen=True, kw_only=True):
     tool: ClassVar[str] = "submit_review"
-    about: ClassVar[str] = "Hand in your review: whether it passes, and what you found."
+    about: ClassVar[str] = "Submit your review: whether it passes, and what you found."
     passed: bool
-    summary: Words
+    summary: Text
     findings: list[ReviewFinding] = []
-    preferences: list[Words] = []
+    preferences: list[Text] = []
 
     def check(self) -> None:
         if not self.passed and not self.findings:
@@ -141,101 +141,101 @@ class SubmitDocument(Signal, frozen=True, kw_only=True):
     """A document of a phase: an architecture, a design, a product brief."""
 
     tool: ClassVar[str] = "submit_document"
-    about: ClassVar[str] = "Hand in the document that your phase is about: Markdown, or data where it asks for that."
-    title: Words
+    about: ClassVar[str] = "Submit the document of your phase: Markdown, or data where the phase asks for it."
+    title: Text
     text: Annotated[str, msgspec.Meta(min_length=1)]
-    preferences: list[Words] = []
+    preferences: list[Text] = []
 
 
 class SubmitDone(Signal, frozen=True, kw_only=True):
     tool: ClassVar[str] = "submit_done"
     about: ClassVar[str] = "Say that what you were asked to do is done."
-    summary: Words
-    preferences: list[Words] = []
+    summary: Text
+    preferences: list[Text] = []
 
 
 class RequestResearch(Signal, frozen=True, kw_only=True):
     tool: ClassVar[str] = "request_research"
-    about: ClassVar[str] = "Ask for something to be looked into by another agent; you get its answer as a message."
-    topic: Name
-    question: Words
+    about: ClassVar[str] = "Ask another agent to research a question; you get its answer as a message."
+    topic: ShortName
+    question: Text
 
 
 class SubmitResearch(Signal, frozen=True, kw_only=True):
     tool: ClassVar[str] = "submit_research"
-    about: ClassVar[str] = "Hand in what you found out."
-    topic: Name
+    about: ClassVar[str] = "Submit the answer to the question."
+    topic: ShortName
     answer: Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class ReportBlocker(Signal, frozen=True, kw_only=True):
     tool: ClassVar[str] = "report_blocker"
-    about: ClassVar[str] = "Say that you cannot go on, why, and what you would need."
-    reason: Words
+    about: ClassVar[str] = "Say that you cannot continue, why, and what you need."
+    reason: Text
     needed: str | None = None
 
 
 class ReportProgress(Signal, frozen=True, kw_only=True):
     tool: ClassVar[str] = "report_progress"
-    about: ClassVar[str] = "A line about where you are, for whoever watches."
+    about: ClassVar[str] = "Report your progress in one line, for people who watch."
     ends: ClassVar[bool] = False
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
 
-_EVERYONE: tuple[type[Signal], ...] = (SubmitDone, ReportBlocker, ReportProgress)
+_COMMON_SIGNALS: tuple[type[Signal], ...] = (SubmitDone, ReportBlocker, ReportProgress)
 
 ROLES: dict[str, tuple[type[Signal], ...]] = {
     "worker": (SubmitCase, RequestResearch, ReportBlocker, ReportProgress),
     "coder": (SubmitCase, RequestResearch, ReportBlocker, ReportProgress),
     "evaluator": (SubmitVerdict, ReportBlocker),
-    "product_manager": (SubmitDocument, RequestResearch, *_EVERYONE),
-    "architect": (SubmitDocument, RequestResearch, *_EVERYONE),
-    "planner": (SubmitPlan, RequestResearch, *_EVERYONE),
-    "designer": (SubmitDocument, RequestResearch, *_EVERYONE),
+    "product_manager": (SubmitDocument, RequestResearch, *_COMMON_SIGNALS),
+    "architect": (SubmitDocument, RequestResearch, *_COMMON_SIGNALS),
+    "planner": (SubmitPlan, RequestResearch, *_COMMON_SIGNALS),
+    "designer": (SubmitDocument, RequestResearch, *_COMMON_SIGNALS),
     "reviewer": (SubmitReview, ReportBlocker, ReportProgress),
     "researcher": (SubmitResearch, ReportBlocker),
-    "agent": _EVERYONE,
+    "agent": _COMMON_SIGNALS,
 }
 
 
-def tools_of(role: str) -> tuple[type[Signal], ...]:
-    """The tools of a role; `reviewer:logic` is a reviewer, and a role that nobody knows has those of any agent."""
-    return ROLES.get(role.partition(":")[0], _EVERYONE)
+def signals_for_role(role: str) -> tuple[type[Signal], ...]:
+    """The tools of a role. `reviewer:logic` is a reviewer; an unknown role has the common tools."""
+    return ROLES.get(role.partition(":")[0], _COMMON_SIGNALS)
 
 
-def endings_of(role: str) -> tuple[str, ...]:
-    """The tools by which an agent of a role ends its turn."""
-    return tuple(kind.tool for kind in tools_of(role) if kind.ends)
+def turn_ending_tools(role: str) -> tuple[str, ...]:
+    """The tools that end a turn of this role."""
+    return tuple(kind.tool for kind in signals_for_role(role) if kind.ends)
 
 
 def read_signal(role: str, tool: str, arguments: Mapping[str, Any]) -> Signal:
-    """The signal that a call means; `BadInput` says in words for an agent what is wrong with it."""
-    kinds = {kind.tool: kind for kind in tools_of(role)}
+    """The signal of a tool call; `BadInput` has a message for the agent."""
+    kinds = {kind.tool: kind for kind in signals_for_role(role)}
     kind = kinds.get(tool)
     if kind is None:
         raise BadInput(f"a {role} has no tool {tool!r}; its tools are {', '.join(kinds)}")
     try:
-        msgspec.json.encode(arguments)  # it is to be written down
+        msgspec.json.encode(arguments)  # it must be storable
         signal = msgspec.convert(dict(arguments), kind)
     except msgspec.ValidationError as error:
         raise BadInput(
-            f"{tool}: {_readable(str(error))}; it was not taken; call it again with that set right"
+            f"{tool}: {_readable_error(str(error))}. The call had no effect; correct it and call it again"
         ) from None
     except (UnicodeEncodeError, RecursionError, OverflowError, TypeError) as error:
-        raise BadInput(f"{tool}: {error}; it was not taken; call it again with plain text") from None
+        raise BadInput(f"{tool}: {error}. The call had no effect; call it again with plain text") from None
     signal.check()
     return signal
 
 
 def schema_of(kind: type[Signal]) -> dict[str, Any]:
-    """The JSON schema of a tool's input, whole in itself."""
+    """The self-contained JSON schema of a tool's input."""
     (schema,), components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     own = components.pop(kind.__name__)
     del schema
     return {**own, **({"$defs": components} if components else {})}
 
 
-def _readable(message: str) -> str:
-    """`Object missing required field …- at `$.criteria[0]`` as a path an agent knows."""
-    what, _, place = message.partition(" - at `$")
-    return f"at {place.removesuffix('`').lstrip('.')}: {what}" if place.removesuffix("`") else what
+def _readable_error(message: str) -> str:
+    """The message of msgspec with the path first: `Object missing … - at $.criteria[0]` becomes `at criteria[0]: …`."""
+    problem, _, path = message.partition(" - at `$")
+    return f"at {path.removesuffix('`').lstrip('.')}: {problem}" if path.removesuffix("`") else problem

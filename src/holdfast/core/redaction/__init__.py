@@ -1,1 +1,1 @@
-"""Secrets, removed from what is recorded."""
+"""Remove secrets from recorded data."""

@@ -1,7 +1,7 @@
-"""Which fields of an event may hold a secret, and the same event without it.
+"""Remove secrets from the fields of events.
 
-Fields that identify something (ids, branches, commits, paths) are written as they are: other code compares them.
-Every other field that holds text is redacted, so a new event is covered without being named here.
+Fields that identify something (ids, branches, commits, paths) are not changed: other code compares them. All other text
+fields are redacted, so new events are covered without being listed here.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.events import Event
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled
-from holdfast.core.redaction.redaction import SHAPES, Redactor
+from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor
 
 _IDENTIFYING = frozenset(
     {
@@ -48,19 +48,21 @@ _IDENTIFYING = frozenset(
         *("token", "turn", "unwound", "version", "wanted"),
     }
 )
-_ALSO: Mapping[type[Event], frozenset[str]] = {
+_ALSO_IDENTIFYING: Mapping[type[Event], frozenset[str]] = {
     InboxConsumed: frozenset({"message"}),
     InboxHandled: frozenset({"message"}),
 }
-_IDS = _IDENTIFYING | {"blocked_by", "id", "task_ids"}  # the same, within lists and tables
-_STRUCTURE = frozenset({"arguments", "result", "settings", "workflow"})  # our own data: only known shapes are removed
+_NESTED_IDENTIFYING = _IDENTIFYING | {"blocked_by", "id", "task_ids"}  # in lists and tables
+_STRUCTURE = frozenset(
+    {"arguments", "result", "settings", "workflow"}
+)  # Holdfast's own data: only known shapes are removed
 _PLAIN = frozenset({int, float, bool, int | None, float | None, bool | None})
 _TEXT = frozenset({str, str | None})
 
-_Clean = Callable[[Redactor, Any], Any]
+_CleanFunction = Callable[[Redactor, Any], Any]
 
 
-def without_secrets(event: Event, redactor: Redactor) -> Event:
+def redact_event(event: Event, redactor: Redactor) -> Event:
     """The event without secrets; the same object when there is none."""
     changed: dict[str, Any] | None = None
     for name, clean in _fields(type(event)):
@@ -73,8 +75,8 @@ def without_secrets(event: Event, redactor: Redactor) -> Event:
 
 
 @cache
-def _fields(kind: type[Event]) -> tuple[tuple[str, _Clean], ...]:
-    skipped = _IDENTIFYING | _ALSO.get(kind, frozenset())
+def _fields(kind: type[Event]) -> tuple[tuple[str, _CleanFunction], ...]:
+    skipped = _IDENTIFYING | _ALSO_IDENTIFYING.get(kind, frozenset())
     return tuple(
         (field.name, _cleaner(field.name, field.type))
         for field in msgspec.structs.fields(kind)
@@ -82,24 +84,24 @@ def _fields(kind: type[Event]) -> tuple[tuple[str, _Clean], ...]:
     )
 
 
-def _cleaner(name: str, kind: Any) -> _Clean:
+def _cleaner(name: str, kind: Any) -> _CleanFunction:
     if kind in _TEXT:
-        return Redactor.text
+        return Redactor.redact_text
     if kind is msgspec.Raw:
-        return Redactor.raw
+        return Redactor.redact_json
     if name in _STRUCTURE:
-        return lambda _, value: _data(SHAPES, value, kind)
-    return lambda redactor, value: _data(redactor, value, kind)
+        return lambda _, value: _redact_data(SHAPES_ONLY_REDACTOR, value, kind)
+    return lambda redactor, value: _redact_data(redactor, value, kind)
 
 
-def _data(redactor: Redactor, value: Any, kind: Any) -> Any:
-    """Lists, tables and structs: looked into only when their JSON may hold a secret."""
+def _redact_data(redactor: Redactor, value: Any, kind: Any) -> Any:
+    """Redact lists, tables and structs; decoded only when their JSON may contain a secret."""
     try:
         encoded = msgspec.json.encode(value)
         if not redactor.may_hold_secret(encoded):
             return value
         found = msgspec.json.decode(encoded)
     except (TypeError, ValueError, RecursionError):
-        return value  # whoever writes it refuses it
-    clean = redactor.within(found, _IDS)
+        return value  # the writer rejects it
+    clean = redactor.redact_data(found, _NESTED_IDENTIFYING)
     return value if clean is found else msgspec.convert(clean, kind)

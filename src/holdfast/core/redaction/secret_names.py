@@ -1,4 +1,4 @@
-"""Which environment variables hold a secret, judged by their names."""
+"""Recognise secret environment variables by their names."""
 
 import re
 
@@ -12,8 +12,8 @@ _LIMITS = frozenset({"TOKENS", "MAX", "MIN", "LIMIT", "BUDGET", "COUNT", "SIZE",
 _NUMBER = re.compile(r"\s*\d[\d_.,]*\s*[kKmM]?\s*")
 
 
-def is_secret(name: str, value: str = "") -> bool:
-    """Whether a variable holds a secret. A number under the name of a limit, as MAX_OUTPUT_TOKENS, is a setting."""
+def is_secret_name(name: str, value: str = "") -> bool:
+    """Whether a variable is a secret. A number whose name is a limit, such as MAX_OUTPUT_TOKENS, is a setting."""
     name = name.upper()
     parts = name.split("_")
     if not _LIMITS.isdisjoint(parts) and (_NUMBER.fullmatch(value) or name.endswith("_TOKENS")):

@@ -1,1 +1,1 @@
-"""What a person wants to know of a run: needs, gates, digest, spend."""
+"""Summaries of a run for people: needs, gates, digest, spending."""

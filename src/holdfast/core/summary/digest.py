@@ -1,6 +1,6 @@
-"""While you were away: what happened in a stretch of a log, gathered from its end so that no more is read than is told.
+"""While you were away: what happened in the last part of a log, read from its end so that no more is read than needed.
 
-What was interrupted and what needs a person is no matter of the stretch but of how the run stands: that is the state's.
+Interrupted work and needs come from the current state, not from that part of the log.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.session import SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped
 from holdfast.core.events.work import TaskCommitted, VerdictGiven
-from holdfast.core.log.codec import CODEC, Line, Unfit
+from holdfast.core.log.codec import CODEC, InvalidEventData, Line
 from holdfast.core.state import RunState, TaskStatus
 from holdfast.core.summary.needs import Need, needs_of
 
-_WANTED = frozenset(
+_COUNTED_TYPES = frozenset(
     kind.type
     for kind in (
         *(BranchMerged, UsageRecorded, TurnEnded, TurnInterrupted, LogRepaired, SessionEnd, SessionStart),
@@ -29,7 +29,7 @@ _WANTED = frozenset(
 
 
 class Digest(msgspec.Struct):
-    """`whole` is False when the stretch began before the part that was read."""
+    """`whole` is False when the period began before the part that was read."""
 
     since: str | None = None
     until: str | None = None
@@ -49,51 +49,51 @@ class Digest(msgspec.Struct):
     repairs: int = 0
     tokens: int = 0
     dollars: float | None = None
-    unpriced: int = 0  # conversations that had a turn, and whose agents tell no cost
+    unpriced: int = 0  # conversations with turns whose agents report no cost
     interrupted: list[str] = []
     needs: list[Need] = []
 
 
-class Gatherer:
-    """Takes a stretch of a log, the newest line first."""
+class DigestBuilder:
+    """Counts the lines of a part of a log, the newest first."""
 
     def __init__(self) -> None:
-        self._found = Digest()
-        self._spoken: set[str] = set()  # conversations that had a turn
+        self._digest = Digest()
+        self._conversations_with_turns: set[str] = set()
 
     def add(self, line: Line) -> Event | None:
-        """Count one more line, further back. Returns the event, when it is of a kind that counts."""
-        found = self._found
+        """Count one more, older line. Returns the event if its type is counted."""
+        found = self._digest
         found.events += 1
         found.until = found.until or line.ts
         found.since = line.ts or found.since
-        if line.type not in _WANTED:
+        if line.type not in _COUNTED_TYPES:
             return None
         try:
             event = CODEC.event(line)
-        except Unfit as unfit:
-            event = unfit.without
+        except InvalidEventData as unfit:
+            event = unfit.partial_event
         if event is not None:
             self._count(event)
         return event
 
-    def digest(self, state: RunState, *, whole: bool = True, running: bool = False) -> Digest:
-        found = self._found
+    def build(self, state: RunState, *, whole: bool = True, running: bool = False) -> Digest:
+        found = self._digest
         for names in (found.completed, found.failed, found.skipped, found.merged):
             names[:] = dict.fromkeys(reversed(names))
         found.whole = whole
-        talks = (state.conversations.get(name) for name in self._spoken)
-        found.unpriced = sum(talk is not None and talk.unpriced for talk in talks)
-        found.interrupted = [] if running else list(cut_off(state))
+        conversations = (state.conversations.get(key) for key in self._conversations_with_turns)
+        found.unpriced = sum(each is not None and each.has_unknown_cost for each in conversations)
+        found.interrupted = [] if running else list(interrupted_work(state))
         found.needs = needs_of(state)
         return found
 
     def _count(self, event: Event) -> None:
         self._count_work(event)
-        self._count_talk(event)
+        self._count_session(event)
 
     def _count_work(self, event: Event) -> None:
-        found = self._found
+        found = self._digest
         match event:
             case TaskCompleted():
                 found.completed.append(str(event.task_id))
@@ -109,15 +109,15 @@ class Gatherer:
                 found.accepted += event.accept
                 found.rejected += not event.accept
 
-    def _count_talk(self, event: Event) -> None:
-        found = self._found
+    def _count_session(self, event: Event) -> None:
+        found = self._digest
         match event:
             case TurnEnded():
                 found.turns += 1
-                self._spoken.add(event.conversation)
+                self._conversations_with_turns.add(event.conversation)
             case TurnInterrupted():
                 found.cut_turns += 1
-                self._spoken.add(event.conversation)
+                self._conversations_with_turns.add(event.conversation)
             case LogRepaired():
                 found.repairs += 1
             case UsageRecorded():
@@ -130,16 +130,16 @@ class Gatherer:
                 found.ended = found.ended or event.reason or "ended"
 
 
-def cut_off(state: RunState) -> Iterator[str]:
-    """What was under way when nobody went on with it: tasks by their stage, with the calls that never came back."""
+def interrupted_work(state: RunState) -> Iterator[str]:
+    """Work that was interrupted: tasks with their stage and the tool calls that never returned."""
     for name, task in state.tasks.items():
         if task.status is not TaskStatus.IN_PROGRESS:
             continue
-        talks = [state.conversations.get(who) for who in (task.worker, task.evaluator) if who is not None]
-        turns = [talk.turn for talk in talks if talk is not None and talk.turn is not None]
+        conversations = [state.conversations.get(key) for key in (task.worker, task.evaluator) if key is not None]
+        turns = [each.turn for each in conversations if each is not None and each.turn is not None]
         calls = [tool for turn in turns for tool in turn.calls.values()]
         where = "in the middle of a turn" if turns else "between two steps"
         yield f"{name} ({task.stage}), {where}{': ' + ', '.join(calls) if calls else ''}"
-    for key, talk in state.conversations.items():
-        if talk.turn is not None and talk.task not in state.tasks:
-            yield f"turn {talk.turn.turn} of {key}"
+    for key, conversation in state.conversations.items():
+        if conversation.turn is not None and conversation.task not in state.tasks:
+            yield f"turn {conversation.turn.turn} of {key}"

@@ -1,38 +1,36 @@
-"""What a run wants from a person: questions that wait, outcomes that nobody knows, work that failed."""
+"""What a run needs from a person: answers, decisions about unknown outcomes and failures, instructions."""
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-
-from holdfast.core.conversation.call_text import lines_of, summary_of, visible
-from holdfast.core.conversation.states import Phase
+from holdfast.core.conversation.call_text import call_lines, call_summary, to_printable
+from holdfast.core.conversation.states import ConversationState
+from holdfast.core.end_reason import EndReason, end_reason_text
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered
-from holdfast.core.log.codec import UNREADABLE
-from holdfast.core.messages.addressing import USER_MESSAGE
 from holdfast.core.messages.answers import approval_key
+from holdfast.core.messages.schema import MessageKind, message_text
 from holdfast.core.state import EffectStatus, GivenAnswer, PhaseStatus, RunState, TaskStatus
-from holdfast.core.summary.gates import asks_approval, gate_lines, gate_of
+from holdfast.core.summary.gates import gate_lines, gate_of, phase_awaiting_approval
 
 
-class Want(StrEnum):
-    PERMISSION = "permission"  # an agent asks, and waits
-    APPROVAL = "approval"  # a phase asks before it goes on
-    EFFECT = "effect"  # whether it happened is not known
+class NeedKind(StrEnum):
+    PERMISSION = "permission"  # an agent waits for an answer
+    APPROVAL = "approval"  # a phase waits for approval
+    EFFECT = "effect"  # its outcome is unknown
     FAILURE = "failure"  # a task failed
-    TROUBLE = "trouble"  # an error or a blocker stands in the way
-    WORDS = "words"  # an agent waits to be told something
-    MESSAGE = "message"  # what was sent has not reached an agent
+    ISSUE = "trouble"  # an error or a blocker
+    INSTRUCTIONS = "words"  # an agent waits for instructions
+    MESSAGE = "message"  # a message is not delivered yet
 
 
 class Need(NamedTuple):
-    """`about` is a task, when there is one; `key` is the id by which it can be named in a command.
+    """`about` is a task, if there is one; `key` is the id to use in a command.
 
-    `detail` is all that is known of what is asked, line by line; `answer` was given and waits to be applied.
+    `detail` describes the request, line by line; `answer` was given and waits to be applied.
     """
 
-    want: Want
+    want: NeedKind
     text: str
     about: str | None = None
     key: str | None = None
@@ -41,77 +39,82 @@ class Need(NamedTuple):
 
 
 def needs_of(state: RunState) -> list[Need]:
-    """All of it, what holds up most first."""
-    return [*_questions(state), *_unknowns(state), *_failures(state), *_waiting(state), *_undelivered(state)]
+    """All needs, the most urgent first."""
+    return [
+        *_open_requests(state),
+        *_unknown_effects(state),
+        *_failures(state),
+        *_waiting_agents(state),
+        *_undelivered_messages(state),
+    ]
 
 
 def with_detail(need: Need, state: RunState) -> Need:
-    """With what a person has to know before answering. It takes a while to work out, so it is done when it is shown."""
-    if need.want is Want.APPROVAL:
+    """The need with the details for an answer. Computing them is slow, so callers do it only for display."""
+    if need.want is NeedKind.APPROVAL:
         gate = gate_of(state, state.phase or "")
         return need._replace(detail=tuple(gate_lines(gate))) if gate is not None else need
-    asked = state.permissions.get(need.key or "") if need.want is Want.PERMISSION else None
+    asked = state.permissions.get(need.key or "") if need.want is NeedKind.PERMISSION else None
     if asked is None:
         return need
-    title = visible(asked.title)
-    return need._replace(detail=(*([] if title in need.text else [f"title  {title}"]), *lines_of(asked)))
+    title = to_printable(asked.title)
+    return need._replace(detail=(*([] if title in need.text else [f"title  {title}"]), *call_lines(asked)))
 
 
-def _questions(state: RunState) -> Iterator[Need]:
+def _open_requests(state: RunState) -> Iterator[Need]:
     for request, asked in state.permissions.items():
-        talk = state.conversations.get(asked.conversation)
-        yield Need(Want.PERMISSION, summary_of(asked), talk.task if talk is not None else None, request)
-    name = asks_approval(state)
+        conversation = state.conversations.get(asked.conversation)
+        yield Need(
+            NeedKind.PERMISSION, call_summary(asked), conversation.task if conversation is not None else None, request
+        )
+    name = phase_awaiting_approval(state)
     if name is not None:
-        yield Need(Want.APPROVAL, f"{name} asks for your approval", None, approval_key(name))
+        yield Need(NeedKind.APPROVAL, f"{name} asks for your approval", None, approval_key(name))
 
 
-def _unknowns(state: RunState) -> Iterator[Need]:
+def _unknown_effects(state: RunState) -> Iterator[Need]:
     for key, effect in state.effects.items():
         if effect.status is EffectStatus.UNKNOWN:
             why = f": {effect.reason}" if effect.reason else ""
-            yield Need(Want.EFFECT, f"whether a {effect.kind} happened is not known{why}", effect.task, key)
+            yield Need(NeedKind.EFFECT, f"it is unknown whether a {effect.kind} happened{why}", effect.task, key)
 
 
 def _failures(state: RunState) -> Iterator[Need]:
     for name, task in state.tasks.items():
         if task.status is TaskStatus.FAILED:
-            yield Need(Want.FAILURE, f"failed: {task.error or 'no reason was given'}", name, name)
+            yield Need(NeedKind.FAILURE, f"failed: {end_reason_text(task.error or 'no reason was given')}", name, name)
     for name, phase in state.phases.items():
         if phase.status is PhaseStatus.FAILED:
-            yield Need(Want.FAILURE, f"{name} failed: {phase.reason or 'no reason was given'}", None, name)
+            yield Need(NeedKind.FAILURE, f"{name} failed: {phase.reason or 'no reason was given'}", None, name)
     for issue in state.issues:
-        said = issue.detail.get("description" if issue.type == BlockerReported.type else "error")
+        text = issue.detail.get("description" if issue.type == BlockerReported.type else "error")
         if issue.type in (BlockerReported.type, ErrorEncountered.type):
-            yield Need(Want.TROUBLE, str(said or issue.type), issue.task)
+            yield Need(NeedKind.ISSUE, str(text or issue.type), issue.task)
 
 
-def _waiting(state: RunState) -> Iterator[Need]:
-    """Between turns every conversation waits; for a person it does when the sitting ended for that."""
-    newest = state.newest_sitting()
-    if newest is None or newest.end_reason != "waiting":
+def _waiting_agents(state: RunState) -> Iterator[Need]:
+    """Agents that wait for a person: every conversation waits between turns, so the session's end reason decides."""
+    newest = state.newest_session()
+    if newest is None or newest.end_reason != EndReason.WAITING:
         return
-    for talk in state.conversations.values():
-        task = state.tasks.get(talk.task or "")
-        if talk.state == Phase.WAITING and task is not None and task.status is TaskStatus.IN_PROGRESS:
-            yield Need(Want.WORDS, f"{talk.agent or 'the agent'} waits to be told how to go on", talk.task)
+    for conversation in state.conversations.values():
+        task = state.tasks.get(conversation.task or "")
+        if (
+            conversation.state == ConversationState.WAITING
+            and task is not None
+            and task.status is TaskStatus.IN_PROGRESS
+        ):
+            yield Need(
+                NeedKind.INSTRUCTIONS, f"{conversation.agent or 'the agent'} waits for instructions", conversation.task
+            )
 
 
-def _undelivered(state: RunState) -> Iterator[Need]:
+def _undelivered_messages(state: RunState) -> Iterator[Need]:
     for key, message in state.messages.items():
-        if message.kind == USER_MESSAGE:
-            yield Need(Want.MESSAGE, f"not delivered yet: {words_of(message.body)}", message.task, key)
+        if message.kind == MessageKind.USER:
+            yield Need(NeedKind.MESSAGE, f"not delivered yet: {message_text(message.body)}", message.task, key)
 
 
-def words_of(body: str | bytes) -> str:
-    """What a message of a person says."""
-    try:
-        found: Any = msgspec.json.decode(body)
-    except UNREADABLE:
-        return ""
-    return str(found.get("text", "")) if isinstance(found, dict) else str(found)
-
-
-def open_questions(state: RunState) -> list[Need]:
-    """What waits for an answer."""
-    return [need for need in needs_of(state) if need.want in (Want.PERMISSION, Want.APPROVAL)]
+def needs_to_answer(state: RunState) -> list[Need]:
+    """The needs that wait for an answer."""
+    return [need for need in needs_of(state) if need.want in (NeedKind.PERMISSION, NeedKind.APPROVAL)]

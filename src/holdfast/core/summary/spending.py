@@ -1,4 +1,4 @@
-"""What was spent, where not every agent tells its cost. Unknown is a value of its own, and never zero."""
+"""What was spent. Not every agent reports its cost: unknown is shown as unknown, never as zero."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +8,7 @@ _CENT = 0.01
 
 
 def cost_text(dollars: float | None, unpriced: int) -> str:
-    """For people: `$1.20`, `unknown`, or `$1.20 + unknown` when the agents of some conversations told no cost."""
+    """`$1.20`, `unknown`, or `$1.20 + unknown` when the agents of some conversations reported no cost."""
     if dollars is None:
         return "unknown" if unpriced else "$0.00"
     known = f"<${_CENT}" if 0 < dollars < _CENT / 2 else f"${dollars:,.2f}"
@@ -21,34 +21,34 @@ def spent_text(tokens: int, dollars: float | None, unpriced: int) -> str:
     return f"{tokens:,} tokens, {cost if dollars is not None or not unpriced else f'cost {cost}'}"
 
 
-def unpriced_in(state: RunState) -> int:
-    """The conversations that had turns and whose agents told no cost."""
-    return sum(talk.unpriced for talk in state.conversations.values())
+def unpriced_count(state: RunState) -> int:
+    """The number of conversations with turns whose agents reported no cost."""
+    return sum(conversation.has_unknown_cost for conversation in state.conversations.values())
 
 
-def cost_of(state: RunState) -> str:
-    """What a run has cost, for people."""
-    return cost_text(state.budget.dollars, unpriced_in(state))
+def run_cost_text(state: RunState) -> str:
+    """The cost of a run, for people."""
+    return cost_text(state.budget.dollars, unpriced_count(state))
 
 
 def has_spent(state: RunState) -> bool:
-    """Something was spent, or may have been: of some agents nobody knows."""
+    """Whether anything was spent, or may have been, because some agents report no cost."""
     spent = state.budget
-    return bool(spent.input_tokens or spent.output_tokens or spent.dollars is not None or unpriced_in(state))
+    return bool(spent.input_tokens or spent.output_tokens or spent.dollars is not None or unpriced_count(state))
 
 
 def agents_by_cost(conversations: Iterable[Conversation]) -> tuple[set[str], set[str]]:
-    """The agents that told a cost in a turn of theirs, and those that had turns and told none."""
-    told, silent = set[str](), set[str]()
-    for talk in conversations:
-        if talk.agent is not None:
-            told |= {talk.agent} if talk.priced else set()
-            silent |= {talk.agent} if talk.unpriced else set()
-    return told, silent - told
+    """The agents that reported a cost, and those that had turns and reported none."""
+    priced, unpriced = set[str](), set[str]()
+    for conversation in conversations:
+        if conversation.agent is not None:
+            priced |= {conversation.agent} if conversation.priced else set()
+            unpriced |= {conversation.agent} if conversation.has_unknown_cost else set()
+    return priced, unpriced - priced
 
 
 def cap_warning(dollars: float, tokens: int | None, silent: Sequence[str]) -> str:
-    """That a cap on dollars cannot stop these agents, and what can."""
+    """A warning that a cap on dollars cannot stop these agents, and what can."""
     who = f"{', '.join(silent)} {'report' if len(silent) > 1 else 'reports'} no cost"
     instead = (
         f"caps.tokens = {tokens} still does, as far as tokens are reported"

@@ -1,8 +1,8 @@
 """Long text, cut with a note of what is missing."""
 
 
-def cut(text: str, most: int) -> str:
-    """No more than so many characters; what is missing is said."""
-    if len(text) <= most:
+def cut(text: str, max_chars: int) -> str:
+    """The first `max_chars` characters, with a note of how many are missing."""
+    if len(text) <= max_chars:
         return text
-    return f"{text[:most]}… [{len(text) - most} more characters]"
+    return f"{text[:max_chars]}… [{len(text) - max_chars} more characters]"

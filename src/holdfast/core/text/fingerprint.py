@@ -1,4 +1,4 @@
-"""A short name for a text, by its content alone."""
+"""A short hash of data."""
 
 import hashlib
 

@@ -1,14 +1,14 @@
-"""How much of a bounded room each text gets: the small ones whole, the large ones what is left, in equal parts."""
+"""Share limited space among texts: small texts fit completely, large ones share the rest equally."""
 
 from collections.abc import Sequence
 
 
-def shares(sizes: Sequence[int], most: int, total: int) -> list[int]:
-    """The room of each, in their order: never more than `most` or than it needs, together no more than `total`.
+def allocate_room(sizes: Sequence[int], max_each: int, total: int) -> list[int]:
+    """The space for each text, in order: at most `max_each` or its size, together at most `total`.
 
-    A large text does not push out a small one, wherever it stands.
+    A large text never displaces a small one, whatever their order.
     """
-    wanted = [min(size, most) for size in sizes]
+    wanted = [min(size, max_each) for size in sizes]
     given = [0] * len(wanted)
     room, left = total, len(wanted)
     for index in sorted(range(len(wanted)), key=wanted.__getitem__):
@@ -18,8 +18,8 @@ def shares(sizes: Sequence[int], most: int, total: int) -> list[int]:
     return given
 
 
-def newest_within(sizes: Sequence[int], room: int) -> int:
-    """How many of the last texts fit whole into this room."""
+def count_newest_fitting(sizes: Sequence[int], room: int) -> int:
+    """How many of the last texts fit completely into this space."""
     count = 0
     for size in reversed(sizes):
         room -= size

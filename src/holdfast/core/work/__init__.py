@@ -1,1 +1,1 @@
-"""What there is to do: workflows, plans, tasks, and the names of branches and worktrees."""
+"""Workflows, plans, tasks, and the names of branches and worktrees."""

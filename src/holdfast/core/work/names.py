@@ -1,8 +1,8 @@
-"""Where a run keeps its work in a repository: the names of its branches, worktrees and refs. All of them its own.
+"""The names of a run's branches, worktrees and refs in a repository.
 
-`holdfast/<run>/main` is the run's branch, checked out in `workspace/` of the run's folder; each task that works
-beside others has `holdfast/<run>/<task>`, in `tasks/<task>/`. Snapshots and salvage are refs that no branch
-command shows. A write that is killed may leave a file in a worktree, by a name that tells it from all others.
+`holdfast/<run>/main` is the run's branch, checked out in `workspace/` of the run's folder. A task that runs in parallel
+has `holdfast/<run>/<task>`, in `tasks/<task>/`. Snapshots and salvage are refs that no branch command shows. A write
+that is killed may leave a temporary file in a worktree; its name is recognisable.
 """
 
 import hashlib
@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 from holdfast.leaf.ids import slug_of
 
-BRANCHES = "holdfast/"
-SNAPSHOTS = "refs/holdfast/snapshot/"
-SALVAGE = "refs/holdfast/salvage/"
-CHAINS = "refs/holdfast/chain/"
+BRANCH_PREFIX = "holdfast/"
+SNAPSHOT_REFS = "refs/holdfast/snapshot/"
+SALVAGE_REFS = "refs/holdfast/salvage/"
+CHAIN_REFS = "refs/holdfast/chain/"
 
 _MAIN = "main"
-_SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[.](?=[A-Za-z0-9_-]))*")
-_LONGEST = 60
-_MADE = re.compile(r".*-[0-9a-f]{12}")
-_HALF_WRITTEN = re.compile(r"\.holdfast-[0-9a-f]{16}\.tmp")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[.](?=[A-Za-z0-9_-]))*")
+_MAX_NAME_CHARS = 60
+_GENERATED_NAME = re.compile(r".*-[0-9a-f]{12}")
+_TEMPORARY_NAME = re.compile(r"\.holdfast-[0-9a-f]{16}\.tmp")
 
 
-class Place(NamedTuple):
+class WorktreeNames(NamedTuple):
     """A branch of a run, and the folder of its worktree, relative to the run's own."""
 
     run_id: str
@@ -32,66 +32,71 @@ class Place(NamedTuple):
 
     @property
     def branch(self) -> str:
-        return f"{BRANCHES}{self.run_id}/{self.leaf}"
+        return f"{BRANCH_PREFIX}{self.run_id}/{self.leaf}"
 
     @property
     def folder(self) -> str:
         return "workspace" if self.task is None else f"tasks/{self.leaf}"
 
     @property
-    def snapshots(self) -> str:
-        return f"{SNAPSHOTS}{self.run_id}/{self.leaf}"
+    def snapshot_refs(self) -> str:
+        return f"{SNAPSHOT_REFS}{self.run_id}/{self.leaf}"
 
     @property
-    def salvage(self) -> str:
-        return f"{SALVAGE}{self.run_id}/{self.leaf}"
+    def salvage_refs(self) -> str:
+        return f"{SALVAGE_REFS}{self.run_id}/{self.leaf}"
 
 
-def place_of(run_id: str, task: str | None = None) -> Place:
-    """The place of a task; that of the run itself without one."""
-    return Place(run_id, _MAIN if task is None else _leaf(task), task)
+def worktree_names(run_id: str, task_id: str | None = None) -> WorktreeNames:
+    """The names for a task; without one, for the run itself."""
+    return WorktreeNames(run_id, _MAIN if task_id is None else _leaf_name(task_id), task_id)
 
 
-def place_at(run_id: str, folder: str) -> Place:
-    """The place whose worktree is in this folder, relative to the run's own."""
+def worktree_names_at(run_id: str, folder: str) -> WorktreeNames:
+    """The names for the worktree in this folder, relative to the run's folder."""
     leaf = folder.rpartition("/")[2]
-    return Place(run_id, leaf, leaf) if folder.startswith("tasks/") else place_of(run_id)
+    return WorktreeNames(run_id, leaf, leaf) if folder.startswith("tasks/") else worktree_names(run_id)
 
 
-def refs_of(run_id: str) -> tuple[str, ...]:
-    """The prefixes under which everything of a run is."""
-    return f"refs/heads/{BRANCHES}{run_id}", f"{SNAPSHOTS}{run_id}", f"{SALVAGE}{run_id}", chain_ref(run_id)
+def run_refs(run_id: str) -> tuple[str, ...]:
+    """The prefixes of all refs of a run."""
+    return (
+        f"refs/heads/{BRANCH_PREFIX}{run_id}",
+        f"{SNAPSHOT_REFS}{run_id}",
+        f"{SALVAGE_REFS}{run_id}",
+        chain_ref(run_id),
+    )
 
 
 def chain_ref(run_id: str) -> str:
     """The ref with the anchors of a run's log."""
-    return f"{CHAINS}{run_id}"
+    return f"{CHAIN_REFS}{run_id}"
 
 
 def run_of_branch(branch: str) -> str | None:
-    """The run that a branch belongs to by its name; None when it is none of ours."""
-    run_id, slash, leaf = branch.removeprefix(BRANCHES).partition("/")
-    return run_id if branch.startswith(BRANCHES) and slash and leaf else None
+    """The run that a branch belongs to by its name; None for other branches."""
+    run_id, slash, leaf = branch.removeprefix(BRANCH_PREFIX).partition("/")
+    return run_id if branch.startswith(BRANCH_PREFIX) and slash and leaf else None
 
 
-def is_of_task(branch: str) -> bool:
-    """True of a task's branch, on which its work may be; the run's own only takes merges."""
+def is_task_branch(branch: str) -> bool:
+    """Whether a branch is a task's, which may have work on it. The run's own branch only gets merges."""
     return run_of_branch(branch) is not None and branch.rpartition("/")[2] != _MAIN
 
 
-def half_written(token: str) -> str:
-    """What a file is called until it takes its place; the token is 16 hex digits."""
+def temporary_name(token: str) -> str:
+    """The name of a file before it is renamed into place; the token is 16 hex digits."""
     return f".holdfast-{token}.tmp"
 
 
-def is_half_written(path: str) -> bool:
-    """True of a file that was killed before it took its place: nobody's work, whatever is in it."""
-    return _HALF_WRITTEN.fullmatch(path.rpartition("/")[2]) is not None
+def is_temporary_name(path: str) -> bool:
+    """Whether a file is left from a killed write. It never contains work."""
+    return _TEMPORARY_NAME.fullmatch(path.rpartition("/")[2]) is not None
 
 
-def _leaf(task: str) -> str:
-    """The task's id, where it can be a folder and a branch everywhere; else one like it that is its own."""
-    fits = _SAFE.fullmatch(task) is not None and len(task) <= _LONGEST
-    if fits and task != _MAIN and not task.endswith(".lock") and _MADE.fullmatch(task) is None:
-        return task
-    return f"{slug_of(task)}-{hashlib.sha256(task.encode(errors='surrogatepass')).hexdigest()[:12]}"
+def _leaf_name(task_id: str) -> str:
+    """The task's id if it works as a folder and a branch name; else a similar unique name."""
+    fits = _SAFE_NAME.fullmatch(task_id) is not None and len(task_id) <= _MAX_NAME_CHARS
+    if fits and task_id != _MAIN and not task_id.endswith(".lock") and _GENERATED_NAME.fullmatch(task_id) is None:
+        return task_id
+    return f"{slug_of(task_id)}-{hashlib.sha256(task_id.encode(errors='surrogatepass')).hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""The plan as a graph: what waits for what, which tasks can run at once, and what a skipped one leaves behind."""
+"""The plan as a graph: dependencies, waves of tasks that can run at once, and dependents of skipped tasks."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from holdfast.core.state import Plan
 from holdfast.leaf.errors import PlanRejected
 
 
-def by_number(task_id: str) -> list[tuple[int, int, str]]:
+def natural_sort_key(task_id: str) -> list[tuple[int, int, str]]:
     """A sort key for ids that people number: T-2 comes before T-10, and T-01 before T-1."""
     parts = re.split(r"([0-9]+)", task_id)
     return [*(_weight(part) for part in parts if part), (-1, 0, task_id)]
@@ -19,12 +19,12 @@ def by_number(task_id: str) -> list[tuple[int, int, str]]:
 def _weight(part: str) -> tuple[int, int, str]:
     if part[0] not in "0123456789":
         return 1, 0, part
-    digits = part.lstrip("0")  # the longer is the larger: no number is too long for that
+    digits = part.lstrip("0")  # compared by length first, so numbers of any length work
     return 0, len(digits), digits
 
 
 class PlanGraph(msgspec.Struct, frozen=True):
-    """A plan that was checked: no cycle, no unknown id, no id twice. Made by `graph` or `graph_of`."""
+    """A valid plan: no cycle, no unknown id, no duplicate id. Built by `build_graph` or `plan_graph`."""
 
     tasks: tuple[str, ...]
     blocked_by: dict[str, tuple[str, ...]]
@@ -47,12 +47,12 @@ class PlanGraph(msgspec.Struct, frozen=True):
         return tuple(task for task in self.tasks if task not in done and done.issuperset(self.blocked_by.get(task, ())))
 
 
-def graph(
+def build_graph(
     tasks: Sequence[str],
     blocked_by: Mapping[str, Sequence[str]],
     waves: Sequence[Sequence[str]] | None = None,
 ) -> PlanGraph:
-    """Check a plan. Without waves of its own it gets the shallowest ones; its own must respect the order."""
+    """Check a plan. Without `waves`, each task gets the earliest possible wave; given waves must respect the order."""
     _reject_duplicates(tasks)
     known = set(tasks)
     for task, needed in blocked_by.items():
@@ -60,7 +60,7 @@ def graph(
             if name not in known:
                 raise PlanRejected(
                     f"the plan has no task {name!r}, but a dependency of {task!r} names it; "
-                    f"its tasks are {_listed(tasks)}"
+                    f"its tasks are {_list_ids(tasks)}"
                 )
     levels = _levels(tasks, blocked_by)
     if waves:
@@ -69,10 +69,10 @@ def graph(
     return PlanGraph(tuple(tasks), needs, tuple(tuple(wave) for wave in waves or levels))
 
 
-def graph_of(plan: Plan) -> PlanGraph:
+def plan_graph(plan: Plan) -> PlanGraph:
     """The checked graph of a plan from a log."""
     waves = [plan.waves[number].task_ids for number in sorted(plan.waves)]
-    return graph(plan.order, plan.blocked_by, [wave for wave in waves if wave])
+    return build_graph(plan.order, plan.blocked_by, [wave for wave in waves if wave])
 
 
 def _reject_duplicates(tasks: Sequence[str]) -> None:
@@ -88,8 +88,8 @@ def _levels(tasks: Sequence[str], blocked_by: Mapping[str, Sequence[str]]) -> li
     try:
         sorter.prepare()
     except CycleError as error:
-        circle = " → ".join(repr(task) for task in reversed(error.args[1]))
-        raise PlanRejected(f"the plan goes in a circle: {circle}; remove one of these dependencies") from None
+        cycle = " → ".join(repr(task) for task in reversed(error.args[1]))
+        raise PlanRejected(f"the plan has a cycle: {cycle}; remove one of these dependencies") from None
     place = {task: index for index, task in enumerate(tasks)}
     levels = []
     while sorter.is_active():
@@ -105,7 +105,7 @@ def _check_waves(tasks: Sequence[str], blocked_by: Mapping[str, Sequence[str]], 
     for number, wave in enumerate(waves, start=1):
         for task in wave:
             if task not in known:
-                raise PlanRejected(f"wave {number} names task {task!r}; the plan's tasks are {_listed(tasks)}")
+                raise PlanRejected(f"wave {number} names task {task!r}; the plan's tasks are {_list_ids(tasks)}")
             if task in wave_of:
                 raise PlanRejected(f"task {task!r} is in wave {wave_of[task]} and in wave {number}; keep one")
             wave_of[task] = number
@@ -120,6 +120,6 @@ def _check_waves(tasks: Sequence[str], blocked_by: Mapping[str, Sequence[str]], 
                 )
 
 
-def _listed(tasks: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(repr(task) for task in tasks[:most])
-    return shown + (f" and {len(tasks) - most} more" if len(tasks) > most else "") if tasks else "none"
+def _list_ids(tasks: Sequence[str], max_shown: int = 8) -> str:
+    shown = ", ".join(repr(task) for task in tasks[:max_shown])
+    return shown + (f" and {len(tasks) - max_shown} more" if len(tasks) > max_shown else "") if tasks else "none"

@@ -1,7 +1,7 @@
-"""What the log believes of branches and worktrees against what git shows: the Resume Protocol's two tables.
+"""Compare branches and worktrees in the log with git: the two tables of the Resume Protocol.
 
-Pure: facts in, findings out. Two facts that the tables do not ask for are looked at too, because deleting hangs on
-them: whether git agrees that a branch was merged, and whether a folder is the worktree that it should be.
+Pure: facts in, findings out. Two facts that are not in the tables are checked too, because a deletion depends on them:
+whether git agrees that a branch was merged, and whether a folder is the expected worktree.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.state import Branch, BranchStatus
-from holdfast.core.work.names import place_of
+from holdfast.core.work.names import worktree_names
 
 
 class Remedy(StrEnum):
@@ -21,109 +21,115 @@ class Remedy(StrEnum):
     REMOVE_WORKTREE = "remove worktree"
     RESUME_IN_WORKTREE = "resume in worktree"
     RECREATE_WORKTREE = "recreate worktree"
-    SET_BACK = "set back branch"  # in neither table: after a power cut
+    RESET_BRANCH = "set back branch"  # in neither table: after a power cut
     LINK_WORKTREE = "link worktree"
     WARN = "warn"
 
 
-LOSSES = frozenset({Remedy.RECREATE_BRANCH, Remedy.RECREATE_WORKTREE, Remedy.SET_BACK})  # an agent's work went before
+LOSS_REMEDIES = frozenset(
+    {Remedy.RECREATE_BRANCH, Remedy.RECREATE_WORKTREE, Remedy.RESET_BRANCH}
+)  # an agent's work was lost before
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One row of a table that applies: to what, what to do, and why, in words for people."""
+    """A table row that applies: the subject, the remedy, and a message for people."""
 
     subject: str
     remedy: Remedy
-    told: str
+    message: str
     task: str | None = None
 
 
-class BranchSeen(msgspec.Struct, frozen=True):
-    """A branch as git shows it. `merged` when the run's own branch has all of it."""
+class ObservedBranch(msgspec.Struct, frozen=True):
+    """A branch in git. `merged`: the run's own branch contains all of it."""
 
     commit: str
     merged: bool
 
 
-class WorktreeSeen(msgspec.Struct, frozen=True):
-    """A worktree as git and the disk show it.
+class ObservedWorktree(msgspec.Struct, frozen=True):
+    """A worktree in git and on the disk.
 
-    `problem` says why a folder that is there cannot be worked in; `moved` when git knows it at another place,
-    `unlinked` when its `.git` was deleted or replaced. `elsewhere` tells which branch it is on, when not on its own.
+    `problem` says why an existing folder cannot be used; `moved`: git knows it at another path; `unlinked`: its `.git`
+    was deleted or replaced. `other_branch` says which branch it is on, if not its own.
     """
 
     present: bool = True
     problem: str | None = None
     moved: bool = False
     unlinked: bool = False
-    elsewhere: str | None = None
+    other_branch: str | None = None
 
 
-class Observed(msgspec.Struct, frozen=True):
-    """What there is of one run: its branches by name, its worktrees by their folder in the run's own."""
+class ObservedWorkspace(msgspec.Struct, frozen=True):
+    """The branches of a run by name, and its worktrees by folder."""
 
-    branches: Mapping[str, BranchSeen]
-    worktrees: Mapping[str, WorktreeSeen]
-
-
-def reconcile(run_id: str, believed: Mapping[str, Branch], observed: Observed) -> list[Finding]:
-    return [*_branches(believed, observed.branches), *_worktrees(run_id, believed, observed.worktrees)]
+    branches: Mapping[str, ObservedBranch]
+    worktrees: Mapping[str, ObservedWorktree]
 
 
-def _branches(believed: Mapping[str, Branch], seen: Mapping[str, BranchSeen]) -> list[Finding]:
+def reconcile(run_id: str, recorded: Mapping[str, Branch], observed: ObservedWorkspace) -> list[Finding]:
+    return [*_branch_findings(recorded, observed.branches), *_worktree_findings(run_id, recorded, observed.worktrees)]
+
+
+def _branch_findings(recorded: Mapping[str, Branch], observed: Mapping[str, ObservedBranch]) -> list[Finding]:
     """The five rows."""
     return [
-        *(_branch(name, branch, seen.get(name)) for name, branch in believed.items()),
-        *(_orphan(name, "branch") for name in seen if name not in believed),
+        *(_branch_finding(name, branch, observed.get(name)) for name, branch in recorded.items()),
+        *(_orphan_finding(name, "branch") for name in observed if name not in recorded),
     ]
 
 
-def _branch(name: str, branch: Branch, seen: BranchSeen | None) -> Finding:
+def _branch_finding(name: str, branch: Branch, observed: ObservedBranch | None) -> Finding:
     over = branch.status is not BranchStatus.IN_PROGRESS
-    if seen is None:
+    if observed is None:
         if over:
-            return Finding(name, Remedy.NONE, f"{name} is done and gone, as it should be", branch.task)
-        return Finding(name, Remedy.RECREATE_BRANCH, f"{name} was lost; it is made again", branch.task)
+            return Finding(name, Remedy.NONE, f"{name} is done and deleted, as expected", branch.task)
+        return Finding(name, Remedy.RECREATE_BRANCH, f"{name} was lost; it is created again", branch.task)
     if not over:
-        return Finding(name, Remedy.RESUME_ON_BRANCH, f"work goes on on {name}", branch.task)
-    if seen.merged:
-        return Finding(name, Remedy.DELETE_BRANCH, f"{name} was merged, so it can go", branch.task)
-    told = f"{name} was done, and now has commits that were not merged; it is left alone"
-    return Finding(name, Remedy.WARN, told, branch.task)
+        return Finding(name, Remedy.RESUME_ON_BRANCH, f"work continues on {name}", branch.task)
+    if observed.merged:
+        return Finding(name, Remedy.DELETE_BRANCH, f"{name} was merged, so it can be deleted", branch.task)
+    message = f"{name} was done, but now has commits that were not merged; it is left alone"
+    return Finding(name, Remedy.WARN, message, branch.task)
 
 
-def _worktrees(run_id: str, believed: Mapping[str, Branch], seen: Mapping[str, WorktreeSeen]) -> list[Finding]:
+def _worktree_findings(
+    run_id: str, recorded: Mapping[str, Branch], observed: Mapping[str, ObservedWorktree]
+) -> list[Finding]:
     """The four rows."""
-    places = {place_of(run_id, branch.task).folder: branch for branch in believed.values()}
-    found = [_worktree(folder, branch, seen.get(folder)) for folder, branch in places.items()]
-    found += [_orphan(folder, "worktree") for folder in seen if folder not in places]
+    places = {worktree_names(run_id, branch.task).folder: branch for branch in recorded.values()}
+    found = [_worktree_finding(folder, branch, observed.get(folder)) for folder, branch in places.items()]
+    found += [_orphan_finding(folder, "worktree") for folder in observed if folder not in places]
     return [finding for finding in found if finding.remedy is not Remedy.NONE]
 
 
-def _worktree(folder: str, branch: Branch, seen: WorktreeSeen | None) -> Finding:
+def _worktree_finding(folder: str, branch: Branch, observed: ObservedWorktree | None) -> Finding:
     over = branch.status is not BranchStatus.IN_PROGRESS
-    if seen is None and over:
-        return Finding(folder, Remedy.NONE, f"{folder} is gone, as it should be", branch.task)
-    problem = _problem(branch, seen, over=over) if seen is not None and seen.present else None
+    if observed is None and over:
+        return Finding(folder, Remedy.NONE, f"{folder} is deleted, as expected", branch.task)
+    problem = _problem(branch, observed, over=over) if observed is not None and observed.present else None
     if problem is not None:
         return Finding(folder, Remedy.WARN, f"{problem}; it is left alone", branch.task)
-    if seen is not None and over:
-        return Finding(folder, Remedy.REMOVE_WORKTREE, f"{folder} is of a task that is done, so it can go", branch.task)
-    if seen is not None and seen.present and seen.unlinked:
+    if observed is not None and over:
+        return Finding(
+            folder, Remedy.REMOVE_WORKTREE, f"{folder} belongs to a finished task, so it can be deleted", branch.task
+        )
+    if observed is not None and observed.present and observed.unlinked:
         return Finding(folder, Remedy.LINK_WORKTREE, f"{folder} has lost its .git; it is linked again", branch.task)
-    if seen is not None and seen.present:
-        return Finding(folder, Remedy.RESUME_IN_WORKTREE, f"work goes on in {folder}", branch.task)
-    return Finding(folder, Remedy.RECREATE_WORKTREE, f"{folder} is missing; it is made again", branch.task)
+    if observed is not None and observed.present:
+        return Finding(folder, Remedy.RESUME_IN_WORKTREE, f"work continues in {folder}", branch.task)
+    return Finding(folder, Remedy.RECREATE_WORKTREE, f"{folder} is missing; it is created again", branch.task)
 
 
-def _problem(branch: Branch, seen: WorktreeSeen, *, over: bool) -> str | None:
-    """Why nothing is done with a folder. A task that goes on brings its worktree back to its branch by itself."""
-    if seen.unlinked and branch.base is not None:
+def _problem(branch: Branch, observed: ObservedWorktree, *, over: bool) -> str | None:
+    """Why a folder is left alone. A task in progress returns its worktree to its branch by itself."""
+    if observed.unlinked and branch.base is not None:
         return None
-    if seen.elsewhere is not None and (over or branch.task is None):
-        return seen.elsewhere
-    return seen.problem
+    if observed.other_branch is not None and (over or branch.task is None):
+        return observed.other_branch
+    return observed.problem
 
 
-def _orphan(name: str, what: str) -> Finding:
-    return Finding(name, Remedy.WARN, f"{name} is a {what} that the log knows nothing of; it is left alone")
+def _orphan_finding(name: str, kind: str) -> Finding:
+    return Finding(name, Remedy.WARN, f"{name} is a {kind} that is not in the log; it is left alone")

@@ -1,15 +1,15 @@
-"""Tasks as people and planners write them, and the key by which finished work is known again."""
+"""Tasks as people and planners write them, and the key that identifies finished work."""
 
 from collections.abc import Iterable
 
 import msgspec
 
 from holdfast.core.text.fingerprint import fingerprint
-from holdfast.core.work.plan import graph
+from holdfast.core.work.plan import build_graph
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is to be done. `files` are those that it is expected to touch; `agent` is who should do it."""
+    """One task. `files` are those that it is expected to change; `agent` should do it."""
 
     id: str
     title: str
@@ -21,7 +21,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TaskList(msgspec.Struct, frozen=True, kw_only=True):
-    """A list as it was read. `done` are the tasks that it calls done itself."""
+    """A task list as read. `done` are the tasks that the list itself marks as done."""
 
     tasks: tuple[TaskSpec, ...]
     overview: str = ""
@@ -29,16 +29,16 @@ class TaskList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def input_keys(tasks: Iterable[TaskSpec]) -> dict[str, str]:
-    """A hash of what each task is made from: its own words, and the keys of what it builds on.
+    """A hash of each task's content: its own text, and the keys of the tasks that it depends on.
 
-    Neither its name nor where it stands in the list matters: unchanged work keeps its key, whatever is put before it.
+    Its id and its position do not matter: an unchanged task keeps its key when others are inserted before it.
     """
     specs = {task.id: task for task in tasks}
-    checked = graph(list(specs), {name: task.depends_on for name, task in specs.items()})
+    checked = build_graph(list(specs), {name: task.depends_on for name, task in specs.items()})
     keys: dict[str, str] = {}
     for wave in checked.waves:
         for name in wave:
-            words = msgspec.structs.replace(specs[name], id="", depends_on=(), agent=None)
-            inputs = [msgspec.to_builtins(words), sorted(keys[needed] for needed in specs[name].depends_on)]
+            content = msgspec.structs.replace(specs[name], id="", depends_on=(), agent=None)
+            inputs = [msgspec.to_builtins(content), sorted(keys[needed] for needed in specs[name].depends_on)]
             keys[name] = fingerprint(msgspec.json.encode(inputs, order="deterministic"))
     return keys

@@ -1,4 +1,4 @@
-"""A workflow as data: its phases, how a plan is laid out, what each task must pass, and within which bounds."""
+"""A workflow as data: its phases, the shape of its plan, the requirements of each task, and limits."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -8,42 +8,46 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
-from holdfast.core.work.plan import graph
+from holdfast.core.work.plan import build_graph
 from holdfast.core.work.tasks import TaskList, TaskSpec, input_keys
 
-PLAN, DOCUMENT, DONE = "submit_plan", "submit_document", "submit_done"  # exit signals of agent phases
+PLAN_SIGNAL, DOCUMENT_SIGNAL, DONE_SIGNAL = (
+    "submit_plan",
+    "submit_document",
+    "submit_done",
+)  # exit signals of agent phases
 
 
-class Shape(StrEnum):
+class PlanShape(StrEnum):
     """How the tasks of a plan follow each other."""
 
-    SEQUENCE = "sequence"  # one after the other, each on what those before it did
-    GRAPH = "graph"  # as their dependencies allow, wave by wave
+    SEQUENCE = "sequence"  # one after the other, each on the work of those before
+    GRAPH = "graph"  # wave by wave, as their dependencies allow
 
 
-class Kind(StrEnum):
-    """What is done in a phase."""
+class PhaseKind(StrEnum):
+    """The kind of work in a phase."""
 
     AGENT = "agent"  # one conversation, which ends with its exit signal
-    TASKS = "tasks"  # the plan's tasks, as the workflow has them done
-    REVIEW = "review"  # several roles at once, each with its own word
-    COMPLETE = "complete"  # a summary of all, and the work given to others
+    TASKS = "tasks"  # the plan's tasks
+    REVIEW = "review"  # several reviewers at once
+    COMPLETE = "complete"  # a summary, and publishing
 
 
 class Publish(StrEnum):
-    """Where the work goes when it is complete."""
+    """Where the result is published."""
 
     NOTHING = "nothing"
     PUSH = "push"
     PR = "pr"
 
 
-Name = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,39}$", description="small letters, digits and _")]
+PhaseName = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,39}$", description="small letters, digits and _")]
 RoleName = Annotated[
     str,
     Meta(
         pattern="^[a-z][a-z0-9_]*(:[a-z0-9_-]+)?$",
-        description="who does it; `architect:security` is an architect by another name",
+        description="the role of its agent; `architect:security` is an architect with a name",
     ),
 ]
 
@@ -51,85 +55,89 @@ RoleName = Annotated[
 class PhaseSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One phase of a workflow."""
 
-    name: Name
-    kind: Annotated[Kind, Meta(description="an agent, the plan's tasks, a review, or the completion of all")] = (
-        Kind.AGENT
+    name: PhaseName
+    kind: Annotated[PhaseKind, Meta(description="an agent, the plan's tasks, a review, or the completion of all")] = (
+        PhaseKind.AGENT
     )
-    about: Annotated[str, Meta(description="in a line, for people")] = ""
+    about: Annotated[str, Meta(description="one line for people")] = ""
     role: Annotated[RoleName | None, Meta(description="of an agent phase")] = None
-    roles: Annotated[tuple[RoleName, ...], Meta(description="of a review: at work at the same time")] = ()
-    agent: Annotated[str | None, Meta(description="who plays the role, unless the config says it")] = None
-    prompt: Annotated[str | None, Meta(description="the template, else the one of the role")] = None
-    inputs: Annotated[tuple[Name, ...], Meta(description="phases whose documents its agents are told")] = ()
+    roles: Annotated[tuple[RoleName, ...], Meta(description="of a review: they work at the same time")] = ()
+    agent: Annotated[str | None, Meta(description="the agent of the role, unless the config names one")] = None
+    prompt: Annotated[str | None, Meta(description="the template; default: that of the role")] = None
+    inputs: Annotated[tuple[PhaseName, ...], Meta(description="phases whose documents go into its prompts")] = ()
     exit: Annotated[
         str | None, Meta(description="the tool that ends it: submit_document, submit_plan, submit_done")
     ] = None
     sections: Annotated[tuple[str, ...], Meta(description="headings that its document must have")] = ()
     schema: Annotated[
         dict[str, Any] | None,
-        Meta(description="its document is data, YAML or JSON, of this JSON schema; or a file with one beside this"),
+        Meta(description="its document is YAML or JSON data of this JSON schema, or of the schema in this file"),
     ] = None
-    when: Annotated[str | None, Meta(description="else it is passed over: `plan.needs_design`, `not plan`, …")] = None
-    optional: Annotated[bool, Meta(description="passed over, unless it is asked for by --with")] = False
-    approval: Annotated[bool, Meta(description="a person must agree before it is over")] = False
+    when: Annotated[str | None, Meta(description="skip it unless this holds: `plan.needs_design`, `not plan`, …")] = (
+        None
+    )
+    optional: Annotated[bool, Meta(description="skip it unless requested by --with")] = False
+    approval: Annotated[bool, Meta(description="a person must approve its result")] = False
     validate: Annotated[bool, Meta(description="the project's checks must pass; before a review, else at the end")] = (
         False
     )
     validators: Annotated[tuple[str, ...], Meta(description="only these of the project's checks, by their names")] = ()
-    on_fail: Annotated[Name | None, Meta(description="where it leads when its review or its checks fail")] = None
+    on_fail: Annotated[PhaseName | None, Meta(description="the phase to enter when its review or checks fail")] = None
     limit: Annotated[int, Meta(ge=1, le=100, description="how many rounds of it may fail in a row")] = 3
-    on_limit: Annotated[Name | None, Meta(description="what comes then, else a person is asked")] = None
-    detour: Annotated[bool, Meta(description="entered only by `on_fail`, and leads back to whoever sent there")] = False
-    findings: Annotated[bool, Meta(description="of a tasks phase: a task is made of the review's findings")] = False
-    next: Annotated[Name | None, Meta(description="what comes after it, else the next that is no detour")] = None
-    publish: Annotated[Publish, Meta(description="of a complete phase: where the work goes")] = Publish.NOTHING
+    on_limit: Annotated[PhaseName | None, Meta(description="the phase after that; default: ask a person")] = None
+    detour: Annotated[bool, Meta(description="entered only by `on_fail`; returns to the phase that failed")] = False
+    findings: Annotated[bool, Meta(description="of a tasks phase: turn the review's findings into a task")] = False
+    next: Annotated[
+        PhaseName | None, Meta(description="the phase after it; default: the next that is not a detour")
+    ] = None
+    publish: Annotated[Publish, Meta(description="of a complete phase: where to publish")] = Publish.NOTHING
 
     @property
-    def checked(self) -> bool:
-        """The project's checks stand in its way."""
+    def has_checks(self) -> bool:
+        """Whether the project's checks must pass."""
         return self.validate or bool(self.validators)
 
     @property
-    def everyone(self) -> tuple[str, ...]:
-        """The roles that are played in it."""
+    def all_roles(self) -> tuple[str, ...]:
+        """The roles of all its agents."""
         return (self.role,) if self.role is not None else self.roles
 
 
 class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Without phases, it is the tasks alone.
+    """Without phases, a workflow consists of tasks only.
 
     `case`: the worker must argue that its task is done. `evaluate`: another agent must agree.
     """
 
     name: str
     about: str
-    shape: Annotated[Shape, Meta(description="how tasks follow each other")] = Shape.SEQUENCE
+    shape: Annotated[PlanShape, Meta(description="how tasks follow each other")] = PlanShape.SEQUENCE
     case: Annotated[bool, Meta(description="a worker must argue that its task is done")] = False
     validate: Annotated[bool, Meta(description="the project's checks must pass")] = True
     evaluate: Annotated[bool, Meta(description="another agent must agree that a task is done")] = False
     phases: Annotated[tuple[PhaseSpec, ...], Meta(description="in the order in which they follow each other")] = ()
 
     def phase(self, name: str | None) -> PhaseSpec | None:
-        return next((one for one in self.phases if one.name == name), None)
+        return next((phase for phase in self.phases if phase.name == name), None)
 
-    def place(self, name: str) -> int:
-        return next(index for index, one in enumerate(self.phases) if one.name == name)
+    def phase_index(self, name: str) -> int:
+        return next(index for index, phase in enumerate(self.phases) if phase.name == name)
 
     @property
     def planner(self) -> PhaseSpec | None:
-        """The phase that makes the plan: what people want changed goes there."""
-        return next((one for one in self.phases if one.exit == PLAN), None)
+        """The phase that submits the plan; change requests go there."""
+        return next((phase for phase in self.phases if phase.exit == PLAN_SIGNAL), None)
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be spent. None is no bound; those of a task are counted anew when it is opened again."""
+    """Limits of a run. None is no limit; limits of a task start over when it is reopened."""
 
     iterations: int = 8
     evaluator_calls: int = 4
     conflict_attempts: int = 2
-    agent_deaths: int = 5  # in a row, within one sitting
-    ask_when_cut_off: bool = False  # a person says how to go on with a turn that was
-    approving: bool = False  # what asks for approval has it
+    agent_deaths: int = 5  # in a row, within one session
+    ask_when_interrupted: bool = False  # a person decides about interrupted turns
+    auto_approve: bool = False  # phases need no person's approval
     parallel: int = 2
     reviewers: int | None = None  # at once; None is all of a review
     wall_clock: float | None = None
@@ -137,14 +145,16 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     dollars: float | None = None
 
 
-def lay_out(tasks: TaskList, shape: Shape, source: str | None = None, *, needs_design: bool = False) -> PlanCreated:
-    """The plan of a task list; raises `PlanRejected` when its dependencies make no order.
+def build_plan(
+    tasks: TaskList, shape: PlanShape, source: str | None = None, *, needs_design: bool = False
+) -> PlanCreated:
+    """The plan of a task list; raises `PlanRejected` when its dependencies have a cycle.
 
-    In a sequence each task waits for the one before it, but what it builds on is only what it names itself.
+    In a sequence each task waits for the one before it, but its key depends only on the tasks that it names itself.
     """
     keys = input_keys(tasks.tasks)
-    specs = _in_sequence(tasks.tasks) if shape is Shape.SEQUENCE else tasks.tasks
-    checked = graph([task.id for task in specs], {task.id: task.depends_on for task in specs})
+    specs = _as_sequence(tasks.tasks) if shape is PlanShape.SEQUENCE else tasks.tasks
+    checked = build_graph([task.id for task in specs], {task.id: task.depends_on for task in specs})
     return PlanCreated(
         tasks=[
             PlannedTask(
@@ -166,14 +176,14 @@ def lay_out(tasks: TaskList, shape: Shape, source: str | None = None, *, needs_d
     )
 
 
-def _in_sequence(tasks: Sequence[TaskSpec]) -> list[TaskSpec]:
+def _as_sequence(tasks: Sequence[TaskSpec]) -> list[TaskSpec]:
     """Each waits for the one before it, in the order that their own dependencies allow."""
-    checked = graph([task.id for task in tasks], {task.id: task.depends_on for task in tasks})
+    checked = build_graph([task.id for task in tasks], {task.id: task.depends_on for task in tasks})
     specs = {task.id: task for task in tasks}
     order = [name for wave in checked.waves for name in wave]
     place = {task.id: index for index, task in enumerate(tasks)}
     if all(place[needed] < place[task.id] for task in tasks for needed in task.depends_on):
-        order = list(checked.tasks)  # the list's own order serves
+        order = list(checked.tasks)  # the list's own order is valid
     before = [None, *order]
     return [
         msgspec.structs.replace(specs[name], depends_on=(previous,) if previous is not None else ())

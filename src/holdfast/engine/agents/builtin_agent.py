@@ -4,16 +4,16 @@ import importlib.util
 import os
 from dataclasses import dataclass
 
-from holdfast.agents.builtin.models import KEYS, Endpoint
+from holdfast.agents.builtin.models import KEY_VARIABLES, Endpoint
 from holdfast.agents.builtin.secrets import Secrets, take_from_environment
 from holdfast.leaf.errors import BadInput
 from holdfast.store.files.layout import default_home
 
-_INSTALL = "the built-in agent needs the model library: pip install 'holdfast[builtin]'"
+_INSTALL_HINT = "the built-in agent needs the model library: pip install 'holdfast[builtin]'"
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class BuiltinOptions:
     """What the command line asked for."""
 
     model: str
@@ -26,33 +26,35 @@ class Choices:
     backoff: float = 1.0
     timeout: float = 300.0
     context_window: int | None = None
-    passed: tuple[str, ...] = ()
+    passed_variables: tuple[str, ...] = ()
 
 
-def serve_builtin_agent(choices: Choices) -> None:
+def serve_builtin_agent(options: BuiltinOptions) -> None:
     """Returns when the client has closed the connection."""
     if importlib.util.find_spec("pydantic_ai") is None:
-        raise BadInput(_INSTALL)
-    provider, name = Endpoint.split(choices.model)
-    variables = (choices.key_variable,) if choices.key_variable else KEYS[provider]
-    taken = {each: take_from_environment(each) for each in {*variables, *(v for vs in KEYS.values() for v in vs)}}
+        raise BadInput(_INSTALL_HINT)
+    provider, name = Endpoint.split_name(options.model)
+    variables = (options.key_variable,) if options.key_variable else KEY_VARIABLES[provider]
+    taken = {
+        each: take_from_environment(each) for each in {*variables, *(v for vs in KEY_VARIABLES.values() for v in vs)}
+    }
     key = next((taken[each] for each in variables if taken[each]), None)
-    if key is None and choices.base_url is None:
+    if key is None and options.base_url is None:
         raise BadInput(f"no API key: set {' or '.join(variables)}, or give --base-url of an endpoint that needs none")
     try:  # the optional extra: heavy, and imported only when everything else is right
-        from holdfast.agents.builtin.acp_server import Settings  # noqa: PLC0415
+        from holdfast.agents.builtin.acp_server import BuiltinSettings  # noqa: PLC0415
         from holdfast.agents.builtin.loop import Limits  # noqa: PLC0415
         from holdfast.agents.builtin.serve import serve  # noqa: PLC0415
     except ImportError as error:
-        raise BadInput(f"{_INSTALL} ({error})") from error
-    endpoint = Endpoint(provider, name, choices.base_url, key, choices.timeout, choices.context_window)
+        raise BadInput(f"{_INSTALL_HINT} ({error})") from error
+    endpoint = Endpoint(provider, name, options.base_url, key, options.timeout, options.context_window)
     serve(
-        Settings(
+        BuiltinSettings(
             endpoint=endpoint,
             folder=os.path.join(default_home(), "builtin", "sessions"),
-            mode="code" if choices.mode == "code" else "ask",
-            limits=Limits(choices.max_steps, choices.max_wait, choices.retries, choices.backoff),
-            passed=choices.passed,
+            mode="code" if options.mode == "code" else "ask",
+            limits=Limits(options.max_steps, options.max_wait, options.retries, options.backoff),
+            passed_variables=options.passed_variables,
             secrets=Secrets(value for value in taken.values() if value),
         )
     )

@@ -3,44 +3,44 @@
 import os
 from collections.abc import Mapping
 
-from holdfast.agents.registry import Entry, find_agent, withheld_from
-from holdfast.core.conversation.auth_errors import Variables, advice, is_auth_error
-from holdfast.engine.config.files import user_file
+from holdfast.agents.registry import AgentDefinition, find_agent, withheld_secrets
+from holdfast.core.conversation.auth_errors import SecretVariables, authentication_advice, is_auth_error
+from holdfast.engine.config.files import user_file_path
 
-_TAIL = 4_000  # bytes of an agent's stderr that are looked at
-_PLAYBOOK = "playbook:"  # needs no login, and has no table in the config
+_MAX_STDERR_BYTES = 4_000  # bytes of an agent's stderr that are looked at
+_PLAYBOOK_PREFIX = "playbook:"  # needs no login, and has no table in the config
 
 
 def auth_advice(
-    agent: str | None, agents: Mapping[str, Entry], error: str, *, code: int | None = None, stderr: str = ""
+    agent: str | None, agents: Mapping[str, AgentDefinition], error: str, *, code: int | None = None, stderr: str = ""
 ) -> str:
     """The sentences to append to an error; empty when it is not about a login."""
-    if not agent or agent.startswith(_PLAYBOOK) or not (is_auth_error(error, code) or is_auth_error(stderr)):
+    if not agent or agent.startswith(_PLAYBOOK_PREFIX) or not (is_auth_error(error, code) or is_auth_error(stderr)):
         return ""
     entry, name = find_agent(agent, agents), agent.split()[0]
-    variables = Variables(
-        withheld=sorted(withheld_from(entry), key=lambda one: not _is_about(one, name)),
+    variables = SecretVariables(
+        withheld=sorted(withheld_secrets(entry), key=lambda one: not _is_about(one, name)),
         passed=[one for one in entry.secrets if os.environ.get(one)],
         unset=[one for one in entry.secrets if not os.environ.get(one)],
     )
-    return f". {advice(name, variables, user_file())}"
+    return f". {authentication_advice(name, variables, user_file_path())}"
 
 
 def _is_about(variable: str, agent: str) -> bool:
     return agent.upper().replace("-", "_") in variable.upper()
 
 
-def complaints_since(path: str, position: int) -> str:
+def stderr_since(path: str, position: int) -> str:
     """The end of what was written to an agent's stderr file after a position."""
     try:
         with open(path, "rb") as file:
-            file.seek(max(position, os.fstat(file.fileno()).st_size - _TAIL))
+            file.seek(max(position, os.fstat(file.fileno()).st_size - _MAX_STDERR_BYTES))
             return file.read().decode(errors="replace")
     except OSError:
         return ""
 
 
-def size_of(path: str) -> int:
+def file_size(path: str) -> int:
     try:
         return os.path.getsize(path)
     except OSError:

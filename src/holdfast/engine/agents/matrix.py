@@ -6,16 +6,16 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.core.conversation.states import Ability, Rung, ladder
-from holdfast.core.log.codec import UNREADABLE
+from holdfast.core.conversation.states import Capability, RecoveryStrategy, recovery_strategies
+from holdfast.core.log.codec import DECODE_ERRORS
 from holdfast.core.text.fingerprint import fingerprint
 from holdfast.store.files.disk import replace
-from holdfast.store.files.exclusive import alone_in
+from holdfast.store.files.exclusive import lock_folder
 
 _FILE = "agents.json"
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class AgentMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured. Of a way that the agent does not offer, and of what was not reached: None.
 
     `after_cut` is what it knew when it was killed in the middle of a turn, and came back by the best way it has.
@@ -39,49 +39,52 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
     @property
-    def rung(self) -> Rung:
+    def strategy(self) -> RecoveryStrategy:
         """The way by which it comes back."""
-        return best_rung(self.load, self.resume)
+        return best_strategy(self.load, self.resume)
 
 
-def best_rung(load: bool | None, resume: bool | None) -> Rung:  # noqa: FBT001 - what each showed
+def best_strategy(load: bool | None, resume: bool | None) -> RecoveryStrategy:  # noqa: FBT001 - what each showed
     """The rung that the ladder tries first, of an agent that showed this."""
-    ways = {"load": Ability(load is not None, load), "resume": Ability(resume is not None, resume)}
-    return ladder("token", **ways, alive=False, history=True)[0]
+    ways = {"load": Capability(load is not None, load), "resume": Capability(resume is not None, resume)}
+    return recovery_strategies("token", **ways, is_alive=False, has_history=True)[0]
 
 
-def matrix(home: str) -> dict[str, Row]:
+def read_matrix(home: str) -> dict[str, AgentMeasurement]:
     """The rows there are, by agent."""
     try:
-        return _read(home)
-    except UNREADABLE:
+        return _read_rows(home)
+    except DECODE_ERRORS:
         return {}
 
 
-def proven(home: str) -> dict[str, Mapping[str, bool]]:
+def proven_abilities(home: str) -> dict[str, Mapping[str, bool]]:
     """What the ladder wants to know."""
     return {
         name: {what: showed for what, showed in (("load", row.load), ("resume", row.resume)) if showed is not None}
-        for name, row in matrix(home).items()
+        for name, row in read_matrix(home).items()
     }
 
 
-def keep(home: str, row: Row) -> str | None:
+def save_measurement(home: str, measurement: AgentMeasurement) -> str | None:
     """Returns where the table is kept that was there and could not be read, if it was so."""
-    with alone_in(home):
+    with lock_folder(home):
         aside, rows = None, {}
         try:
-            rows = _read(home)
-        except UNREADABLE:
+            rows = _read_rows(home)
+        except DECODE_ERRORS:
             aside = _set_aside(os.path.join(home, _FILE))
-        replace(os.path.join(home, _FILE), msgspec.json.format(msgspec.json.encode({**rows, row.agent: row})))
+        replace(
+            os.path.join(home, _FILE),
+            msgspec.json.format(msgspec.json.encode({**rows, measurement.agent: measurement})),
+        )
     return aside
 
 
-def _read(home: str) -> dict[str, Row]:
+def _read_rows(home: str) -> dict[str, AgentMeasurement]:
     try:
         with open(os.path.join(home, _FILE), "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Row])
+            return msgspec.json.decode(file.read(), type=dict[str, AgentMeasurement])
     except FileNotFoundError:
         return {}
 

@@ -12,153 +12,165 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from holdfast.agents.acp.client import Asked
+from holdfast.agents.acp.client import PermissionQuestion
 from holdfast.core.conversation.own_tools import own_tool
-from holdfast.core.conversation.permission import Consent, Verdict, Wish, judge
+from holdfast.core.conversation.permission import (
+    PermissionConfig,
+    PermissionDecision,
+    PermissionQuery,
+    decide_permission,
+)
 from holdfast.core.conversation.tool_call import ToolCall
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import PermissionAnswered, PermissionRequested, ToolBlocked
 from holdfast.core.events.work import HookRan
-from holdfast.core.messages.answers import ALLOWING, REFUSING, option_for
+from holdfast.core.messages.answers import ALLOW_OPTION_KINDS, REJECT_OPTION_KINDS, option_for
 from holdfast.core.text.cut import cut
-from holdfast.engine.hooks.process import MOST_REASON, Called, called, hook_input
+from holdfast.engine.hooks.process import MAX_REASON_CHARS, HookResult, hook_input, run_hook
 from holdfast.leaf.errors import BadInput
 from holdfast.store.run import OwnedRun
 
 PRE_TOOL = "pre_tool"
 
 
-class Desk:
+class PermissionBroker:
     """Where questions of all agents of a run come in, and answers go out."""
 
     def __init__(
-        self, run: OwnedRun, consent: Consent, untrusted: Callable[[str], str | None] = lambda _: None
+        self, run: OwnedRun, consent: PermissionConfig, untrusted: Callable[[str], str | None] = lambda _: None
     ) -> None:
         """`untrusted` is a folder from which no hook is started for a conversation."""
         self._run = run
         self._consent = consent
         self._untrusted = untrusted
-        self._open: dict[str, asyncio.Future[str | None]] = {}
+        self._pending: dict[str, asyncio.Future[str | None]] = {}
 
-    def for_agent(self, conversation: str, cwd: str) -> "Counsel":
-        return Counsel(self, conversation, cwd)
+    def for_agent(self, conversation_id: str, cwd: str) -> "AgentPermissions":
+        return AgentPermissions(self, conversation_id, cwd)
 
-    def option_for(self, request: str, wanted: str | None, *, allow: bool) -> str | None:
+    def option_for(self, request: str, preferred: str | None, *, allow: bool) -> str | None:
         """The option that was chosen; where it is not offered (any more), the first that allows, or that refuses."""
         asked = self._run.state.permissions.get(request)
         if asked is None:
             return None
         offered = [one["id"] for one in msgspec.json.decode(asked.options)]
-        return wanted if wanted in offered else option_for(asked, allow=allow)
+        return preferred if preferred in offered else option_for(asked, allow=allow)
 
     async def answer(self, request: str, option: str | None, by: str) -> None:
-        await self.apply(PermissionAnswered(request=request, option=option, by=by))
+        await self.apply_answer(PermissionAnswered(request=request, option=option, by=by))
 
-    async def apply(self, answered: PermissionAnswered, *also: Event) -> None:
+    async def apply_answer(self, answer: PermissionAnswered, *events: Event) -> None:
         """An answer. Durable before the agent is told; kept for later when the agent is not there.
 
         `also` goes into the same commit.
         """
-        request, option = answered.request, answered.option
+        request, option = answer.request, answer.option
         asked = self._run.state.permissions.get(request)
         if asked is None:
             raise BadInput(f"there is no open request {request!r}; it was answered already, or never made")
         ids = [one["id"] for one in msgspec.json.decode(asked.options)]
         if option is not None and option not in ids:
             raise BadInput(f"{option!r} is not one of the answers; they are {', '.join(ids)}")
-        await self._run.append(answered, *also)
-        waiting = self._open.pop(request, None)
+        await self._run.append(answer, *events)
+        waiting = self._pending.pop(request, None)
         if waiting is not None and not waiting.done():
             waiting.set_result(option)
 
-    async def withdraw(self, conversation: str, why: str) -> None:
+    async def withdraw(self, conversation_id: str, reason: str) -> None:
         """Nobody is to answer any more what was asked in a turn that is being cancelled, or in turns before its end."""
         for request, asked in list(self._run.state.permissions.items()):
-            if asked.conversation == conversation and request in self._run.state.permissions:
-                await self.answer(request, None, why)
+            if asked.conversation == conversation_id and request in self._run.state.permissions:
+                await self.answer(request, None, reason)
 
-    async def ask(self, conversation: str, cwd: str, asked: Asked) -> str | None:
-        call = asked.call
-        mark = _fingerprint(conversation, call)
-        request = self._left_open(mark) or secrets.token_hex(6)
+    async def ask(self, conversation_id: str, cwd: str, permission_request: PermissionQuestion) -> str | None:
+        call = permission_request.call
+        mark = _fingerprint(conversation_id, call)
+        request = self._unanswered_request(mark) or secrets.token_hex(6)
         requested = PermissionRequested(
-            conversation=conversation,
+            conversation=conversation_id,
             request=request,
             title=call.title,
             kind=call.kind,
             call=call.id,
             paths=list(call.paths),
-            options=msgspec.Raw(msgspec.json.encode([dict(zip(_OPTION, one, strict=True)) for one in asked.options])),
+            options=msgspec.Raw(
+                msgspec.json.encode([dict(zip(_OPTION_FIELDS, one, strict=True)) for one in permission_request.options])
+            ),
             fingerprint=mark,
             command=call.command,
             diffs=list(call.diffs),
             input=_raw(call.input),
             note=call.note if call.input is None else None,
         )
-        chosen, by = self._by_rule(cwd, asked)
-        earlier = self._run.state.conversations[conversation].granted.get(mark)
-        if by is None and earlier in [one[0] for one in asked.options]:
+        chosen, by = self._decide_by_rule(cwd, permission_request)
+        earlier = self._run.state.conversations[conversation_id].granted.get(mark)
+        if by is None and earlier in [one[0] for one in permission_request.options]:
             chosen, by = earlier, "the answer given before"
         if by is not None:
             await self._run.append(requested, PermissionAnswered(request=request, option=chosen, by=by))
             return chosen
         waiting: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._open[request] = waiting  # before anybody can see the question, and answer it
+        self._pending[request] = waiting  # before anybody can see the question, and answer it
         try:
             await self._run.append(requested)
             return await waiting
         finally:
-            self._open.pop(request, None)
+            self._pending.pop(request, None)
 
-    async def veto(self, conversation: str, cwd: str, call: ToolCall) -> str | None:
+    async def veto(self, conversation_id: str, cwd: str, call: ToolCall) -> str | None:
         """Why a tool call may not be made; None when it may."""
-        ruling = judge(_wish(cwd, call), self._consent.policy, self._consent.rules)
-        denied = ruling.verdict is Verdict.DENY
-        why = f"by {ruling.because}" if denied else await self._asked_hooks(conversation, cwd, call)
+        ruling = decide_permission(_requested_action(cwd, call), self._consent.policy, self._consent.rules)
+        denied = ruling.decision is PermissionDecision.DENY
+        why = f"by {ruling.reason}" if denied else await self._ask_hooks(conversation_id, cwd, call)
         if why is not None:
             blocked = ToolBlocked(
-                conversation=conversation, tool=call.title, reason=why, command=call.command, input=_raw(call.input)
+                conversation=conversation_id, tool=call.title, reason=why, command=call.command, input=_raw(call.input)
             )
             await self._run.append(blocked)
         return why
 
-    def _left_open(self, mark: str) -> str | None:
+    def _unanswered_request(self, fingerprint: str) -> str | None:
         """The same question, of an agent that is gone: it is one question still, and one answer is enough."""
         left = self._run.state.permissions.items()
-        return next((one for one, asked in left if asked.fingerprint == mark and one not in self._open), None)
+        return next((one for one, asked in left if asked.fingerprint == fingerprint and one not in self._pending), None)
 
-    def _by_rule(self, cwd: str, asked: Asked) -> tuple[str | None, str | None]:
+    def _decide_by_rule(self, cwd: str, permission_request: PermissionQuestion) -> tuple[str | None, str | None]:
         """What the rules choose, and which; nothing when a person has to."""
-        ruling = judge(_wish(cwd, asked.call), self._consent.policy, self._consent.rules)
-        if ruling.verdict is Verdict.ASK:
+        ruling = decide_permission(
+            _requested_action(cwd, permission_request.call), self._consent.policy, self._consent.rules
+        )
+        if ruling.decision is PermissionDecision.ASK:
             return None, None
-        chosen = _first(asked, ALLOWING if ruling.verdict is Verdict.ALLOW else REFUSING)
-        if chosen is None and ruling.verdict is Verdict.ALLOW:
+        chosen = _first_option(
+            permission_request,
+            ALLOW_OPTION_KINDS if ruling.decision is PermissionDecision.ALLOW else REJECT_OPTION_KINDS,
+        )
+        if chosen is None and ruling.decision is PermissionDecision.ALLOW:
             return None, None  # it does not offer what the rule would choose
-        return chosen, ruling.because
+        return chosen, ruling.reason
 
-    async def _asked_hooks(self, conversation: str, cwd: str, call: ToolCall) -> str | None:
+    async def _ask_hooks(self, conversation_id: str, cwd: str, call: ToolCall) -> str | None:
         """Why one of them blocks the call. What each said is in the log before the agent hears of it."""
         if not self._consent.hooks:
             return None
         run_id = self._run.state.run.run_id if self._run.state.run is not None else None
-        task = self._run.state.conversations[conversation].task
+        task = self._run.state.conversations[conversation_id].task
         about = {"tool": call.title, "kind": call.kind, "paths": call.paths, "command": call.command}
-        told = hook_input(PRE_TOOL, run_id, task, conversation, **about, input=call.input, diffs=call.diffs, cwd=cwd)
-        untrusted, patience = self._untrusted(conversation), self._consent.patience
+        told = hook_input(PRE_TOOL, run_id, task, conversation_id, **about, input=call.input, diffs=call.diffs, cwd=cwd)
+        untrusted, patience = self._untrusted(conversation_id), self._consent.hook_timeout_s
         for command in self._consent.hooks:
-            answer = await called(command, cwd, told, run_id=run_id, patience=patience, untrusted=untrusted)
-            why = _refusal(command[0], answer)
+            answer = await run_hook(command, cwd, told, run_id=run_id, timeout_s=patience, untrusted=untrusted)
+            why = _hook_refusal(command[0], answer)
             ran = HookRan(
                 hook=PRE_TOOL,
                 command=shlex.join(command),
-                exit_code=answer.code,
+                exit_code=answer.exit_code,
                 problem=answer.problem,
                 outcome="allow" if why is None else "block",
-                reason=cut(why, MOST_REASON) if why is not None else None,
+                reason=cut(why, MAX_REASON_CHARS) if why is not None else None,
                 tool=call.title,
                 task=task,
-                conversation=conversation,
+                conversation=conversation_id,
             )
             await self._run.append(ran)
             if why is not None:
@@ -166,46 +178,46 @@ class Desk:
         return None
 
 
-def _refusal(program: str, answer: Called) -> str | None:
+def _hook_refusal(program: str, result: HookResult) -> str | None:
     """One that cannot be asked is against it."""
-    if answer.problem is not None:
-        return f"the hook {program} {answer.problem}"
-    return (answer.said or f"the hook {program} refused") if answer.code != 0 else None
+    if result.problem is not None:
+        return f"the hook {program} {result.problem}"
+    return (result.output or f"the hook {program} refused") if result.exit_code != 0 else None
 
 
-_OPTION = ("id", "name", "kind")
+_OPTION_FIELDS = ("id", "name", "kind")
 
 
-class Counsel:
+class AgentPermissions:
     """The desk, for one agent."""
 
-    def __init__(self, desk: Desk, conversation: str, cwd: str) -> None:
-        self._desk = desk
-        self._conversation = conversation
+    def __init__(self, broker: PermissionBroker, conversation_id: str, cwd: str) -> None:
+        self._broker = broker
+        self._conversation_id = conversation_id
         self._cwd = cwd
 
-    async def permit(self, asked: Asked) -> str | None:
-        if own_tool(asked.call) is not None:  # nobody is asked, and no rule or hook can take it away
-            return _first(asked, ALLOWING)
-        asked = asked._replace(call=_without_repeated_paths(self._cwd, asked.call))
-        why = await self.veto(asked.call)
+    async def permit(self, request: PermissionQuestion) -> str | None:
+        if own_tool(request.call) is not None:  # nobody is asked, and no rule or hook can take it away
+            return _first_option(request, ALLOW_OPTION_KINDS)
+        request = request._replace(call=_without_repeated_paths(self._cwd, request.call))
+        why = await self.veto(request.call)
         if why is not None:
-            return _first(asked, REFUSING)
-        return await self._desk.ask(self._conversation, self._cwd, asked)
+            return _first_option(request, REJECT_OPTION_KINDS)
+        return await self._broker.ask(self._conversation_id, self._cwd, request)
 
     async def veto(self, call: ToolCall) -> str | None:
         if wrong := next((path for path in call.paths if "\0" in path), None):
             return f"{wrong!r} is not a path"
-        return await self._desk.veto(self._conversation, self._cwd, call)
+        return await self._broker.veto(self._conversation_id, self._cwd, call)
 
 
-def _first(asked: Asked, kinds: Sequence[str]) -> str | None:
+def _first_option(request: PermissionQuestion, kinds: Sequence[str]) -> str | None:
     """The first option of the first of these kinds that is offered."""
-    return next((one[0] for kind in kinds for one in asked.options if one[2] == kind), None)
+    return next((one[0] for kind in kinds for one in request.options if one[2] == kind), None)
 
 
-def _wish(cwd: str, call: ToolCall) -> Wish:
-    return Wish(call.kind, call.title, _relative(cwd, call.paths), call.command)
+def _requested_action(cwd: str, call: ToolCall) -> PermissionQuery:
+    return PermissionQuery(call.kind, call.title, _relative(cwd, call.paths), call.command)
 
 
 def _without_repeated_paths(cwd: str, call: ToolCall) -> ToolCall:
@@ -221,9 +233,9 @@ def _relative(cwd: str, paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(os.path.relpath(os.path.realpath(os.path.join(home, path)), home) for path in paths)
 
 
-def _fingerprint(conversation: str, call: ToolCall) -> str:
+def _fingerprint(conversation_id: str, call: ToolCall) -> str:
     """The same for the same question, asked again by an agent that came back."""
-    about = [conversation, call.title, call.kind, call.paths, call.input, call.diffs, call.note]
+    about = [conversation_id, call.title, call.kind, call.paths, call.input, call.diffs, call.note]
     return hashlib.sha256(msgspec.json.encode(about, order="deterministic")).hexdigest()[:16]
 
 

@@ -3,22 +3,30 @@
 from typing import Any
 
 from holdfast.agents.playbook.format import schema
-from holdfast.agents.playbook.program import STATE, default_state, serve
+from holdfast.agents.playbook.program import STATE_VARIABLE, default_state, serve
 from holdfast.agents.playbook.reader import read_playbook
-from holdfast.agents.playbook.sessions import Folder
-from holdfast.agents.playbook.terminal import Wanted, serve_terminal
+from holdfast.agents.playbook.sessions import StateFolder
+from holdfast.agents.playbook.terminal import TerminalOptions, serve_terminal
 
-__all__ = ["STATE", "Wanted", "check_playbook", "default_state", "play", "play_in_terminal", "playbook_schema"]
+__all__ = [
+    "STATE_VARIABLE",
+    "TerminalOptions",
+    "check_playbook",
+    "default_state",
+    "playbook_schema",
+    "serve_playbook",
+    "serve_playbook_terminal",
+]
 
 
-def play(file: str, state: str | None) -> int:
+def serve_playbook(file: str, state: str | None) -> int:
     """Be the playbook agent on stdin and stdout until the client goes; the exit code."""
     return serve(file, state or default_state())
 
 
-def play_in_terminal(file: str, state: str | None, wanted: Wanted) -> int:
+def serve_playbook_terminal(file: str, state: str | None, wanted: TerminalOptions) -> int:
     """Be the same agent for whoever types, until the terminal is closed."""
-    return serve_terminal(read_playbook(file), file, Folder(state or default_state()), wanted)
+    return serve_terminal(read_playbook(file), file, StateFolder(state or default_state()), wanted)
 
 
 def check_playbook(file: str) -> int:

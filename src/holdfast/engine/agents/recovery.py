@@ -14,34 +14,32 @@ from acp.schema import EnvVariable, McpServerStdio
 from msgspec import structs
 
 from holdfast.agents.acp.driver import (
-    Agent,
-    AgentDied,
+    AgentConnection,
+    AgentExited,
+    AgentInfo,
     AgentRefused,
+    AgentSession,
     AgentSilent,
     Deadlines,
-    Greeting,
-    Opened,
-    speaking,
+    connect_agent,
 )
-from holdfast.agents.acp.recorder import Scribe
-from holdfast.agents.launch import ANY_ROLE, Berth, Launch, Runtime, choose_runtime
-from holdfast.agents.process.tree import see_dead, seen_through
-from holdfast.agents.registry import Entry, environment_for, find_agent, missing
-from holdfast.agents.runtimes.container import container_of
+from holdfast.agents.acp.recorder import EventRecorder
+from holdfast.agents.launch import ANY_ROLE, Launch, Runtime, TmuxSlot, choose_runtime
+from holdfast.agents.process.tree import finish_uncancelled, kill_survivors
+from holdfast.agents.registry import AgentDefinition, environment_for, find_agent, install_advice
+from holdfast.agents.runtimes.container import find_container
 from holdfast.core.conversation.own_tools import SERVER as OWN_SERVER
 from holdfast.core.conversation.states import (
-    NATIVE,
-    NOT_NOW,
-    UNVERIFIED,
-    Ability,
-    Phase,
-    Rung,
-    is_rejection,
-    ladder,
-    must_go,
-    next_rung,
+    SESSION_UNVERIFIED_CODE,
+    Capability,
+    ConversationState,
+    RecoveryStrategy,
+    check_transition,
+    next_strategy,
+    recovery_strategies,
 )
-from holdfast.core.decide.attribution import agent_in
+from holdfast.core.decide.attribution import conversation_agent_name
+from holdfast.core.decide.interrupted import after_failure
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentSpawned
 from holdfast.core.events.conversation import (
@@ -49,38 +47,38 @@ from holdfast.core.events.conversation import (
     ConversationDetached,
     ConversationStateChanged,
     ConversationTokenStored,
-    RungFailed,
+    RecoveryStrategyFailed,
 )
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.state import Conversation
-from holdfast.core.work.names import place_of
-from holdfast.engine.agents.credentials import auth_advice, complaints_since, size_of
-from holdfast.engine.agents.permissions import Desk
-from holdfast.engine.agents.tmux import berth
+from holdfast.core.work.names import worktree_names
+from holdfast.engine.agents.credentials import auth_advice, file_size, stderr_since
+from holdfast.engine.agents.permissions import PermissionBroker
+from holdfast.engine.agents.tmux import tmux_slot
 from holdfast.engine.agents.tool_listing import forget_listed, is_listed, wait_until_listed
 from holdfast.engine.agents.transcript import history_of
-from holdfast.engine.containers import remember
-from holdfast.engine.workspace.effects import TETHER
+from holdfast.engine.containers import record_engine
+from holdfast.engine.workspace.effects import FD_MARKER_FILE
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError
-from holdfast.leaf.failpoints import around
+from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
-from holdfast.leaf.process.load import slowness
+from holdfast.leaf.process.load import load_factor
 from holdfast.store.base import Log
 from holdfast.store.run import OwnedRun
 
-Failed = (AgentDied, AgentSilent, AgentRefused)
-_START = "start"  # no rung: before it can be asked anything, an agent has to be there
+AGENT_ERRORS = (AgentExited, AgentSilent, AgentRefused)
+_START_STEP = "start"  # no rung: before it can be asked anything, an agent has to be there
 
-_CRASH = around("agent.spawn")
+_FAILPOINT = failpoint_pair("agent.spawn")
 
-Hint = Callable[[str, str, str], None]
+TextCallback = Callable[[str, str, str], None]
 
 _NOTICES = {
-    Rung.REATTACH: None,
-    Rung.RESUME: "resumed the agent's own session (session/resume)",
-    Rung.LOAD: "resumed the agent's own session (session/load)",
-    Rung.INJECT: "started a new agent session; a digest of the conversation goes with the next message",
-    Rung.FRESH: "started a new agent session; nothing had been said in the one before",
+    RecoveryStrategy.REATTACH: None,
+    RecoveryStrategy.RESUME: "resumed the agent's own session (session/resume)",
+    RecoveryStrategy.LOAD: "resumed the agent's own session (session/load)",
+    RecoveryStrategy.HISTORY: "started a new agent session; a digest of the conversation goes with the next message",
+    RecoveryStrategy.FRESH: "started a new agent session; nothing had been said in the one before",
 }
 
 
@@ -88,72 +86,74 @@ class AgentUnavailable(HoldfastError):
     """No rung held, not even a fresh start. The conversation waits; nothing of it is lost."""
 
 
-async def _nothing(_: str) -> None:
+async def _do_nothing(_: str) -> None:
     pass
 
 
-class Ground(NamedTuple):
+class ConversationContext(NamedTuple):
     """What conversations stand on: the run's folder, its log, and how agents are started and asked."""
 
     run_id: str
     folder: str
     log: Log
-    agents: Mapping[str, Entry] = {}
+    agents: Mapping[str, AgentDefinition] = {}
     proven: Mapping[str, Mapping[str, bool]] = {}
     deadlines: Deadlines = Deadlines()
     environment: Mapping[str, str] = {}
     tools: Callable[[str, Conversation], Sequence[str]] | None = None
     must_report: Callable[[Conversation], bool] = lambda _: False  # whether a turn without a report comes to nothing
     runtimes: Mapping[str, Runtime] = {}  # by role; else what the agent's entry says, else that of `ANY_ROLE`
-    heard: Callable[[Event], None] = lambda _: None  # called with what agents told, once it is in the log
-    turn_begins: Callable[[str], Awaitable[None]] = _nothing  # awaited before a conversation's prompt is sent,
-    turn_ended: Callable[[str], Awaitable[None]] = _nothing  # and when its turn is over
+    on_event: Callable[[Event], None] = lambda _: None  # called with what agents told, once it is in the log
+    on_turn_start: Callable[[str], Awaitable[None]] = _do_nothing  # awaited before a conversation's prompt is sent,
+    on_turn_end: Callable[[str], Awaitable[None]] = _do_nothing  # and when its turn is over
     models: Mapping[str, str] = {}  # by role, where the agent is not to choose itself
 
 
-class Live(NamedTuple):
+class LiveAgent(NamedTuple):
     """An agent that listens, and its session."""
 
-    agent: Agent
+    agent: AgentConnection
     session: str
     stack: AsyncExitStack
 
 
-class Ladder:
+class Recovery:
     """The ways back into the conversations of one run."""
 
-    def __init__(self, run: OwnedRun, ground: Ground, desk: Desk, hint: Hint) -> None:
+    def __init__(
+        self, run: OwnedRun, context: ConversationContext, permissions: PermissionBroker, on_text: TextCallback
+    ) -> None:
         self._run = run
-        self._ground = ground
-        self._desk = desk
-        self._hint = hint
-        self._reports: dict[str, str] = {}  # the files to which confined agents report
+        self._context = context
+        self._permissions = permissions
+        self._on_text = on_text
+        self._report_files: dict[str, str] = {}  # the files to which confined agents report
         self._connects_late: set[str] = set()  # agents that ask for the tools when they need them
 
-    async def climb(self, name: str, cwd: str) -> Live:
-        state = self._state(name)
-        entry = find_agent(state.agent or "", self._ground.agents)
-        must_go(name, state.state, Phase.STARTING)
-        await self._run.append(ConversationStateChanged(conversation=name, state=Phase.STARTING))
+    async def restore(self, conversation_id: str, cwd: str) -> LiveAgent:
+        state = self._state(conversation_id)
+        entry = find_agent(state.agent or "", self._context.agents)
+        check_transition(conversation_id, state.state, ConversationState.STARTING)
+        await self._run.append(ConversationStateChanged(conversation=conversation_id, state=ConversationState.STARTING))
         stack = AsyncExitStack()
-        said = self._complaints(name)
-        before = size_of(said)
+        said = self._stderr_path(conversation_id)
+        before = file_size(said)
         try:
-            live = await self._climbed(name, entry, cwd, stack)
-            await self._wait_for_tools(name, entry, live)
+            live = await self._try_strategies(conversation_id, entry, cwd, stack)
+            await self._wait_for_tools(conversation_id, entry, live)
             return live
-        except Failed as error:
-            await self._given_up(name, stack, str(error))
-            words = f"; what it complained of is in {said}" if size_of(said) else ""
+        except AGENT_ERRORS as error:
+            await self._record_failure(conversation_id, stack, str(error))
+            words = f"; what it complained of is in {said}" if file_size(said) else ""
             code = error.code if isinstance(error, AgentRefused) else None
-            stderr = complaints_since(said, before) if code is None else ""
-            words += auth_advice(state.agent, self._ground.agents, str(error), code=code, stderr=stderr)
+            stderr = stderr_since(said, before) if code is None else ""
+            words += auth_advice(state.agent, self._context.agents, str(error), code=code, stderr=stderr)
             raise AgentUnavailable(f"{state.agent} cannot be spoken to: {error}{words}") from error
         except HoldfastError as error:
-            await self._given_up(name, stack, str(error))
+            await self._record_failure(conversation_id, stack, str(error))
             raise
         except asyncio.CancelledError:
-            await seen_through(self._given_up(name, stack, "the sitting let go of it"))
+            await finish_uncancelled(self._record_failure(conversation_id, stack, "the sitting let go of it"))
             raise
         except BaseException:
             await stack.aclose()
@@ -163,12 +163,12 @@ class Ladder:
         """Whether a prompt would find its agent without Holdfast's tools."""
         return name not in self._connects_late and not is_listed(self._listed(name))
 
-    async def _wait_for_tools(self, name: str, entry: Entry, live: Live) -> None:
+    async def _wait_for_tools(self, name: str, entry: AgentDefinition, live: LiveAgent) -> None:
         """Until the agent has them, or its time for that is over: then it is prompted, and what comes of it is seen."""
-        seconds = entry.tools_wait * slowness()
+        seconds = entry.tools_wait * load_factor()
         if not self.lacks_tools(name):
             return
-        if not await wait_until_listed(self._listed(name), seconds, live.agent.tree.death()):
+        if not await wait_until_listed(self._listed(name), seconds, live.agent.tree.wait_for_exit()):
             agent = self._state(name).agent
             message = (
                 f"{agent} did not ask for Holdfast's tools within {seconds:.0f} s, and is prompted without them; "
@@ -176,158 +176,184 @@ class Ladder:
             )
             await self._run.append(WarningLogged(message=message))
 
-    async def see_dead(self, name: str) -> None:
+    async def ensure_dead(self, conversation_id: str) -> None:
         """Nothing of an agent that was there before is alive; `Denied` while something is."""
-        await see_dead(self._mark(name))
+        await kill_survivors(self._mark(conversation_id))
 
-    async def _climbed(self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack) -> Live:
-        history = bool(await history_of(self._ground.log, name))
-        tried: list[Rung] = []
-        rejected = False
-        agent, greeting = await self._started_somehow(name, entry, cwd, stack)
+    async def _try_strategies(
+        self, conversation_id: str, entry: AgentDefinition, cwd: str, stack: AsyncExitStack
+    ) -> LiveAgent:
+        history = bool(await history_of(self._context.log, conversation_id))
+        failed: list[tuple[RecoveryStrategy, int | None]] = []
+        agent, greeting = await self._start_with_retry(conversation_id, entry, cwd, stack)
         while True:
-            rung = self._next_rung(name, greeting, tried, history=history)
-            assert rung is not None, "the last one's failure is raised"
+            strategy = self._next_strategy(conversation_id, greeting, failed, has_history=history)
+            assert strategy is not None, "the last one's failure is raised"
             try:
-                opened = await self._try(name, agent, greeting, rung, history=history)
-                return await self._attached(name, agent, opened, greeting, rung, stack)
-            except Failed as error:
-                tried.append(rung)
-                code = error.code if isinstance(error, AgentRefused) else None
-                rejected = rejected or is_rejection(rung, code)
-                after = self._next_rung(name, greeting, tried, history=history)
-                await self._fallen(name, rung, error, lost=rejected and after not in NATIVE)
-                withheld = rung in NATIVE and code == NOT_NOW  # a new session would take its place for good
-                if after is None or (withheld and after not in NATIVE):
+                opened = await self._try_strategy(conversation_id, agent, greeting, strategy, has_history=history)
+                return await self._record_attached(conversation_id, agent, opened, greeting, strategy, stack)
+            except AGENT_ERRORS as error:
+                failed.append((strategy, error.code if isinstance(error, AgentRefused) else None))
+                following = self._next_strategy(conversation_id, greeting, failed, has_history=history)
+                after = after_failure(failed, following)
+                await self._record_failed_strategy(conversation_id, strategy, error, session_lost=after.session_lost)
+                if after.gives_up:
                     raise
-                if code is None or after in tried:  # it may be dead or stuck: the next rung gets a new one
+                if after.restarts_agent:  # it may be dead or stuck
                     await stack.aclose()
-                    agent, greeting = await self._started_somehow(name, entry, cwd, stack)
+                    agent, greeting = await self._start_with_retry(conversation_id, entry, cwd, stack)
 
-    async def _fallen(self, name: str, rung: Rung, error: Exception, *, lost: bool) -> None:
+    async def _record_failed_strategy(
+        self, conversation_id: str, strategy: RecoveryStrategy, error: Exception, *, session_lost: bool
+    ) -> None:
         """`lost` when the agent's own session is: nobody asks for it again."""
-        events: list[Event] = [RungFailed(conversation=name, rung=rung, reason=str(error))]
-        if lost and self._state(name).token is not None:
-            events.append(ConversationTokenStored(conversation=name, token=None))
+        events: list[Event] = [RecoveryStrategyFailed(conversation=conversation_id, rung=strategy, reason=str(error))]
+        if session_lost and self._state(conversation_id).token is not None:
+            events.append(ConversationTokenStored(conversation=conversation_id, token=None))
         await self._run.append(*events)
 
-    async def _given_up(self, name: str, stack: AsyncExitStack, reason: str) -> None:
-        alive = await hang_up(stack)
-        attached = self._state(name).pid is not None
+    async def _record_failure(self, conversation_id: str, stack: AsyncExitStack, reason: str) -> None:
+        alive = await close_agent(stack)
+        attached = self._state(conversation_id).pid is not None
         await self._run.append(
-            *([ConversationDetached(conversation=name, reason=reason)] if attached else []),
-            ConversationStateChanged(conversation=name, state=Phase.WAITING, reason=reason),
+            *([ConversationDetached(conversation=conversation_id, reason=reason)] if attached else []),
+            ConversationStateChanged(conversation=conversation_id, state=ConversationState.WAITING, reason=reason),
         )
         if alive is not None:
             raise alive
 
-    async def _started_somehow(
-        self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack
-    ) -> tuple[Agent, Greeting]:
+    async def _start_with_retry(
+        self, conversation_id: str, entry: AgentDefinition, cwd: str, stack: AsyncExitStack
+    ) -> tuple[AgentConnection, AgentInfo]:
         """An agent that does not come up is started once more."""
         try:
-            return await self._started(name, entry, cwd, stack)
-        except (AgentDied, AgentSilent) as error:
-            await self._run.append(RungFailed(conversation=name, rung=_START, reason=str(error)))
+            return await self._start_agent(conversation_id, entry, cwd, stack)
+        except (AgentExited, AgentSilent) as error:
+            await self._run.append(
+                RecoveryStrategyFailed(conversation=conversation_id, rung=_START_STEP, reason=str(error))
+            )
             await stack.aclose()
-            return await self._started(name, entry, cwd, stack)
+            return await self._start_agent(conversation_id, entry, cwd, stack)
 
-    async def _started(self, name: str, entry: Entry, cwd: str, stack: AsyncExitStack) -> tuple[Agent, Greeting]:
-        entry = structs.replace(entry, runtime=self._runtime(name, entry))
-        if not entry.found():
-            raise BadInput(missing(entry))
-        remember(self._ground.folder, entry.runtime)
-        complaints = self._complaints(name)
+    async def _start_agent(
+        self, conversation_id: str, entry: AgentDefinition, cwd: str, stack: AsyncExitStack
+    ) -> tuple[AgentConnection, AgentInfo]:
+        entry = structs.replace(entry, runtime=self._runtime(conversation_id, entry))
+        if not entry.is_installed():
+            raise BadInput(install_advice(entry))
+        record_engine(self._context.folder, entry.runtime)
+        complaints = self._stderr_path(conversation_id)
         os.makedirs(os.path.dirname(complaints), exist_ok=True)
-        self._reports.pop(name, None)
-        forget_listed(self._listed(name))
-        if entry.runtime.is_confined and self._ground.tools is not None:
-            self._reports[name] = await self._run.report_file(name)
+        self._report_files.pop(conversation_id, None)
+        forget_listed(self._listed(conversation_id))
+        if entry.runtime.is_confined and self._context.tools is not None:
+            self._report_files[conversation_id] = await self._run.create_report_file(conversation_id)
         launch = Launch(
             command=entry.command,
             cwd=cwd,
             environment={
-                **self._ground.environment,
+                **self._context.environment,
                 **environment_for(entry),
-                RUN_MARK: self._ground.run_id,
+                RUN_MARK: self._context.run_id,
             },
-            mark=self._mark(name),
+            mark=self._mark(conversation_id),
             stderr=complaints,
-            tether=os.path.join(self._ground.folder, TETHER),
+            fd_marker=os.path.join(self._context.folder, FD_MARKER_FILE),
             runtime=entry.runtime,
             reads=entry.reads,
-            berth=self._berth(name, entry),
-            reports=self._reports.get(name),
+            tmux_slot=self._tmux_slot(conversation_id, entry),
+            reports=self._report_files.get(conversation_id),
         )
-        scribe = Scribe(
-            name,
-            self._stored,
-            lambda speaker, text: self._hint(name, speaker, text),
-            task=self._state(name).task,
+        scribe = EventRecorder(
+            conversation_id,
+            self._append_and_notify,
+            lambda speaker, text: self._on_text(conversation_id, speaker, text),
+            task_id=self._state(conversation_id).task,
         )
         scribe.redactor = self._run.redactor
-        host = self._desk.for_agent(name, cwd)
-        _CRASH.before()
-        agent = await stack.enter_async_context(speaking(launch, scribe, host, self._ground.deadlines))
-        _CRASH.after()
-        greeting = await agent.greet()
-        late = self._ground.tools is None or entry.runtime.kind == "tmux" or entry.tools_wait <= 0
-        (self._connects_late.add if late or greeting.connects_late else self._connects_late.discard)(name)
-        if entry.login is not None and entry.login in greeting.logins:
+        host = self._permissions.for_agent(conversation_id, cwd)
+        _FAILPOINT.before()
+        agent = await stack.enter_async_context(connect_agent(launch, scribe, host, self._context.deadlines))
+        _FAILPOINT.after()
+        greeting = await agent.initialize()
+        late = self._context.tools is None or entry.runtime.kind == "tmux" or entry.tools_wait <= 0
+        (self._connects_late.add if late or greeting.connects_late else self._connects_late.discard)(conversation_id)
+        if entry.login is not None and entry.login in greeting.login_methods:
             await agent.log_in(entry.login)
         return agent, greeting
 
-    def _next_rung(self, name: str, greeting: Greeting, tried: Sequence[Rung], *, history: bool) -> Rung | None:
-        state = self._state(name)
-        proven = self._ground.proven.get(state.agent or "", {})
-        rungs = ladder(
+    def _next_strategy(
+        self,
+        conversation_id: str,
+        greeting: AgentInfo,
+        failed: Sequence[tuple[RecoveryStrategy, int | None]],
+        *,
+        has_history: bool,
+    ) -> RecoveryStrategy | None:
+        state = self._state(conversation_id)
+        proven = self._context.proven.get(state.agent or "", {})
+        rungs = recovery_strategies(
             None if state.blank else state.token,
-            resume=Ability(greeting.resume, proven.get("resume")),
-            load=Ability(greeting.load, proven.get("load")),
-            alive=False,
-            history=history,
+            resume=Capability(greeting.can_resume, proven.get("resume")),
+            load=Capability(greeting.can_load, proven.get("load")),
+            is_alive=False,
+            has_history=has_history,
         )
-        return next_rung(rungs, tried)
+        return next_strategy(rungs, [strategy for strategy, _ in failed])
 
-    async def _try(self, name: str, agent: Agent, greeting: Greeting, rung: Rung, *, history: bool) -> Opened:
+    async def _try_strategy(
+        self,
+        conversation_id: str,
+        agent: AgentConnection,
+        greeting: AgentInfo,
+        strategy: RecoveryStrategy,
+        *,
+        has_history: bool,
+    ) -> AgentSession:
         """The agent's own session counts only when something shows that it is the one that was asked for.
 
         Some agents answer a session that they do not know with a new one. By a replay that shows; without one, by the
         agent's own list of sessions, before it is asked.
         """
-        state, servers = self._state(name), self._servers(name)
+        state, servers = self._state(conversation_id), self._mcp_servers(conversation_id)
         token = state.token or ""
-        match rung:
-            case Rung.RESUME:
-                proven = self._ground.proven.get(state.agent or "", {}).get("resume", False)
-                await _must_know(agent, greeting, token, proven=proven)
-                opened = await agent.resume(token, servers)
-            case Rung.LOAD:
-                opened = await agent.load(token, servers)
-                if history and not opened.replayed and not opened.elsewhere:
-                    raise AgentRefused(rung, 0, "it answered, but told nothing of what was said", None)
+        match strategy:
+            case RecoveryStrategy.RESUME:
+                proven = self._context.proven.get(state.agent or "", {}).get("resume", False)
+                await _require_known_session(agent, greeting, token, proven=proven)
+                opened = await agent.resume_session(token, servers)
+            case RecoveryStrategy.LOAD:
+                opened = await agent.load_session(token, servers)
+                if has_history and not opened.replayed and not opened.foreign_updates:
+                    raise AgentRefused(strategy, 0, "it answered, but told nothing of what was said", None)
             case _:
-                return await agent.new(servers)
-        if opened.elsewhere and not opened.replayed:
-            raise AgentRefused(rung, 0, "it answered, but opened another session", None)
+                return await agent.new_session(servers)
+        if opened.foreign_updates and not opened.replayed:
+            raise AgentRefused(strategy, 0, "it answered, but opened another session", None)
         return opened
 
-    async def _attached(
-        self, name: str, agent: Agent, opened: Opened, greeting: Greeting, rung: Rung, stack: AsyncExitStack
-    ) -> Live:
-        state = self._state(name)
+    async def _record_attached(
+        self,
+        conversation_id: str,
+        agent: AgentConnection,
+        opened: AgentSession,
+        greeting: AgentInfo,
+        strategy: RecoveryStrategy,
+        stack: AsyncExitStack,
+    ) -> LiveAgent:
+        state = self._state(conversation_id)
         first = not state.started
         events: list[Event] = []
-        if opened.session != state.token:
-            events.append(ConversationTokenStored(conversation=name, token=opened.session))
+        if opened.session_id != state.token:
+            events.append(ConversationTokenStored(conversation=conversation_id, token=opened.session_id))
         identity = agent.tree.identity
-        runtime = self._runtime(name, find_agent(state.agent or "", self._ground.agents))
-        container = await self._container(name, runtime) if runtime.kind == "container" else None
+        runtime = self._runtime(conversation_id, find_agent(state.agent or "", self._context.agents))
+        container = await self._container_id(conversation_id, runtime) if runtime.kind == "container" else None
         events.append(
             ConversationAttached(
-                conversation=name,
-                rung=rung,
-                notice=None if first else _NOTICES[rung],
+                conversation=conversation_id,
+                rung=strategy,
+                notice=None if first else _NOTICES[strategy],
                 pid=identity.pid,
                 start_time=identity.start_time,
                 boot_id=identity.boot_id,
@@ -339,84 +365,88 @@ class Ladder:
         )
         events.append(
             AgentSpawned(
-                name=agent_in(state),
+                name=conversation_agent_name(state),
                 role=state.role,
                 task=state.task,
-                branch=place_of(self._ground.run_id, state.task).branch,
+                branch=worktree_names(self._context.run_id, state.task).branch,
                 pid=identity.pid,
             )
         )
-        events.append(ConversationStateChanged(conversation=name, state=Phase.WAITING))
-        await self._run.append(*await self._model_chosen(name, agent, opened), *events)
-        agent.scribe.carry_on(self._state(name).dollars)
-        return Live(agent, opened.session, stack)
+        events.append(ConversationStateChanged(conversation=conversation_id, state=ConversationState.WAITING))
+        await self._run.append(*await self._choose_model(conversation_id, agent, opened), *events)
+        agent.recorder.set_prior_cost(self._state(conversation_id).dollars)
+        return LiveAgent(agent, opened.session_id, stack)
 
-    async def _model_chosen(self, name: str, agent: Agent, opened: Opened) -> list[Event]:
+    async def _choose_model(self, conversation_id: str, agent: AgentConnection, opened: AgentSession) -> list[Event]:
         """Set the model that its role is to have; a remark, when the agent does not offer it."""
-        wanted = self._ground.models.get(self._state(name).role or ANY_ROLE)
+        wanted = self._context.models.get(self._state(conversation_id).role or ANY_ROLE)
         if wanted is None:
             return []
         fits = [one for one in opened.models if wanted.casefold() in (one.value.casefold(), one.name.casefold())]
         if not fits:
             offered = ", ".join(one.value for one in opened.models) or "none to choose from"
-            return [WarningLogged(message=f"the agent of {name} offers no model {wanted!r}; it offers {offered}")]
-        if not fits[0].current:
-            await agent.set_option(opened.session, fits[0].option, fits[0].value)
+            return [
+                WarningLogged(message=f"the agent of {conversation_id} offers no model {wanted!r}; it offers {offered}")
+            ]
+        if not fits[0].is_current:
+            await agent.set_option(opened.session_id, fits[0].option_id, fits[0].value)
         return []
 
-    async def _container(self, name: str, runtime: Runtime) -> str | None:
+    async def _container_id(self, conversation_id: str, runtime: Runtime) -> str | None:
         """Which container its agent is in; None when the engine does not tell: its labels find it all the same."""
         with suppress(HoldfastError):
-            return await asyncio.to_thread(container_of, runtime, self._mark(name))
+            return await asyncio.to_thread(find_container, runtime, self._mark(conversation_id))
         return None
 
-    def _complaints(self, name: str) -> str:
+    def _stderr_path(self, conversation_id: str) -> str:
         """Where an agent's stderr goes. It may hold anything, so nothing of it is told further."""
-        return os.path.join(self._ground.folder, "agents", f"{name}.stderr")
+        return os.path.join(self._context.folder, "agents", f"{conversation_id}.stderr")
 
-    def _state(self, name: str) -> Conversation:
-        return self._run.state.conversations[name]
+    def _state(self, conversation_id: str) -> Conversation:
+        return self._run.state.conversations[conversation_id]
 
-    async def _stored(self, *events: Event) -> None:
+    async def _append_and_notify(self, *events: Event) -> None:
         await self._run.append(*events)
         for event in events:
-            self._ground.heard(event)
+            self._context.on_event(event)
 
-    def _runtime(self, name: str, entry: Entry) -> Runtime:
+    def _runtime(self, conversation_id: str, entry: AgentDefinition) -> Runtime:
         """What its agent runs in, which must let it report to us."""
-        chosen, folder = self._ground.runtimes, self._ground.folder
-        runtime = choose_runtime(chosen, self._state(name).role, entry.runtime)
-        if self._ground.tools is None:
+        chosen, folder = self._context.runtimes, self._context.folder
+        runtime = choose_runtime(chosen, self._state(conversation_id).role, entry.runtime)
+        if self._context.tools is None:
             return runtime
         return structs.replace(runtime, readable=(*runtime.readable, folder))
 
-    def _berth(self, name: str, entry: Entry) -> Berth | None:
+    def _tmux_slot(self, conversation_id: str, entry: AgentDefinition) -> TmuxSlot | None:
         if entry.runtime.kind != "tmux":
             return None
-        if self._ground.tools is None:
+        if self._context.tools is None:
             raise BadInput("an agent in tmux answers by its reports; without the tools for that it cannot work there")
-        return berth(self._ground.folder, self._ground.run_id, name, self._state(name), entry)
+        return tmux_slot(
+            self._context.folder, self._context.run_id, conversation_id, self._state(conversation_id), entry
+        )
 
-    def _servers(self, name: str) -> list[McpServerStdio]:
-        if self._ground.tools is None:
+    def _mcp_servers(self, conversation_id: str) -> list[McpServerStdio]:
+        if self._context.tools is None:
             return []
-        command, *arguments = self._ground.tools(name, self._state(name))
-        if name in self._reports:
-            arguments += ["--reports", self._reports[name]]
-        arguments += ["--listed", self._listed(name)]
-        marks = {RUN_MARK: self._ground.run_id, CONVERSATION_MARK: self._mark(name)}
+        command, *arguments = self._context.tools(conversation_id, self._state(conversation_id))
+        if conversation_id in self._report_files:
+            arguments += ["--reports", self._report_files[conversation_id]]
+        arguments += ["--listed", self._listed(conversation_id)]
+        marks = {RUN_MARK: self._context.run_id, CONVERSATION_MARK: self._mark(conversation_id)}
         environment = [EnvVariable(name=mark, value=value) for mark, value in marks.items()]
         return [McpServerStdio(name=OWN_SERVER, command=command, args=arguments, env=environment)]
 
     def _listed(self, name: str) -> str:
         """Where its MCP server writes that it has listed the tools: the only file that a confined one can write."""
-        return self._reports.get(name) or os.path.join(self._ground.folder, "agents", f"{name}.tools")
+        return self._report_files.get(name) or os.path.join(self._context.folder, "agents", f"{name}.tools")
 
-    def _mark(self, name: str) -> str:
-        return f"{self._ground.run_id}/{name}"
+    def _mark(self, conversation_id: str) -> str:
+        return f"{self._context.run_id}/{conversation_id}"
 
 
-async def hang_up(stack: AsyncExitStack) -> Denied | None:
+async def close_agent(stack: AsyncExitStack) -> Denied | None:
     """What is to be said when something of an agent will not die: once the log knows that we are done with it."""
     try:
         await stack.aclose()
@@ -425,19 +455,21 @@ async def hang_up(stack: AsyncExitStack) -> Denied | None:
     return None
 
 
-async def _must_know(agent: Agent, greeting: Greeting, token: str, *, proven: bool) -> None:
+async def _require_known_session(agent: AgentConnection, greeting: AgentInfo, token: str, *, proven: bool) -> None:
     """That the agent has the session, by its own list; without a list, a probe must have shown that it remembers."""
-    listed = await _lists(agent, token) if greeting.sessions else None
+    listed = await _lists_session(agent, token) if greeting.can_list_sessions else None
     if listed is False:
-        raise AgentRefused(Rung.RESUME, 0, "it does not know the session: its list of sessions lacks it", None)
+        raise AgentRefused(
+            RecoveryStrategy.RESUME, 0, "it does not know the session: its list of sessions lacks it", None
+        )
     if listed is None and not proven:
         told = "nothing would show whether it is the same session: it lists none, and no probe proved it"
-        raise AgentRefused(Rung.RESUME, UNVERIFIED, told, None)
+        raise AgentRefused(RecoveryStrategy.RESUME, SESSION_UNVERIFIED_CODE, told, None)
 
 
-async def _lists(agent: Agent, token: str) -> bool | None:
+async def _lists_session(agent: AgentConnection, token: str) -> bool | None:
     """None when it refuses to list its sessions."""
     try:
-        return await agent.knows(token)
+        return await agent.has_session(token)
     except AgentRefused:
         return None

@@ -12,61 +12,46 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from holdfast.agents.launch import PANE_LOST
-from holdfast.agents.tmux.acp_server import Face, Report
-from holdfast.agents.tmux.launch_request import ORDER, Order
-from holdfast.core.messages.reports import SIGNAL
+from holdfast.agents.launch import PANE_LOST_CODE
+from holdfast.agents.tmux.acp_server import AgentReport, TmuxAcpServer
+from holdfast.agents.tmux.launch_request import REQUEST_VARIABLE, TmuxLaunchRequest
+from holdfast.core.messages.schema import Report, try_decode_body
 from holdfast.leaf.errors import HoldfastError
-from holdfast.store.base import START, Received
+from holdfast.store.base import START, InboxEntry
 from holdfast.store.files.store import FileStore
 
-_MOST = 4000  # characters of a report that are shown as said
-
-
-class _Body(msgspec.Struct):
-    signal: msgspec.Raw
-    conversation: str | None = None
+_MAX_REPORT_CHARS = 4000  # characters of a report that are shown as said
 
 
 def main() -> int:
-    order = msgspec.json.decode(os.environ.pop(ORDER), type=Order)
-    for name in (*order.marks, "TMUX", "TMUX_PANE"):  # what tmux starts for itself is no part of the agent
+    request = msgspec.json.decode(os.environ.pop(REQUEST_VARIABLE), type=TmuxLaunchRequest)
+    for name in (*request.env_markers, "TMUX", "TMUX_PANE"):  # what tmux starts for itself is no part of the agent
         os.environ.pop(name, None)
-    os.chdir(order.berth.folder)
+    os.chdir(request.slot.folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        lost = asyncio.run(_serve(order))
+        lost = asyncio.run(_serve(request))
     except HoldfastError as error:
         sys.stderr.write(f"{error}\n")
         lost = True
     sys.stderr.flush()
-    os._exit(PANE_LOST if lost else 0)  # at once: a thread may still wait for stdin
+    os._exit(PANE_LOST_CODE if lost else 0)  # at once: a thread may still wait for stdin
 
 
-async def _serve(order: Order) -> bool:
-    inbox = FileStore(order.berth.home).inbox(order.berth.run)
+async def _serve(request: TmuxLaunchRequest) -> bool:
+    inbox = FileStore(request.slot.home).inbox(request.slot.run)
     end = START
     async for received in inbox.read():
         end = received.cursor
-    return await Face(order, _reports(inbox.follow(end), order.berth.conversation)).serve()
+    return await TmuxAcpServer(request, _follow_reports(inbox.follow(end), request.slot.conversation)).serve()
 
 
-async def _reports(received: AsyncIterator[Received], conversation: str) -> AsyncIterator[Report]:
+async def _follow_reports(received: AsyncIterator[InboxEntry], conversation_id: str) -> AsyncIterator[AgentReport]:
     async for one in received:
-        message = one.message
-        if message is not None and message.kind.startswith(SIGNAL):
-            body = _body(message.body)
-            if body is not None and body.conversation == conversation:
-                tool = message.kind.removeprefix(SIGNAL)
-                yield Report(tool, f"{tool} {bytes(body.signal).decode()}"[:_MOST])
-
-
-def _body(data: msgspec.Raw) -> _Body | None:
-    """None when it is no report: anybody may write to an inbox."""
-    try:
-        return msgspec.json.decode(data, type=_Body)
-    except msgspec.MsgspecError:
-        return None
+        report = try_decode_body(one.message.kind, one.message.body) if one.message is not None else None
+        if isinstance(report, Report) and report.conversation == conversation_id:
+            arguments = msgspec.json.encode(report.arguments).decode()
+            yield AgentReport(report.tool, f"{report.tool} {arguments}"[:_MAX_REPORT_CHARS])
 
 
 if __name__ == "__main__":

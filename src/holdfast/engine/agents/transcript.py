@@ -2,11 +2,9 @@
 
 from collections.abc import AsyncIterator
 
-import msgspec
-
-from holdfast.core.conversation.history import MESSAGE, TOTAL, Entry, History, Kind
+from holdfast.core.conversation.history import MAX_HISTORY_CHARS, MAX_MESSAGE_CHARS, EntryKind, History, HistoryEntry
 from holdfast.core.conversation.interruption import InterruptedTurn, ReceivedReport, RecordedCall, known_calls
-from holdfast.core.conversation.states import CUT_OFF
+from holdfast.core.conversation.states import UNFINISHED_TURN_REASONS
 from holdfast.core.conversation.tool_output import text_of_result
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import (
@@ -18,40 +16,40 @@ from holdfast.core.events.conversation import (
     TurnStarted,
 )
 from holdfast.core.events.inbox import InboxConsumed
-from holdfast.core.log.codec import CODEC, UNREADABLE, Line, Unfit, parse
-from holdfast.core.messages.reports import SIGNAL, Report
+from holdfast.core.log.codec import CODEC, InvalidEventData, Line, parse
+from holdfast.core.messages.schema import Report, try_decode_body
 from holdfast.store.base import Log
-from holdfast.workflows.quoting import middle_out
+from holdfast.workflows.quoting import cut_middle
 
-_WANTED = frozenset(
+_EVENT_TYPES = frozenset(
     kind.type
     for kind in (MessageRecorded, ToolCalled, ToolReturned, TurnStarted, TurnEnded, TurnInterrupted, InboxConsumed)
 )
-_AGENT = ("agent", "thought")
-_LEFT_OUT = 100  # characters for the words that say how much was cut out
-_SPEAKERS = {"user": Kind.USER, "agent": Kind.ASSISTANT}
+_AGENT_SPEAKERS = ("agent", "thought")
+_OMISSION_NOTE_CHARS = 100  # characters for the words that say how much was cut out
+_SPEAKERS = {"user": EntryKind.USER, "agent": EntryKind.ASSISTANT}
 
 
-async def history_of(log: Log, conversation: str, budget: int = TOTAL) -> History:
+async def history_of(log: Log, conversation_id: str, max_chars: int = MAX_HISTORY_CHARS) -> History:
     """What was said and done, within a budget, read from the log's end."""
-    history = History(budget)
-    async for entry in _entries(log, conversation):
+    history = History(max_chars)
+    async for entry in _entries(log, conversation_id):
         if not history.add(entry):
             break
     return history
 
 
-async def interrupted_turn(log: Log, conversation: str) -> InterruptedTurn | None:
+async def interrupted_turn(log: Log, conversation_id: str) -> InterruptedTurn | None:
     """The newest turn, when it was interrupted. The request is older when that turn itself continued another."""
     returned: dict[str, ToolReturned] = {}
     calls: list[RecordedCall] = []
     reports: list[ReceivedReport] = []
     later: set[str] = set()
     cut = rebooted = False
-    events = _events(log, conversation)
+    events = _events(log, conversation_id)
     async for event in events:
         match event:
-            case TurnEnded() if not cut and event.stop_reason not in CUT_OFF:
+            case TurnEnded() if not cut and event.stop_reason not in UNFINISHED_TURN_REASONS:
                 return None
             case TurnEnded() | TurnInterrupted():
                 cut, rebooted = True, rebooted or getattr(event, "rebooted", False)
@@ -61,9 +59,9 @@ async def interrupted_turn(log: Log, conversation: str) -> InterruptedTurn | Non
             case ToolReturned():
                 returned[event.call] = event
             case ToolCalled():
-                calls.append(_recorded(event, returned.pop(event.call, None)))
+                calls.append(_recorded_call(event, returned.pop(event.call, None)))
             case InboxConsumed():
-                reports += _report(event)
+                reports += _received_reports(event)
             case MessageRecorded() if event.speaker == "user":
                 start = await anext(events, None)  # both are written in one commit
                 notices = frozenset(start.notices) if isinstance(start, TurnStarted) else frozenset[str]()
@@ -73,32 +71,32 @@ async def interrupted_turn(log: Log, conversation: str) -> InterruptedTurn | Non
     return None
 
 
-def _recorded(call: ToolCalled, result: ToolReturned | None) -> RecordedCall:
+def _recorded_call(call: ToolCalled, result: ToolReturned | None) -> RecordedCall:
     if result is None:
         return RecordedCall(call.tool)
     return RecordedCall(call.tool, result.status, text_of_result(bytes(result.content), bytes(result.output)))
 
 
-def _report(event: InboxConsumed) -> list[ReceivedReport]:
+def _received_reports(event: InboxConsumed) -> list[ReceivedReport]:
     """What was received by one of our tools, named by its topic or title where it has one."""
-    if not event.kind.startswith(SIGNAL):
+    report = try_decode_body(event.kind, event.body)
+    if not isinstance(report, Report):
         return []
-    signal = msgspec.json.decode(event.body, type=Report).signal
-    about = next((str(signal[name]) for name in ("topic", "title") if signal.get(name)), "")
-    return [ReceivedReport(event.kind.removeprefix(SIGNAL), about)]
+    about = next((str(report.arguments[name]) for name in ("topic", "title") if report.arguments.get(name)), "")
+    return [ReceivedReport(report.tool, about)]
 
 
-async def was_heard(log: Log, conversation: str, turn: str) -> bool:
+async def was_heard(log: Log, conversation_id: str, turn_id: str) -> bool:
     """True when the agent did something in this turn: then it has the prompt."""
-    async for event in _events(log, conversation):
-        if isinstance(event, TurnStarted) and event.turn == turn:
+    async for event in _events(log, conversation_id):
+        if isinstance(event, TurnStarted) and event.turn == turn_id:
             return False
-        if isinstance(event, ToolCalled) or (isinstance(event, MessageRecorded) and event.speaker in _AGENT):
+        if isinstance(event, ToolCalled) or (isinstance(event, MessageRecorded) and event.speaker in _AGENT_SPEAKERS):
             return True
     return False
 
 
-async def _entries(log: Log, conversation: str) -> AsyncIterator[Entry]:
+async def _entries(log: Log, conversation_id: str) -> AsyncIterator[HistoryEntry]:
     """Messages whole, though they were written in parts; each result with the name of its tool.
 
     A prompt that continues a turn is an entry only when it delivered messages: the rest of it restates what is there.
@@ -107,9 +105,9 @@ async def _entries(log: Log, conversation: str) -> AsyncIterator[Entry]:
     parts: list[MessageRecorded] = []
     results: dict[str, ToolReturned] = {}
     continuing: MessageRecorded | None = None
-    async for event in _events(log, conversation):
+    async for event in _events(log, conversation_id):
         if parts and not (isinstance(event, MessageRecorded) and event.more and event.speaker == parts[-1].speaker):
-            yield _said(parts)
+            yield _message_entry(parts)
             parts = []
         match event:
             case MessageRecorded() if event.speaker in _SPEAKERS:
@@ -117,53 +115,53 @@ async def _entries(log: Log, conversation: str) -> AsyncIterator[Entry]:
             case MessageRecorded() if event.speaker == "system":
                 continuing = event
             case TurnStarted() if continuing is not None and continuing.turn == event.turn and event.messages:
-                yield Entry(Kind.USER, middle_out(continuing.text, MESSAGE - _LEFT_OUT))
+                yield HistoryEntry(
+                    EntryKind.USER, cut_middle(continuing.text, MAX_MESSAGE_CHARS - _OMISSION_NOTE_CHARS)
+                )
             case ToolReturned():
                 results[event.call] = event
             case ToolCalled():
-                for entry in _call(event, results.pop(event.call, None)):
+                for entry in _call_entries(event, results.pop(event.call, None)):
                     yield entry
     if parts:
-        yield _said(parts)
+        yield _message_entry(parts)
 
 
-def _call(call: ToolCalled, result: ToolReturned | None) -> list[Entry]:
-    returned = [Entry(Kind.RESULT, _shown(result), call.tool)] if result is not None else []
-    return [*returned, Entry(Kind.CALL, tool=call.tool)]
+def _call_entries(call: ToolCalled, result: ToolReturned | None) -> list[HistoryEntry]:
+    returned = [HistoryEntry(EntryKind.RESULT, _result_text(result), call.tool)] if result is not None else []
+    return [*returned, HistoryEntry(EntryKind.CALL, tool=call.tool)]
 
 
-def _said(newest_first: list[MessageRecorded]) -> Entry:
-    return Entry(_SPEAKERS[newest_first[0].speaker], "".join(part.text for part in reversed(newest_first)))
+def _message_entry(newest_first: list[MessageRecorded]) -> HistoryEntry:
+    return HistoryEntry(_SPEAKERS[newest_first[0].speaker], "".join(part.text for part in reversed(newest_first)))
 
 
-def _shown(result: ToolReturned) -> str:
+def _result_text(result: ToolReturned) -> str:
     text = text_of_result(bytes(result.content), bytes(result.output))
     if not text:
         return result.status
     return text if result.status == "completed" else f"({result.status}) {text}"
 
 
-async def _events(log: Log, conversation: str) -> AsyncIterator[Event]:
+async def _events(log: Log, conversation_id: str) -> AsyncIterator[Event]:
     """Those of a conversation, and the reports that came from it; the newest first."""
-    mark = f'"conversation":"{conversation}"'.encode()
-    async for batch in log.read_back():
+    mark = f'"conversation":"{conversation_id}"'.encode()
+    async for batch in log.read_backwards():
         for raw in reversed(batch.data.split(b"\n")):
             if mark not in raw:
                 continue
             line = parse(raw)
-            if isinstance(line, Line) and line.type in _WANTED:
+            if isinstance(line, Line) and line.type in _EVENT_TYPES:
                 try:
                     event = CODEC.event(line)
-                except Unfit as unfit:
-                    event = unfit.without
-                if event is not None and _whose(event) == conversation:
+                except InvalidEventData as unfit:
+                    event = unfit.partial_event
+                if event is not None and _conversation_of(event) == conversation_id:
                     yield event
 
 
-def _whose(event: Event) -> str | None:
+def _conversation_of(event: Event) -> str | None:
     if not isinstance(event, InboxConsumed):
         return getattr(event, "conversation", None)
-    try:
-        return msgspec.json.decode(event.body, type=Report).conversation if event.kind.startswith(SIGNAL) else None
-    except UNREADABLE:
-        return None
+    report = try_decode_body(event.kind, event.body)
+    return report.conversation if isinstance(report, Report) else None

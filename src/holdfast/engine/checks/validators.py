@@ -19,37 +19,44 @@ from msgspec import structs
 
 from holdfast.agents.environment import plain_environment
 from holdfast.agents.launch import Launch
-from holdfast.agents.process.tree import Tree, grown
+from holdfast.agents.process.tree import ProcessTree, spawn
 from holdfast.core.config.settings import Validators
 from holdfast.engine.config.run_config import RoleRuntime
-from holdfast.engine.containers import remember
+from holdfast.engine.containers import record_engine
 from holdfast.engine.workspace.workspace import Workspace
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError
-from holdfast.leaf.failpoints import around
-from holdfast.leaf.files.contained import read_start, resolve_inside
+from holdfast.leaf.failpoints import failpoint_pair
+from holdfast.leaf.files.contained import read_prefix, resolve_inside
 from holdfast.leaf.process.env_markers import RUN_MARK
-from holdfast.leaf.text.tail import Tail
-from holdfast.workflows.validators import READ, Command, Facts, chosen, detect, programs_of_interest
+from holdfast.leaf.text.tail import BoundedOutput
+from holdfast.workflows.validators import (
+    CONFIG_FILES,
+    CheckCommand,
+    ProjectFacts,
+    choose_commands,
+    detect_commands,
+    relevant_programs,
+)
 
-_CRASH = around("validator.run")
-OUTPUT = 64 * 1024  # bytes of output that are kept
-_TEXT = 1024 * 1024  # bytes of a file that may speak of a validator
-_NAMES = 10_000  # of a folder
-_FOLDERS = 200
-_OWN_PROGRAMS = (".venv/bin", "venv/bin", "node_modules/.bin")  # of the project, below the worktree
-_PLAIN = {
+_FAILPOINT = failpoint_pair("validator.run")
+MAX_OUTPUT_BYTES = 64 * 1024  # bytes of output that are kept
+_MAX_FILE_BYTES = 1024 * 1024  # bytes of a file that may speak of a validator
+_MAX_NAMES = 10_000  # of a folder
+_MAX_FOLDERS = 200
+_PROJECT_PROGRAM_DIRS = (".venv/bin", "venv/bin", "node_modules/.bin")  # of the project, below the worktree
+_PLAIN_ENVIRONMENT = {
     "NO_COLOR": "1",
     "TERM": "dumb",
     "PYTHONUNBUFFERED": "1",  # what one that hangs has said is not lost
     "PYTHONDONTWRITEBYTECODE": "1",  # nor committed, where the project ignores nothing
 }
-_PATIENCE = 5.0  # seconds for the end of an output that nobody of the tree can write to any more
-_LISTING = 120.0  # seconds, to be told which programs an image has
-_LIST = 'for name do command -v "$name" >/dev/null && echo "$name"; done; true'
-_NOT_FOUND = 127  # a shell's code for that
+_OUTPUT_WAIT_S = 5.0  # seconds for the end of an output that nobody of the tree can write to any more
+_LIST_TIMEOUT_S = 120.0  # seconds, to be told which programs an image has
+_LIST_SCRIPT = 'for name do command -v "$name" >/dev/null && echo "$name"; done; true'
+_EXIT_NOT_FOUND = 127  # a shell's code for that
 
 
-class Outcome(NamedTuple):
+class ValidatorOutcome(NamedTuple):
     """How a validator ended. `problem` is what there is to say of it: why it failed, or that it is flaky."""
 
     name: str
@@ -70,15 +77,15 @@ class CheckPlace(NamedTuple):
     cwd: str
     run_id: str
     role: RoleRuntime = RoleRuntime()
-    tether: str | None = None
+    fd_marker: str | None = None
     folder: str | None = None
 
     @classmethod
     def of(cls, workspace: Workspace, task: str | None, role: RoleRuntime) -> "CheckPlace":
-        tether, folder = workspace.repository.tether, workspace.hands.folder
+        tether, folder = workspace.repository.fd_marker, workspace.effects.folder
         return cls(workspace.worktree(task).path, workspace.run_id, role, tether, folder)
 
-    def reading(self, path: str) -> "CheckPlace":
+    def with_readable(self, path: str) -> "CheckPlace":
         """The same, with one more path to be read."""
         runtime = self.role.runtime
         more = structs.replace(runtime, readable=(*runtime.readable, path))
@@ -91,44 +98,46 @@ class CheckPlace(NamedTuple):
     def launch(self, command: Sequence[str], environment: Mapping[str, str]) -> Launch:
         mark = f"{self.run_id}/validator/{secrets.token_hex(6)}"
         given = {**environment, RUN_MARK: self.run_id}
-        return Launch(tuple(command), self.cwd, given, mark, tether=self.tether, runtime=self.role.runtime)
+        return Launch(tuple(command), self.cwd, given, mark, fd_marker=self.fd_marker, runtime=self.role.runtime)
 
 
-async def validators_for(place: CheckPlace, settings: Validators) -> tuple[Command, ...]:
+async def validators_for(place: CheckPlace, settings: Validators) -> tuple[CheckCommand, ...]:
     """Those that are configured, and those that the files of the worktree speak of and whose program is there."""
-    found = _found(place.cwd, await _programs(place)) if settings.detect else ()
-    return chosen(found, settings)
+    found = _detect_validators(place.cwd, await _available_programs(place)) if settings.detect else ()
+    return choose_commands(found, settings)
 
 
-async def _programs(place: CheckPlace) -> frozenset[str]:
+async def _available_programs(place: CheckPlace) -> frozenset[str]:
     """Those that a check could call: of this machine, or of the image."""
-    names = sorted(programs_of_interest())
+    names = sorted(relevant_programs())
     if not place.is_container:
         path = _search_path(place.cwd, os.environ.get("PATH", os.defpath))
         return frozenset(name for name in names if shutil.which(name, path=path))
-    output = Tail(OUTPUT)
-    async with _started(place, place.launch(_in_image(place.cwd, ("/bin/sh", "-c", _LIST, "sh", *names)), {})) as tree:
-        said = await _death(tree, output, _LISTING)
-    if said is None or tree.code:
+    output = BoundedOutput(MAX_OUTPUT_BYTES)
+    async with _start(
+        place, place.launch(_container_command(place.cwd, ("/bin/sh", "-c", _LIST_SCRIPT, "sh", *names)), {})
+    ) as tree:
+        said = await _wait_for_exit(tree, output, _LIST_TIMEOUT_S)
+    if said is None or tree.exit_code:
         raise HoldfastError(
             f"which programs the image {place.role.runtime.image} has could not be told ({said or 'too slow'}): "
             f"{' '.join(output.text().split())}; the checks run there and need /bin/sh, as the agent's terminals do"
         )
-    return frozenset(output.text().split()) & programs_of_interest()
+    return frozenset(output.text().split()) & relevant_programs()
 
 
-def _found(worktree: str, programs: frozenset[str]) -> tuple[Command, ...]:
+def _detect_validators(worktree: str, programs: frozenset[str]) -> tuple[CheckCommand, ...]:
     names = set(_names_in(worktree, ""))
     for folder in ("tests", "test"):
         if folder in names:
             names |= _names_below(worktree, folder)
-    texts = {name: text for name in READ if name in names and (text := _text(worktree, name)) is not None}
-    return detect(Facts(frozenset(names), texts, programs))
+    texts = {name: text for name in CONFIG_FILES if name in names and (text := _read_text(worktree, name)) is not None}
+    return detect_commands(ProjectFacts(frozenset(names), texts, programs))
 
 
 async def run_validators(
-    commands: Sequence[Command], place: CheckPlace, on_done: Callable[[Outcome], Awaitable[None]]
-) -> list[Outcome]:
+    commands: Sequence[CheckCommand], place: CheckPlace, on_done: Callable[[ValidatorOutcome], Awaitable[None]]
+) -> list[ValidatorOutcome]:
     """In order, each alone. `on_done` hears of each as soon as it has ended."""
     if not os.path.isdir(place.cwd):
         raise BadInput(
@@ -136,39 +145,39 @@ async def run_validators(
         )
     outcomes = []
     for command in commands:
-        outcome = await _run(command, place)
+        outcome = await _run_validator(command, place)
         if not outcome.passed and outcome.exit_code is not None:
-            again = await _run(command, place)
+            again = await _run_validator(command, place)
             if again.passed:
-                outcome = _flaky(outcome, again)
+                outcome = _as_flaky(outcome, again)
         outcomes.append(outcome)
         await on_done(outcome)
     return outcomes
 
 
-def _flaky(first: Outcome, again: Outcome) -> Outcome:
+def _as_flaky(first: ValidatorOutcome, second: ValidatorOutcome) -> ValidatorOutcome:
     """It passes; what it said when it did not is kept."""
     return first._replace(
         passed=True,
-        exit_code=again.exit_code,
-        seconds=first.seconds + again.seconds,
+        exit_code=second.exit_code,
+        seconds=first.seconds + second.seconds,
         problem=f"flaky: {first.problem}, and passed when it was run again",
         flaky=True,
     )
 
 
-async def _run(command: Command, place: CheckPlace) -> Outcome:
+async def _run_validator(command: CheckCommand, place: CheckPlace) -> ValidatorOutcome:
     began = time.monotonic()
     try:
         launch = _launch(command, place)
-        _CRASH.before()
+        _FAILPOINT.before()
         ended = await _run_launch(launch, place, command.limit)
-        _CRASH.after()
+        _FAILPOINT.after()
     except BadInput as error:
-        return Outcome(command.name, False, None, 0.0, problem=str(error))
+        return ValidatorOutcome(command.name, False, None, 0.0, problem=str(error))
     passed = ended.code == 0 or ended.code in command.fine
     problem = _problem(command, ended.code, ended.how)
-    return Outcome(command.name, passed, ended.code, time.monotonic() - began, ended.output, problem)
+    return ValidatorOutcome(command.name, passed, ended.code, time.monotonic() - began, ended.output, problem)
 
 
 class ProcessEnd(NamedTuple):
@@ -179,16 +188,16 @@ class ProcessEnd(NamedTuple):
     output: str
 
 
-async def run_in_place(command: Command, place: CheckPlace, stdin: bytes) -> ProcessEnd:
+async def run_in_place(command: CheckCommand, place: CheckPlace, stdin: bytes) -> ProcessEnd:
     """Run a command as checks are run. Raises `BadInput` when it cannot be started."""
     return await _run_launch(_launch(command, place), place, command.limit, stdin)
 
 
-def _launch(command: Command, place: CheckPlace) -> Launch:
+def _launch(command: CheckCommand, place: CheckPlace) -> Launch:
     given = _environment(command, place)
     if place.is_container:  # the image knows its programs
-        return place.launch(_in_image(place.cwd, command.words), given)
-    program = _program(command.words[0], place.cwd, given["PATH"])
+        return place.launch(_container_command(place.cwd, command.words), given)
+    program = _find_program(command.words[0], place.cwd, given["PATH"])
     if program is None:
         raise BadInput(
             f"{command.words[0]} is not there, or is no program; install it, or set PATH so that it is found"
@@ -197,57 +206,57 @@ def _launch(command: Command, place: CheckPlace) -> Launch:
 
 
 async def _run_launch(launch: Launch, place: CheckPlace, limit: float, stdin: bytes = b"") -> ProcessEnd:
-    output = Tail(OUTPUT)
-    async with _started(place, launch) as tree:
-        how = await _death(tree, output, limit, stdin)
-    return ProcessEnd(None if how is None else tree.code, how, output.text())
+    output = BoundedOutput(MAX_OUTPUT_BYTES)
+    async with _start(place, launch) as tree:
+        how = await _wait_for_exit(tree, output, limit, stdin)
+    return ProcessEnd(None if how is None else tree.exit_code, how, output.text())
 
 
 @asynccontextmanager
-async def _started(place: CheckPlace, launch: Launch) -> AsyncIterator[Tree]:
+async def _start(place: CheckPlace, launch: Launch) -> AsyncIterator[ProcessTree]:
     """The engine is written down first: a container outlives all of us."""
     if place.folder is not None:
-        remember(place.folder, launch.runtime)
-    async with grown(launch) as tree:
+        record_engine(place.folder, launch.runtime)
+    async with spawn(launch) as tree:
         yield tree
 
 
-def _problem(command: Command, code: int | None, said: str | None) -> str | None:
-    if said is None:
+def _problem(command: CheckCommand, code: int | None, exit_text: str | None) -> str | None:
+    if exit_text is None:
         return f"it took longer than {command.limit:g} s and was ended"
-    if code == _NOT_FOUND:
+    if code == _EXIT_NOT_FOUND:
         return "it exited with code 127: a command in it was not found"
-    return None if code == 0 else command.fine.get(code or 0, said)
+    return None if code == 0 else command.fine.get(code or 0, exit_text)
 
 
-async def _death(tree: Tree, output: Tail, limit: float, stdin: bytes = b"") -> str | None:
+async def _wait_for_exit(tree: ProcessTree, output: BoundedOutput, timeout_s: float, stdin: bytes = b"") -> str | None:
     """How its root ended; None when we had to end it. What it left running is dead before its output is taken."""
     with suppress(OSError):
         tree.stdin.write(stdin)
         tree.stdin.close()  # once all of it is written
-    reading = asyncio.ensure_future(_read(tree.stdout, output))
+    reading = asyncio.ensure_future(_read_output(tree.stdout, output))
     try:
         try:
-            async with asyncio.timeout(limit):
-                said: str | None = await tree.death()
+            async with asyncio.timeout(timeout_s):
+                said: str | None = await tree.wait_for_exit()
         except TimeoutError:
             said = None
         await tree.kill()
-        await asyncio.wait({reading}, timeout=_PATIENCE)
+        await asyncio.wait({reading}, timeout=_OUTPUT_WAIT_S)
         return said
     finally:
         reading.cancel()
 
 
-async def _read(stream: asyncio.StreamReader, output: Tail) -> None:
+async def _read_output(stream: asyncio.StreamReader, output: BoundedOutput) -> None:
     while piece := await stream.read(64 * 1024):
         output.add(piece)
 
 
-def _environment(command: Command, place: CheckPlace) -> dict[str, str]:
+def _environment(command: CheckCommand, place: CheckPlace) -> dict[str, str]:
     """No secrets; in a container nothing of this machine's, which are not for the image's programs."""
     ours = {} if place.is_container else plain_environment()
-    given = {**ours, **place.role.environment, **_PLAIN, **command.environment}
+    given = {**ours, **place.role.environment, **_PLAIN_ENVIRONMENT, **command.environment}
     if not place.is_container:
         given["PATH"] = _search_path(place.cwd, given.get("PATH", os.defpath))
     if command.imports:
@@ -256,38 +265,38 @@ def _environment(command: Command, place: CheckPlace) -> dict[str, str]:
     return given
 
 
-def _in_image(cwd: str, words: Sequence[str]) -> tuple[str, ...]:
+def _container_command(cwd: str, command: Sequence[str]) -> tuple[str, ...]:
     """For a container: the project's own programs come before those of the image."""
-    own = os.pathsep.join(os.path.join(cwd, folder) for folder in _OWN_PROGRAMS)
-    first = os.path.join(cwd, words[0]) if os.sep in words[0] else words[0]
-    return ("/bin/sh", "-c", 'PATH="$0:$PATH"; exec "$@"', own, first, *words[1:])
+    own = os.pathsep.join(os.path.join(cwd, folder) for folder in _PROJECT_PROGRAM_DIRS)
+    first = os.path.join(cwd, command[0]) if os.sep in command[0] else command[0]
+    return ("/bin/sh", "-c", 'PATH="$0:$PATH"; exec "$@"', own, first, *command[1:])
 
 
-def _program(word: str, cwd: str, path: str) -> str | None:
+def _find_program(program: str, cwd: str, path: str) -> str | None:
     """A path is one in the worktree, wherever we stand ourselves."""
-    return shutil.which(os.path.join(cwd, word) if os.sep in word else word, path=path)
+    return shutil.which(os.path.join(cwd, program) if os.sep in program else program, path=path)
 
 
 def _search_path(worktree: str, path: str) -> str:
-    own = (os.path.join(worktree, folder) for folder in _OWN_PROGRAMS)
+    own = (os.path.join(worktree, folder) for folder in _PROJECT_PROGRAM_DIRS)
     return os.pathsep.join([*(folder for folder in own if os.path.isdir(folder)), path])
 
 
 def _names_below(worktree: str, folder: str) -> set[str]:
     """Two levels of it, as tests are ordered."""
     found = {f"{folder}/{name}" for name in _names_in(worktree, folder)}
-    for name in sorted(found)[:_FOLDERS]:
+    for name in sorted(found)[:_MAX_FOLDERS]:
         found |= {f"{name}/{one}" for one in _names_in(worktree, name)}
     return found
 
 
 def _names_in(worktree: str, folder: str) -> list[str]:
     with suppress(OSError, Denied):
-        return sorted(os.listdir(resolve_inside(worktree, folder)))[:_NAMES]
+        return sorted(os.listdir(resolve_inside(worktree, folder)))[:_MAX_NAMES]
     return []
 
 
-def _text(worktree: str, name: str) -> str | None:
+def _read_text(worktree: str, name: str) -> str | None:
     with suppress(OSError, Denied):
-        return read_start(worktree, name, _TEXT)[0].decode("utf-8", "replace")
+        return read_prefix(worktree, name, _MAX_FILE_BYTES)[0].decode("utf-8", "replace")
     return None

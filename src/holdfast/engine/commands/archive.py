@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 from holdfast.core.events.session import RunArchived
 from holdfast.core.state import RunInfo, RunState
-from holdfast.core.work.names import SALVAGE, SNAPSHOTS, chain_ref, place_at, place_of
+from holdfast.core.work.names import SALVAGE_REFS, SNAPSHOT_REFS, chain_ref, worktree_names, worktree_names_at
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.workspace.reconcile import observe
-from holdfast.engine.workspace.workspace import Workspace, opened, repository_of
-from holdfast.git.effects import REMOVED, DeleteBranch, DropRefs, RemoveWorktree
-from holdfast.git.worktrees.link import UNSAVED
-from holdfast.leaf.errors import Denied, NothingToDo, Owned
-from holdfast.leaf.files.directories import is_there
+from holdfast.engine.workspace.workspace import Workspace, open_workspace, repository_of
+from holdfast.git.effects import REMOVED_SUFFIX, DeleteBranch, DropRefs, RemoveWorktree
+from holdfast.git.worktrees.link import UNSAVED_SUFFIX
+from holdfast.leaf.errors import Denied, NothingToDo, RunOwned
+from holdfast.leaf.files.directories import path_exists
 from holdfast.store.files.layout import run_folder
 from holdfast.store.files.store import FileStore
 
 
-class Estate(NamedTuple):
+class RunResources(NamedTuple):
     """What a run has in a repository: branches, worktrees, and commits that nothing of the user's has."""
 
     branches: tuple[str, ...]
@@ -28,11 +28,13 @@ class Estate(NamedTuple):
     unmerged: int
 
 
-async def estate_of(home: str, run_id: str) -> Estate | None:
+async def run_resources(home: str, run_id: str) -> RunResources | None:
     """What `reset` would take away; None for a run that works on no repository (any more)."""
     view = await view_run(home, run_id)
     if view.holder is not None:
-        raise Owned(f"run {run_id} is owned by pid {view.holder.pid} since {view.holder.since}; end that process first")
+        raise RunOwned(
+            f"run {run_id} is owned by pid {view.holder.pid} since {view.holder.since}; end that process first"
+        )
     if not _has_repository(view.state.run, run_id, view.folder):
         return None
     repository = repository_of(view.state.run, run_id)
@@ -40,8 +42,8 @@ async def estate_of(home: str, run_id: str) -> Estate | None:
     unmerged = 0
     if observed.branches:
         tips = sorted({seen.commit for seen in observed.branches.values()})
-        unmerged = await repository.count_only_in(tips)
-    return Estate(tuple(observed.branches), tuple(observed.worktrees), unmerged)
+        unmerged = await repository.count_unshared(tips)
+    return RunResources(tuple(observed.branches), tuple(observed.worktrees), unmerged)
 
 
 async def archive(home: str, run_id: str) -> list[str]:
@@ -49,10 +51,12 @@ async def archive(home: str, run_id: str) -> list[str]:
     state = (await view_run(home, run_id)).state
     if _is_archived(state) and list(state.sessions.values())[-1].ended:
         raise NothingToDo(f"run {run_id} is archived already")
-    async with opened(home, run_id, "archive") as workspace:  # also what was cut off at its very end: the log's is torn
-        salvaged = await _clear(workspace)
-        if not _is_archived(workspace.hands.run.state):
-            await workspace.hands.run.append(RunArchived(salvaged=salvaged))
+    async with open_workspace(
+        home, run_id, "archive"
+    ) as workspace:  # also what was cut off at its very end: the log's is torn
+        salvaged = await _delete_branches_and_worktrees(workspace)
+        if not _is_archived(workspace.effects.run.state):
+            await workspace.effects.run.append(RunArchived(salvaged=salvaged))
     return salvaged
 
 
@@ -65,26 +69,26 @@ async def reset(home: str, run_id: str) -> list[str]:
     view = await view_run(home, run_id)
     salvaged: list[str] = []
     if _has_repository(view.state.run, run_id, run_folder(home, run_id)):
-        async with opened(home, run_id, "reset", anchored=False) as workspace:
-            salvaged = await _clear(workspace)
-            _nothing_may_be_left(workspace.hands.folder)
-            await workspace.hands.perform(DropRefs(prefix=chain_ref(run_id)))
+        async with open_workspace(home, run_id, "reset", anchored=False) as workspace:
+            salvaged = await _delete_branches_and_worktrees(workspace)
+            _check_nothing_is_left(workspace.effects.folder)
+            await workspace.effects.perform(DropRefs(prefix=chain_ref(run_id)))
     await FileStore(home).discard(run_id)
     return salvaged
 
 
-def _nothing_may_be_left(folder: str) -> None:
+def _check_nothing_is_left(folder: str) -> None:
     """What stands where worktrees were, and is none, is not ours to delete."""
     tasks = os.path.join(folder, "tasks")
-    left = [os.path.join(tasks, name) for name in (os.listdir(tasks) if is_there(tasks) else ())]
-    left += [os.path.join(folder, name) for name in ("workspace", f".workspace{REMOVED}")]
-    left = [path for path in left if is_there(path) and not _is_a_note(os.path.basename(path))]
+    left = [os.path.join(tasks, name) for name in (os.listdir(tasks) if path_exists(tasks) else ())]
+    left += [os.path.join(folder, name) for name in ("workspace", f".workspace{REMOVED_SUFFIX}")]
+    left = [path for path in left if path_exists(path) and not _is_marker_file(os.path.basename(path))]
     if left:
         raise Denied(f"{', '.join(left)} would be deleted with the run; move it away, and reset again")
 
 
-def _is_a_note(name: str) -> bool:
-    return name.startswith(".") and not name.endswith((REMOVED, UNSAVED))
+def _is_marker_file(name: str) -> bool:
+    return name.startswith(".") and not name.endswith((REMOVED_SUFFIX, UNSAVED_SUFFIX))
 
 
 def _has_repository(info: RunInfo | None, run_id: str, folder: str) -> bool:
@@ -104,20 +108,20 @@ def _has_repository(info: RunInfo | None, run_id: str, folder: str) -> bool:
     return False
 
 
-async def _clear(workspace: Workspace) -> list[str]:
-    hands, run_id = workspace.hands, workspace.run_id
-    main = place_of(run_id).branch
+async def _delete_branches_and_worktrees(workspace: Workspace) -> list[str]:
+    hands, run_id = workspace.effects, workspace.run_id
+    main = worktree_names(run_id).branch
     observed = await observe(workspace.repository, run_id, hands.folder)
     known = hands.run.state.branches
     for folder in observed.worktrees:
-        branch = known.get(place_at(run_id, folder).branch)
+        branch = known.get(worktree_names_at(run_id, folder).branch)
         last, base = (branch.unsaved, branch.base) if branch is not None else (None, None)
         await hands.perform(RemoveWorktree(folder=folder, last=last, base=base))
     unsaved = (branch.unsaved for branch in hands.run.state.branches.values())  # of worktrees that are quite gone
     keep = tuple(commit for commit in unsaved if commit is not None)
-    await hands.perform(DropRefs(prefix=f"{SNAPSHOTS}{run_id}/", keep=keep))
+    await hands.perform(DropRefs(prefix=f"{SNAPSHOT_REFS}{run_id}/", keep=keep))
     for name, seen in sorted(observed.branches.items(), key=lambda branch: branch[0] == main):  # the run's own last
         into = main if name != main and main in observed.branches else None
         effect = DeleteBranch(branch=name, commit=seen.commit, merged_into=into)
         await hands.perform(effect)
-    return sorted(await workspace.repository.refs(f"{SALVAGE}{run_id}/"))
+    return sorted(await workspace.repository.refs(f"{SALVAGE_REFS}{run_id}/"))

@@ -10,28 +10,28 @@ from holdfast.core.events import Event
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.phase import WorkflowChosen
 from holdfast.core.events.session import SettingsChosen
-from holdfast.core.redaction.events import without_secrets
-from holdfast.core.redaction.redaction import SHAPES, Redactor, is_redacted
+from holdfast.core.redaction.events import redact_event
+from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor, is_redacted
 from holdfast.core.work.tasks import TaskList, TaskSpec
-from holdfast.core.work.workflow import Workflow, lay_out
-from holdfast.engine.config.agents import own_agents
-from holdfast.engine.config.config import load
-from holdfast.engine.config.run_config import terms_of
-from holdfast.engine.prompts.templates import folders_at
+from holdfast.core.work.workflow import Workflow, build_plan
+from holdfast.engine.config.agents import agents_from_settings
+from holdfast.engine.config.config import load_config
+from holdfast.engine.config.run_config import new_run_config
+from holdfast.engine.prompts.templates import user_folders_at
 from holdfast.engine.workspace.workspace import NewRun, create_run
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.builtin import BUILT_IN
 from holdfast.workflows.prompt_templates import preferences_of, templates_of
 from holdfast.workflows.tasklists import read_tasks
 
-GOAL = "T-1"  # the id of a task that is the goal itself
+GOAL_TASK_ID = "T-1"  # the id of a task that is the goal itself
 GOAL_REDACTED = (
     "what was asked for holds a secret: it is recorded, and told to agents, without it. "
     "To give an agent the secret, put it into a variable and name that in agents.NAME.secrets of your config"
 )
 
 
-class Wanted(NamedTuple):
+class RunRequest(NamedTuple):
     """What a user asks for. `goal` is words, or the path of a task list; `flags` are settings by dotted names.
 
     What is to begin at once needs its agents at once.
@@ -43,58 +43,58 @@ class Wanted(NamedTuple):
     base: str | None = None
     flags: Mapping[str, Any] = {}
     seeds: tuple[str, ...] = ()
-    begin: bool = True
+    must_start_now: bool = True
     phases: tuple[str, ...] = ()  # optional ones that are asked for
     issue: int | None = None  # of which the goal was made
 
 
-async def prepare(home: str, wanted: Wanted) -> str:
+async def prepare_run(home: str, request: RunRequest) -> str:
     """A run at rest, with everything decided that its start needs. Returns its id."""
-    config = load(wanted.repo, home=home, flags=wanted.flags)
-    terms = terms_of(config.settings, own_agents(config.settings))
+    config = load_config(request.repo, home=home, flags=request.flags)
+    terms = new_run_config(config.settings, agents_from_settings(config.settings))
     workflow = terms.workflow
-    _must_have(workflow, wanted.phases)
-    _must_be_readable(workflow, os.path.abspath(wanted.repo))
-    source = os.path.abspath(wanted.goal) if os.path.exists(wanted.goal) else None
-    redactor = Redactor.of(os.environ)
-    tasks = read_tasks(source) if source is not None else _one(redactor.text(wanted.goal))
-    terms.must_have_agents((task.agent for task in tasks.tasks), here=wanted.begin)
-    goal = redactor.text(wanted.goal if source is None else _goal_of(tasks, source))
-    new = NewRun(goal, wanted.repo, workflow.name, wanted.slug, wanted.base)
-    known: list[Event] = [_chosen(wanted)]
+    _check_optional_phases(workflow, request.phases)
+    _check_templates(workflow, os.path.abspath(request.repo))
+    source = os.path.abspath(request.goal) if os.path.exists(request.goal) else None
+    redactor = Redactor.from_environment(os.environ)
+    tasks = read_tasks(source) if source is not None else _single_task_list(redactor.redact_text(request.goal))
+    terms.check_agents((task.agent for task in tasks.tasks), must_be_installed=request.must_start_now)
+    goal = redactor.redact_text(request.goal if source is None else _goal_of(tasks, source))
+    new = NewRun(goal, request.repo, workflow.name, request.slug, request.base)
+    known: list[Event] = [_settings_event(request)]
     if workflow.phases or workflow.name not in BUILT_IN:
-        known.append(WorkflowChosen(workflow=msgspec.to_builtins(workflow), wanted=list(wanted.phases)))
+        known.append(WorkflowChosen(workflow=msgspec.to_builtins(workflow), wanted=list(request.phases)))
     if source is not None or workflow.planner is None:
-        known.append(lay_out(tasks, workflow.shape, source))
-    if is_redacted(goal) or any(without_secrets(event, redactor) is not event for event in known):
+        known.append(build_plan(tasks, workflow.shape, source))
+    if is_redacted(goal) or any(redact_event(event, redactor) is not event for event in known):
         known.append(WarningLogged(message=GOAL_REDACTED))
-    return await create_run(home, new, *known, seeds=[os.path.abspath(seed) for seed in wanted.seeds])
+    return await create_run(home, new, *known, seeds=[os.path.abspath(seed) for seed in request.seeds])
 
 
-def _chosen(wanted: Wanted) -> SettingsChosen:
-    issue = {"issue": wanted.issue} if wanted.issue is not None else {}
-    folder = os.path.abspath(wanted.repo)
-    _must_be_recordable(wanted.flags)
-    return SettingsChosen(settings={"flags": lasting(wanted.flags), "folder": folder, **issue})
+def _settings_event(request: RunRequest) -> SettingsChosen:
+    issue = {"issue": request.issue} if request.issue is not None else {}
+    folder = os.path.abspath(request.repo)
+    _check_flags_hold_no_secret(request.flags)
+    return SettingsChosen(settings={"flags": with_absolute_paths(request.flags), "folder": folder, **issue})
 
 
-def _must_be_recordable(flags: Mapping[str, Any]) -> None:
+def _check_flags_hold_no_secret(flags: Mapping[str, Any]) -> None:
     """Later sessions take the flags from the log, which holds no secret."""
     for name, value in flags.items():
-        if SHAPES.within(value) is not value:
+        if SHAPES_ONLY_REDACTOR.redact_data(value) is not value:
             raise BadInput(
                 f"--set {name}: the value holds a secret, and flags are written to the run's log; set it in your "
                 "config file, or put the secret into a variable and name that in agents.NAME.secrets"
             )
 
 
-def _must_be_readable(workflow: Workflow, checkout: str) -> None:
+def _check_templates(workflow: Workflow, checkout: str) -> None:
     """A wrong template or preference is told before the run is made."""
-    for role in templates_of(workflow, folders_at(checkout, "prompts")):
-        preferences_of(role, folders_at(checkout, "preferences"))
+    for role in templates_of(workflow, user_folders_at(checkout, "prompts")):
+        preferences_of(role, user_folders_at(checkout, "preferences"))
 
 
-def _must_have(workflow: Workflow, phases: Sequence[str]) -> None:
+def _check_optional_phases(workflow: Workflow, phases: Sequence[str]) -> None:
     optional = [phase.name for phase in workflow.phases if phase.optional]
     for name in phases:
         if name not in optional:
@@ -102,23 +102,25 @@ def _must_have(workflow: Workflow, phases: Sequence[str]) -> None:
             raise BadInput(f"--with {name}: the workflow {workflow.name} has no such optional phase; {there}")
 
 
-def lasting(flags: Mapping[str, Any]) -> dict[str, Any]:
+def with_absolute_paths(flags: Mapping[str, Any]) -> dict[str, Any]:
     """As they are to be understood from anywhere: a playbook and a workflow's file are named by their whole path."""
-    return {name: _absolute(name, value) if isinstance(value, str) else value for name, value in flags.items()}
+    return {name: _absolute_value(name, value) if isinstance(value, str) else value for name, value in flags.items()}
 
 
-def _absolute(name: str, text: str) -> str:
+def _absolute_value(flag: str, text: str) -> str:
     kind, colon, file = text.partition(":")
-    if name == "workflow" and text.endswith((".yaml", ".yml")):
+    if flag == "workflow" and text.endswith((".yaml", ".yml")):
         return os.path.abspath(text)
     return f"{kind}:{os.path.abspath(file)}" if kind == "playbook" and colon else text
 
 
-def _one(goal: str) -> TaskList:
+def _single_task_list(goal: str) -> TaskList:
     if not goal.strip():
         raise BadInput("the goal is empty; say what is to be done, or name a task list")
     title = goal.strip().splitlines()[0]
-    return TaskList(tasks=(TaskSpec(id=GOAL, title=title[:200], description=goal if goal.strip() != title else ""),))
+    return TaskList(
+        tasks=(TaskSpec(id=GOAL_TASK_ID, title=title[:200], description=goal if goal.strip() != title else ""),)
+    )
 
 
 def _goal_of(tasks: TaskList, source: str) -> str:

@@ -11,25 +11,25 @@ from holdfast.core.events.session import SessionStart
 from holdfast.core.log.codec import CODEC, Line, parse
 from holdfast.engine.queries.logs import end_of_log
 from holdfast.leaf.errors import HoldfastError
-from holdfast.leaf.failpoints import around
-from holdfast.leaf.process.own_program import own_program
+from holdfast.leaf.failpoints import failpoint_pair
+from holdfast.leaf.process.own_program import holdfast_command
 from holdfast.store.base import Position
 from holdfast.store.files.layout import run_folder
 from holdfast.store.files.store import FileStore
 
-_CRASH = around("runner.detach")
-LOG = "runner.log"  # in the run's folder: what a runner without a terminal has to say
+_FAILPOINT = failpoint_pair("runner.detach")
+RUNNER_LOG = "runner.log"  # in the run's folder: what a runner without a terminal has to say
 
 
 async def start_detached(home: str, run_id: str, *options: str) -> int:
     """Returns the pid of a runner whose sitting has begun. Raises when it ends before that, with its own words."""
     end = await end_of_log(home, run_id)
-    path = os.path.join(run_folder(home, run_id), LOG)
+    path = os.path.join(run_folder(home, run_id), RUNNER_LOG)
     with open(path, "ab") as said:
         begun = said.tell()
-        _CRASH.before()
+        _FAILPOINT.before()
         process = subprocess.Popen(  # noqa: ASYNC220 - ourselves, to outlive us
-            own_program("resume", run_id, "--quiet", *options),
+            holdfast_command("resume", run_id, "--quiet", *options),
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,
@@ -37,9 +37,9 @@ async def start_detached(home: str, run_id: str, *options: str) -> int:
             start_new_session=True,
             env={**os.environ, "HOLDFAST_HOME": os.path.abspath(home)},
         )
-        _CRASH.after()
-    started = asyncio.ensure_future(_started(FileStore(home), run_id, end, process.pid))
-    gone = asyncio.ensure_future(_end_of(process).wait())
+        _FAILPOINT.after()
+    started = asyncio.ensure_future(_wait_for_session(FileStore(home), run_id, end, process.pid))
+    gone = asyncio.ensure_future(_exit_event(process).wait())
     await asyncio.wait({started, gone}, return_when=asyncio.FIRST_COMPLETED)
     if started.done():
         gone.cancel()
@@ -59,7 +59,7 @@ async def start_detached(home: str, run_id: str, *options: str) -> int:
     raise error
 
 
-def _end_of(process: subprocess.Popen[bytes]) -> asyncio.Event:
+def _exit_event(process: subprocess.Popen[bytes]) -> asyncio.Event:
     """Told by a thread that nobody waits for: it needs no handle, and whoever stays, as a dashboard, has no zombie."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
@@ -72,7 +72,7 @@ def _end_of(process: subprocess.Popen[bytes]) -> asyncio.Event:
     return ended
 
 
-async def _started(store: FileStore, run_id: str, after: Position, pid: int) -> None:
+async def _wait_for_session(store: FileStore, run_id: str, after: Position, pid: int) -> None:
     async for batch in store.log(run_id).follow(after):
         for raw in batch.data.split(b"\n"):
             line = parse(raw)
@@ -82,7 +82,7 @@ async def _started(store: FileStore, run_id: str, after: Position, pid: int) -> 
                     return
 
 
-def as_options(chosen: ResumeChoice) -> list[str]:
+def resume_options(choice: ResumeChoice) -> list[str]:
     """The same choice for a runner in a process of its own."""
-    named = [f"--on-issue={chosen.choice}"] if chosen.choice not in (None, Choice.CUSTOM) else []
-    return [*named, *([f"--instructions={chosen.instructions}"] if chosen.instructions is not None else [])]
+    named = [f"--on-issue={choice.choice}"] if choice.choice not in (None, Choice.CUSTOM) else []
+    return [*named, *([f"--instructions={choice.instructions}"] if choice.instructions is not None else [])]

@@ -9,89 +9,91 @@ import shutil
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from holdfast.agents.runtimes.tmux import lacking
+from holdfast.agents.runtimes.tmux import missing_requirement
+from holdfast.core.end_reason import EndReason
 from holdfast.core.events.session import RunMoved, SessionEnd, SessionStart
-from holdfast.core.work.names import BRANCHES, place_of, run_of_branch
+from holdfast.core.run_status import RunStatus
+from holdfast.core.work.names import BRANCH_PREFIX, run_of_branch, worktree_names
 from holdfast.core.work.reconciliation import Finding, Remedy, reconcile
-from holdfast.engine.config.config import load_here
-from holdfast.engine.config.run_config import kinds_in
+from holdfast.engine.config.config import load_config_here
+from holdfast.engine.config.run_config import runtime_kinds
 from holdfast.engine.containers import end_containers, running_containers
 from holdfast.engine.naming import run_ids
 from holdfast.engine.places import is_owned
 from holdfast.engine.queries.logs import RunView, view_run
-from holdfast.engine.workspace.reconcile import observe, reconciled
-from holdfast.engine.workspace.workspace import opened
+from holdfast.engine.workspace.reconcile import observe, reconcile_workspace
+from holdfast.engine.workspace.workspace import open_workspace
 from holdfast.git.locks import remove_stale, stale_locks
-from holdfast.git.repository import Repository, WorktreeFact
-from holdfast.git.version import NEEDED, installed
+from holdfast.git.repository import Repository, WorktreeInfo
+from holdfast.git.version import REQUIREMENT, installed_version
 from holdfast.git.worktree_admin import drop_entries, folders_of
-from holdfast.git.worktrees.worktree import known_place
+from holdfast.git.worktrees.worktree import registered_path
 from holdfast.leaf.errors import Denied, HoldfastError
-from holdfast.leaf.files.directories import is_gone
-from holdfast.leaf.files.sync import have_on_disk
-from holdfast.store.files.create import take_away, unmade
+from holdfast.leaf.files.directories import is_missing
+from holdfast.leaf.files.sync import sync_existing_folders
+from holdfast.store.files.create import delete_incomplete, incomplete_run_folders
 from holdfast.store.files.layout import run_folder, trash_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
-_NOTHING_WRONG = (Remedy.NONE, Remedy.RESUME_ON_BRANCH, Remedy.RESUME_IN_WORKTREE)
+_HARMLESS_REMEDIES = (Remedy.NONE, Remedy.RESUME_ON_BRANCH, Remedy.RESUME_IN_WORKTREE)
 
 Repair = Callable[[], Awaitable[None]]
 
 
-class Ailment(NamedTuple):
+class Problem(NamedTuple):
     """Something that is not as it should be: what, and what to do about it. `repair` is None when a person must."""
 
     subject: str
-    told: str
+    description: str
     repair: Repair | None = None
 
 
-async def diagnose(home: str, repositories: list[str]) -> list[Ailment]:
+async def diagnose(home: str, repositories: list[str]) -> list[Problem]:
     """Everything in this home, and in these repositories beside those of its runs."""
-    ailments = [*_trash(home), *_unmade(home), *_tmux(home)]
+    ailments = [*_check_trash(home), *_check_unmade_runs(home), *_check_tmux(home)]
     if shutil.which("git") is None:
-        return [*ailments, Ailment("git", "is not installed; Holdfast works on git repositories")]
-    ailments += await _git_itself()
+        return [*ailments, Problem("git", "is not installed; Holdfast works on git repositories")]
+    ailments += await _check_git()
     known = dict.fromkeys(repositories)
     for run_id in run_ids(home):
         try:
             view = await view_run(home, run_id)
         except (HoldfastError, OSError) as error:
-            ailments.append(Ailment(run_id, f"cannot be read: {error}; `holdfast verify {run_id}` tells more"))
+            ailments.append(Problem(run_id, f"cannot be read: {error}; `holdfast verify {run_id}` tells more"))
             continue
-        ailments += await _looked_into(run_id, _run(home, view, repositories))
+        ailments += await _problems_or_error(run_id, _check_run(home, view, repositories))
         if view.state.run is not None and view.state.run.repo is not None and os.path.isdir(view.state.run.repo):
             known[view.state.run.repo] = None
     for common_dir in known:
-        ailments += await _looked_into(common_dir, _repository(home, Repository(common_dir)))
+        ailments += await _problems_or_error(common_dir, _check_repository(home, Repository(common_dir)))
     return ailments
 
 
-async def _looked_into(subject: str, look: Awaitable[list[Ailment]]) -> list[Ailment]:
+async def _problems_or_error(subject: str, check: Awaitable[list[Problem]]) -> list[Problem]:
     """What is found; where it cannot be looked into, that alone: one patient does not keep the others waiting."""
     try:
-        return await look
+        return await check
     except (HoldfastError, OSError) as error:
-        return [Ailment(subject, f"cannot be looked into: {error}")]
+        return [Problem(subject, f"cannot be looked into: {error}")]
 
 
-async def _git_itself() -> list[Ailment]:
-    version = await installed()
-    return [] if version.fits else [Ailment("git", f"is {version.said}; {NEEDED}")]
+async def _check_git() -> list[Problem]:
+    version = await installed_version()
+    return [] if version.is_supported else [Problem("git", f"is {version.text}; {REQUIREMENT}")]
 
 
-def _tmux(home: str) -> list[Ailment]:
+def _check_tmux(home: str) -> list[Problem]:
     """Whether it is here, if somebody is to work in it."""
     try:
-        wanted = "tmux" in kinds_in(load_here(home).settings)
+        wanted = "tmux" in runtime_kinds(load_config_here(home).settings)
     except HoldfastError as error:
-        return [Ailment("the settings", f"cannot be read: {error}")]
-    problem = lacking() if wanted else None
-    return [Ailment("tmux", f"is chosen by your settings, but {problem}")] if problem is not None else []
+        return [Problem("the settings", f"cannot be read: {error}")]
+    problem = missing_requirement() if wanted else None
+    return [Problem("tmux", f"is chosen by your settings, but {problem}")] if problem is not None else []
 
 
-def _trash(home: str) -> list[Ailment]:
+def _check_trash(home: str) -> list[Problem]:
     folder = trash_folder(home)
 
     async def empty() -> None:
@@ -99,45 +101,45 @@ def _trash(home: str) -> list[Ailment]:
 
     if not os.path.isdir(folder) or not os.listdir(folder):
         return []
-    return [Ailment(folder, "holds runs that were reset, and whose deletion was cut off", empty)]
+    return [Problem(folder, "holds runs that were reset, and whose deletion was cut off", empty)]
 
 
-def _unmade(home: str) -> list[Ailment]:
+def _check_unmade_runs(home: str) -> list[Problem]:
     return [
-        Ailment(folder, "is what is left of a run whose making was cut off", _taking_away(folder))
-        for folder in unmade(home)
+        Problem(folder, "is what is left of a run whose making was cut off", _delete_repair(folder))
+        for folder in incomplete_run_folders(home)
     ]
 
 
-def _taking_away(folder: str) -> Repair:
+def _delete_repair(folder: str) -> Repair:
     async def remove() -> None:
-        take_away(folder)
+        delete_incomplete(folder)
 
     return remove
 
 
-async def _run(home: str, view: RunView, elsewhere: list[str]) -> list[Ailment]:
+async def _check_run(home: str, view: RunView, repositories: list[str]) -> list[Problem]:
     state, run_id = view.state, view.run_id
     if state.run is None or state.run.repo is None or state.run.archived or is_owned(home, run_id):
         return []
     if not os.path.isdir(state.run.repo):
-        return [await _lost_repository(home, view, elsewhere)]
+        return [await _missing_repository(home, view, repositories)]
     ailments = []
-    if view.status == "interrupted" and state.is_unmade:
+    if view.status == RunStatus.INTERRUPTED and state.is_missing_plan:
         ailments.append(
-            Ailment(run_id, f"was killed before its plan was recorded; `holdfast reset {run_id}` deletes it")
+            Problem(run_id, f"was killed before its plan was recorded; `holdfast reset {run_id}` deletes it")
         )
-    elif view.status == "interrupted":
+    elif view.status == RunStatus.INTERRUPTED:
         ailments.append(
-            Ailment(run_id, f"was interrupted, its owner is dead; `holdfast resume {run_id}` goes on with it")
+            Problem(run_id, f"was interrupted, its owner is dead; `holdfast resume {run_id}` goes on with it")
         )
-    ailments += _containers(run_id, view.folder)
+    ailments += _check_containers(run_id, view.folder)
     repository = Repository(state.run.repo)
     ailments += [
-        Ailment(
+        Problem(
             run_id,
             f"{effect.kind} may or may not have happened: {effect.reason or 'it was cut off'}",
-            _asking(home, run_id, effect_id),
+            _settle_repair(home, run_id, effect_id),
         )
         for effect_id, effect in state.effects.items()
     ]
@@ -145,68 +147,72 @@ async def _run(home: str, view: RunView, elsewhere: list[str]) -> list[Ailment]:
     ailments += moved
     if not moved:
         findings = reconcile(run_id, state.branches, await observe(repository, run_id, view.folder))
-        repair = _reconciling(home, run_id)
-        ailments += [_ailment(run_id, finding, repair) for finding in findings if finding.remedy not in _NOTHING_WRONG]
+        repair = _reconcile_repair(home, run_id)
+        ailments += [
+            _problem_from_finding(run_id, finding, repair)
+            for finding in findings
+            if finding.remedy not in _HARMLESS_REMEDIES
+        ]
     return ailments
 
 
-def _containers(run_id: str, folder: str) -> list[Ailment]:
+def _check_containers(run_id: str, folder: str) -> list[Problem]:
     """Agents that are at work in containers though nobody owns their run."""
 
     async def end() -> None:
         await asyncio.to_thread(end_containers, folder, run_id)
 
     return [
-        Ailment(run_id, f"container {one.container[:12]} at {one.address} is still running, and nobody owns it", end)
+        Problem(run_id, f"container {one.container[:12]} at {one.address} is still running, and nobody owns it", end)
         if one.container is not None
-        else Ailment(run_id, f"may have agents in containers: {one.problem}")
+        else Problem(run_id, f"may have agents in containers: {one.problem}")
         for one in running_containers(folder, run_id)
     ]
 
 
-def _ailment(run_id: str, finding: Finding, repair: Repair) -> Ailment:
-    return Ailment(run_id, finding.told, None if finding.remedy is Remedy.WARN else repair)
+def _problem_from_finding(run_id: str, finding: Finding, repair: Repair) -> Problem:
+    return Problem(run_id, finding.message, None if finding.remedy is Remedy.WARN else repair)
 
 
-def _asking(home: str, run_id: str, effect: str) -> Repair:
+def _settle_repair(home: str, run_id: str, effect_id: str) -> Repair:
     """Settle what was left open; it may be that this effect cannot be settled."""
 
     async def ask() -> None:
-        async with opened(home, run_id, "doctor") as workspace:
-            left = workspace.hands.run.state.effects.get(effect)
+        async with open_workspace(home, run_id, "doctor") as workspace:
+            left = workspace.effects.run.state.effects.get(effect_id)
         if left is not None:
             raise HoldfastError(left.reason or "it still cannot be told")
 
     return ask
 
 
-def _reconciling(home: str, run_id: str) -> Repair:
+def _reconcile_repair(home: str, run_id: str) -> Repair:
     async def settle() -> None:
-        async with opened(home, run_id, "doctor") as workspace:
-            await reconciled(workspace)
+        async with open_workspace(home, run_id, "doctor") as workspace:
+            await reconcile_workspace(workspace)
 
     return settle
 
 
-async def _lost_repository(home: str, view: RunView, elsewhere: list[str]) -> Ailment:
+async def _missing_repository(home: str, view: RunView, repositories: list[str]) -> Problem:
     """A repository that is not where it was; found again by the run's branch, if it is one of those that were named."""
     run_id, was = view.run_id, view.state.run.repo if view.state.run is not None else None
-    ref = f"refs/heads/{place_of(run_id).branch}"
-    found = [common_dir for common_dir in elsewhere if await Repository(common_dir).commit_of(ref) is not None]
+    ref = f"refs/heads/{worktree_names(run_id).branch}"
+    found = [common_dir for common_dir in repositories if await Repository(common_dir).commit_of(ref) is not None]
     if not found:
         told = f"works on {was}, which is not there; if it was moved: holdfast doctor --repo NEW-PLACE --fix"
-        return Ailment(run_id, told)
+        return Problem(run_id, told)
 
     async def follow() -> None:
         async with open_run(FileStore(home), run_id) as run:
             await _repair_links(Repository(found[0]), run_folder(home, run_id))  # cut off here, it is found again
-            await run.begin(SessionStart(command="doctor", pid=os.getpid()), RunMoved(repo=found[0]))
-            await run.append(SessionEnd(reason="all_done"))
+            await run.begin_session(SessionStart(command="doctor", pid=os.getpid()), RunMoved(repo=found[0]))
+            await run.append(SessionEnd(reason=EndReason.ALL_DONE))
 
-    return Ailment(run_id, f"works on {was}, which is now {found[0]}", follow)
+    return Problem(run_id, f"works on {was}, which is now {found[0]}", follow)
 
 
-async def _moved_worktrees(repository: Repository, view: RunView) -> list[Ailment]:
+async def _moved_worktrees(repository: Repository, view: RunView) -> list[Problem]:
     """Worktrees that git knows at another place: the home was moved, or the repository was."""
     observed = await observe(repository, view.run_id, view.folder)
     moved = [folder for folder, seen in observed.worktrees.items() if seen.problem is not None and seen.moved]
@@ -215,7 +221,7 @@ async def _moved_worktrees(repository: Repository, view: RunView) -> list[Ailmen
         await _repair_links(repository, view.folder)
 
     told = "are known to git at another place: this folder was moved"
-    return [Ailment(view.run_id, f"{', '.join(moved)} {told}", repair)] if moved else []
+    return [Problem(view.run_id, f"{', '.join(moved)} {told}", repair)] if moved else []
 
 
 async def _repair_links(repository: Repository, folder: str) -> None:
@@ -225,63 +231,63 @@ async def _repair_links(repository: Repository, folder: str) -> None:
         path for path in (os.path.join(folder, "workspace"), *leaves) if os.path.exists(os.path.join(path, ".git"))
     ]
     for path in there:
-        known = known_place(path)
+        known = registered_path(path)
         if known is not None and os.path.exists(known) and os.path.realpath(known) != os.path.realpath(path):
             raise Denied(f"{path} is a copy: the worktree that git knows stands at {known}; remove one of the two")
     if there:
-        await repository.git.do("worktree", "repair", *there)
-        await have_on_disk(folder, repository.common_dir)
+        await repository.git.execute("worktree", "repair", *there)
+        await sync_existing_folders(folder, repository.common_dir)
 
 
-async def _repository(home: str, repository: Repository) -> list[Ailment]:
+async def _check_repository(home: str, repository: Repository) -> list[Problem]:
     return [
         *(_stale_lock(repository, lock) for lock in stale_locks(repository.common_dir)),
-        *await _orphans(home, repository),
+        *await _check_orphans(home, repository),
     ]
 
 
-def _stale_lock(repository: Repository, lock: str) -> Ailment:
+def _stale_lock(repository: Repository, lock: str) -> Problem:
     async def remove() -> None:
         if not remove_stale(lock, *folders_of(repository.common_dir)):
             raise Denied(f"git is at work in {repository.common_dir} ({lock} is held); wait for it, or end it")
 
-    return Ailment(lock, "was left by a git that is dead, and stops every other; nobody holds it", remove)
+    return Problem(lock, "was left by a git that is dead, and stops every other; nobody holds it", remove)
 
 
-async def _orphans(home: str, repository: Repository) -> list[Ailment]:
+async def _check_orphans(home: str, repository: Repository) -> list[Problem]:
     """Branches and worktrees by our names, of runs that are not in this home."""
-    strangers = [fact for fact in await repository.worktrees() if _is_a_strangers(home, fact.branch)]
+    strangers = [fact for fact in await repository.worktrees() if _is_of_unknown_run(home, fact.branch)]
     ailments = [_orphan_worktree(repository, fact) for fact in strangers]
-    in_use = {fact.branch for fact in strangers if not is_gone(fact.path) or fact.locked is not None}
-    for ref, commit in (await repository.refs(f"refs/heads/{BRANCHES}")).items():
+    in_use = {fact.branch for fact in strangers if not is_missing(fact.path) or fact.locked is not None}
+    for ref, commit in (await repository.refs(f"refs/heads/{BRANCH_PREFIX}")).items():
         branch = ref.removeprefix("refs/heads/")
-        if _is_a_strangers(home, branch) and branch not in in_use:
+        if _is_of_unknown_run(home, branch) and branch not in in_use:
             ailments.append(await _orphan_branch(repository, ref, commit))
     return ailments
 
 
-def _is_a_strangers(home: str, branch: str | None) -> bool:
+def _is_of_unknown_run(home: str, branch: str | None) -> bool:
     run_id = run_of_branch(branch) if branch is not None else None
-    return run_id is not None and is_gone(run_folder(home, run_id))
+    return run_id is not None and is_missing(run_folder(home, run_id))
 
 
-def _orphan_worktree(repository: Repository, fact: WorktreeFact) -> Ailment:
+def _orphan_worktree(repository: Repository, fact: WorktreeInfo) -> Problem:
     async def forget() -> None:
         drop_entries(repository.common_dir, fact.path)
 
-    if not is_gone(fact.path):
-        return Ailment(
+    if not is_missing(fact.path):
+        return Problem(
             fact.path, f"is a worktree on {fact.branch}, of a run that is not in this home; it is left alone"
         )
     if fact.locked is not None:
-        return Ailment(fact.path, f"is not there, and locked ({fact.locked or 'no reason given'}); it is left alone")
-    return Ailment(fact.path, f"is gone, and git still has an entry for it, on {fact.branch}", forget)
+        return Problem(fact.path, f"is not there, and locked ({fact.locked or 'no reason given'}); it is left alone")
+    return Problem(fact.path, f"is gone, and git still has an entry for it, on {fact.branch}", forget)
 
 
-async def _orphan_branch(repository: Repository, ref: str, commit: str) -> Ailment:
+async def _orphan_branch(repository: Repository, ref: str, commit: str) -> Problem:
     branch = ref.removeprefix("refs/heads/")
-    if not await repository.is_elsewhere(commit):
-        return Ailment(
+    if not await repository.is_in_user_refs(commit):
+        return Problem(
             branch,
             "is of a run that is not in this home, and holds commits that no branch of yours has; look at it with "
             f"git log {branch}, and delete it with git branch -D when you have no use for it",
@@ -290,4 +296,4 @@ async def _orphan_branch(repository: Repository, ref: str, commit: str) -> Ailme
     async def delete() -> None:
         await repository.delete_ref(ref, commit)
 
-    return Ailment(branch, "is of a run that is not in this home, and branches of yours have all of it", delete)
+    return Problem(branch, "is of a run that is not in this home, and branches of yours have all of it", delete)

@@ -11,206 +11,213 @@ from typing import Literal, TypeVar
 
 from acp.schema import TextContentBlock
 
-from holdfast.agents.acp.client import Asked
+from holdfast.agents.acp.client import PermissionQuestion
 from holdfast.agents.acp.driver import (
-    Agent,
-    AgentDied,
+    AgentConnection,
+    AgentExited,
+    AgentInfo,
     AgentRefused,
+    AgentSession,
     AgentSilent,
     Deadlines,
-    Ended,
-    Greeting,
-    Opened,
-    speaking,
+    PromptResult,
+    connect_agent,
 )
-from holdfast.agents.acp.recorder import Scribe
+from holdfast.agents.acp.recorder import EventRecorder
 from holdfast.agents.launch import Launch
-from holdfast.agents.registry import Entry, environment_for, find_agent, missing
-from holdfast.core.conversation.states import Rung
+from holdfast.agents.registry import AgentDefinition, environment_for, find_agent, install_advice
+from holdfast.core.conversation.states import RecoveryStrategy
 from holdfast.core.events import Event
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import MessageRecorded
-from holdfast.engine.agents.matrix import Row, best_rung, keep
+from holdfast.engine.agents.matrix import AgentMeasurement, best_strategy, save_measurement
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import BadInput
 
 T = TypeVar("T")
-Say = Callable[[str], None]
+ReportStep = Callable[[str], None]
 
 _DEADLINES = Deadlines(start=60, session=60, silence=180)
-_FAILED = (AgentDied, AgentSilent, AgentRefused)
+_AGENT_ERRORS = (AgentExited, AgentSilent, AgentRefused)
 
 
-async def probe(name: str, own: Mapping[str, Entry], say: Say) -> Row:
+async def probe(agent_name: str, user_agents: Mapping[str, AgentDefinition], report: ReportStep) -> AgentMeasurement:
     """Start it, talk to it, kill it, bring it back, and ask what it remembers; once for each way it offers."""
-    entry = find_agent(name, own)
-    if not entry.found():
-        raise BadInput(missing(entry))
+    entry = find_agent(agent_name, user_agents)
+    if not entry.is_installed():
+        raise BadInput(install_advice(entry))
     with tempfile.TemporaryDirectory(prefix="holdfast-probe-") as folder:
-        return await _Probe(name, entry, folder, say).row()
+        return await _Probe(agent_name, entry, folder, report).measure()
 
 
 class _Probe:
-    def __init__(self, name: str, entry: Entry, folder: str, say: Say) -> None:
-        self._name = name
+    def __init__(self, agent_name: str, entry: AgentDefinition, folder: str, report: ReportStep) -> None:
+        self._agent_name = agent_name
         self._entry = entry
         self._cwd = os.path.join(folder, "work")
         self._stderr = os.path.join(folder, "stderr")
-        self._say = say
+        self._report = report
         self._notes: list[str] = []
-        self._said: list[str] = []
-        self._speaks = asyncio.Event()
-        self._memory: int | None = None
+        self._replies: list[str] = []
+        self._first_output = asyncio.Event()
+        self._memory_mb: int | None = None
         self._replayed: int | None = None
-        self._lists: bool | None = None
-        self._forks: bool | None = None
-        self._priced = False
+        self._lists_sessions: bool | None = None
+        self._can_fork: bool | None = None
+        self._reports_cost = False
         os.mkdir(self._cwd)
 
-    async def row(self) -> Row:
+    async def measure(self) -> AgentMeasurement:
         began = time.monotonic()
-        async with self._agent() as agent:
-            greeting = await agent.greet()
+        async with self._start_agent() as agent:
+            greeting = await agent.initialize()
             took = int((time.monotonic() - began) * 1000)
-            self._say(f"{greeting.program or self._name} {greeting.version or ''} answered in {took} ms")
-            unknown = await self._refusal(agent, greeting)
+            self._report(f"{greeting.program or self._agent_name} {greeting.version or ''} answered in {took} ms")
+            unknown = await self._unknown_session_error(agent, greeting)
         showed = {
-            rung: await self._killed_and_back(rung, greeting)
-            for rung, offered in ((Rung.LOAD, greeting.load), (Rung.RESUME, greeting.resume))
+            rung: await self._kill_and_restore(rung, greeting)
+            for rung, offered in (
+                (RecoveryStrategy.LOAD, greeting.can_load),
+                (RecoveryStrategy.RESUME, greeting.can_resume),
+            )
             if offered
         }
         if not showed:
-            await self._killed_and_back(None, greeting)
-        best = best_rung(showed.get(Rung.LOAD), showed.get(Rung.RESUME))
-        after_cut = await self._cut_off_and_back(best) if showed.get(best) else None
-        return Row(
-            agent=self._name,
+            await self._kill_and_restore(None, greeting)
+        best = best_strategy(showed.get(RecoveryStrategy.LOAD), showed.get(RecoveryStrategy.RESUME))
+        after_cut = await self._interrupt_and_restore(best) if showed.get(best) else None
+        return AgentMeasurement(
+            agent=self._agent_name,
             when=now(),
             program=greeting.program,
             version=greeting.version,
             start_ms=took,
-            memory_mb=self._memory,
-            turn=self._memory is not None,
-            load=showed.get(Rung.LOAD),
-            resume=showed.get(Rung.RESUME),
-            fork=self._forks,
-            sessions=self._lists,
-            cost=self._priced if self._memory is not None else None,
+            memory_mb=self._memory_mb,
+            turn=self._memory_mb is not None,
+            load=showed.get(RecoveryStrategy.LOAD),
+            resume=showed.get(RecoveryStrategy.RESUME),
+            fork=self._can_fork,
+            sessions=self._lists_sessions,
+            cost=self._reports_cost if self._memory_mb is not None else None,
             after_cut=after_cut,
             replayed=self._replayed,
             unknown_session=unknown,
             notes=self._notes,
         )
 
-    async def _killed_and_back(self, rung: Rung | None, greeting: Greeting) -> bool | None:
+    async def _kill_and_restore(self, strategy: RecoveryStrategy | None, greeting: AgentInfo) -> bool | None:
         """Whether it came back this way, and remembered; None when there was no turn to remember."""
-        word = _word()
-        async with self._agent() as agent:
-            session = await self._told(agent, word)
+        word = _random_word()
+        async with self._start_agent() as agent:
+            session = await self._open_session_with_word(agent, word)
             if session is None:
                 return None
-            self._memory = agent.tree.memory() // 1_000_000
-            self._say("a turn worked; now it is killed")
+            self._memory_mb = agent.tree.memory_bytes() // 1_000_000
+            self._report("a turn worked; now it is killed")
             await agent.tree.kill()
-        if rung is None:
+        if strategy is None:
             return None
-        async with self._agent() as agent:
-            back = await self._brought_back(agent, session, rung)
+        async with self._start_agent() as agent:
+            back = await self._restore_session(agent, session, strategy)
             if back is None:
                 return False
-            remembers = word in await self._remembered(agent, back)
-            self._say(f"{rung}: it {'remembers' if remembers else 'does not remember'}")
-            if rung is Rung.LOAD:
+            remembers = word in await self._ask_for_words(agent, back)
+            self._report(f"{strategy}: it {'remembers' if remembers else 'does not remember'}")
+            if strategy is RecoveryStrategy.LOAD:
                 self._replayed = back.replayed
-            if greeting.sessions:
-                self._lists = await self._step("session/list", agent.knows(session)) or False
-            if greeting.fork and remembers:
-                forked = await self._step("session/fork", agent.fork(session))
-                self._forks = forked is not None and word in await self._remembered(agent, forked)
-                self._say(f"session/fork: it {'remembers' if self._forks else 'does not remember'}")
+            if greeting.can_list_sessions:
+                self._lists_sessions = await self._attempt("session/list", agent.has_session(session)) or False
+            if greeting.can_fork and remembers:
+                forked = await self._attempt("session/fork", agent.fork_session(session))
+                self._can_fork = forked is not None and word in await self._ask_for_words(agent, forked)
+                self._report(f"session/fork: it {'remembers' if self._can_fork else 'does not remember'}")
         return remembers
 
-    async def _cut_off_and_back(self, rung: Rung) -> Literal["all", "earlier turns", "nothing"] | None:
+    async def _interrupt_and_restore(
+        self, strategy: RecoveryStrategy
+    ) -> Literal["all", "earlier turns", "nothing"] | None:
         """What it knows after a kill in the middle of its second turn."""
-        first, second = _word(), _word()
-        async with self._agent() as agent:
-            session = await self._told(agent, first)
+        first, second = _random_word(), _random_word()
+        async with self._start_agent() as agent:
+            session = await self._open_session_with_word(agent, first)
             if session is None:
                 return None
-            self._speaks.clear()
+            self._first_output.clear()
             text = f"Remember this word too: {second}. Then write a story of a thousand words."
             turn = asyncio.ensure_future(agent.prompt(session, [TextContentBlock(type="text", text=text)]))
-            speaks = asyncio.ensure_future(self._speaks.wait())
+            speaks = asyncio.ensure_future(self._first_output.wait())
             await asyncio.wait({turn, speaks}, return_when=asyncio.FIRST_COMPLETED)
             speaks.cancel()
             whole = turn.done()
             await agent.tree.kill()
-            with suppress(*_FAILED):
+            with suppress(*_AGENT_ERRORS):
                 await turn
             if whole:
                 self._notes.append("the turn was over before it could be cut off")
                 return None
-            self._say("it was killed in the middle of a turn")
-        async with self._agent() as agent:
-            back = await self._brought_back(agent, session, rung)
-            answer = await self._remembered(agent, back) if back is not None else ""
+            self._report("it was killed in the middle of a turn")
+        async with self._start_agent() as agent:
+            back = await self._restore_session(agent, session, strategy)
+            answer = await self._ask_for_words(agent, back) if back is not None else ""
         knows = (first in answer, second in answer)
-        self._say(f"of two words, it remembers {sum(knows)}")
+        self._report(f"of two words, it remembers {sum(knows)}")
         return "all" if all(knows) else "earlier turns" if knows[0] else "nothing"
 
-    async def _told(self, agent: Agent, word: str) -> str | None:
+    async def _open_session_with_word(self, agent: AgentConnection, word: str) -> str | None:
         """A new session in which it was told the word."""
-        await agent.greet()
-        opened = await self._step("session/new", agent.new())
+        await agent.initialize()
+        opened = await self._attempt("session/new", agent.new_session())
         if opened is None:
             return None
-        answer = await self._turn(
-            agent, opened.session, f"Remember this word: {word}. Answer with OK and nothing else."
+        answer = await self._run_turn(
+            agent, opened.session_id, f"Remember this word: {word}. Answer with OK and nothing else."
         )
-        return opened.session if answer is not None else None
+        return opened.session_id if answer is not None else None
 
-    async def _brought_back(self, agent: Agent, session: str, rung: Rung) -> Opened | None:
-        await agent.greet()
+    async def _restore_session(
+        self, agent: AgentConnection, session: str, strategy: RecoveryStrategy
+    ) -> AgentSession | None:
+        await agent.initialize()
         if self._entry.by_the_minute:
-            self._say("its sessions are named by the minute: waiting for the next one")
+            self._report("its sessions are named by the minute: waiting for the next one")
             await asyncio.sleep(60 - time.time() % 60)
-        call = agent.load(session) if rung is Rung.LOAD else agent.resume(session)
-        return await self._step(rung, call)
+        call = agent.load_session(session) if strategy is RecoveryStrategy.LOAD else agent.resume_session(session)
+        return await self._attempt(strategy, call)
 
-    async def _remembered(self, agent: Agent, opened: Opened) -> str:
+    async def _ask_for_words(self, agent: AgentConnection, opened: AgentSession) -> str:
         asked = "Which words did I ask you to remember? Answer with them alone."
-        return await self._turn(agent, opened.session, asked) or ""
+        return await self._run_turn(agent, opened.session_id, asked) or ""
 
-    async def _turn(self, agent: Agent, session: str, text: str) -> str | None:
-        self._said.clear()
-        ended: Ended | None = await self._step(
+    async def _run_turn(self, agent: AgentConnection, session: str, text: str) -> str | None:
+        self._replies.clear()
+        ended: PromptResult | None = await self._attempt(
             "a turn", agent.prompt(session, [TextContentBlock(type="text", text=text)])
         )
-        await agent.scribe.flush()
-        return "".join(self._said) if ended is not None else None
+        await agent.recorder.flush()
+        return "".join(self._replies) if ended is not None else None
 
-    async def _step(self, what: str, call: Awaitable[T]) -> T | None:
+    async def _attempt(self, step: str, call: Awaitable[T]) -> T | None:
         try:
             return await call
-        except _FAILED as error:
-            self._notes.append(f"{what}: {error}")
-            self._say(f"{what}: {error}")
+        except _AGENT_ERRORS as error:
+            self._notes.append(f"{step}: {error}")
+            self._report(f"{step}: {error}")
             return None
 
-    async def _refusal(self, agent: Agent, greeting: Greeting) -> str | None:
+    async def _unknown_session_error(self, agent: AgentConnection, greeting: AgentInfo) -> str | None:
         """How it says that it does not know a session."""
-        if not greeting.load:
+        if not greeting.can_load:
             return None
         try:
-            await agent.load("00000000-0000-4000-8000-000000000000")
+            await agent.load_session("00000000-0000-4000-8000-000000000000")
         except AgentRefused as error:
             return str(error.code)
-        except (AgentSilent, AgentDied) as error:
+        except (AgentSilent, AgentExited) as error:
             return str(error)
         return "no error"
 
-    def _agent(self) -> AbstractAsyncContextManager[Agent]:
-        scribe = Scribe("probe", self._heard, lambda *_: self._speaks.set())
+    def _start_agent(self) -> AbstractAsyncContextManager[AgentConnection]:
+        scribe = EventRecorder("probe", self._collect, lambda *_: self._first_output.set())
         launch = Launch(
             command=self._entry.command,
             cwd=self._cwd,
@@ -220,34 +227,38 @@ class _Probe:
             runtime=self._entry.runtime,
             reads=self._entry.reads,
         )
-        return speaking(launch, scribe, _Willing(), _DEADLINES)
+        return connect_agent(launch, scribe, _AllowEverything(), _DEADLINES)
 
-    async def _heard(self, *events: Event) -> None:
-        self._said += [
+    async def _collect(self, *events: Event) -> None:
+        self._replies += [
             event.text for event in events if isinstance(event, MessageRecorded) and event.speaker == "agent"
         ]
-        self._priced = self._priced or any(isinstance(event, UsageRecorded) and event.priced for event in events)
+        self._reports_cost = self._reports_cost or any(
+            isinstance(event, UsageRecorded) and event.priced for event in events
+        )
         await asyncio.sleep(0)
 
 
-def _word() -> str:
+def _random_word() -> str:
     return f"kelp-{secrets.token_hex(3)}"
 
 
-class _Willing:
+class _AllowEverything:
     """Allows what it is asked for: the folder is empty, and goes away."""
 
-    async def permit(self, asked: Asked) -> str | None:
-        return next((one[0] for one in asked.options if one[2].startswith("allow")), None)
+    async def permit(self, request: PermissionQuestion) -> str | None:
+        return next((one[0] for one in request.options if one[2].startswith("allow")), None)
 
     async def veto(self, *_: object) -> str | None:
         return None
 
 
-async def probe_agent(home: str, name: str, say: Say, own: Mapping[str, Entry] | None = None) -> Row:
+async def probe_agent(
+    home: str, agent_name: str, report: ReportStep, user_agents: Mapping[str, AgentDefinition] | None = None
+) -> AgentMeasurement:
     """Probe it, and keep what was measured."""
-    row = await probe(name, own or {}, say)
-    aside = keep(home, row)
+    row = await probe(agent_name, user_agents or {}, report)
+    aside = save_measurement(home, row)
     if aside is not None:
-        say(f"what was measured before could not be read: it is kept as {aside}, and a new table was begun")
+        report(f"what was measured before could not be read: it is kept as {aside}, and a new table was begun")
     return row

@@ -6,14 +6,14 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
-from holdfast.core.work.names import SALVAGE
-from holdfast.engine.queries.diff import Comparison, compared
+from holdfast.core.work.names import SALVAGE_REFS
+from holdfast.engine.queries.diff import Comparison, compare_commits
 from holdfast.git.repository import Repository, find_repository
-from holdfast.git.snapshot import flattened
+from holdfast.git.snapshot import flatten_snapshot
 from holdfast.leaf.errors import BadInput, HoldfastError, NothingToDo
 
 
-class Salvaged(NamedTuple):
+class SalvageEntry(NamedTuple):
     """One thing that was saved. `name` is `<run>/<branch>/<effect>`."""
 
     name: str
@@ -24,29 +24,29 @@ class Salvaged(NamedTuple):
 
     @property
     def ref(self) -> str:
-        return f"{SALVAGE}{self.name}"
+        return f"{SALVAGE_REFS}{self.name}"
 
     @property
     def run(self) -> str:
         return self.name.partition("/")[0]
 
 
-async def salvaged_in(repositories: Iterable[str], run: str | None = None) -> list[Salvaged]:
+async def list_salvaged(repositories: Iterable[str], run_name: str | None = None) -> list[SalvageEntry]:
     """Everything that was saved there, the newest first; of one run only, when it is named (also by its beginning)."""
-    found: list[Salvaged] = []
+    found: list[SalvageEntry] = []
     for common_dir in repositories:
         found += [
-            Salvaged(ref.name.removeprefix(SALVAGE), common_dir, ref.commit, ref.when, ref.subject)
-            for ref in await Repository(common_dir).described(SALVAGE)
+            SalvageEntry(ref.name.removeprefix(SALVAGE_REFS), common_dir, ref.commit, ref.committed_at, ref.subject)
+            for ref in await Repository(common_dir).describe_refs(SALVAGE_REFS)
         ]
     found.sort(key=lambda salvaged: datetime.fromisoformat(salvaged.when), reverse=True)
-    return [salvaged for salvaged in found if run is None or salvaged.run.startswith(run)]
+    return [salvaged for salvaged in found if run_name is None or salvaged.run.startswith(run_name)]
 
 
-async def find_salvaged(repositories: Iterable[str], name: str) -> Salvaged:
+async def find_salvaged(repositories: Iterable[str], prefix: str) -> SalvageEntry:
     """The one that a name, the beginning of one, or the beginning of its last part stands for."""
-    everything = await salvaged_in(repositories)
-    wanted = name.removeprefix(SALVAGE)
+    everything = await list_salvaged(repositories)
+    wanted = prefix.removeprefix(SALVAGE_REFS)
     for matches in (
         [one for one in everything if one.name == wanted],
         [one for one in everything if wanted and one.name.startswith(wanted)],
@@ -59,28 +59,30 @@ async def find_salvaged(repositories: Iterable[str], name: str) -> Salvaged:
             raise BadInput(f"{matches[0].name} is in several repositories ({places}); name one with --repo")
         if matches:
             listed = ", ".join(one.name for one in matches[:8])
-            raise BadInput(f"{name!r} could be any of {listed}; type more of the one you mean")
-    raise NothingToDo(f"nothing was saved by the name {name!r}; `holdfast salvage ls` lists what was")
+            raise BadInput(f"{prefix!r} could be any of {listed}; type more of the one you mean")
+    raise NothingToDo(f"nothing was saved by the name {prefix!r}; `holdfast salvage ls` lists what was")
 
 
-async def salvaged_changes(salvaged: Salvaged) -> Comparison:
+async def salvaged_changes(entry: SalvageEntry) -> Comparison:
     """What it holds that the repository's HEAD does not."""
-    repository = Repository(salvaged.repo)
+    repository = Repository(entry.repo)
     begun = await repository.commit_of("HEAD") is not None
-    base = await repository.merge_base("HEAD", salvaged.commit) if begun else None
-    return await compared(repository, base or await repository.empty_tree(), salvaged.commit)
+    base = await repository.merge_base("HEAD", entry.commit) if begun else None
+    return await compare_commits(repository, base or await repository.empty_tree(), entry.commit)
 
 
-async def restore_salvaged(salvaged: Salvaged, branch: str | None = None) -> str:
+async def restore_salvaged(entry: SalvageEntry, branch: str | None = None) -> str:
     """Make a branch of it, and touch nothing else. Returns the branch; harmless when it is there already."""
-    repository = Repository(salvaged.repo)
-    name = branch or f"salvaged/{salvaged.name}"
-    commit = await flattened(repository, salvaged.commit)
+    repository = Repository(entry.repo)
+    name = branch or f"salvaged/{entry.name}"
+    commit = await flatten_snapshot(repository, entry.commit)
     await repository.make_branch(name, commit)
     return name
 
 
-async def repositories_of(runs: Iterable[str | None], named: Iterable[str], here: str | None = None) -> list[str]:
+async def repositories_of(
+    runs: Iterable[str | None], named: Iterable[str], current_folder: str | None = None
+) -> list[str]:
     """The repositories of runs, those that were named, and the one that a folder may be in.
 
     A run's that is not there any more is passed over; one that was named must be there.
@@ -88,7 +90,7 @@ async def repositories_of(runs: Iterable[str | None], named: Iterable[str], here
     found = {repo: None for repo in runs if repo is not None and os.path.isdir(repo)}
     for folder in named:
         found[(await find_repository(folder)).common_dir] = None
-    if here is not None:
+    if current_folder is not None:
         with suppress(HoldfastError):
-            found[(await find_repository(here)).common_dir] = None
+            found[(await find_repository(current_folder)).common_dir] = None
     return list(found)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from holdfast.core.config.settings import ResumePolicy
+from holdfast.core.end_reason import EndReason
 from holdfast.core.events.branch import BranchMerged
 from holdfast.core.events.conversation import TurnEnded
 from holdfast.core.events.session import SessionEnd, SessionStart
@@ -25,25 +26,26 @@ from holdfast.core.events.work import (
     VerdictGiven,
 )
 from holdfast.core.log.codec import Line, parse
+from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.detach import start_detached
-from holdfast.engine.config.of_run import terms_for
+from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.naming import run_ids
 from holdfast.engine.queries.logs import end_of_log, view_run
-from holdfast.engine.queries.wait import until_free
-from holdfast.leaf.errors import HoldfastError, Owned, StorageFailed
-from holdfast.leaf.files.directories import is_gone
+from holdfast.engine.queries.wait import wait_until_free
+from holdfast.leaf.errors import HoldfastError, RunOwned, StorageFailed
+from holdfast.leaf.files.directories import is_missing
 from holdfast.store.base import Log
 from holdfast.store.files.layout import run_folder, runs_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.files.watch import Watcher
 from holdfast.store.run import open_run
 
-_TRY_AGAIN = ResumePolicy().longest_back_off
-_AT_THE_LATEST = 12 * _TRY_AGAIN  # of what is refused again and again
+_RETRY_DELAY_S = ResumePolicy().longest_back_off
+_MAX_RETRY_DELAY_S = 12 * _RETRY_DELAY_S  # of what is refused again and again
 
-Say = Callable[[str, str], None]  # of a run, and what is to be said of it
+ReportRun = Callable[[str, str], None]  # of a run, and what is to be said of it
 
-_FURTHER = frozenset(
+_PROGRESS_EVENTS = frozenset(
     kind.type
     for kind in (
         BranchMerged,
@@ -65,10 +67,10 @@ class Deaths(NamedTuple):
     """Sittings that died one after the other, none getting any further; and the last that is known of the newest."""
 
     times: int
-    last: str
+    last_event: str
 
 
-async def keep_alive(home: str, say: Say) -> None:
+async def supervise_runs(home: str, report: ReportRun) -> None:
     """Mind every run there is and every one that comes, until this is cancelled."""
     folder, store = runs_folder(home), FileStore(home)  # one store: the kernel allows few watchers, each of many files
     os.makedirs(folder, exist_ok=True)
@@ -76,95 +78,97 @@ async def keep_alive(home: str, say: Say) -> None:
     async with Watcher().changes(folder) as changed, asyncio.TaskGroup() as group:
         while True:
             changed.clear()
-            found = _there_are(home, say)
+            found = _list_run_ids(home, report)
             for run_id in (found or set()) - minding:
                 minding.add(run_id)
-                minder = group.create_task(_mind(store, run_id, say))
+                minder = group.create_task(_supervise(store, run_id, report))
                 minder.add_done_callback(partial(_forget, minding, run_id))  # it may be put back
             with suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), None if found is not None else _TRY_AGAIN)
+                await asyncio.wait_for(changed.wait(), None if found is not None else _RETRY_DELAY_S)
 
 
-def _forget(minding: set[str], run_id: str, _: object) -> None:
-    minding.discard(run_id)
+def _forget(supervised: set[str], run_id: str, _: object) -> None:
+    supervised.discard(run_id)
 
 
-def _there_are(home: str, say: Say) -> set[str] | None:
+def _list_run_ids(home: str, report: ReportRun) -> set[str] | None:
     """None when they cannot be listed now: those that are minded already still are."""
     try:
         return set(run_ids(home))
     except OSError as error:
-        say(runs_folder(home), f"what is new there is not minded: {_in_words(error)}")
+        report(runs_folder(home), f"what is new there is not minded: {_as_holdfast_error(error)}")
         return None
 
 
-async def _mind(store: FileStore, run_id: str, say: Say) -> None:
+async def _supervise(store: FileStore, run_id: str, report: ReportRun) -> None:
     """One run, until it is taken away: wait until nobody is at it, and see whether it should go on.
 
     What is wrong now, as a full disk or a config that cannot be read, may be right later: it is told once, and tried
     again now and then, ever more rarely.
     """
-    told, patience = "", _TRY_AGAIN
+    told, patience = "", _RETRY_DELAY_S
     while True:
         after = None
         try:
-            await until_free(store.home, run_id)
+            await wait_until_free(store.home, run_id)
             after = await end_of_log(store.home, run_id)
-            if not await _revived(store.home, run_id, say):
-                await _next_sitting(store.log(run_id), after)
-            told, patience = "", _TRY_AGAIN
+            if not await _resume_if_interrupted(store.home, run_id, report):
+                await _wait_for_session_start(store.log(run_id), after)
+            told, patience = "", _RETRY_DELAY_S
         except (HoldfastError, OSError) as error:
-            if is_gone(run_folder(store.home, run_id)):
+            if is_missing(run_folder(store.home, run_id)):
                 return
-            words = f"it cannot go on by itself: {_in_words(error)}"
+            words = f"it cannot go on by itself: {_as_holdfast_error(error)}"
             if words != told:
-                say(run_id, words)
-            await _begun_again(store, run_id, after, patience)
-            told, patience = words, min(2 * patience, _AT_THE_LATEST)
+                report(run_id, words)
+            await _wait_for_restart(store, run_id, after, patience)
+            told, patience = words, min(2 * patience, _MAX_RETRY_DELAY_S)
 
 
-def _in_words(error: HoldfastError | OSError) -> HoldfastError:
-    return error if isinstance(error, HoldfastError) else StorageFailed.by(error)
+def _as_holdfast_error(error: HoldfastError | OSError) -> HoldfastError:
+    return error if isinstance(error, HoldfastError) else StorageFailed.from_os_error(error)
 
 
-async def _revived(home: str, run_id: str, say: Say) -> bool:
+async def _resume_if_interrupted(home: str, run_id: str, report: ReportRun) -> bool:
     """Resume a run that was cut off. False when there is nothing to revive, or it is given up."""
     view = await view_run(home, run_id)
-    policy = terms_for(home, view.state).settings.resume
-    if view.status != "interrupted" or view.state.run is None or not policy.auto:
+    policy = run_config_for(home, view.state).settings.resume
+    if view.status != RunStatus.INTERRUPTED or view.state.run is None or not policy.auto:
         return False
-    deaths = await deaths_of(FileStore(home).log(run_id))
+    deaths = await count_deaths(FileStore(home).log(run_id))
     if deaths.times >= policy.deaths:
-        reason = f"it died {deaths.times} times without getting any further; the last that is known: {deaths.last}"
+        reason = (
+            f"it died {deaths.times} times without getting any further; the last that is known: {deaths.last_event}"
+        )
         await _park(home, run_id, reason)
-        say(run_id, f"parked: {reason}")
+        report(run_id, f"parked: {reason}")
         return False
-    await asyncio.sleep(_pause(policy, deaths.times))
+    await asyncio.sleep(_back_off_s(policy, deaths.times))
     try:
         pid = await start_detached(home, run_id)
     except HoldfastError as error:
-        if error.exit_code != Owned.exit_code:
+        if error.exit_code != RunOwned.exit_code:
             raise
         return True  # somebody else was quicker
-    say(run_id, f"resumed (pid {pid})")
+    report(run_id, f"resumed (pid {pid})")
     return True
 
 
-def _pause(policy: ResumePolicy, deaths: int) -> float:
+def _back_off_s(policy: ResumePolicy, deaths: int) -> float:
     """None before the first try; each later one is twice as long."""
     return 0.0 if deaths <= 1 else min(policy.back_off * 2 ** (deaths - 2), policy.longest_back_off)
 
 
-async def deaths_of(log: Log) -> Deaths:
+async def count_deaths(log: Log) -> Deaths:
     """How often it died since it last got further: read from the end, and no longer than needed."""
     count, last = 0, ""
-    async for batch in log.read_back():
+    async for batch in log.read_backwards():
         for raw in reversed(batch.data.split(b"\n")):
             line = parse(raw)
             if not isinstance(line, Line):
                 continue
             last = last or line.type
-            if line.type in _FURTHER:
+            if line.type in _PROGRESS_EVENTS:
                 return Deaths(max(count, 1), last)
             count += line.type == SessionStart.type
     return Deaths(count, last)
@@ -172,23 +176,25 @@ async def deaths_of(log: Log) -> Deaths:
 
 async def _park(home: str, run_id: str, reason: str) -> None:
     async with open_run(FileStore(home), run_id) as run:
-        await run.begin(SessionStart(command="watch", pid=os.getpid()), SessionEnd(reason="parked", summary=reason))
+        await run.begin_session(
+            SessionStart(command="watch", pid=os.getpid()), SessionEnd(reason=EndReason.PARKED, summary=reason)
+        )
 
 
-async def _begun_again(store: FileStore, run_id: str, after: int | None, patience: float) -> None:
+async def _wait_for_restart(store: FileStore, run_id: str, after: int | None, timeout_s: float) -> None:
     """Until somebody begins it, or the patience is at its end; only the latter when its log cannot be followed."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout_s):
             try:
                 if after is not None:
-                    await _next_sitting(store.log(run_id), after)
+                    await _wait_for_session_start(store.log(run_id), after)
                     return
             except (HoldfastError, OSError):
                 pass
             await asyncio.Event().wait()
 
 
-async def _next_sitting(log: Log, after: int) -> None:
+async def _wait_for_session_start(log: Log, after: int) -> None:
     async with aclosing(log.follow(after)) as batches:  # type: ignore[type-var]
         async for batch in batches:
             lines = (parse(raw) for raw in batch.data.split(b"\n"))

@@ -3,20 +3,20 @@
 import msgspec
 
 from holdfast.agents.launch import Runtime
-from holdfast.agents.registry import BUILT_IN, Entry
+from holdfast.agents.registry import BUILT_IN, AgentDefinition
 from holdfast.core.config.settings import AgentEntry, RuntimeChoice, Settings
 
 
-def own_agents(settings: Settings) -> dict[str, Entry]:
+def agents_from_settings(settings: Settings) -> dict[str, AgentDefinition]:
     """The user's own. One by the name of an agent that we know is that agent, with what the user says of it."""
-    return {name: _entry(entry, BUILT_IN.get(name)) for name, entry in settings.agents.items()}
+    return {name: _registry_entry(entry, BUILT_IN.get(name)) for name, entry in settings.agents.items()}
 
 
 def runtime_of(choice: RuntimeChoice) -> Runtime:
     return Runtime(**msgspec.structs.asdict(choice))
 
 
-def _entry(own: AgentEntry, known: Entry | None) -> Entry:
+def _registry_entry(own: AgentEntry, known: AgentDefinition | None) -> AgentDefinition:
     said = {name: getattr(own, name) for name in ("command", "title", "install", "secrets", "login", "tools_wait")}
     told = {name: value for name, value in said.items() if value is not None}
     if own.runtime is not None:
@@ -24,5 +24,5 @@ def _entry(own: AgentEntry, known: Entry | None) -> Entry:
     if own.terminal is not None:
         told["tui"] = own.terminal
     if known is None:
-        return Entry(**told, environment=own.environment)
+        return AgentDefinition(**told, environment=own.environment)
     return msgspec.structs.replace(known, **told, environment={**known.environment, **own.environment})

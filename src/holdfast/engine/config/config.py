@@ -13,17 +13,17 @@ import msgspec
 from holdfast.agents.registry import BUILT_IN
 from holdfast.core.config.roles import mistake_in_role
 from holdfast.core.config.settings import Settings
-from holdfast.core.config.settings_docs import written
-from holdfast.core.config.toml_lines import Path, path_of, spelled
-from holdfast.core.config.trust import split
-from holdfast.core.config.validation import Misshapen, shaped, type_at
+from holdfast.core.config.settings_docs import to_toml
+from holdfast.core.config.toml_lines import KeyPath, format_toml_path, parse_key
+from holdfast.core.config.trust import split_by_trust
+from holdfast.core.config.validation import InvalidValue, type_at, validate_value
 from holdfast.engine.config import files as config_files
-from holdfast.engine.config.files import Document
+from holdfast.engine.config.files import ConfigDocument
 from holdfast.leaf.errors import BadInput, NothingToDo
 from holdfast.leaf.text.mistakes import BadFile, Mistake
 from holdfast.store.files.layout import default_home
 
-_MOST_NAMED = 5  # in one line
+_MAX_KEYS_SHOWN = 5  # in one line
 
 
 class Origin(NamedTuple):
@@ -37,22 +37,22 @@ class Origin(NamedTuple):
         return self.layer if self.file is None else f"{self.file}:{self.line}"
 
 
-class Value(NamedTuple):
+class SettingValue(NamedTuple):
     """A setting as data, and as TOML writes it."""
 
     data: Any
-    written: str
+    toml: str
 
 
-class Ignored(NamedTuple):
+class IgnoredSetting(NamedTuple):
     """What a project file says and what does not hold, because nobody trusted that file."""
 
     key: str
-    value: Value
+    value: SettingValue
     origin: Origin
 
 
-class Files(NamedTuple):
+class ConfigFiles(NamedTuple):
     """Where settings are looked for. `project` is None outside of a repository."""
 
     user: str
@@ -66,16 +66,16 @@ class Config:
 
     settings: Settings
     origins: Mapping[str, Origin]
-    values: Mapping[str, Value]
-    ignored: tuple[Ignored, ...]
-    files: Files
+    values: Mapping[str, SettingValue]
+    ignored: tuple[IgnoredSetting, ...]
+    files: ConfigFiles
 
     @property
     def warnings(self) -> list[str]:
         """One line for what a user should know before anything starts."""
         if not self.ignored:
             return []
-        first, rest = [one.key for one in self.ignored[:_MOST_NAMED]], len(self.ignored[_MOST_NAMED:])
+        first, rest = [one.key for one in self.ignored[:_MAX_KEYS_SHOWN]], len(self.ignored[_MAX_KEYS_SHOWN:])
         keys = ", ".join(first) + (f" and {rest} more" if rest else "")
         return [
             f"{self.files.project}: ignored until you trust this file: {keys}; read it, then: holdfast config trust"
@@ -86,9 +86,9 @@ class _Layer(NamedTuple):
     name: str
     table: dict[str, Any]
     file: str | None = None
-    lines: Mapping[Path, int] = {}
+    lines: Mapping[KeyPath, int] = {}
 
-    def has(self, path: Path) -> bool:
+    def has(self, path: KeyPath) -> bool:
         part: Any = self.table
         for key in path:
             try:
@@ -97,7 +97,7 @@ class _Layer(NamedTuple):
                 return False
         return True
 
-    def origin(self, path: Path) -> Origin:
+    def origin(self, path: KeyPath) -> Origin:
         """The line of the deepest part of the path that is written down."""
         if self.file is None:
             return Origin(self.name)
@@ -105,86 +105,92 @@ class _Layer(NamedTuple):
         return Origin(self.name, self.file, next((self.lines[part] for part in parts if part in self.lines), 1))
 
 
-def load(folder: str | None = None, *, home: str | None = None, flags: Mapping[str, Any] | None = None) -> Config:
+def load_config(
+    folder: str | None = None, *, home: str | None = None, flags: Mapping[str, Any] | None = None
+) -> Config:
     """For the repository that a folder belongs to; without one, no project has a say. Flags are dotted names."""
-    user, project = config_files.user_file(), None if folder is None else config_files.project_file(folder)
-    layers = [_of_file("user", _named(user))]
-    document = None if project is None else config_files.read(project)
+    user, project = config_files.user_file_path(), None if folder is None else config_files.project_file_path(folder)
+    layers = [_layer_from_file("user", _read_user_file(user))]
+    document = None if project is None else config_files.read_config(project)
     trusted = document is not None and config_files.is_trusted(home or default_home(), document)
-    ignored: tuple[Ignored, ...] = ()
+    ignored: tuple[IgnoredSetting, ...] = ()
     if document is not None:
-        layer = _of_file("project", document)
+        layer = _layer_from_file("project", document)
         if not trusted:
-            free, guarded = split(layer.table, _settled(layers))
+            free, guarded = split_by_trust(layer.table, _merge_layers(layers))
             ignored = tuple(
-                Ignored(spelled(path), _value(path, found), layer.origin(path)) for path, found in _all_leaves(guarded)
+                IgnoredSetting(format_toml_path(path), _setting_value(path, found), layer.origin(path))
+                for path, found in _all_leaves(guarded)
             )
             layer = layer._replace(table=free)
         layers.append(layer)
-    layers.append(_of_flags(flags or {}))
-    settings = _settled(layers)
+    layers.append(_layer_from_flags(flags or {}))
+    settings = _merge_layers(layers)
     leaves = dict(_leaves(msgspec.to_builtins(settings)))
     return Config(
         settings=settings,
-        origins={spelled(path): _origin(layers, path) for path in leaves},
-        values={spelled(path): _value(path, found) for path, found in leaves.items()},
+        origins={format_toml_path(path): _origin(layers, path) for path in leaves},
+        values={format_toml_path(path): _setting_value(path, found) for path, found in leaves.items()},
         ignored=ignored,
-        files=Files(user, project, trusted),
+        files=ConfigFiles(user, project, trusted),
     )
 
 
-def files_for(folder: str, home: str | None = None) -> Files:
+def find_config_files(folder: str, home: str | None = None) -> ConfigFiles:
     """Where settings of a folder are looked for; the files need not be good."""
-    project = config_files.project_file(folder)
+    project = config_files.project_file_path(folder)
     trusted = project is not None and config_files.is_trusted_now(home or default_home(), project)
-    return Files(config_files.user_file(), project, trusted)
+    return ConfigFiles(config_files.user_file_path(), project, trusted)
 
 
-def load_here(home: str | None = None) -> Config:
+def load_config_here(home: str | None = None) -> Config:
     """For the folder that we are in, if it is still there."""
     try:
-        return load(os.getcwd(), home=home)
+        return load_config(os.getcwd(), home=home)
     except FileNotFoundError:
-        return load(home=home)
+        return load_config(home=home)
 
 
-def trust(folder: str, home: str | None = None) -> tuple[str, dict[str, Value]]:
+def trust_project(folder: str, home: str | None = None) -> tuple[str, dict[str, SettingValue]]:
     """Let all of a project file hold, as it is now. Returns which file, and what had been waiting for this."""
-    file = config_files.project_file(folder)
-    document = None if file is None else config_files.read(file)
+    file = config_files.project_file_path(folder)
+    document = None if file is None else config_files.read_config(file)
     if document is None:
         raise NothingToDo(f"nothing to trust: there is no {file or f'repository at {folder}'}")
-    user, project = _of_file("user", _named(config_files.user_file())), _of_file("project", document)
-    guarded = split(project.table, _settled([user])).guarded
-    _settled([user, project])  # what is wrong cannot be trusted
-    config_files.trust(home or default_home(), document)
-    return document.file, {spelled(path): _value(path, found) for path, found in _all_leaves(guarded)}
+    user, project = (
+        _layer_from_file("user", _read_user_file(config_files.user_file_path())),
+        _layer_from_file("project", document),
+    )
+    guarded = split_by_trust(project.table, _merge_layers([user])).guarded
+    _merge_layers([user, project])  # what is wrong cannot be trusted
+    config_files.record_trust(home or default_home(), document)
+    return document.file, {format_toml_path(path): _setting_value(path, found) for path, found in _all_leaves(guarded)}
 
 
-def _named(file: str) -> Document | None:
+def _read_user_file(file: str) -> ConfigDocument | None:
     """The user's file. One that was asked for by name must be there."""
-    document = config_files.read(file)
+    document = config_files.read_config(file)
     if document is None and os.environ.get("HOLDFAST_CONFIG"):
         raise BadInput(f"HOLDFAST_CONFIG: there is no file {file}; `holdfast config init` writes one")
     return document
 
 
-def _of_file(name: str, document: Document | None) -> _Layer:
+def _layer_from_file(name: str, document: ConfigDocument | None) -> _Layer:
     if document is None:
         return _Layer(name, {})
     layer = _Layer(name, document.table, document.file, document.lines)
-    wrong: list[Misshapen] = []
-    table = shaped(document.table, Settings, whole=False, report=wrong.append)
-    wrong += [Misshapen(("roles", role), what) for role, what in mistakes_in_roles(table.get("roles", {}))]
+    wrong: list[InvalidValue] = []
+    table = validate_value(document.table, Settings, require_all=False, report=wrong.append)
+    wrong += [InvalidValue(("roles", role), what) for role, what in mistakes_in_roles(table.get("roles", {}))]
     if wrong:
-        raise BadFile([_mistake(layer.origin(error.path), error) for error in wrong])
+        raise BadFile([_mistake_from(layer.origin(error.path), error) for error in wrong])
     return layer._replace(table=table)
 
 
-def roles_in(name: str, value: Any) -> list[str]:
+def roles_of_flag(name: str, value: Any) -> list[str]:
     """The roles that a flag of this dotted name is about."""
     try:
-        table, *role = path_of(name)
+        table, *role = parse_key(name)
     except ValueError:
         return []  # which is told when it is used
     if table != "roles":
@@ -197,67 +203,69 @@ def mistakes_in_roles(roles: Iterable[str]) -> list[tuple[str, str]]:
     return [(role, what) for role in roles if (what := mistake_in_role(role)) is not None]
 
 
-def _of_flags(flags: Mapping[str, Any]) -> _Layer:
+def _layer_from_flags(flags: Mapping[str, Any]) -> _Layer:
     table: dict[str, Any] = {}
     for name, value in flags.items():
         try:
-            *above, last = path_of(name)
+            *above, last = parse_key(name)
             inner: dict[str, Any] = {last: value}
             for part in reversed(above):
                 inner = {part: inner}
-            table = _merged(table, shaped(inner, Settings, whole=False))
-        except Misshapen as error:
-            raise BadInput(str(_mistake(Origin("flag"), error))) from None
+            table = _merge_tables(table, validate_value(inner, Settings, require_all=False))
+        except InvalidValue as error:
+            raise BadInput(str(_mistake_from(Origin("flag"), error))) from None
         except ValueError as error:
             raise BadInput(str(error)) from None
     return _Layer("flag", table)
 
 
-def _settled(layers: list[_Layer]) -> Settings:
+def _merge_layers(layers: list[_Layer]) -> Settings:
     table: dict[str, Any] = {}
     for layer in layers:
-        table = _merged(table, layer.table)
+        table = _merge_tables(table, layer.table)
     try:
-        settings = msgspec.convert(shaped(table, Settings, whole=True), Settings)
-        _know_their_commands(settings)
-    except Misshapen as error:
-        raise BadInput(str(_mistake(_origin(layers, error.path), error))) from None
+        settings = msgspec.convert(validate_value(table, Settings, require_all=True), Settings)
+        _check_agent_commands(settings)
+    except InvalidValue as error:
+        raise BadInput(str(_mistake_from(_origin(layers, error.path), error))) from None
     return settings
 
 
-def _know_their_commands(settings: Settings) -> None:
+def _check_agent_commands(settings: Settings) -> None:
     for name, entry in settings.agents.items():
         if entry.command is None and name not in BUILT_IN:
-            raise Misshapen(("agents", name), "the key 'command' is missing; we know no agent by this name")
+            raise InvalidValue(("agents", name), "the key 'command' is missing; we know no agent by this name")
 
 
-def _mistake(origin: Origin, error: Misshapen) -> Mistake:
-    return Mistake(origin.file or origin.layer, origin.line, spelled(error.path) if error.path else "", error.what)
+def _mistake_from(origin: Origin, error: InvalidValue) -> Mistake:
+    return Mistake(
+        origin.file or origin.layer, origin.line, format_toml_path(error.path) if error.path else "", error.problem
+    )
 
 
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+def _merge_tables(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     both = {**below}
     for key, value in above.items():
         held = both.get(key)
-        both[key] = _merged(held, value) if isinstance(held, dict) and isinstance(value, dict) else value
+        both[key] = _merge_tables(held, value) if isinstance(held, dict) and isinstance(value, dict) else value
     return both
 
 
-def _origin(layers: list[_Layer], path: Path) -> Origin:
+def _origin(layers: list[_Layer], path: KeyPath) -> Origin:
     """Of the last layer that says something there."""
     return next((layer.origin(path) for layer in reversed(layers) if layer.has(path)), Origin("built-in"))
 
 
-def _value(path: Path, data: Any) -> Value:
-    return Value(data, written(data, type_at(Settings, path)))
+def _setting_value(path: KeyPath, data: Any) -> SettingValue:
+    return SettingValue(data, to_toml(data, type_at(Settings, path)))
 
 
-def _all_leaves(parts: Mapping[Path, Any]) -> Iterator[tuple[Path, Any]]:
+def _all_leaves(parts: Mapping[KeyPath, Any]) -> Iterator[tuple[KeyPath, Any]]:
     for path, value in parts.items():
         yield from _leaves(value, path)
 
 
-def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def _leaves(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     if isinstance(value, dict) and value:
         for key, one in value.items():
             yield from _leaves(one, (*path, key))

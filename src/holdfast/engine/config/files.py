@@ -7,28 +7,28 @@ import tomllib
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from holdfast.core.config.toml_lines import Path, lines_of
+from holdfast.core.config.toml_lines import KeyPath, key_lines
 from holdfast.leaf.errors import BadInput, NothingToDo
 from holdfast.leaf.files.directories import sync_directory
-from holdfast.leaf.files.supplied import read_supplied, repository_root
-from holdfast.store.files.disk import REAL, make_directories, write_all
+from holdfast.leaf.files.supplied import read_repository_file, repository_root
+from holdfast.store.files.disk import REAL_DISK, make_directories, write_all
 
 PROJECT_FILE = ".holdfast.toml"
 
-_LARGEST = 256 * 1024  # bytes
-_LINE = re.compile(r"\(at line (\d+), column \d+\)$|\(at end of document\)$")
+_MAX_FILE_BYTES = 256 * 1024  # bytes
+_TOML_ERROR_LINE = re.compile(r"\(at line (\d+), column \d+\)$|\(at end of document\)$")
 
 
-class Document(NamedTuple):
+class ConfigDocument(NamedTuple):
     """What a file says, with the line of each key. `digest` tells one content at one place from any other."""
 
     file: str
     table: dict[str, Any]
-    lines: dict[Path, int]
+    lines: dict[KeyPath, int]
     digest: str
 
 
-def user_file() -> str:
+def user_file_path() -> str:
     """`$HOLDFAST_CONFIG`, else `holdfast/config.toml` in the XDG config directory."""
     if named := os.environ.get("HOLDFAST_CONFIG"):
         return os.path.abspath(named)
@@ -36,7 +36,7 @@ def user_file() -> str:
     return os.path.join(folder, "holdfast", "config.toml")
 
 
-def project_file(folder: str) -> str | None:
+def project_file_path(folder: str) -> str | None:
     """Where the file of the repository is that a folder belongs to, if it has one; None outside of any."""
     here = os.path.realpath(folder)
     if not os.path.isdir(here):
@@ -45,30 +45,30 @@ def project_file(folder: str) -> str | None:
     return os.path.join(root, PROJECT_FILE) if root is not None else None
 
 
-def read(file: str) -> Document | None:
+def read_config(file: str) -> ConfigDocument | None:
     """None when there is no such file. `BadInput` names the line of what is no TOML."""
     try:
-        content = _bytes_of(file)
+        content = _read_bytes(file)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror}; a config is a TOML file that you can read") from None
-    text = _text_of(file, content)
+    text = _decode(file, content)
     try:
         table = tomllib.loads(text)
-        lines = lines_of(text)
+        lines = key_lines(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(_not_toml(file, text, str(error))) from None
+        raise BadInput(_toml_error_text(file, text, str(error))) from None
     except RecursionError:
         raise BadInput(f"{file}:1: nested too deeply; a config needs five levels at most") from None
-    return Document(file, table, lines, _digest(file, content))
+    return ConfigDocument(file, table, lines, _digest(file, content))
 
 
 def _digest(file: str, content: bytes) -> str:
     return hashlib.sha256(os.fsencode(file) + b"\0" + content).hexdigest()
 
 
-def _text_of(file: str, content: bytes) -> str:
+def _decode(file: str, content: bytes) -> str:
     try:
         return content.decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -76,29 +76,29 @@ def _text_of(file: str, content: bytes) -> str:
         raise BadInput(f"{file}:{line}: not UTF-8; a config is TOML in UTF-8") from None
 
 
-def _bytes_of(file: str) -> bytes:
-    content = read_supplied(file, _LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise BadInput(f"{file}: larger than {_LARGEST} bytes; a config is a small TOML file")
+def _read_bytes(file: str) -> bytes:
+    content = read_repository_file(file, _MAX_FILE_BYTES + 1)
+    if len(content) > _MAX_FILE_BYTES:
+        raise BadInput(f"{file}: larger than {_MAX_FILE_BYTES} bytes; a config is a small TOML file")
     return content
 
 
-def _not_toml(file: str, text: str, said: str) -> str:
-    match = _LINE.search(said)
+def _toml_error_text(file: str, text: str, error_text: str) -> str:
+    match = _TOML_ERROR_LINE.search(error_text)
     line = int(match[1]) if match and match[1] else len(text.rstrip("\n").split("\n"))
-    what = _LINE.sub("", said).strip()
+    what = _TOML_ERROR_LINE.sub("", error_text).strip()
     return f"{file}:{line}: not TOML: {what[:1].lower()}{what[1:]}"
 
 
-def write_first(file: str, text: str) -> None:
+def create_config(file: str, text: str) -> None:
     """A config where there was none; what is there already is never written over."""
     folder = os.path.dirname(file)
     make_directories(folder)
     temporary = f"{file}.{os.getpid()}.tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        write_all(REAL, fd, text.encode())
-        REAL.sync(fd)
+        write_all(REAL_DISK, fd, text.encode())
+        REAL_DISK.sync(fd)
         os.link(temporary, file)  # unlike a rename, this takes nothing away
     except FileExistsError:
         raise NothingToDo(f"{file} is there already; nothing was written") from None
@@ -111,31 +111,31 @@ def write_first(file: str, text: str) -> None:
 # --- trust: a file named after what is trusted --------------------------------------------------------
 
 
-def is_trusted(home: str, document: Document) -> bool:
-    return _is_marked(home, document.digest)
+def is_trusted(home: str, document: ConfigDocument) -> bool:
+    return _has_trust_record(home, document.digest)
 
 
 def is_trusted_now(home: str, file: str) -> bool:
     """The same of a file that may be no config at all. Only for people to read: it may change at any time."""
     try:
-        return _is_marked(home, _digest(file, _bytes_of(file)))
+        return _has_trust_record(home, _digest(file, _read_bytes(file)))
     except (OSError, BadInput):
         return False
 
 
-def _is_marked(home: str, digest: str) -> bool:
+def _has_trust_record(home: str, digest: str) -> bool:
     return os.path.exists(os.path.join(home, "trusted", digest))
 
 
-def trust(home: str, document: Document) -> None:
+def record_trust(home: str, document: ConfigDocument) -> None:
     """From now on, until its content changes. Inside the mark stands, for people, what it is about."""
     folder = os.path.join(home, "trusted")
     make_directories(folder)
     with suppress(FileExistsError):
         fd = os.open(os.path.join(folder, document.digest), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            write_all(REAL, fd, os.fsencode(f"{document.file}\n"))
-            REAL.sync(fd)
+            write_all(REAL_DISK, fd, os.fsencode(f"{document.file}\n"))
+            REAL_DISK.sync(fd)
         finally:
             os.close(fd)
     sync_directory(folder)

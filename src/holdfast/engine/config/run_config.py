@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from holdfast.agents.environment import without_secrets
 from holdfast.agents.launch import ANY_ROLE, LOCAL, Runtime, choose_runtime
-from holdfast.agents.registry import Entry, environment_for, find_agent, missing
+from holdfast.agents.registry import AgentDefinition, environment_for, find_agent, install_advice
 from holdfast.core.config.settings import Approvals, Settings
-from holdfast.core.conversation.permission import Consent
+from holdfast.core.conversation.permission import PermissionConfig
 from holdfast.core.conversation.states import AfterInterruption
 from holdfast.core.decide.attribution import EVALUATOR, WORKER
 from holdfast.core.work.workflow import Bounds, Workflow
@@ -28,10 +28,10 @@ class RoleRuntime(NamedTuple):
     environment: Mapping[str, str] = {}
 
 
-class Terms(NamedTuple):
+class RunConfig(NamedTuple):
     workflow: Workflow
     settings: Settings
-    agents: Mapping[str, Entry] = {}
+    agents: Mapping[str, AgentDefinition] = {}
 
     @property
     def bounds(self) -> Bounds:
@@ -40,41 +40,41 @@ class Terms(NamedTuple):
             iterations=caps.iterations,
             evaluator_calls=caps.evaluator_calls,
             conflict_attempts=caps.conflict_attempts,
-            ask_when_cut_off=self.settings.after_interruption is AfterInterruption.ASK,
+            ask_when_interrupted=self.settings.after_interruption is AfterInterruption.ASK,
             parallel=self.settings.parallel,
             reviewers=self.settings.reviewers,
             wall_clock=caps.wall_clock,
             tokens=caps.tokens,
             dollars=caps.dollars,
-            approving=self.settings.approvals is Approvals.GIVEN,
+            auto_approve=self.settings.approvals is Approvals.GIVEN,
         )
 
     @property
-    def consent(self) -> Consent:
+    def consent(self) -> PermissionConfig:
         asked = self.settings.permissions
-        return Consent(asked.policy, asked.rules, self.settings.hooks.pre_tool)
+        return PermissionConfig(asked.policy, asked.rules, self.settings.hooks.pre_tool)
 
     @property
     def models(self) -> dict[str, str]:
         """By role, where the config names one; `reviewer` is also the one for `reviewer:logic`."""
         own = {name: role.model for name, role in self.settings.roles.items() if role.model is not None}
-        return {role: own[_base(role)] for role in self._played if _base(role) in own} | own
+        return {role: own[_base_role(role)] for role in self._workflow_roles if _base_role(role) in own} | own
 
     @property
     def runtimes(self) -> dict[str, Runtime]:
         """What agents run in, by role; under no role's name, those of which neither role nor agent says anything."""
         roles = self.settings.roles.items()
         own = {name: runtime_of(role.runtime) for name, role in roles if role.runtime is not None}
-        played = {role: own[_base(role)] for role in self._played if _base(role) in own}
+        played = {role: own[_base_role(role)] for role in self._workflow_roles if _base_role(role) in own}
         return {ANY_ROLE: runtime_of(self.settings.runtime), **played, **own}
 
-    def runtime_for_task(self, wanted: str | None = None) -> RoleRuntime:
+    def runtime_for_task(self, task_agent: str | None = None) -> RoleRuntime:
         """Of the worker on a task, for what runs on the files that it wrote. `wanted` is the agent that it names."""
-        return self.runtime_for(WORKER, self.agent_for(WORKER, wanted))
+        return self.runtime_for(WORKER, self.agent_for(WORKER, task_agent))
 
     def runtime_for_run(self) -> RoleRuntime:
         """For the run's own worktree, in which any role may have worked: the first that is confined."""
-        found = [self.runtime_for(role, agent) for role, agent in self.chosen()]
+        found = [self.runtime_for(role, agent) for role, agent in self.agents_by_role()]
         return next((one for one in found if one.runtime.is_confined), RoleRuntime())
 
     def runtime_for(self, role: str | None, agent: str) -> RoleRuntime:
@@ -83,52 +83,54 @@ class Terms(NamedTuple):
         return RoleRuntime(runtime, without_secrets(environment_for(entry))) if runtime.is_confined else RoleRuntime()
 
     @property
-    def _played(self) -> list[str]:
+    def _workflow_roles(self) -> list[str]:
         """The roles in the phases of the workflow."""
-        return [role for phase in self.workflow.phases for role in phase.everyone]
+        return [role for phase in self.workflow.phases for role in phase.all_roles]
 
-    def must_have_agents(self, tasks: Iterable[str | None] = (), *, here: bool = True) -> None:
+    def check_agents(self, task_agents: Iterable[str | None] = (), *, must_be_installed: bool = True) -> None:
         """Those who are to work are known, and `here`: asked before anything is begun. `tasks` are whom those name."""
-        for name in dict.fromkeys((*(name for _, name in self.chosen(tasks)), self.agent_for(EVALUATOR))):
+        for name in dict.fromkeys((*(name for _, name in self.agents_by_role(task_agents)), self.agent_for(EVALUATOR))):
             entry = find_agent(name, self.agents)
-            if here and not (entry.found() or self._elsewhere):
-                raise BadInput(missing(entry))
+            if must_be_installed and not (entry.is_installed() or self._uses_container_or_tmux):
+                raise BadInput(install_advice(entry))
 
-    def chosen(self, tasks: Iterable[str | None] = ()) -> list[tuple[str, str]]:
+    def agents_by_role(self, task_agents: Iterable[str | None] = ()) -> list[tuple[str, str]]:
         """Who is to work, by role: for the run, in the phases of its workflow, and as its tasks name them."""
         judge = [(EVALUATOR, self.agent_for(EVALUATOR))] if self.workflow.evaluate else []
-        phases = [(role, self.agent_in(role, one.agent)) for one in self.workflow.phases for role in one.everyone]
-        named = [(WORKER, name) for name in tasks if name is not None]
+        phases = [
+            (role, self.agent_for_phase(role, one.agent)) for one in self.workflow.phases for role in one.all_roles
+        ]
+        named = [(WORKER, name) for name in task_agents if name is not None]
         return [(WORKER, self.agent_for(WORKER)), *judge, *phases, *named]
 
     @property
-    def _elsewhere(self) -> bool:
+    def _uses_container_or_tmux(self) -> bool:
         """Somebody works in a container, of which we cannot see what is installed, or by another program, in tmux."""
-        return not kinds_in(self.settings).isdisjoint(("container", "tmux"))
+        return not runtime_kinds(self.settings).isdisjoint(("container", "tmux"))
 
-    def agent_for(self, role: str, wanted: str | None = None) -> str:
+    def agent_for(self, role: str, task_agent: str | None = None) -> str:
         """Who plays a role: the one that the task names, the role's, or the run's."""
         chosen = self.settings.roles.get(role)
-        return wanted or (chosen.agent if chosen is not None else None) or self.settings.agent
+        return task_agent or (chosen.agent if chosen is not None else None) or self.settings.agent
 
-    def agent_in(self, role: str, suggested: str | None = None) -> str:
+    def agent_for_phase(self, role: str, workflow_agent: str | None = None) -> str:
         """Who plays a role in a phase: the config's for it, or for its kind; the workflow's; or the run's."""
-        roles = (self.settings.roles.get(name) for name in (role, _base(role)))
+        roles = (self.settings.roles.get(name) for name in (role, _base_role(role)))
         own = next((one.agent for one in roles if one is not None and one.agent is not None), None)
-        return own or suggested or self.settings.agent
+        return own or workflow_agent or self.settings.agent
 
 
-def terms_of(settings: Settings, agents: Mapping[str, Entry]) -> Terms:
+def new_run_config(settings: Settings, agents: Mapping[str, AgentDefinition]) -> RunConfig:
     """Of a run that is to be: with the workflow that the settings name."""
-    return Terms(find_workflow(settings.workflow), settings, agents)
+    return RunConfig(find_workflow(settings.workflow), settings, agents)
 
 
-def kinds_in(settings: Settings) -> set[str]:
+def runtime_kinds(settings: Settings) -> set[str]:
     """All that anybody may run in."""
     chosen = [one.runtime for one in settings.roles.values()]
     chosen += [one.runtime for one in settings.agents.values()]
     return {one.kind for one in (settings.runtime, *chosen) if one is not None}
 
 
-def _base(role: str) -> str:
+def _base_role(role: str) -> str:
     return role.partition(":")[0]

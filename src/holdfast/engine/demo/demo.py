@@ -20,25 +20,25 @@ import msgspec
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchMerged
 from holdfast.core.events.conversation import ToolCalled
-from holdfast.core.log.codec import CODEC, Line, Unfit
+from holdfast.core.log.codec import CODEC, InvalidEventData, Line
 from holdfast.core.state import RunState
-from holdfast.engine.commands.create import Wanted, prepare
+from holdfast.engine.commands.create import RunRequest, prepare_run
 from holdfast.engine.queries.follow import Follower
-from holdfast.engine.queries.logs import Filter, LogLine, read_log
+from holdfast.engine.queries.logs import LogFilter, LogLine, read_log
 from holdfast.engine.queries.verify import verify_run
 from holdfast.leaf.errors import DecisionNeeded, HoldfastError
 from holdfast.leaf.ids import new_run_id
-from holdfast.leaf.process.env_markers import RUN_MARK, marked
-from holdfast.leaf.process.own_program import own_program
+from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
+from holdfast.leaf.process.own_program import holdfast_command
 
-OURSELVES = own_program()
+HOLDFAST_COMMAND = holdfast_command()
 _README = "# Kelp\n\nA small library about texts, written by agents that were killed on the way.\n"
 _FIRST_TEST = (
     "import unittest\n\n\nclass Empty(unittest.TestCase):\n    def test_that_there_is_one(self):\n        pass\n"
 )
 
 
-class Play(NamedTuple):
+class Demo(NamedTuple):
     """What is played. `tasks` is the list, when it is known beforehand; else the goal is all that there is.
 
     In the call `hard` an agent is killed, and the runner at the first event that is its `cue`. With `gate`, it stops
@@ -49,26 +49,26 @@ class Play(NamedTuple):
     goal: str
     workflow: str
     script: dict[str, Any]
-    merges: int
-    hard: str = ""
-    cue: Callable[[Event], bool] = lambda _: False
-    moment: str = ""
+    expected_merges: int
+    killed_call: str = ""
+    is_kill_point: Callable[[Event], bool] = lambda _: False
+    kill_description: str = ""
     tasks: list[dict[str, Any]] | None = None
     flags: Mapping[str, Any] = {}
-    gate: bool = False
+    has_approval: bool = False
 
 
-class Stage(NamedTuple):
+class DemoFolder(NamedTuple):
     """Where it is played, and what."""
 
-    play: Play
+    demo: Demo
     folder: str
     repo: str
-    tasks: str
-    playbook: str
+    tasks_file: str
+    playbook_file: str
 
 
-class Scene(NamedTuple):
+class DemoEvent(NamedTuple):
     """Something to tell: an event and what it happened to, or a death (`killed` says whose)."""
 
     event: Event | None = None
@@ -82,27 +82,27 @@ class Proof(NamedTuple):
     events: int
     sessions: int
     merged: dict[str, int]
-    alive: int
+    processes_left: int
     branches: list[str]
     graph: str
-    merges: int
+    expected_merges: int
 
     @property
     def holds(self) -> bool:
         """Nothing lost, nothing done twice, nothing left behind."""
-        once = set(self.merged.values()) == {1} and len(self.merged) == self.merges
-        return self.whole and once and not self.alive and len(self.branches) == 1
+        once = set(self.merged.values()) == {1} and len(self.merged) == self.expected_merges
+        return self.whole and once and not self.processes_left and len(self.branches) == 1
 
 
-def folder_for(home: str) -> str:
+def new_demo_folder(home: str) -> str:
     """Where a play stays, to be looked at."""
     return os.path.join(os.path.abspath(home), "demo", new_run_id("kelp"))
 
 
-def set_up(folder: str, play: Play, repo: str | None = None) -> Stage:
+def create_demo_folder(folder: str, demo: Demo, repo: str | None = None) -> DemoFolder:
     """A repository with one commit, a task list, and the agents' script."""
-    stage = Stage(
-        play,
+    stage = DemoFolder(
+        demo,
         folder,
         repo or os.path.join(folder, "kelp"),
         os.path.join(folder, "tasks.json"),
@@ -113,57 +113,60 @@ def set_up(folder: str, play: Play, repo: str | None = None) -> Stage:
     _write(os.path.join(stage.repo, "README.md"), _README)
     _write(os.path.join(stage.repo, "tests", "__init__.py"), "")
     _write(os.path.join(stage.repo, "tests", "test_nothing.py"), _FIRST_TEST)
-    if play.tasks is not None:
-        _write(stage.tasks, _pretty({"overview": play.goal, "tasks": play.tasks}))
-    _write(stage.playbook, _pretty(_free(play.script)))
+    if demo.tasks is not None:
+        _write(stage.tasks_file, _pretty_json({"overview": demo.goal, "tasks": demo.tasks}))
+    _write(stage.playbook_file, _pretty_json(_with_zero_cost(demo.script)))
     who = ("-c", "user.name=You", "-c", "user.email=you@example.org")
     for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-q", "-m", "Begin")):
         subprocess.run(["git", "-C", stage.repo, *arguments], check=True, capture_output=True)
     return stage
 
 
-async def prepared(home: str, stage: Stage) -> str:
+async def create_demo_run(home: str, demo_folder: DemoFolder) -> str:
     tests = [sys.executable, "-m", "unittest", "discover", "-q", "-s", "tests", "-t", "."]
     flags = {
-        "workflow": stage.play.workflow,
-        "agent": f"playbook:{stage.playbook}",
+        "workflow": demo_folder.demo.workflow,
+        "agent": f"playbook:{demo_folder.playbook_file}",
         "parallel": 3,
         "validators.detect": False,
         "validators.commands.tests.command": tests,
-        **stage.play.flags,
+        **demo_folder.demo.flags,
     }
-    goal = stage.tasks if stage.play.tasks is not None else stage.play.goal
-    return await prepare(home, Wanted(goal, stage.repo, slug="kelp", flags=flags))
+    goal = demo_folder.tasks_file if demo_folder.demo.tasks is not None else demo_folder.demo.goal
+    return await prepare_run(home, RunRequest(goal, demo_folder.repo, slug="kelp", flags=flags))
 
 
-async def played(home: str, run_id: str, play: Play, *, murderous: bool) -> AsyncGenerator[Scene, None]:
+async def run_demo_session(home: str, run_id: str, demo: Demo, *, with_kills: bool) -> AsyncGenerator[DemoEvent, None]:
     """One sitting of the runner, as it happens. A murderous one ends by the hand of whoever watches."""
-    follower = await Follower.of(home, run_id, None)
-    runner = started(home, run_id)
+    follower = await Follower.create(home, run_id, None)
+    runner = start_runner(home, run_id)
     try:
-        async with aclosing(_events(follower, runner)) as events:
+        async with aclosing(_follow_events(follower, runner)) as events:
             async for event, state in events:
-                yield Scene(event, state)
-                if murderous and isinstance(event, ToolCalled) and event.tool == play.hard:
+                yield DemoEvent(event, state)
+                if with_kills and isinstance(event, ToolCalled) and event.tool == demo.killed_call:
                     pid = state.conversations[event.conversation].pid
                     if pid is not None:
                         os.kill(pid, signal.SIGKILL)
-                        yield Scene(killed="agent", pid=pid)
-                if murderous and play.cue(event):
+                        yield DemoEvent(killed="agent", pid=pid)
+                if with_kills and demo.is_kill_point(event):
                     runner.kill()
-                    yield Scene(killed="runner", pid=runner.pid)
+                    yield DemoEvent(killed="runner", pid=runner.pid)
                     return
     finally:
         if runner.poll() is None:
             runner.kill()
         runner.wait()
     words = (runner.stderr.read() if runner.stderr is not None else b"").decode(errors="replace")
-    if runner.returncode and not (play.gate and runner.returncode == DecisionNeeded.exit_code):
+    if runner.returncode and not (demo.has_approval and runner.returncode == DecisionNeeded.exit_code):
         raise HoldfastError(f"the runner of the demo ended with code {runner.returncode}: {' '.join(words.split())}")
 
 
-def started(
-    home: str, run_id: str, program: Sequence[str] = OURSELVES, environment: Mapping[str, str] = MappingProxyType({})
+def start_runner(
+    home: str,
+    run_id: str,
+    program: Sequence[str] = HOLDFAST_COMMAND,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> "subprocess.Popen[bytes]":
     """A sitting of the runner, as a process of its own; what it says is in its stderr."""
     return subprocess.Popen(
@@ -176,12 +179,12 @@ def started(
     )
 
 
-async def _events(
+async def _follow_events(
     follower: Follower, runner: "subprocess.Popen[bytes]"
 ) -> AsyncGenerator[tuple[Event, RunState], None]:
     """What the runner writes, until it is gone and all of it was told."""
     gone = asyncio.ensure_future(asyncio.to_thread(runner.wait))
-    moves = follower.moves()
+    moves = follower.updates()
     try:
         async with aclosing(moves):
             while True:
@@ -192,10 +195,10 @@ async def _events(
                     with suppress(asyncio.CancelledError):
                         await step
                     break
-                for event in _read(step.result().lines):
+                for event in _decode_events(step.result().lines):
                     yield event, follower.state
-        async for moved in follower.rest():
-            for event in _read(moved.lines):
+        async for moved in follower.pending_updates():
+            for event in _decode_events(moved.lines):
                 yield event, follower.state
     finally:
         if runner.poll() is None:
@@ -203,35 +206,37 @@ async def _events(
         await gone
 
 
-def _read(lines: Sequence[LogLine]) -> Iterator[Event]:
+def _decode_events(lines: Sequence[LogLine]) -> Iterator[Event]:
     for line in lines:
         if isinstance(line.line, Line):
-            with suppress(Unfit):
+            with suppress(InvalidEventData):
                 event = CODEC.event(line.line)
                 if event is not None:
                     yield event
 
 
-async def proven(home: str, run_id: str, stage: Stage) -> Proof:
+async def collect_proof(home: str, run_id: str, demo_folder: DemoFolder) -> Proof:
     """Looked up afterwards, in the log and in git."""
     verdict = await verify_run(home, run_id)
     merged: Counter[str] = Counter()
-    async for line in read_log(home, run_id, Filter((BranchMerged.type,))):
-        merged.update(event.name.rpartition("/")[2] for event in _read([line]) if isinstance(event, BranchMerged))
-    branches = git(stage.repo, "for-each-ref", "--format=%(refname:short)", "refs/heads/holdfast").split()
+    async for line in read_log(home, run_id, LogFilter((BranchMerged.type,))):
+        merged.update(
+            event.name.rpartition("/")[2] for event in _decode_events([line]) if isinstance(event, BranchMerged)
+        )
+    branches = run_git(demo_folder.repo, "for-each-ref", "--format=%(refname:short)", "refs/heads/holdfast").split()
     return Proof(
-        verdict.whole,
+        verdict.is_intact,
         verdict.events,
         verdict.sessions,
         dict(merged),
-        len(marked(RUN_MARK, run_id)),
+        len(marked_processes(RUN_MARK, run_id)),
         branches,
-        git(stage.repo, "log", "--graph", "--format=%s", f"holdfast/{run_id}/main"),
-        stage.play.merges,
+        run_git(demo_folder.repo, "log", "--graph", "--format=%s", f"holdfast/{run_id}/main"),
+        demo_folder.demo.expected_merges,
     )
 
 
-def git(repo: str, *arguments: str) -> str:
+def run_git(repo: str, *arguments: str) -> str:
     done = subprocess.run(["git", "-C", repo, *arguments], check=True, capture_output=True, text=True)
     return done.stdout
 
@@ -241,11 +246,11 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _free(script: dict[str, Any]) -> dict[str, Any]:
+def _with_zero_cost(script: dict[str, Any]) -> dict[str, Any]:
     """Scripted agents cost nothing, and say so at the beginning of each turn."""
     nothing = {"usage": {"used": 0, "size": 0, "cost": 0.0}}
     return {**script, "turns": [{**turn, "steps": [nothing, *turn["steps"]]} for turn in script["turns"]]}
 
 
-def _pretty(value: Any) -> str:
+def _pretty_json(value: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(value)).decode() + "\n"

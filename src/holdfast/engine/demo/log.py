@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from holdfast.core.end_reason import EndReason
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.plan import PlanCreated, PlannedTask
@@ -23,19 +24,19 @@ from holdfast.core.events.task import TaskCompleted, TaskStarted
 from holdfast.core.log.codec import CODEC, Line, parse_lines
 from holdfast.leaf.errors import HoldfastError, StorageFailed
 from holdfast.leaf.ids import new_run_id
-from holdfast.leaf.process.own_program import own_program
+from holdfast.leaf.process.own_program import holdfast_command
 from holdfast.store.files.layout import LOG, run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 INTERRUPTED_LOG = os.path.join(os.path.dirname(__file__), "interrupted.jsonl")
 
-WRITER = own_program(module="holdfast.engine.demo.log")
+WRITER_COMMAND = holdfast_command(module="holdfast.engine.demo.log")
 _PRODUCERS = ("north", "south", "east", "west")
-_TORN = b'{"v":1,"ts":"2026-02-14T10:08:00.000Z","sid":"the-power-w'
+_TORN_LINE = b'{"v":1,"ts":"2026-02-14T10:08:00.000Z","sid":"the-power-w'
 
 
-class Kill(NamedTuple):
+class WriterKill(NamedTuple):
     """One writer's end: what it had been promised, and what of it was in the log."""
 
     pid: int
@@ -44,18 +45,18 @@ class Kill(NamedTuple):
     lost: int
 
 
-class Repaired(NamedTuple):
+class LogRepair(NamedTuple):
     bytes: int
     kept_as: str
 
 
-async def create(home: str) -> str:
+async def create_log_run(home: str) -> str:
     """A run for the rehearsal, with a plan of one task a producer."""
     run_id = new_run_id("survivor")
     store = FileStore(home)
     await store.create(run_id)
     async with open_run(store, run_id, feature="survivor") as run:
-        await run.begin(
+        await run.begin_session(
             SessionStart(command="run", feature="survivor", pid=os.getpid()),
             RunCreated(run_id=run_id, goal="Survive four kills and a torn tail", workflow="demo"),
             PlanCreated(tasks=[PlannedTask(id=name, summary=f"Write from the {name}") for name in _PRODUCERS]),
@@ -65,29 +66,29 @@ async def create(home: str) -> str:
 
 
 def kill_writers(
-    home: str, run_id: str, rounds: int = 4, at_least: int = 250, writer: Sequence[str] = WRITER
-) -> Iterator[Kill]:
+    home: str, run_id: str, rounds: int = 4, lines_before_kill: int = 250, writer: Sequence[str] = WRITER_COMMAND
+) -> Iterator[WriterKill]:
     """Start a writer, let it write at full speed, kill -9 it; again and again on the same log."""
     promised: Counter[str] = Counter()
     for _ in range(rounds):
-        with _started(*writer, home, run_id) as process:
+        with _writer_process(*writer, home, run_id) as process:
             assert process.stdout is not None, "it was asked for"
             assert process.stderr is not None, "it was asked for"
             acknowledged = 0
             for line in process.stdout:
                 promised[line.strip()] += 1
                 acknowledged += 1
-                if acknowledged == at_least:
+                if acknowledged == lines_before_kill:
                     process.kill()
             last_words = process.stderr.read()
         if process.returncode != -signal.SIGKILL:
             raise StorageFailed(f"a writer stopped before it was killed: {last_words}")
-        found = asyncio.run(_said(home, run_id))
-        yield Kill(process.pid, acknowledged, found.total(), (promised - found).total())
+        found = asyncio.run(_count_messages(home, run_id))
+        yield WriterKill(process.pid, acknowledged, found.total(), (promised - found).total())
 
 
 @contextmanager
-def _started(*command: str) -> Iterator[subprocess.Popen[str]]:
+def _writer_process(*command: str) -> Iterator[subprocess.Popen[str]]:
     """A process that writes until it is killed, here at the latest."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -97,31 +98,31 @@ def _started(*command: str) -> Iterator[subprocess.Popen[str]]:
             raise
 
 
-def tear(home: str, run_id: str) -> int:
+def tear_log_end(home: str, run_id: str) -> int:
     """Leave half a line at the end of the log, as a power cut may. Returns its length."""
     with open(os.path.join(run_folder(home, run_id), LOG), "ab") as log:
-        log.write(_TORN)
-    return len(_TORN)
+        log.write(_TORN_LINE)
+    return len(_TORN_LINE)
 
 
-def resume(home: str, run_id: str) -> Repaired:
+def resume_log_run(home: str, run_id: str) -> LogRepair:
     """Open the run again, which sets the torn end aside, and bring it to its end."""
     kept_as = asyncio.run(_finish(home, run_id))
-    return Repaired(os.path.getsize(os.path.join(run_folder(home, run_id), kept_as)), kept_as)
+    return LogRepair(os.path.getsize(os.path.join(run_folder(home, run_id), kept_as)), kept_as)
 
 
 async def _finish(home: str, run_id: str) -> str:
     async with open_run(FileStore(home), run_id) as run:
         known = set(run.state.repairs)
-        await run.begin(SessionStart(command="resume", feature="survivor", pid=os.getpid()))
+        await run.begin_session(SessionStart(command="resume", feature="survivor", pid=os.getpid()))
         kept_as = next(name for name in run.state.repairs if name not in known)
         await run.append(*(TaskCompleted(task_id=name) for name in _PRODUCERS))
         await run.append(Checkpoint(label="survived", plan_step="done"))
-        await run.append(SessionEnd(reason="all_done", summary="Nothing that was acknowledged was lost"))
+        await run.append(SessionEnd(reason=EndReason.ALL_DONE, summary="Nothing that was acknowledged was lost"))
     return kept_as
 
 
-async def _said(home: str, run_id: str) -> Counter[str]:
+async def _count_messages(home: str, run_id: str) -> Counter[str]:
     """What the log holds of the producers' lines."""
     found: Counter[str] = Counter()
     async for batch in FileStore(home).log(run_id).read():
@@ -135,7 +136,7 @@ async def _said(home: str, run_id: str) -> Counter[str]:
 
 async def _write(home: str, run_id: str) -> None:
     async with open_run(FileStore(home), run_id) as run:
-        await run.begin(SessionStart(command="resume", feature="survivor", pid=os.getpid()))
+        await run.begin_session(SessionStart(command="resume", feature="survivor", pid=os.getpid()))
         sitting = len(run.state.sessions)
 
         async def produce(name: str) -> None:

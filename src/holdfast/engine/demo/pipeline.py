@@ -4,10 +4,10 @@ from typing import Any
 
 from holdfast.core.events import Event
 from holdfast.core.events.phase import ReviewGiven
-from holdfast.engine.demo.demo import Play
-from holdfast.engine.demo.waves import mcp
+from holdfast.engine.demo.demo import Demo
+from holdfast.engine.demo.waves import mcp_step
 
-_HARD = "Draw the graph of everything"
+_KILLED_CALL = "Draw the graph of everything"
 _TASKS = [
     {"id": "T-1", "title": "Split a text into words", "acceptance_criteria": ["words(text) gives them in order"]},
     {"id": "T-2", "title": "Say how to contribute", "acceptance_criteria": ["CONTRIBUTING.md tells how to run tests"]},
@@ -30,44 +30,44 @@ def is_failed_review(event: Event) -> bool:
     return isinstance(event, ReviewGiven) and not event.passed
 
 
-def _script() -> dict[str, Any]:
+def _build_script() -> dict[str, Any]:
     shape = {"title": "Shape of kelp", "text": "# Shape\n\nOne module an idea; a test beside each.\n"}
-    graph = mcp("submit_plan", {"tasks": _TASKS, "notes": "Keep it small."})
+    graph = mcp_step("submit_plan", {"tasks": _TASKS, "notes": "Keep it small."})
     turns = [
         {"when": "interrupted before it ended(?s:.)*You are the planner", "steps": [{"say": "Two tasks."}, graph]},
-        {"when": "You are the architect", "steps": [mcp("submit_document", shape)]},
-        {"when": "You are the planner", "steps": [{"tool": {"id": "hard", "title": _HARD}}, {"sleep": 600}]},
-        {"when": "You are the evaluator", "steps": [mcp("submit_verdict", {"accept": True})]},
-        _worker("T-1", {"kelp/__init__.py": "", "kelp/words.py": _WORDS, "tests/test_words.py": _TEST}),
-        _worker("T-2", {"CONTRIBUTING.md": "# Contributing\n\nRun the tests.\n"}),
-        _worker("fix-1", {"kelp/words.py": _LOWER}),
-        {"when": "reviewer of the logic(?s:.)*text.lower", "steps": [_review()]},
-        {"when": "reviewer of the logic", "steps": [_review(_FINDING)]},
-        {"when": "reviewer", "steps": [_review()]},
+        {"when": "You are the architect", "steps": [mcp_step("submit_document", shape)]},
+        {"when": "You are the planner", "steps": [{"tool": {"id": "hard", "title": _KILLED_CALL}}, {"sleep": 600}]},
+        {"when": "You are the evaluator", "steps": [mcp_step("submit_verdict", {"accept": True})]},
+        _worker_turn("T-1", {"kelp/__init__.py": "", "kelp/words.py": _WORDS, "tests/test_words.py": _TEST}),
+        _worker_turn("T-2", {"CONTRIBUTING.md": "# Contributing\n\nRun the tests.\n"}),
+        _worker_turn("fix-1", {"kelp/words.py": _LOWER}),
+        {"when": "reviewer of the logic(?s:.)*text.lower", "steps": [_review_step()]},
+        {"when": "reviewer of the logic", "steps": [_review_step(_FINDING)]},
+        {"when": "reviewer", "steps": [_review_step()]},
     ]
     return {"turns": turns}
 
 
-def _worker(task: str, files: dict[str, str]) -> dict[str, Any]:
+def _worker_turn(task: str, files: dict[str, str]) -> dict[str, Any]:
     writes = [{"write": {"path": path, "text": text}} for path, text in files.items()]
     criteria = [{"criterion": "it is done", "met": True, "evidence": "its test"}]
-    case = mcp("submit_case", {"summary": f"{task} is done, with tests.", "criteria": criteria})
+    case = mcp_step("submit_case", {"summary": f"{task} is done, with tests.", "criteria": criteria})
     return {"when": f"worker on task `{task}`", "steps": [*writes, case]}
 
 
-def _review(*findings: dict[str, str]) -> dict[str, Any]:
+def _review_step(*findings: dict[str, str]) -> dict[str, Any]:
     summary = "There is something to put right." if findings else "Nothing stands in its way."
-    return mcp("submit_review", {"passed": not findings, "summary": summary, "findings": list(findings)})
+    return mcp_step("submit_review", {"passed": not findings, "summary": summary, "findings": list(findings)})
 
 
-PIPELINE = Play(
+PIPELINE_DEMO = Demo(
     title="A repository, a wish, and the pipeline",
     goal="Kelp can tell the words of a text",
     workflow="pipeline",
-    script=_script(),
-    merges=len(_TASKS) + 1,
-    hard=_HARD,
-    cue=is_failed_review,
-    moment="in the moment in which a review failed",
-    gate=True,
+    script=_build_script(),
+    expected_merges=len(_TASKS) + 1,
+    killed_call=_KILLED_CALL,
+    is_kill_point=is_failed_review,
+    kill_description="in the moment in which a review failed",
+    has_approval=True,
 )

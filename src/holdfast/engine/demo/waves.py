@@ -4,10 +4,10 @@ from typing import Any
 
 from holdfast.core.events import Event
 from holdfast.core.events.effect import EffectIntended
-from holdfast.engine.demo.demo import Play
+from holdfast.engine.demo.demo import Demo
 from holdfast.git.effects import MergeTask
 
-HARD = "Count the words of a very long text"
+KILLED_CALL = "Count the words of a very long text"
 
 _TASKS = [
     {"id": "T-1", "title": "Split a text into words", "acceptance_criteria": ["words(text) gives them in order"]},
@@ -55,17 +55,17 @@ _FILES = {
 }
 
 
-def script() -> dict[str, Any]:
+def build_script() -> dict[str, Any]:
     """What the agents do. One of them is busy for long: it is killed then, and goes on when it is back."""
     workers = [
-        {"when": f"interrupted before it ended(?s:.)*worker on task `{task['id']}`", "steps": _work(task)}
+        {"when": f"interrupted before it ended(?s:.)*worker on task `{task['id']}`", "steps": _work_steps(task)}
         for task in _TASKS
     ]
     busy = {
         "when": "You are the worker on task `T-2`",
-        "steps": [{"say": "This is a long one."}, {"tool": {"id": "hard", "title": HARD}}, {"sleep": 600}],
+        "steps": [{"say": "This is a long one."}, {"tool": {"id": "hard", "title": KILLED_CALL}}, {"sleep": 600}],
     }
-    first = [{"when": f"worker on task `{task['id']}`", "steps": _work(task)} for task in _TASKS]
+    first = [{"when": f"worker on task `{task['id']}`", "steps": _work_steps(task)} for task in _TASKS]
     concern = {
         "accept": False,
         "category": "weak_test",
@@ -76,12 +76,15 @@ def script() -> dict[str, Any]:
     more = '\n    def test_more_than_there_are(self):\n        self.assertEqual(len(top("kelp rock", 9)), 2)\n'
     again = {
         "when": "Task `T-4` is not done",
-        "steps": [{"append": {"path": "tests/test_top.py", "text": more}}, *_case(_TASKS[3])],
+        "steps": [{"append": {"path": "tests/test_top.py", "text": more}}, *_case_steps(_TASKS[3])],
     }
     judges = [
-        {"when": "evaluator of task `T-4`(?s:.)*Prior iterations", "steps": [mcp("submit_verdict", {"accept": True})]},
-        {"when": "evaluator of task `T-4`", "steps": [mcp("submit_verdict", concern)]},
-        {"when": "You are the evaluator", "steps": [mcp("submit_verdict", {"accept": True})]},
+        {
+            "when": "evaluator of task `T-4`(?s:.)*Prior iterations",
+            "steps": [mcp_step("submit_verdict", {"accept": True})],
+        },
+        {"when": "evaluator of task `T-4`", "steps": [mcp_step("submit_verdict", concern)]},
+        {"when": "You are the evaluator", "steps": [mcp_step("submit_verdict", {"accept": True})]},
     ]
     return {"turns": [*workers, *judges, again, busy, *first]}
 
@@ -90,28 +93,28 @@ def is_merge(event: Event) -> bool:
     return isinstance(event, EffectIntended) and event.kind == MergeTask.kind
 
 
-def _work(task: dict[str, Any]) -> list[dict[str, Any]]:
+def _work_steps(task: dict[str, Any]) -> list[dict[str, Any]]:
     writes = [{"write": {"path": path, "text": text}} for path, text in _FILES[task["id"]].items()]
-    return [{"say": f"{task['title']}: I begin."}, *writes, *_case(task)]
+    return [{"say": f"{task['title']}: I begin."}, *writes, *_case_steps(task)]
 
 
-def _case(task: dict[str, Any]) -> list[dict[str, Any]]:
+def _case_steps(task: dict[str, Any]) -> list[dict[str, Any]]:
     criteria = [{"criterion": one, "met": True, "evidence": "its test"} for one in task["acceptance_criteria"]]
-    return [mcp("submit_case", {"summary": f"{task['title']}, with tests.", "criteria": criteria})]
+    return [mcp_step("submit_case", {"summary": f"{task['title']}, with tests.", "criteria": criteria})]
 
 
-def mcp(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def mcp_step(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"mcp": {"tool": tool, "arguments": arguments}}
 
 
-KELP = Play(
+WAVES_DEMO = Demo(
     title="A repository, five tasks, three agents at once",
     goal="Kelp: a small library about texts",
     workflow="waves",
-    script=script(),
-    merges=len(_TASKS),
-    hard=HARD,
-    cue=is_merge,
-    moment="in the middle of a merge",
+    script=build_script(),
+    expected_merges=len(_TASKS),
+    killed_call=KILLED_CALL,
+    is_kill_point=is_merge,
+    kill_description="in the middle of a merge",
     tasks=_TASKS,
 )

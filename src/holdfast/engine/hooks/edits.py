@@ -15,7 +15,7 @@ from holdfast.leaf.errors import Denied
 Signature = tuple[int, ...] | None  # of a file, by which a change shows without reading it; None when it is not there
 
 
-class Look(NamedTuple):
+class WorktreeState(NamedTuple):
     """A worktree at one moment: its commit, and the files that differ from it."""
 
     head: str | None
@@ -36,54 +36,54 @@ class EditWatch:
     """
 
     def __init__(
-        self, tree_of: Callable[[str], Worktree], found: Callable[[str, list[str], ToolUse | None], None]
+        self, worktree_of: Callable[[str], Worktree], on_change: Callable[[str, list[str], ToolUse | None], None]
     ) -> None:
         """`tree_of` finds the worktree of a conversation; `found` is told which files changed in it."""
-        self._tree_of = tree_of
-        self._found = found
-        self._last: dict[str, Look] = {}
+        self._worktree_of = worktree_of
+        self._on_change = on_change
+        self._last_state: dict[str, WorktreeState] = {}
         self._waiting: set[str] = set()
-        self._looking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def begin(self, conversation: str) -> None:
+    async def begin(self, conversation_id: str) -> None:
         """Before a prompt is sent."""
-        async with self._looking[conversation]:
-            self._last.pop(conversation, None)
+        async with self._locks[conversation_id]:
+            self._last_state.pop(conversation_id, None)
             with suppress(GitFailed, Denied, OSError):  # a worktree that cannot be looked at is not watched
-                self._last[conversation] = await look_at(self._tree_of(conversation))
+                self._last_state[conversation_id] = await read_worktree_state(self._worktree_of(conversation_id))
 
-    async def look(self, conversation: str, after: ToolUse | None = None) -> None:
+    async def check(self, conversation_id: str, tool_use: ToolUse | None = None) -> None:
         """Tell what changed since the last look. One that waits for another look sees what this one would."""
-        if conversation in self._waiting:
+        if conversation_id in self._waiting:
             return
-        self._waiting.add(conversation)
-        async with self._looking[conversation]:
-            self._waiting.discard(conversation)
-            before = self._last.get(conversation)
+        self._waiting.add(conversation_id)
+        async with self._locks[conversation_id]:
+            self._waiting.discard(conversation_id)
+            before = self._last_state.get(conversation_id)
             if before is None:
                 return
             with suppress(GitFailed, Denied, OSError):
-                tree = self._tree_of(conversation)
-                now = self._last[conversation] = await look_at(tree)
+                tree = self._worktree_of(conversation_id)
+                now = self._last_state[conversation_id] = await read_worktree_state(tree)
                 there = _signatures(tree, before.files)
-                paths = changed_between(before, now, there, await _committed(tree, before.head, now.head))
+                paths = changed_between(before, now, there, await _committed_files(tree, before.head, now.head))
                 if paths:
-                    self._found(conversation, paths, after)
+                    self._on_change(conversation_id, paths, tool_use)
 
-    async def end(self, conversation: str) -> None:
+    async def end(self, conversation_id: str) -> None:
         """When a turn is over. What changes after it is not the agent's doing."""
-        await self.look(conversation)
-        async with self._looking[conversation]:
-            self._last.pop(conversation, None)
+        await self.check(conversation_id)
+        async with self._locks[conversation_id]:
+            self._last_state.pop(conversation_id, None)
 
 
-async def look_at(tree: Worktree) -> Look:
-    status = await status_of(tree)
-    return Look(status.head, _signatures(tree, (change.path for change in status.changes)))
+async def read_worktree_state(worktree: Worktree) -> WorktreeState:
+    status = await status_of(worktree)
+    return WorktreeState(status.head, _signatures(worktree, (change.path for change in status.changes)))
 
 
 def changed_between(
-    before: Look, now: Look, there: Mapping[str, Signature], committed: Iterable[str] = ()
+    before: WorktreeState, now: WorktreeState, on_disk: Mapping[str, Signature], committed: Iterable[str] = ()
 ) -> list[str]:
     """The files that changed from one look to the next.
 
@@ -91,17 +91,17 @@ def changed_between(
     is ignored now, is the same. `committed` are the files in which the two commits differ.
     """
     since = {*now.files, *committed} - before.files.keys()
-    return sorted(since | {path for path, signature in before.files.items() if there[path] != signature})
+    return sorted(since | {path for path, signature in before.files.items() if on_disk[path] != signature})
 
 
-async def _committed(tree: Worktree, before: str | None, now: str | None) -> list[str]:
+async def _committed_files(worktree: Worktree, before: str | None, now: str | None) -> list[str]:
     if before is None or now is None or before == now:
         return []
-    return await changed_files(tree.repository, before, now)
+    return await changed_files(worktree.repository, before, now)
 
 
-def _signatures(tree: Worktree, paths: Iterable[str]) -> dict[str, Signature]:
-    return {path: _signature(os.path.join(tree.path, path)) for path in paths}
+def _signatures(worktree: Worktree, paths: Iterable[str]) -> dict[str, Signature]:
+    return {path: _signature(os.path.join(worktree.path, path)) for path in paths}
 
 
 def _signature(path: str) -> Signature:

@@ -11,26 +11,26 @@ from collections.abc import Callable
 from holdfast.core.config.settings import Hooks as Commands
 from holdfast.core.events.work import HookRan
 from holdfast.engine.checks.validators import CheckPlace
-from holdfast.engine.hooks.process import called, called_in_runtime, hook_input
+from holdfast.engine.hooks.process import called_in_runtime, hook_input, run_hook
 from holdfast.store.run import OwnedRun
 
 POST_EDIT = "post_edit"
-_AFTERWARDS = frozenset({"session_end", "notify"})  # the sitting is over: what they start may outlive it
+_AFTER_SESSION = frozenset({"session_end", "notify"})  # the sitting is over: what they start may outlive it
 
 
-class Hooks:
+class HookRunner:
     def __init__(
         self,
         run: OwnedRun,
         folder: str,
         commands: Commands,
-        place_of: Callable[[str | None, str | None], CheckPlace],
+        worktree_path_of: Callable[[str | None, str | None], CheckPlace],
     ) -> None:
         """`folder` is the run's own; `place_of` is where hooks about a task (or the run) and a conversation run."""
         self._run = run
         self._folder = folder
         self._commands = commands
-        self._place_of = place_of
+        self._worktree_path_of = worktree_path_of
 
     def has(self, hook: str) -> bool:
         return bool(getattr(self._commands, hook))
@@ -47,7 +47,7 @@ class Hooks:
         """A conversation that works on a task names that too."""
         talk = self._run.state.conversations.get(conversation or "")
         task = task if task is not None or talk is None else talk.task
-        place = self._place_of(task, conversation)
+        place = self._worktree_path_of(task, conversation)
         cwd = place.cwd if os.path.isdir(place.cwd) else self._folder
         is_confined = place.role.runtime.is_confined
         inside = is_confined and hook == POST_EDIT
@@ -57,16 +57,16 @@ class Hooks:
             if inside:
                 answer = await called_in_runtime(command, place._replace(cwd=cwd), told)
             else:
-                marked = None if hook in _AFTERWARDS else run_id
+                marked = None if hook in _AFTER_SESSION else run_id
                 untrusted = self._folder if is_confined else None
-                answer = await called(command, cwd, told, run_id=marked, untrusted=untrusted)
+                answer = await run_hook(command, cwd, told, run_id=marked, untrusted=untrusted)
             ran = HookRan(
                 hook=hook,
                 command=shlex.join(command),
-                exit_code=answer.code,
+                exit_code=answer.exit_code,
                 problem=answer.problem,
-                outcome="ran" if answer.code == 0 else "failed",
-                reason=None if answer.code == 0 else answer.problem or answer.summary,
+                outcome="ran" if answer.exit_code == 0 else "failed",
+                reason=None if answer.exit_code == 0 else answer.problem or answer.summary,
                 tool=tool,
                 task=task,
                 conversation=conversation,

@@ -10,7 +10,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import ToolCalled, ToolDetailed, ToolReturned, TurnEnded
 from holdfast.engine.hooks.edits import EditWatch, ToolUse
-from holdfast.engine.hooks.hooks import POST_EDIT, Hooks
+from holdfast.engine.hooks.hooks import POST_EDIT, HookRunner
 from holdfast.git.worktrees.worktree import Worktree
 
 
@@ -19,9 +19,9 @@ class Observer:
 
     def __init__(
         self,
-        hooks: Hooks,
-        tree_of: Callable[[str], Worktree],
-        spent: Callable[[], None],
+        hooks: HookRunner,
+        worktree_of: Callable[[str], Worktree],
+        on_usage: Callable[[], None],
         after_turn: Callable[[str], Coroutine[Any, Any, None]],
     ) -> None:
         """`tree_of` finds the worktree of a conversation. Nobody looks at one unless a hook follows edits.
@@ -29,15 +29,15 @@ class Observer:
         `spent` is called when an agent told what it spent, `after_turn` with the conversation whose turn ended.
         """
         self._hooks = hooks
-        self._spent = spent
+        self._on_usage = on_usage
         self._after_turn = after_turn
-        self._edits = EditWatch(tree_of, self._edited) if hooks.has(POST_EDIT) else None
+        self._edits = EditWatch(worktree_of, self._run_edit_hooks) if hooks.has(POST_EDIT) else None
         self._calls: dict[tuple[str, str], ToolUse] = {}
         self._running: set[asyncio.Task[None]] = set()
 
-    def hear(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         if isinstance(event, UsageRecorded):
-            self._spent()
+            self._on_usage()
         elif isinstance(event, TurnEnded):
             self._start(self._after_turn(event.conversation))
         elif self._edits is not None:
@@ -49,26 +49,26 @@ class Observer:
                 self._calls[event.conversation, event.call] = ToolUse(event.tool, msgspec.json.decode(event.input))
             case ToolReturned():
                 call = self._calls.pop((event.conversation, event.call), None)
-                self._start(edits.look(event.conversation, call))
+                self._start(edits.check(event.conversation, call))
 
-    async def turn_begins(self, conversation: str) -> None:
+    async def on_turn_start(self, conversation_id: str) -> None:
         if self._edits is not None:
-            await self._edits.begin(conversation)
+            await self._edits.begin(conversation_id)
 
-    async def turn_ended(self, conversation: str) -> None:
+    async def on_turn_end(self, conversation_id: str) -> None:
         if self._edits is not None:
-            await self._edits.end(conversation)
+            await self._edits.end(conversation_id)
 
-    def _edited(self, conversation: str, paths: list[str], after: ToolUse | None) -> None:
-        tool, given = after if after is not None else (None, None)
-        self._start(self._hooks.run(POST_EDIT, conversation=conversation, tool=tool, input=given, paths=paths))
+    def _run_edit_hooks(self, conversation_id: str, paths: list[str], tool_use: ToolUse | None) -> None:
+        tool, given = tool_use if tool_use is not None else (None, None)
+        self._start(self._hooks.run(POST_EDIT, conversation=conversation_id, tool=tool, input=given, paths=paths))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         """All that was begun has ended, and what that began."""
         while self._running:
             await asyncio.gather(*self._running, return_exceptions=True)

@@ -17,31 +17,31 @@ import msgspec
 from holdfast.core.text.cut import cut
 from holdfast.engine.checks.validators import CheckPlace, run_in_place
 from holdfast.leaf.errors import HoldfastError
-from holdfast.leaf.failpoints import around
+from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.process.env_markers import RUN_MARK
 from holdfast.leaf.process.environment import absolute_path
-from holdfast.leaf.text.tail import Tail
-from holdfast.workflows.validators import Command
+from holdfast.leaf.text.tail import BoundedOutput
+from holdfast.workflows.validators import CheckCommand
 
-_CRASH = around("hook.run")
-PATIENCE = 60.0  # seconds
-_SAID = 16 * 1024  # bytes of what it says; what is more is left out
-
-
-MOST_REASON = 500  # characters of what it says that are kept in the log
+_FAILPOINT = failpoint_pair("hook.run")
+HOOK_TIMEOUT_S = 60.0  # seconds
+_MAX_OUTPUT_BYTES = 16 * 1024  # bytes of what it says; what is more is left out
 
 
-class Called(NamedTuple):
+MAX_REASON_CHARS = 500  # characters of what it says that are kept in the log
+
+
+class HookResult(NamedTuple):
     """How it ended. `problem` when it could not be run, or not to its end."""
 
-    code: int | None
-    said: str = ""
+    exit_code: int | None
+    output: str = ""
     problem: str | None = None
 
     @property
     def summary(self) -> str:
         """What it said, as far as the log keeps it."""
-        return cut(self.said, MOST_REASON) or f"it exited with code {self.code}"
+        return cut(self.output, MAX_REASON_CHARS) or f"it exited with code {self.exit_code}"
 
 
 def hook_input(hook: str, run_id: str | None, task: str | None, conversation: str | None, **about: object) -> bytes:
@@ -50,42 +50,42 @@ def hook_input(hook: str, run_id: str | None, task: str | None, conversation: st
     return msgspec.json.encode({**whose, **about})
 
 
-async def called(
+async def run_hook(
     command: Sequence[str],
     cwd: str,
-    told: bytes,
+    payload: bytes,
     *,
     run_id: str | None,
-    patience: float = PATIENCE,
+    timeout_s: float = HOOK_TIMEOUT_S,
     untrusted: str | None = None,
-) -> Called:
+) -> HookResult:
     """With a `run_id`, whoever goes on with that run after a crash ends it; without one it may outlive us.
 
     No program in the folder `untrusted` is started.
     """
     if untrusted is not None and _lies_in(untrusted, command[0], cwd):
-        return Called(
+        return HookResult(
             None,
             problem="cannot be run: the program is in a folder that a confined agent can write to; "
             "install it outside of the repository, and name it by its absolute path",
         )
-    _CRASH.before()
-    ended = await _called(command, cwd, told, run_id, patience)
-    _CRASH.after()
+    _FAILPOINT.before()
+    ended = await _run_process(command, cwd, payload, run_id, timeout_s)
+    _FAILPOINT.after()
     return ended
 
 
-async def called_in_runtime(command: Sequence[str], place: CheckPlace, told: bytes) -> Called:
+async def called_in_runtime(command: Sequence[str], place: CheckPlace, told: bytes) -> HookResult:
     """The same in the runtime of a confined agent, with what checks have there: no secrets."""
-    _CRASH.before()
+    _FAILPOINT.before()
     try:
-        ended = await run_in_place(Command(command[0], tuple(command), limit=PATIENCE), place, told)
+        ended = await run_in_place(CheckCommand(command[0], tuple(command), limit=HOOK_TIMEOUT_S), place, told)
     except HoldfastError as error:
-        return Called(None, problem=f"cannot be run: {error}")
-    _CRASH.after()
+        return HookResult(None, problem=f"cannot be run: {error}")
+    _FAILPOINT.after()
     if ended.how is None:
-        return Called(None, problem=f"did not answer within {PATIENCE:g} s")
-    return Called(ended.code, " ".join(ended.output.split()))
+        return HookResult(None, problem=f"did not answer within {HOOK_TIMEOUT_S:g} s")
+    return HookResult(ended.code, " ".join(ended.output.split()))
 
 
 def _lies_in(folder: str, program: str, cwd: str) -> bool:
@@ -105,7 +105,9 @@ def _search_path() -> str:
     return absolute_path(os.environ.get("PATH", os.defpath))
 
 
-async def _called(command: Sequence[str], cwd: str, told: bytes, run_id: str | None, patience: float) -> Called:
+async def _run_process(
+    command: Sequence[str], cwd: str, payload: bytes, run_id: str | None, timeout_s: float
+) -> HookResult:
     mark = {RUN_MARK: run_id} if run_id is not None else {}
     try:
         process = await asyncio.create_subprocess_exec(
@@ -118,33 +120,33 @@ async def _called(command: Sequence[str], cwd: str, told: bytes, run_id: str | N
             start_new_session=True,
         )
     except OSError as error:
-        return Called(None, problem=f"cannot be run: {error.strerror}")
+        return HookResult(None, problem=f"cannot be run: {error.strerror}")
     except ValueError as error:  # a NUL in it
-        return Called(None, problem=f"cannot be run: {error}")
-    said = Tail(_SAID)
+        return HookResult(None, problem=f"cannot be run: {error}")
+    said = BoundedOutput(_MAX_OUTPUT_BYTES)
     try:
-        async with asyncio.timeout(patience):
-            await asyncio.gather(_tell(process, told), _hear(process, said))
+        async with asyncio.timeout(timeout_s):
+            await asyncio.gather(_write_input(process, payload), _read_output(process, said))
             await process.wait()
     except TimeoutError:
-        return Called(None, problem=f"did not answer within {patience:g} s")
+        return HookResult(None, problem=f"did not answer within {timeout_s:g} s")
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-    return Called(process.returncode, " ".join(said.text().split()))
+    return HookResult(process.returncode, " ".join(said.text().split()))
 
 
-async def _tell(process: asyncio.subprocess.Process, told: bytes) -> None:
+async def _write_input(process: asyncio.subprocess.Process, payload: bytes) -> None:
     assert process.stdin is not None
     with suppress(BrokenPipeError, ConnectionResetError):  # it does not want to know
-        process.stdin.write(told)
+        process.stdin.write(payload)
         await process.stdin.drain()
     process.stdin.close()
 
 
-async def _hear(process: asyncio.subprocess.Process, said: Tail) -> None:
+async def _read_output(process: asyncio.subprocess.Process, output: BoundedOutput) -> None:
     assert process.stdout is not None
     while piece := await process.stdout.read(64 * 1024):
-        said.add(piece)
+        output.add(piece)

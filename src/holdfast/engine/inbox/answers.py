@@ -1,31 +1,13 @@
-"""Answers in the inbox: their form, and those that wait to be applied."""
+"""Answers in the inbox that wait to be applied."""
 
 from contextlib import suppress
 
 import msgspec
 
-from holdfast.core.log.codec import UNREADABLE
+from holdfast.core.messages.schema import UserAnswer, try_decode_body
 from holdfast.core.state import GivenAnswer, RunState
 from holdfast.store.base import Message
 from holdfast.store.files.store import FileStore
-
-ANSWER = "answer"
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """To a permission request. Without an option, the first that allows, or that refuses, is taken.
-
-    To a phase that asks for approval: `changes` are what is to be changed before it is given. `reason` is for the agent
-    whose request is denied, or says why a phase is.
-    """
-
-    request: str
-    allow: bool
-    option: str | None = None
-    changes: str | None = msgspec.field(default=None, name="words")
-    reason: str | None = None
-    at: str | None = None
-    token: str | None = None  # tells two answers apart that are the same otherwise
 
 
 async def waiting_answers(home: str, run_id: str, state: RunState) -> dict[str, GivenAnswer]:
@@ -42,15 +24,15 @@ async def waiting_answers(home: str, run_id: str, state: RunState) -> dict[str, 
             if message is not None
         ]
         for message in messages:
-            if message.kind == ANSWER and (given := _read(message)) is not None:
+            if (given := decode_answer(message)) is not None:
                 found.setdefault(given.request, given)
     return found
 
 
-def _read(message: Message) -> GivenAnswer | None:
-    try:
-        given = msgspec.json.decode(message.body, type=Answer)
-    except UNREADABLE:
+def decode_answer(message: Message) -> GivenAnswer | None:
+    """The answer that a message gives; None when it is none, or cannot be read."""
+    given = try_decode_body(message.kind, message.body)
+    if not isinstance(given, UserAnswer):
         return None
     return GivenAnswer(
         given.request,

@@ -28,40 +28,40 @@ from holdfast.core.messages.signals import (
     SubmitReview,
 )
 from holdfast.core.state import Conversation, PhaseProgress, PhaseStatus, RunState
-from holdfast.core.work.research import asked_before, waits_for_delivery
+from holdfast.core.work.research import find_same_research, is_answer_pending
 from holdfast.core.work.tasks import TaskList, TaskSpec
-from holdfast.core.work.workflow import PhaseSpec, Workflow, lay_out
-from holdfast.workflows.artifacts import misfits
+from holdfast.core.work.workflow import PhaseSpec, Workflow, build_plan
+from holdfast.workflows.artifacts import document_mistakes
 
-MOST_RESEARCH = 50  # of one run
+MAX_RESEARCH_REQUESTS = 50  # of one run
 
 
-def reported(state: RunState, workflow: Workflow, talk: str, signal: Signal) -> list[Event]:
+def phase_report_events(state: RunState, workflow: Workflow, conversation_id: str, signal: Signal) -> list[Event]:
     """Of a conversation that is about no task; a remark when it comes too late, or nobody waits for it."""
-    told = state.conversations.get(talk) or Conversation()
+    told = state.conversations.get(conversation_id) or Conversation()
     if isinstance(signal, ReportProgress):
         return [ProgressReported(text=signal.text)]
     research = state.research.get(told.about or "")
     if research is not None:
-        if isinstance(signal, SubmitResearch) and research.talk == talk and not research.answered:
+        if isinstance(signal, SubmitResearch) and research.talk == conversation_id and not research.answered:
             return [ResearchAnswered(research=told.about or "", answer=signal.answer)]
-        return [_remark(signal, f"the question {told.about}")]
+        return [_unexpected_report(signal, f"the question {told.about}")]
     spec, progress = workflow.phase(told.about), state.phases.get(told.about or "")
     if spec is None or progress is None:
         return [WarningLogged(message=f"{signal.tool} came from a conversation that works on nothing")]
     current = state.phase == spec.name and progress.status is PhaseStatus.IN_PROGRESS
-    if not current or progress.talks.get(told.role or "") != talk or progress.delivered:
-        return [_remark(signal, spec.name)]
-    return _in_phase(state, workflow, (spec, progress), talk, signal)
+    if not current or progress.talks.get(told.role or "") != conversation_id or progress.delivered:
+        return [_unexpected_report(signal, spec.name)]
+    return _events_in_phase(state, workflow, (spec, progress), conversation_id, signal)
 
 
-def _in_phase(
-    state: RunState, workflow: Workflow, at: tuple[PhaseSpec, PhaseProgress], talk: str, signal: Signal
+def _events_in_phase(
+    state: RunState, workflow: Workflow, phase: tuple[PhaseSpec, PhaseProgress], conversation_id: str, signal: Signal
 ) -> list[Event]:
-    (spec, progress), role = at, state.conversations[talk].role or "agent"
+    (spec, progress), role = phase, state.conversations[conversation_id].role or "agent"
     match signal:
         case RequestResearch():
-            return requested(state, talk, signal)
+            return research_events(state, conversation_id, signal)
         case ReportBlocker():
             needed = f" (needed: {signal.needed})" if signal.needed else ""
             return [BlockerReported(description=f"{signal.reason}{needed}", phase=spec.name)]
@@ -75,64 +75,72 @@ def _in_phase(
                 summary=signal.summary,
                 findings=findings,
             )
-            return [given, *_preferred(role, signal.preferences)]
+            return [given, *_preference_events(role, signal.preferences)]
         case SubmitDocument() | SubmitPlan() | SubmitDone() if signal.tool == spec.exit:
-            return _handed_in(state, workflow, at, talk, signal)
-    return [_remark(signal, spec.name)]
+            return _delivery_events(state, workflow, phase, conversation_id, signal)
+    return [_unexpected_report(signal, spec.name)]
 
 
-def _handed_in(
+def _delivery_events(
     state: RunState,
     workflow: Workflow,
-    at: tuple[PhaseSpec, PhaseProgress],
-    talk: str,
+    phase: tuple[PhaseSpec, PhaseProgress],
+    conversation_id: str,
     signal: SubmitDocument | SubmitPlan | SubmitDone,
 ) -> list[Event]:
     """What ends a phase, and that it is ended, in one commit: a plan that is half made is none."""
-    (spec, progress), role = at, state.conversations[talk].role or "agent"
+    (spec, progress), role = phase, state.conversations[conversation_id].role or "agent"
     delivered = PhaseDelivered(phase=spec.name, round=progress.round, tool=signal.tool)
     stored = ArtifactStored(
-        phase=spec.name, round=progress.round, name=spec.name, title=spec.name, text="", conversation=talk
+        phase=spec.name, round=progress.round, name=spec.name, title=spec.name, text="", conversation=conversation_id
     )
     match signal:
         case SubmitPlan():
-            tasks = tuple(_spec(step) for step in signal.tasks)
-            plan = lay_out(
+            tasks = tuple(_task_spec(step) for step in signal.tasks)
+            plan = build_plan(
                 TaskList(tasks=tasks, overview=signal.notes), workflow.shape, needs_design=signal.needs_design
             )
-            page = msgspec.structs.replace(stored, title="Plan", text=_page(signal))
-            return [plan, page, *_preferred(role, signal.preferences), delivered]
+            page = msgspec.structs.replace(stored, title="Plan", text=_plan_page(signal))
+            return [plan, page, *_preference_events(role, signal.preferences), delivered]
         case SubmitDocument():
-            wrong = misfits(signal.text, spec)
+            wrong = document_mistakes(signal.text, spec)
             if wrong:
                 return [WarningLogged(message=f"the document of {spec.name} was not taken: {'; '.join(wrong)}")]
             page = msgspec.structs.replace(stored, title=signal.title, text=signal.text)
-            return [page, *_preferred(role, signal.preferences), delivered]
+            return [page, *_preference_events(role, signal.preferences), delivered]
         case SubmitDone():
             page = msgspec.structs.replace(stored, title="Summary", text=signal.summary)
-            return [page, *_preferred(role, signal.preferences), delivered]
+            return [page, *_preference_events(role, signal.preferences), delivered]
 
 
-def requested(state: RunState, talk: str, signal: RequestResearch) -> list[Event]:
+def research_events(state: RunState, conversation_id: str, signal: RequestResearch) -> list[Event]:
     """Nothing, when the same question is being looked into, or its answer is on its way."""
-    known = asked_before(state, talk, signal.question)
+    known = find_same_research(state, conversation_id, signal.question)
     if known is not None:
         research = state.research[known]
-        waits = waits_for_delivery(state, known) if research.answered else research.conversation == talk
-        again = ResearchRequested(research=known, conversation=talk, topic=research.topic, question=research.question)
+        waits = is_answer_pending(state, known) if research.answered else research.conversation == conversation_id
+        again = ResearchRequested(
+            research=known, conversation=conversation_id, topic=research.topic, question=research.question
+        )
         return [] if waits else [again]
     number = len(state.research) + 1
-    if number > MOST_RESEARCH:
-        return [WarningLogged(message=f"no more than {MOST_RESEARCH} questions are looked into: {signal.topic}")]
+    if number > MAX_RESEARCH_REQUESTS:
+        return [
+            WarningLogged(message=f"no more than {MAX_RESEARCH_REQUESTS} questions are looked into: {signal.topic}")
+        ]
     question = signal.question
-    return [ResearchRequested(research=f"research-{number}", conversation=talk, topic=signal.topic, question=question)]
+    return [
+        ResearchRequested(
+            research=f"research-{number}", conversation=conversation_id, topic=signal.topic, question=question
+        )
+    ]
 
 
-def _preferred(role: str, preferences: Sequence[str]) -> list[Event]:
+def _preference_events(role: str, preferences: Sequence[str]) -> list[Event]:
     return [PreferencesProposed(role=role, preferences=list(preferences))] if preferences else []
 
 
-def _spec(step: PlannedStep) -> TaskSpec:
+def _task_spec(step: PlannedStep) -> TaskSpec:
     return TaskSpec(
         id=step.id,
         title=step.title,
@@ -143,7 +151,7 @@ def _spec(step: PlannedStep) -> TaskSpec:
     )
 
 
-def _page(signal: SubmitPlan) -> str:
+def _plan_page(signal: SubmitPlan) -> str:
     """The plan for people to read; for the run it is in `plan.created`."""
     parts = ["# Plan", signal.notes] if signal.notes else ["# Plan"]
     for step in signal.tasks:
@@ -153,5 +161,5 @@ def _page(signal: SubmitPlan) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _remark(signal: Signal, about: str) -> WarningLogged:
+def _unexpected_report(signal: Signal, about: str) -> WarningLogged:
     return WarningLogged(message=f"{signal.tool} came for {about} when nobody waited for it")

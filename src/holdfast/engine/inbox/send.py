@@ -2,45 +2,16 @@
 
 import getpass
 import secrets
-from typing import Any
 
-import msgspec
-
-from holdfast.core.messages.addressing import USER_MESSAGE
+from holdfast.core.messages.schema import ChangeRequest, StopRequest, UserMessage
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store.base import Inbox, Message
 from holdfast.store.files.store import FileStore
 
-STOP, CHANGE = "stop", "change"
 
-
-class StopRequest(msgspec.Struct, frozen=True):
-    """For whoever owned the run when it was asked: a sitting that begins later is not meant."""
-
-    epoch: int
-    reason: str = "stopped"
-
-
-class Words(msgspec.Struct, frozen=True):
-    """For the agent at work on a task; for whichever is told something next, when none is named."""
-
-    text: str
-    task: str | None = None
-
-
-async def send(home: str, run_id: str, words: Words) -> str:
-    return await put_message(home, run_id, USER_MESSAGE, words)
-
-
-async def ask_for_change(home: str, run_id: str, words: Words) -> str:
-    """It stays with the run until a plan was made with it, whatever dies."""
-    return await put_message(home, run_id, CHANGE, words)
-
-
-async def put_message(home: str, run_id: str, kind: str, body: Any) -> str:
-    message = Message(
-        id=secrets.token_hex(12), kind=kind, sender=user_name(), body=msgspec.Raw(msgspec.json.encode(body))
-    )
+async def send(home: str, run_id: str, body: UserMessage | ChangeRequest | StopRequest) -> str:
+    """The message's id. A change stays with the run until a plan was made with it, whatever dies."""
+    message = Message.of(body, message_id=secrets.token_hex(12), sender=user_name())
     await deliver(FileStore(home).inbox(run_id), message)
     return message.id
 

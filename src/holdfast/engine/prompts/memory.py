@@ -13,17 +13,17 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.core.config.settings import MemoryCaps
-from holdfast.core.text.sharing import shares
+from holdfast.core.text.sharing import allocate_room
 from holdfast.leaf.errors import Denied
-from holdfast.leaf.files.contained import read_start, resolve_inside
+from holdfast.leaf.files.contained import read_prefix, resolve_inside
 
-GUIDES = ("AGENTS.md", "CLAUDE.md")
+GUIDE_FILES = ("AGENTS.md", "CLAUDE.md")
 PREFERENCES, OVERVIEW, PLANNED, LEDGER, PROGRESS = "preferences", "overview", "plan", "ledger", "progress"
-_WIDEST = 4  # bytes of a character, at most
-_HASHED = 16 * 1024 * 1024  # bytes: of a larger file nobody reads all
+_MAX_CHAR_BYTES = 4  # bytes of a character, at most
+_MAX_HASHED_BYTES = 16 * 1024 * 1024  # bytes: of a larger file nobody reads all
 
 
-class Given(NamedTuple):
+class MemoryText(NamedTuple):
     """A channel that the run itself tells. Of most the beginning is kept when it is cut, of others the end."""
 
     name: str
@@ -31,7 +31,7 @@ class Given(NamedTuple):
     from_end: bool = False
 
 
-class Loaded(NamedTuple):
+class LoadedChannel(NamedTuple):
     """One channel: what of it is sent (`text`, in which a cut is named), and its whole size in bytes and hash.
 
     `room` are the characters that it may have of the prompt. Of a file that is too large there is no hash.
@@ -40,84 +40,88 @@ class Loaded(NamedTuple):
     name: str
     text: str = ""
     cut: bool = False
-    room: int = 0
+    max_chars: int = 0
     size: int = 0
     sha256: str | None = None  # the first 16 digits
 
     @property
-    def present(self) -> bool:
+    def is_present(self) -> bool:
         return self.size > 0
 
 
-class _Found(NamedTuple):
+class _Source(NamedTuple):
     name: str
     text: str
     size: int  # of all of it, in bytes
     sha256: str | None
-    more: int = 0  # bytes that were not even read
+    unread_bytes: int = 0  # bytes that were not even read
     from_end: bool = False
 
 
-def load(worktree: str, caps: MemoryCaps, given: Sequence[Given] = ()) -> list[Loaded]:
+def load_memory(worktree: str, caps: MemoryCaps, texts: Sequence[MemoryText] = ()) -> list[LoadedChannel]:
     """Every channel in its order, also those that are not there, within both caps."""
-    found = [*_guides(worktree, caps.channel), *map(_told, given)]
+    found = [*_read_guides(worktree, caps.channel), *map(_source_from_text, texts)]
     saying = [one for one in found if one.text.strip()]
-    rooms = dict(zip(map(id, saying), shares([len(one.text) for one in saying], caps.channel, caps.total), strict=True))
-    return [_kept(one, rooms[id(one)]) if id(one) in rooms else _unsaid(one) for one in found]
+    rooms = dict(
+        zip(map(id, saying), allocate_room([len(one.text) for one in saying], caps.channel, caps.total), strict=True)
+    )
+    return [_cut_to_fit(one, rooms[id(one)]) if id(one) in rooms else _empty_channel(one) for one in found]
 
 
-def recorded(memory: Sequence[Loaded]) -> msgspec.Raw:
+def encode_channels(channels: Sequence[LoadedChannel]) -> msgspec.Raw:
     """As `memory.loaded` has it."""
     rows = [
         {
             "name": one.name,
-            "present": one.present,
+            "present": one.is_present,
             "bytes": one.size,
             "sha256": one.sha256,
             "sent": len(one.text),
             "cut": one.cut,
         }
-        for one in memory
+        for one in channels
     ]
     return msgspec.Raw(msgspec.json.encode(rows))
 
 
-def _kept(channel: _Found, room: int) -> Loaded:
-    text, left = channel.text, len(channel.text) - room
-    cut = left > 0 or channel.more > 0
+def _cut_to_fit(channel: _Source, max_chars: int) -> LoadedChannel:
+    text, left = channel.text, len(channel.text) - max_chars
+    cut = left > 0 or channel.unread_bytes > 0
     if left > 0:
-        text = text[left:] if channel.from_end else text[:room]
+        text = text[left:] if channel.from_end else text[:max_chars]
     if cut:
-        rest = f"{left} characters" if not channel.more else f"{left} characters and {channel.more} bytes"
+        rest = (
+            f"{left} characters" if not channel.unread_bytes else f"{left} characters and {channel.unread_bytes} bytes"
+        )
         note = f"[… {rest} left out …]"
         text = f"{note}\n{text}" if channel.from_end else f"{text}\n{note}"
-    return Loaded(channel.name, text, cut, room, channel.size, channel.sha256)
+    return LoadedChannel(channel.name, text, cut, max_chars, channel.size, channel.sha256)
 
 
-def _unsaid(channel: _Found) -> Loaded:
+def _empty_channel(channel: _Source) -> LoadedChannel:
     """One that is not there, or has nothing but blanks."""
-    return Loaded(channel.name, size=channel.size, sha256=channel.sha256 if channel.size else None)
+    return LoadedChannel(channel.name, size=channel.size, sha256=channel.sha256 if channel.size else None)
 
 
-def _told(given: Given) -> _Found:
-    data = given.text.encode(errors="replace")
-    return _Found(given.name, given.text, len(data), _digest(data), from_end=given.from_end)
+def _source_from_text(text: MemoryText) -> _Source:
+    data = text.text.encode(errors="replace")
+    return _Source(text.name, text.text, len(data), _digest(data), from_end=text.from_end)
 
 
-def _guides(worktree: str, most: int) -> Iterator[_Found]:
+def _read_guides(worktree: str, max_chars: int) -> Iterator[_Source]:
     """Each file once: CLAUDE.md is often a link to AGENTS.md."""
     seen: set[str] = set()
-    for name in GUIDES:
-        found = _Found(name, "", 0, None)
+    for name in GUIDE_FILES:
+        found = _Source(name, "", 0, None)
         with suppress(OSError, Denied):
             real = resolve_inside(worktree, name)
             if real in seen:
                 continue
             seen.add(real)
-            whole, size = read_start(worktree, name, max(_HASHED, most * _WIDEST))
-            data = whole[: most * _WIDEST]
+            whole, size = read_prefix(worktree, name, max(_MAX_HASHED_BYTES, max_chars * _MAX_CHAR_BYTES))
+            data = whole[: max_chars * _MAX_CHAR_BYTES]
             text = getincrementaldecoder("utf-8-sig")("replace").decode(data, final=size <= len(data))
-            found = _Found(name, text, size, _digest(whole) if size <= len(whole) else None, max(0, size - len(data)))
+            found = _Source(name, text, size, _digest(whole) if size <= len(whole) else None, max(0, size - len(data)))
         yield found
 
 

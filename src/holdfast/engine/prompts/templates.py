@@ -3,19 +3,19 @@
 import os
 
 from holdfast.core.state import RunState
-from holdfast.engine.config.files import user_file
-from holdfast.workflows.prompt_templates import FOLDER
+from holdfast.engine.config.files import user_file_path
+from holdfast.workflows.prompt_templates import REPOSITORY_FOLDER
 
 
-def own_folders(state: RunState, kind: str) -> list[str]:
+def user_folders(state: RunState, kind: str) -> list[str]:
     """Where people keep their own: in the checkout that the run was started from, and at home.
 
     Not in a run's worktree, where agents write.
     """
     here = state.settings.get("folder")
-    return folders_at(here if isinstance(here, str) else None, kind)
+    return user_folders_at(here if isinstance(here, str) else None, kind)
 
 
-def folders_at(checkout: str | None, kind: str) -> list[str]:
-    repository = [os.path.join(checkout, FOLDER, kind)] if checkout is not None else []
-    return [*repository, os.path.join(os.path.dirname(user_file()), kind)]
+def user_folders_at(checkout: str | None, kind: str) -> list[str]:
+    repository = [os.path.join(checkout, REPOSITORY_FOLDER, kind)] if checkout is not None else []
+    return [*repository, os.path.join(os.path.dirname(user_file_path()), kind)]

@@ -3,23 +3,25 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from holdfast.agents.registry import Entry, listed
-from holdfast.engine.agents.matrix import Row, matrix
+from holdfast.agents.registry import AgentDefinition, known_agents
+from holdfast.engine.agents.matrix import AgentMeasurement, read_matrix
 
 
-class Listed(NamedTuple):
+class ListedAgent(NamedTuple):
     name: str
     title: str
     command: tuple[str, ...]
     installed: bool
     install: str
     secrets: tuple[str, ...]
-    row: Row | None
+    row: AgentMeasurement | None
 
 
-def list_agents(home: str, own: Mapping[str, Entry] | None = None) -> list[Listed]:
-    rows = matrix(home)
+def list_agents(home: str, user_agents: Mapping[str, AgentDefinition] | None = None) -> list[ListedAgent]:
+    rows = read_matrix(home)
     return [
-        Listed(name, entry.title, entry.command, entry.found(), entry.install, entry.secrets, rows.get(name))
-        for name, entry in listed(own)
+        ListedAgent(
+            name, entry.title, entry.command, entry.is_installed(), entry.install, entry.secrets, rows.get(name)
+        )
+        for name, entry in known_agents(user_agents)
     ]

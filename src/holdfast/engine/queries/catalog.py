@@ -4,63 +4,69 @@ import asyncio
 import os
 from collections.abc import Mapping
 
+from holdfast.core.end_reason import EndReason
 from holdfast.core.events.conversation import MessageRecorded
-from holdfast.core.log.codec import CODEC, Line, Unfit, parse_lines
+from holdfast.core.log.codec import CODEC, InvalidEventData, Line, parse_lines
+from holdfast.core.run_status import RunStatus
 from holdfast.core.state import RunState, TaskStatus
 from holdfast.core.summary.needs import needs_of
-from holdfast.core.summary.spending import unpriced_in
+from holdfast.core.summary.spending import unpriced_count
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import START, Batch
-from holdfast.store.files.catalog import UNKNOWN, Catalog, Row, Said, Stamp, Summary, stamp_of
+from holdfast.store.files.catalog import UNKNOWN_STAMP, Catalog, CatalogRow, IndexedMessage, LogStamp, Summary, stamp_of
 from holdfast.store.files.layout import LOG, run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.fold import fold_log
 
-_TEXT_KEPT = 20_000  # characters of one message that can be searched
+_MAX_TEXT_CHARS = 20_000  # characters of one message that can be searched
 
-_NEED_KEPT = 400  # characters of what a run needs most
+_MAX_NEED_CHARS = 400  # characters of what a run needs most
 
-_AT_ONCE = 1_000  # messages in memory, however many there are
+_BATCH_MESSAGES = 1_000  # messages in memory, however many there are
 
-_UNREADABLE = Summary(None, None, None, None, "unreadable", None, None, 0, 0, 0, 0, 0, None, 0, 0, None, None)
+_UNREADABLE_SUMMARY = Summary(
+    None, None, None, None, RunStatus.UNREADABLE, None, None, 0, 0, 0, 0, 0, None, 0, 0, None, None
+)
 
-_MESSAGE_MARK = f'"{MessageRecorded.type}"'.encode()
+_MESSAGE_TYPE_BYTES = f'"{MessageRecorded.type}"'.encode()
 
 
-def index_runs(home: str, catalog: Catalog, behind: Mapping[str, Row | None]) -> list[Row]:
+def index_runs(home: str, catalog: Catalog, stale: Mapping[str, CatalogRow | None]) -> list[CatalogRow]:
     """Make the rows of these runs anew. One that cannot be read is listed as such, and does not stop the others."""
-    return asyncio.run(_index(FileStore(home), catalog, behind))
+    return asyncio.run(_index_stale(FileStore(home), catalog, stale))
 
 
-async def _index(store: FileStore, catalog: Catalog, behind: Mapping[str, Row | None]) -> list[Row]:
-    rows: list[Row] = []
-    for run_id, old in behind.items():
+async def _index_stale(store: FileStore, catalog: Catalog, stale: Mapping[str, CatalogRow | None]) -> list[CatalogRow]:
+    rows: list[CatalogRow] = []
+    for run_id, old in stale.items():
         try:
             rows.append(await _index_run(store, catalog, run_id, old))
         except FileNotFoundError:
             continue  # removed meanwhile
         except (HoldfastError, OSError, UnicodeError):
-            rows.append(Row(run_id, UNKNOWN, START, _UNREADABLE))
+            rows.append(CatalogRow(run_id, UNKNOWN_STAMP, START, _UNREADABLE_SUMMARY))
     return rows
 
 
-async def _index_run(store: FileStore, catalog: Catalog, run_id: str, old: Row | None) -> Row:
+async def _index_run(store: FileStore, catalog: Catalog, run_id: str, old: CatalogRow | None) -> CatalogRow:
     stamp = stamp_of(os.path.join(run_folder(store.home, run_id), LOG))  # before the look: what comes later is new
     log = store.log(run_id)
     folded = await fold_log(log, await store.snapshot(run_id))
-    grown = old is not None and old.stamp.inode == stamp.inode and old.said_until <= stamp.size
-    start, anew = (old.said_until, False) if old is not None and grown else (START, old is not None)
+    grown = old is not None and old.stamp.inode == stamp.inode and old.messages_until <= stamp.size
+    start, anew = (old.messages_until, False) if old is not None and grown else (START, old is not None)
     summary = summarize(folded.fold.state)
-    said: list[Said] = []
+    said: list[IndexedMessage] = []
     async for batch in log.read(start):
-        said += _said(batch)
+        said += _messages_in(batch)
         start = batch.end
-        if len(said) >= _AT_ONCE:
-            partly = Row(run_id, Stamp(stamp.inode, 0, 0), start, summary)  # behind, until the rest is there too
-            catalog.put(partly, said, old=old, anew=anew)
+        if len(said) >= _BATCH_MESSAGES:
+            partly = CatalogRow(
+                run_id, LogStamp(stamp.inode, 0, 0), start, summary
+            )  # behind, until the rest is there too
+            catalog.put(partly, said, old=old, replace_messages=anew)
             old, anew, said = partly, False, []
-    row = Row(run_id, stamp, start, summary)
-    catalog.put(row, said, old=old, anew=anew)
+    row = CatalogRow(run_id, stamp, start, summary)
+    catalog.put(row, said, old=old, replace_messages=anew)
     return row
 
 
@@ -81,29 +87,29 @@ def summarize(state: RunState) -> Summary:
         tasks=len(state.tasks),
         tokens=state.budget.input_tokens + state.budget.output_tokens,
         dollars=state.budget.dollars,
-        unpriced=unpriced_in(state),
+        unpriced=unpriced_count(state),
         needs=len(needs),
         want=needs[0].want if needs else None,
-        need=needs[0].text[:_NEED_KEPT] if needs else None,
+        need=needs[0].text[:_MAX_NEED_CHARS] if needs else None,
     )
 
 
 def condition_of(state: RunState) -> str:
     """Archived, open, or how the last session ended."""
-    session = state.newest_sitting()
+    session = state.newest_session()
     if state.run is not None and state.run.archived:
-        return "archived"
+        return RunStatus.ARCHIVED
     if session is None:
-        return "empty"
+        return RunStatus.EMPTY
     if not session.ended:
-        return "open"
-    return "done" if session.end_reason in (None, "all_done") else session.end_reason
+        return RunStatus.OPEN
+    return RunStatus.DONE if session.end_reason in (None, EndReason.ALL_DONE) else session.end_reason
 
 
-def _said(batch: Batch) -> list[Said]:
-    if _MESSAGE_MARK not in batch.data:
+def _messages_in(batch: Batch) -> list[IndexedMessage]:
+    if _MESSAGE_TYPE_BYTES not in batch.data:
         return []
-    found: list[Said] = []
+    found: list[IndexedMessage] = []
     position = batch.start
     lines = batch.data.split(b"\n")
     for raw, line in zip(lines, parse_lines(batch.data), strict=False):
@@ -111,8 +117,8 @@ def _said(batch: Batch) -> list[Said]:
         if isinstance(line, Line) and line.type == MessageRecorded.type:
             try:
                 message = CODEC.event(line)
-            except Unfit:
+            except InvalidEventData:
                 continue
             if isinstance(message, MessageRecorded):
-                found.append(Said(position, message.speaker, message.text[:_TEXT_KEPT]))
+                found.append(IndexedMessage(position, message.speaker, message.text[:_MAX_TEXT_CHARS]))
     return found

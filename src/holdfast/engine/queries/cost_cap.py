@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.core.summary.spending import cap_warning
-from holdfast.engine.agents.matrix import matrix
-from holdfast.engine.config.of_run import terms_for
+from holdfast.engine.agents.matrix import read_matrix
+from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.queries.logs import view_run
-from holdfast.engine.session.cost_cap import silent_agents
+from holdfast.engine.session.cost_cap import agents_without_cost
 from holdfast.leaf.errors import HoldfastError
 
 
@@ -15,9 +15,9 @@ async def cost_cap_warning(home: str, run_id: str, flags: Mapping[str, Any]) -> 
     """What a session of this run will warn of when it starts; None also when that cannot be told yet."""
     try:
         state = (await view_run(home, run_id)).state
-        terms = terms_for(home, state, flags)
+        terms = run_config_for(home, state, flags)
     except (HoldfastError, OSError):
         return None  # the session itself will say what is wrong
     caps = terms.settings.caps
-    silent = silent_agents(state, terms, matrix(home)) if caps.dollars is not None else []
+    silent = agents_without_cost(state, terms, read_matrix(home)) if caps.dollars is not None else []
     return cap_warning(caps.dollars, caps.tokens, silent) if caps.dollars is not None and silent else None

@@ -3,8 +3,8 @@
 import os
 from typing import NamedTuple
 
-from holdfast.core.work.names import place_of
-from holdfast.engine.config.of_run import terms_for
+from holdfast.core.work.names import worktree_names
+from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.workspace.confinement import confine
 from holdfast.engine.workspace.workspace import repository_of
@@ -29,8 +29,8 @@ class Comparison(NamedTuple):
     patch: bytes
 
 
-async def changes_of(
-    home: str, run_id: str, task: str | None = None, *, since: str | None = None, until: str | None = None
+async def compare_run(
+    home: str, run_id: str, task_id: str | None = None, *, since: str | None = None, until: str | None = None
 ) -> Comparison:
     """What a run, or one task of it, changed since it began. Changes nothing itself, and needs no ownership.
 
@@ -38,36 +38,36 @@ async def changes_of(
     """
     view = await view_run(home, run_id)
     repository = repository_of(view.state.run, run_id)
-    confine(repository, run_id, view.folder, lambda: view.state, terms_for(home, view.state))
-    place = place_of(run_id, task)
+    confine(repository, run_id, view.folder, lambda: view.state, run_config_for(home, view.state))
+    place = worktree_names(run_id, task_id)
     known = view.state.branches.get(place.branch)
-    if known is None and task is None:
+    if known is None and task_id is None:
         raise NothingToDo(f"run {run_id} was cut off before it had a branch; there is nothing to compare")
     if known is None:
         tasks = [branch.task for branch in view.state.branches.values() if branch.task is not None]
         there = f"its tasks with branches are {', '.join(tasks)}" if tasks else "none of its tasks has one"
-        raise BadInput(f"run {run_id} has no branch for task {task!r}; {there}")
+        raise BadInput(f"run {run_id} has no branch for task {task_id!r}; {there}")
     worktree = Worktree(repository, os.path.join(view.folder, place.folder), place.branch)
-    old = await _named(repository, place.snapshots, since) if since else known.base
-    new = await _named(repository, place.snapshots, until) if until else await _present(worktree)
+    old = await _resolve_commit(repository, place.snapshot_refs, since) if since else known.base
+    new = await _resolve_commit(repository, place.snapshot_refs, until) if until else await _current_commit(worktree)
     if new is None and known.target is not None:
-        raise NothingToDo(f"task {task} was merged and its branch is gone; `holdfast diff {run_id}` has its work")
+        raise NothingToDo(f"task {task_id} was merged and its branch is gone; `holdfast diff {run_id}` has its work")
     if old is None or new is None:
         raise NothingToDo(f"{place.branch} is gone, and so is its worktree; `holdfast salvage ls` shows what was saved")
-    return await compared(repository, old, new)
+    return await compare_commits(repository, old, new)
 
 
-async def compared(repository: Repository, old: str, new: str) -> Comparison:
+async def compare_commits(repository: Repository, old: str, new: str) -> Comparison:
     fields = (await diff(repository, old, new, "--numstat", "--no-renames", "-z")).split(b"\0")
-    files = [_file(*field.split(b"\t", 2)) for field in fields if field]
+    files = [_parse_changed_file(*field.split(b"\t", 2)) for field in fields if field]
     return Comparison(old, new, tuple(files), await diff(repository, old, new, "--binary"))
 
 
-def _file(added: bytes, removed: bytes, path: bytes) -> ChangedFile:
+def _parse_changed_file(added: bytes, removed: bytes, path: bytes) -> ChangedFile:
     return ChangedFile(os.fsdecode(path), *(int(count) if count != b"-" else None for count in (added, removed)))
 
 
-async def _present(worktree: Worktree) -> str | None:
+async def _current_commit(worktree: Worktree) -> str | None:
     """The worktree as it is; without one, its branch."""
     try:
         return (await capture(worktree, "As it is now")).oid
@@ -75,7 +75,7 @@ async def _present(worktree: Worktree) -> str | None:
         return await worktree.repository.commit_of(f"refs/heads/{worktree.branch}")
 
 
-async def _named(repository: Repository, snapshots: str, name: str) -> str:
+async def _resolve_commit(repository: Repository, snapshots: str, name: str) -> str:
     for candidate in (f"{snapshots}/{name}", name):
         commit = await repository.commit_of(candidate)
         if commit is not None:

@@ -5,16 +5,17 @@ from typing import NamedTuple
 
 from holdfast.core.events.session import SessionStart
 from holdfast.core.log.codec import Line, parse_lines
-from holdfast.core.messages.addressing import USER_MESSAGE
+from holdfast.core.messages.schema import MessageKind, message_text
+from holdfast.core.run_status import RunStatus
 from holdfast.core.state import RunState
-from holdfast.core.summary.digest import Digest, Gatherer
-from holdfast.core.summary.needs import Need, Want, needs_of, with_detail, words_of
+from holdfast.core.summary.digest import Digest, DigestBuilder
+from holdfast.core.summary.needs import Need, NeedKind, needs_of, with_detail
 from holdfast.engine.inbox.answers import waiting_answers
 from holdfast.engine.queries.logs import RunView, view_run
 from holdfast.store.base import Position
 from holdfast.store.files.store import FileStore
 
-FURTHEST = 8 * 1024 * 1024  # bytes of log that are looked through; what is older is only said to be there
+MAX_READ_BYTES = 8 * 1024 * 1024  # bytes of log that are looked through; what is older is only said to be there
 
 Since = Position | str | None
 
@@ -30,11 +31,11 @@ class _Start(NamedTuple):
 async def digest_of(home: str, run_id: str, since: Since = None, *, view: RunView | None = None) -> Digest:
     """Since a position or a moment; without one, since the newest sitting began."""
     view = view or await view_run(home, run_id)
-    start = _start(view.state, since)
-    gatherer, left, whole = Gatherer(), FURTHEST, True
+    start = _find_start(view.state, since)
+    gatherer, left, whole = DigestBuilder(), MAX_READ_BYTES, True
     if start is not None:
-        async for batch in FileStore(home).log(run_id).read_back():
-            if _gather(gatherer, batch.data[max(0, start.position - batch.start) :], start):
+        async for batch in FileStore(home).log(run_id).read_backwards():
+            if _gather_back(gatherer, batch.data[max(0, start.position - batch.start) :], start):
                 break
             left -= len(batch.data)
             if batch.start <= start.position:
@@ -42,32 +43,34 @@ async def digest_of(home: str, run_id: str, since: Since = None, *, view: RunVie
             if left <= 0:
                 whole = False
                 break
-    found = gatherer.digest(view.state, whole=whole, running=view.status == "running")
-    found.needs = await needs(home, run_id, view.state)
+    found = gatherer.build(view.state, whole=whole, running=view.status == RunStatus.RUNNING)
+    found.needs = await open_needs(home, run_id, view.state)
     return found
 
 
-async def needs(home: str, run_id: str, state: RunState) -> list[Need]:
+async def open_needs(home: str, run_id: str, state: RunState) -> list[Need]:
     """What wants a person, with the messages that nobody has taken in yet."""
     answers = await waiting_answers(home, run_id, state)
     found = [with_detail(need, state)._replace(answer=answers.get(need.key or "")) for need in needs_of(state)]
     with suppress(FileNotFoundError):  # another tool's log has no inbox
         async for _, message, _ in FileStore(home).inbox(run_id).read(state.inbox_cursor):
-            if message is not None and message.kind == USER_MESSAGE:
-                found.append(Need(Want.MESSAGE, f"not taken in yet: {words_of(bytes(message.body))}", key=message.id))
+            if message is not None and message.kind == MessageKind.USER:
+                found.append(
+                    Need(NeedKind.MESSAGE, f"not taken in yet: {message_text(bytes(message.body))}", key=message.id)
+                )
     return found
 
 
-def _start(state: RunState, since: Since) -> _Start | None:
+def _find_start(state: RunState, since: Since) -> _Start | None:
     if isinstance(since, int):
         return _Start(position=since)
     if isinstance(since, str):
         return _Start(moment=since)
-    newest = state.newest_sitting()
+    newest = state.newest_session()
     return _Start(sid=newest.sid) if newest is not None else None
 
 
-def _gather(gatherer: Gatherer, data: bytes, start: _Start) -> bool:
+def _gather_back(gatherer: DigestBuilder, data: bytes, start: _Start) -> bool:
     """Take in lines from the last to the first. True when the beginning was reached."""
     for line in reversed(parse_lines(data)):
         if not isinstance(line, Line):

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from holdfast.core.fold.fold import Fold
 from holdfast.core.state import RunState
-from holdfast.engine.queries.logs import LogLine, lines_of
+from holdfast.engine.queries.logs import LogLine, parse_batch
 from holdfast.store.base import Batch, Log, Position
 from holdfast.store.files.store import FileStore
 from holdfast.store.fold import fold_log
 
 
-class Moved(NamedTuple):
+class RunUpdate(NamedTuple):
     """How a run stands now, and what was written since the last one of these."""
 
     state: RunState
@@ -25,11 +25,11 @@ class Follower:
     def __init__(self, log: Log, fold: Fold, folded: Position, after: Position) -> None:
         self._log = log
         self._fold = fold
-        self._folded = folded
+        self._folded_until = folded
         self._after = after
 
     @classmethod
-    async def of(cls, home: str, run_id: str, after: Position | None = None) -> "Follower":
+    async def create(cls, home: str, run_id: str, after: Position | None = None) -> "Follower":
         store = FileStore(home)
         log = store.log(run_id)
         fold, head, _ = await fold_log(log, await store.snapshot(run_id))
@@ -39,22 +39,22 @@ class Follower:
     def state(self) -> RunState:
         return self._fold.state
 
-    async def moves(self) -> AsyncGenerator[Moved, None]:
+    async def updates(self) -> AsyncGenerator[RunUpdate, None]:
         """Everything after the position, as it comes. Never ends by itself."""
         batches = self._log.follow(self._after)
         assert isinstance(batches, AsyncGenerator)
         async with aclosing(batches):
-            async for moved in self._taken(batches):
+            async for moved in self._updates_in(batches):
                 yield moved
 
-    async def rest(self) -> AsyncGenerator[Moved, None]:
+    async def pending_updates(self) -> AsyncGenerator[RunUpdate, None]:
         """What is there already and was not told yet."""
-        async for moved in self._taken(self._log.read(self._after)):
+        async for moved in self._updates_in(self._log.read(self._after)):
             yield moved
 
-    async def _taken(self, batches: AsyncIterator[Batch]) -> AsyncIterator[Moved]:
+    async def _updates_in(self, batches: AsyncIterator[Batch]) -> AsyncIterator[RunUpdate]:
         async for batch in batches:
-            self._fold.feed(batch.data[max(0, self._folded - batch.start) :])
-            self._folded = max(self._folded, batch.end)
+            self._fold.feed(batch.data[max(0, self._folded_until - batch.start) :])
+            self._folded_until = max(self._folded_until, batch.end)
             self._after = batch.end
-            yield Moved(self.state, lines_of(batch))
+            yield RunUpdate(self.state, parse_batch(batch))

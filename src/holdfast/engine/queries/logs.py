@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.core.decide.analysis import Analysis, Detection, analyze, interrupted_sessions, lineage, session_to_resume
+from holdfast.core.decide.analysis import (
+    Analysis,
+    InterruptionDetector,
+    analyze,
+    interrupted_sessions,
+    session_lineage,
+    session_to_resume,
+)
 from holdfast.core.log.codec import Line, Malformed, parse
 from holdfast.core.state import RunState
 from holdfast.engine.places import is_owned
@@ -17,7 +24,7 @@ from holdfast.engine.queries.runs import status_of
 from holdfast.leaf.errors import BadInput
 from holdfast.store.base import START, Batch, Holder, Log, Position
 from holdfast.store.files.layout import LOG, run_folder
-from holdfast.store.files.reading import FileLog, last_line
+from holdfast.store.files.reading import FileLog, unterminated_line
 from holdfast.store.files.store import FileStore
 from holdfast.store.fold import fold_log
 
@@ -41,18 +48,18 @@ class LogLine(NamedTuple):
     line: Line | Malformed
 
 
-class Filter(NamedTuple):
+class LogFilter(NamedTuple):
     """Which lines to show: `types` are names or patterns such as `task.*`; none means all."""
 
     types: tuple[str, ...] = ()
 
-    def admits(self, line: Line | Malformed) -> bool:
+    def matches(self, line: Line | Malformed) -> bool:
         if not self.types:
             return True
         return isinstance(line, Line) and any(fnmatchcase(line.type, pattern) for pattern in self.types)
 
 
-EVERYTHING = Filter()
+ALL_EVENTS = LogFilter()
 
 
 # A run in the home
@@ -60,40 +67,44 @@ EVERYTHING = Filter()
 
 async def view_run(home: str, run_id: str) -> RunView:
     store = FileStore(home)
-    return await view_of(home, run_id, (await fold_log(store.log(run_id), await store.snapshot(run_id))).fold.state)
+    return await view_from_state(
+        home, run_id, (await fold_log(store.log(run_id), await store.snapshot(run_id))).fold.state
+    )
 
 
-async def view_of(home: str, run_id: str, state: RunState) -> RunView:
+async def view_from_state(home: str, run_id: str, state: RunState) -> RunView:
     """For those who follow a run, and have its state."""
     holder = await FileStore(home).holder(run_id)
     status = status_of(condition_of(state), lambda: is_owned(home, run_id))
     return RunView(run_id, status, run_folder(home, run_id), state, analyze(state), holder)
 
 
-async def read_log(home: str, run_id: str, wanted: Filter, *, last: int | None = None) -> AsyncGenerator[LogLine, None]:
+async def read_log(
+    home: str, run_id: str, log_filter: LogFilter, *, last: int | None = None
+) -> AsyncGenerator[LogLine, None]:
     """The run's log from the beginning, or the last so many lines of it."""
     log = FileStore(home).log(run_id)
-    after = START if last is None else await _nth_from_end(log, wanted, last)
+    after = START if last is None else await _nth_from_end(log, log_filter, last)
     async for batch in log.read(after):
-        for line in lines_of(batch, wanted):
+        for line in parse_batch(batch, log_filter):
             yield line
 
 
 async def follow_log(
-    home: str, run_id: str, wanted: Filter, *, last: int | None = None
+    home: str, run_id: str, log_filter: LogFilter, *, last: int | None = None
 ) -> AsyncGenerator[LogLine, None]:
     """As `read_log`, and then each line as it is written. Never ends by itself."""
     log = FileStore(home).log(run_id)
-    after = START if last is None else await _nth_from_end(log, wanted, last)
+    after = START if last is None else await _nth_from_end(log, log_filter, last)
     async with _closing(log.follow(after)) as batches:
         async for batch in batches:
-            for line in lines_of(batch, wanted):
+            for line in parse_batch(batch, log_filter):
                 yield line
 
 
 async def end_of_log(home: str, run_id: str) -> Position:
     """Where the log ends now: what comes after it is new."""
-    async for batch in FileStore(home).log(run_id).read_back():
+    async for batch in FileStore(home).log(run_id).read_backwards():
         return batch.end
     return START
 
@@ -103,13 +114,13 @@ async def end_of_log(home: str, run_id: str) -> Position:
 
 async def analyze_log(path: str) -> Analysis:
     """Phases 1 to 3 of the Resume Protocol on one log: which session, what it left, how to go on."""
-    log = _ForeignLog(readable(path))
-    state = await _whole_state(log)
+    log = _ForeignLog(require_readable(path))
+    state = await _fold_whole_log(log)
     target = session_to_resume(state)
     interrupted = tuple(interrupted_sessions(state))
-    members = lineage(state, target) if target is not None else frozenset()
+    members = session_lineage(state, target) if target is not None else frozenset()
     if members != state.sessions.keys():
-        state = await _whole_state(log, only=members)
+        state = await _fold_whole_log(log, only=members)
     return msgspec.structs.replace(analyze(state), interrupted_sessions=interrupted)
 
 
@@ -122,21 +133,21 @@ def folders_without_log(path: str) -> list[str]:
     progress = inside if os.path.isdir(inside) else path
     if os.path.realpath(progress).split(os.sep)[-2:] != [".claude", "progress"]:
         return []
-    folders = sorted(os.path.join(progress, name) for name in _names_in(progress) if not name.startswith("."))
+    folders = sorted(os.path.join(progress, name) for name in _list_folder(progress) if not name.startswith("."))
     return [folder for folder in folders if os.path.isdir(folder) and not os.path.isfile(os.path.join(folder, LOG))]
 
 
 def logs_under(path: str) -> list[str]:
     """The logs that a path means: a file, a run's or feature's folder, a `.claude/progress`, or a project with one."""
     if not os.path.isdir(path):
-        return [readable(path)]
+        return [require_readable(path)]
     if not os.access(path, os.R_OK | os.X_OK):
         raise BadInput(f"{path} may not be read by this user")
     own = os.path.join(path, LOG)
     if os.path.isfile(own):
         return [own]
     for folder in (os.path.join(path, ".claude", "progress"), path):
-        found = [os.path.join(folder, name, LOG) for name in _names_in(folder)]
+        found = [os.path.join(folder, name, LOG) for name in _list_folder(folder)]
         found = [log for log in found if os.path.isfile(log)]
         if found:
             return sorted(found, key=os.path.getmtime, reverse=True)
@@ -157,20 +168,20 @@ async def interrupted_first(logs: Sequence[str]) -> Sequence[str]:
 
 async def _was_interrupted(path: str) -> bool:
     """Asked of the log's end alone."""
-    detection = Detection()
+    detection = InterruptionDetector()
     try:
-        async for batch in FileLog(readable(path)).read_back():
-            if any(detection.show(raw) for raw in reversed(batch.data.split(b"\n")[:-1])):
+        async for batch in FileLog(require_readable(path)).read_backwards():
+            if any(detection.feed(raw) for raw in reversed(batch.data.split(b"\n")[:-1])):
                 break
     except BadInput:
         return True  # whatever is the matter with it comes first
-    return detection.interrupted
+    return detection.is_interrupted
 
 
-async def _whole_state(log: FileLog, only: frozenset[str] | None = None) -> RunState:
+async def _fold_whole_log(log: FileLog, only: frozenset[str] | None = None) -> RunState:
     """The fold of everything in the file; a torn last line is noted."""
     fold = (await fold_log(log, only=only)).fold
-    last = last_line(await log.fragment())
+    last = unterminated_line(await log.torn_tail())
     if isinstance(last, Malformed):
         fold.state.lines += 1
         fold.note_malformed(f"torn last line, set aside: {last.reason}")
@@ -184,19 +195,19 @@ class _ForeignLog(FileLog):
         async for batch in super().read(after):
             after = batch.end
             yield batch
-        last = await self.fragment()
-        if isinstance(last_line(last), Line):
+        last = await self.torn_tail()
+        if isinstance(unterminated_line(last), Line):
             yield Batch(after, last + b"\n")
 
 
-async def _nth_from_end(log: Log, wanted: Filter, count: int) -> Position:
+async def _nth_from_end(log: Log, log_filter: LogFilter, count: int) -> Position:
     """The position before the last `count` lines that are wanted."""
     if count <= 0:
-        async for batch in log.read_back():
+        async for batch in log.read_backwards():
             return batch.end
         return START
-    async for batch in log.read_back():
-        for line in reversed(list(lines_of(batch, wanted))):
+    async for batch in log.read_backwards():
+        for line in reversed(list(parse_batch(batch, log_filter))):
             count -= 1
             if count == 0:
                 return line.cursor - len(line.raw) - 1
@@ -213,19 +224,19 @@ async def _closing(batches: AsyncIterator[Batch]) -> AsyncIterator[AsyncIterator
             await batches.aclose()
 
 
-def lines_of(batch: Batch, wanted: Filter = EVERYTHING) -> list[LogLine]:
+def parse_batch(batch: Batch, log_filter: LogFilter = ALL_EVENTS) -> list[LogLine]:
     """What stands in a part of a log, blank lines left out."""
     found: list[LogLine] = []
     cursor = batch.start
     for raw in batch.data.split(b"\n")[:-1]:
         cursor += len(raw) + 1
         line = parse(raw)
-        if line is not None and wanted.admits(line):
+        if line is not None and log_filter.matches(line):
             found.append(LogLine(cursor, raw, line))
     return found
 
 
-def readable(path: str) -> str:
+def require_readable(path: str) -> str:
     if not os.path.exists(path):
         raise BadInput(f"there is no {path!r}; name a log, a folder with one, or a run (`holdfast ls` lists them)")
     if not os.path.isfile(path):
@@ -235,7 +246,7 @@ def readable(path: str) -> str:
     return path
 
 
-def _names_in(folder: str) -> list[str]:
+def _list_folder(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:

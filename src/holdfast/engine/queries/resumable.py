@@ -8,43 +8,46 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from holdfast.core.end_reason import EndReason
+from holdfast.core.run_status import RunStatus
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.runs import ListedRun, list_runs
 from holdfast.git.repository import find_repository
 from holdfast.leaf.errors import BadInput, HoldfastError
 
-_NOT_TO_RESUME = frozenset({"done", "running", "archived", "empty", "unreadable"})
-PLANNED = "planned"
+_NOT_RESUMABLE = frozenset(
+    {RunStatus.DONE, RunStatus.RUNNING, RunStatus.ARCHIVED, RunStatus.EMPTY, RunStatus.UNREADABLE}
+)
 
 
-class Resumable(NamedTuple):
+class ResumableRuns(NamedTuple):
     """Runs that can continue, the one that moved last first: those of the repository at hand, and all others."""
 
     here: list[ListedRun]
     elsewhere: list[ListedRun]
 
 
-def resumable(home: str, folder: str) -> Resumable:
-    repo = _repository(folder)
-    runs = list(_continuable(home))
+def find_resumable_runs(home: str, folder: str) -> ResumableRuns:
+    repo = _repository_dir(folder)
+    runs = list(_resumable_runs(home))
     here = [run for run in runs if run.summary.repo == repo]
-    return Resumable(here, [run for run in runs if run not in here])
+    return ResumableRuns(here, [run for run in runs if run not in here])
 
 
-def left_behind(home: str, folder: str) -> list[ListedRun]:
+def started_runs(home: str, folder: str) -> list[ListedRun]:
     """Runs on this very repository that were begun and can be resumed."""
-    return [run for run in resumable(home, folder).here if run.status != PLANNED]
+    return [run for run in find_resumable_runs(home, folder).here if run.status != EndReason.PLANNED]
 
 
-def prepared(home: str, folder: str) -> list[ListedRun]:
+def planned_runs(home: str, folder: str) -> list[ListedRun]:
     """Runs on this very repository that were planned and not begun."""
-    return [run for run in resumable(home, folder).here if run.status == PLANNED]
+    return [run for run in find_resumable_runs(home, folder).here if run.status == EndReason.PLANNED]
 
 
-def _continuable(home: str) -> Iterator[ListedRun]:
+def _resumable_runs(home: str) -> Iterator[ListedRun]:
     for run in list_runs(home):
         repo = run.summary.repo
-        if run.status in _NOT_TO_RESUME or repo is None or not os.path.isdir(repo):
+        if run.status in _NOT_RESUMABLE or repo is None or not os.path.isdir(repo):
             continue
         if (run.summary.tasks and run.summary.sessions > 1) or _has_plan(home, run.id):
             yield run
@@ -58,7 +61,7 @@ def _has_plan(home: str, run_id: str) -> bool:
         return False
 
 
-def _repository(folder: str) -> str | None:
+def _repository_dir(folder: str) -> str | None:
     try:
         return asyncio.run(find_repository(folder)).common_dir
     except BadInput:

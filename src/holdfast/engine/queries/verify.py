@@ -5,26 +5,26 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.log.verification import Damage, Verdict, Verifier
+from holdfast.core.log.verification import Damage, LogVerification, Verifier
 from holdfast.engine.places import is_owned
-from holdfast.engine.queries.logs import readable
+from holdfast.engine.queries.logs import require_readable
 from holdfast.engine.workspace.anchors import FoundAnchors, find_anchors
 from holdfast.leaf.ids import is_run_id
 from holdfast.store.files.layout import SNAPSHOT, run_folder
 from holdfast.store.files.reading import FileLog
 from holdfast.store.files.store import FileStore
-from holdfast.store.snapshot import covered, is_of
+from holdfast.store.snapshot import matches_log, read_covered_head
 
 
-async def verify_run(home: str, run_id: str, copies: Sequence[str] = ()) -> Verdict:
+async def verify_run(home: str, run_id: str, copies: Sequence[str] = ()) -> LogVerification:
     """Strict: a run's own log must be chained, and must hold at least what its snapshot and its anchors saw."""
     store = FileStore(home)
     log = store.log(run_id)
     owned = is_owned(home, run_id)
     folder = run_folder(home, run_id)
     verdict = await _verify(log, await find_anchors(log, folder, run_id, copies), must_be_chained=True, in_flight=owned)
-    seen = covered(os.path.join(folder, SNAPSHOT))
-    if seen is not None and verdict.damage_count == 0 and not await is_of(log, seen):
+    seen = read_covered_head(os.path.join(folder, SNAPSHOT))
+    if seen is not None and verdict.damage_count == 0 and not await matches_log(log, seen):
         missing = Damage(
             verdict.lines + 1, f"cut off or rewritten: a snapshot saw another log, {seen.position} bytes long"
         )
@@ -32,21 +32,26 @@ async def verify_run(home: str, run_id: str, copies: Sequence[str] = ()) -> Verd
     return verdict
 
 
-async def verify_log(path: str, copies: Sequence[str] = ()) -> Verdict:
+async def verify_log(path: str, copies: Sequence[str] = ()) -> LogVerification:
     """Strict: a log anywhere. That of a run of ours, be it a copy, is held to its chain and its anchors too."""
-    log, folder = FileLog(readable(path)), os.path.dirname(os.path.realpath(path))
+    log, folder = FileLog(require_readable(path)), os.path.dirname(os.path.realpath(path))
     name = os.path.basename(folder)
     found = await find_anchors(log, folder, name if is_run_id(name) else None, copies)
     return await _verify(log, found, must_be_chained=False, in_flight=False)
 
 
-async def _verify(log: FileLog, found: FoundAnchors, *, must_be_chained: bool, in_flight: bool) -> Verdict:
+async def _verify(
+    log: FileLog, found_anchors: FoundAnchors, *, must_be_chained: bool, in_flight: bool
+) -> LogVerification:
     """The anchors come first: of what a runner writes meanwhile, they cannot say more than the log has."""
-    verifier = Verifier(must_be_chained=must_be_chained, anchors=found.anchors)
+    verifier = Verifier(must_be_chained=must_be_chained, anchors=found_anchors.anchors)
     async for batch in log.read():
         verifier.feed(batch.data)
-    verdict = verifier.verdict(b"" if in_flight else await log.fragment())
+    verdict = verifier.result(b"" if in_flight else await log.torn_tail())
     anchors = msgspec.structs.replace(
-        verdict.anchors, repositories=found.asked, absent=found.absent, unread=found.unread
+        verdict.anchors,
+        repositories=found_anchors.repositories,
+        absent=found_anchors.missing,
+        unread=found_anchors.unreadable,
     )
     return msgspec.structs.replace(verdict, anchors=anchors)

@@ -10,7 +10,7 @@ from holdfast.leaf.errors import StorageFailed
 from holdfast.store.files.layout import LOCK, run_folder
 
 
-async def until_free(home: str, run_id: str) -> None:
+async def wait_until_free(home: str, run_id: str) -> None:
     """By the kernel: the lock is free when its holder ends it, or dies. Nobody waits for the thread that waits."""
     try:
         fd = os.open(os.path.join(run_folder(home, run_id), LOCK), os.O_RDONLY)

@@ -10,14 +10,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import NamedTuple, Self
 
+from holdfast.core.run_status import RunStatus
 from holdfast.engine.naming import run_ids
 from holdfast.engine.queries.runs import ListedRun, list_runs
-from holdfast.engine.queries.wait import until_free
+from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store.files.layout import run_folder, runs_folder
 from holdfast.store.files.watch import Watcher
 
-_BREATH = 0.25  # seconds: agents write many lines in one, and nobody reads that fast
+_MIN_INTERVAL_S = 0.25  # seconds: agents write many lines in one, and nobody reads that fast
 
 
 class Overview(NamedTuple):
@@ -27,33 +28,33 @@ class Overview(NamedTuple):
     unwatched: int = 0
 
 
-async def oversee(home: str, show: Callable[[Overview], None]) -> None:
+async def watch_all_runs(home: str, on_change: Callable[[Overview], None]) -> None:
     """Until this is cancelled."""
     os.makedirs(runs_folder(home), exist_ok=True)
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
-        watch = await stack.enter_async_context(_Watch(home))
+        watch = await stack.enter_async_context(_RunFolders(home))
         at_work: set[str] = set()
         while True:
             watch.changed.clear()
-            await watch.keep_to(run_ids(home))
+            await watch.watch_only(run_ids(home))
             runs = await asyncio.to_thread(list_runs, home)
             for run in runs:
-                if run.status == "running" and run.id not in at_work:
+                if run.status == RunStatus.RUNNING and run.id not in at_work:
                     at_work.add(run.id)
-                    group.create_task(_ended(home, run.id, at_work, watch.changed))
-            show(Overview(runs, watch.unwatched))
+                    group.create_task(_report_end(home, run.id, at_work, watch.changed))
+            on_change(Overview(runs, watch.unwatched))
             await watch.changed.wait()
-            await asyncio.sleep(_BREATH)
+            await asyncio.sleep(_MIN_INTERVAL_S)
 
 
-async def _ended(home: str, run_id: str, at_work: set[str], changed: asyncio.Event) -> None:
+async def _report_end(home: str, run_id: str, running: set[str], changed: asyncio.Event) -> None:
     """A runner that is killed writes nothing."""
-    await until_free(home, run_id)
-    at_work.discard(run_id)
+    await wait_until_free(home, run_id)
+    running.discard(run_id)
     changed.set()
 
 
-class _Watch:
+class _RunFolders:
     """On the folder of every run, and on the one in which they are made."""
 
     def __init__(self, home: str) -> None:
@@ -64,14 +65,14 @@ class _Watch:
         self._watched: dict[str, AsyncExitStack] = {}
 
     async def __aenter__(self) -> Self:
-        self._watched[""] = await self._watching(runs_folder(self._home))
+        self._watched[""] = await self._watch_folder(runs_folder(self._home))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         for one in self._watched.values():
             await one.aclose()
 
-    async def keep_to(self, run_ids: Sequence[str]) -> None:
+    async def watch_only(self, run_ids: Sequence[str]) -> None:
         """Watch these, and no others."""
         for run_id in self._watched.keys() - {"", *run_ids}:
             await self._watched.pop(run_id).aclose()
@@ -79,11 +80,11 @@ class _Watch:
         for run_id in run_ids:
             if run_id not in self._watched:
                 try:
-                    self._watched[run_id] = await self._watching(run_folder(self._home, run_id))
+                    self._watched[run_id] = await self._watch_folder(run_folder(self._home, run_id))
                 except StorageFailed:
                     self.unwatched += os.path.isdir(run_folder(self._home, run_id))
 
-    async def _watching(self, folder: str) -> AsyncExitStack:
+    async def _watch_folder(self, folder: str) -> AsyncExitStack:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._watcher.changes(folder, self.changed))
             return stack.pop_all()

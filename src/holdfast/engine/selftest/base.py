@@ -8,40 +8,40 @@ from typing import NamedTuple
 from holdfast.leaf.errors import HoldfastError
 
 
-class Verdict(StrEnum):
+class SelftestVerdict(StrEnum):
     HOLDS = "holds"
     DOUBT = "doubt"  # it cannot be seen from here, or holds less than one may think
     FAILS = "fails"
 
 
-class Finding(NamedTuple):
+class SelftestFinding(NamedTuple):
     """What was measured; and what to do, when it is not as it should be."""
 
-    verdict: Verdict
+    verdict: SelftestVerdict
     measured: str
     advice: str | None = None
 
 
-def holds(measured: str) -> Finding:
-    return Finding(Verdict.HOLDS, measured)
+def holds(measured: str) -> SelftestFinding:
+    return SelftestFinding(SelftestVerdict.HOLDS, measured)
 
 
-def doubt(measured: str, advice: str) -> Finding:
-    return Finding(Verdict.DOUBT, measured, advice)
+def doubt(measured: str, advice: str) -> SelftestFinding:
+    return SelftestFinding(SelftestVerdict.DOUBT, measured, advice)
 
 
-def fails(measured: str, advice: str) -> Finding:
-    return Finding(Verdict.FAILS, measured, advice)
+def fails(measured: str, advice: str) -> SelftestFinding:
+    return SelftestFinding(SelftestVerdict.FAILS, measured, advice)
 
 
-class Broken(HoldfastError):
+class CheckFailed(HoldfastError):
     """A promise that was seen not to be kept, in the middle of a check."""
 
 
 @contextmanager
-def promised(what: str) -> Iterator[None]:
+def as_check_failure(description: str) -> Iterator[None]:
     """Turn the system's refusal into a broken promise."""
     try:
         yield
     except OSError as error:
-        raise Broken(f"{what}: {error.strerror}") from error
+        raise CheckFailed(f"{description}: {error.strerror}") from error

@@ -9,22 +9,22 @@ import sys
 import time
 from typing import NamedTuple
 
-from holdfast.core.config.durations import spelled
+from holdfast.core.config.durations import format_duration
 from holdfast.engine.session import session as sitting
 
-SHORTEST_S = 50.0  # on a quick machine all checks together take half of this
-LONGEST_S = 1800.0
-_STARTS = 60  # about five times what the checks take, for the machine may get busier meanwhile
+MIN_TIME_S = 50.0  # on a quick machine all checks together take half of this
+MAX_TIME_S = 1800.0
+_PROCESS_STARTS = 60  # about five times what the checks take, for the machine may get busier meanwhile
 _SYNCS = 2000
-_SYNCED = 5
-_PATIENCE_S = 60.0  # for one process to start
+_MEASURED_SYNCS = 5
+_START_TIMEOUT_S = 60.0  # for one process to start
 
 
-class Costs(NamedTuple):
+class MachineCosts(NamedTuple):
     """In seconds: to start a process of ours that can move a run, and to sync one write."""
 
-    start: float
-    sync: float
+    start_s: float
+    sync_s: float
 
 
 class Deadline(NamedTuple):
@@ -40,16 +40,16 @@ class Deadline(NamedTuple):
     @property
     def advice(self) -> str:
         """For who needs longer."""
-        return f"give it more time: holdfast selftest --time {spelled(max(60.0, round(2 * self.seconds)))}"
+        return f"give it more time: holdfast selftest --time {format_duration(max(60.0, round(2 * self.seconds)))}"
 
 
-def time_limit(costs: Costs) -> float:
+def time_limit(costs: MachineCosts) -> float:
     """In seconds, for all checks together."""
-    return min(LONGEST_S, max(SHORTEST_S, _STARTS * costs.start + _SYNCS * costs.sync))
+    return min(MAX_TIME_S, max(MIN_TIME_S, _PROCESS_STARTS * costs.start_s + _SYNCS * costs.sync_s))
 
 
-def measure(folder: str) -> Costs:
-    return Costs(_start_cost(), _sync_cost(os.path.join(folder, "calibration")))
+def measure_costs(folder: str) -> MachineCosts:
+    return MachineCosts(_start_cost(), _sync_cost(os.path.join(folder, "calibration")))
 
 
 def _start_cost() -> float:
@@ -59,11 +59,11 @@ def _start_cost() -> float:
             [sys.executable, "-P", "-c", f"import {sitting.__name__}"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_PATIENCE_S,
+            timeout=_START_TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _PATIENCE_S
+        return _START_TIMEOUT_S
     return time.monotonic() - begun
 
 
@@ -75,11 +75,11 @@ def _sync_cost(path: str) -> float:
         return 0.0
     begun = time.monotonic()
     try:
-        for _ in range(_SYNCED):
+        for _ in range(_MEASURED_SYNCS):
             os.write(fd, b"x" * 300)
             os.fdatasync(fd)
     except OSError:
         return 0.0
     finally:
         os.close(fd)
-    return (time.monotonic() - begun) / _SYNCED
+    return (time.monotonic() - begun) / _MEASURED_SYNCS

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast.leaf.process.own_program import own_program
+from holdfast.leaf.process.own_program import holdfast_command
 
 
 @contextmanager
-def child(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
+def child_process(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
     """Started, and dead at the end at the latest."""
-    command = own_program(*arguments, module=__name__)
+    command = holdfast_command(*arguments, module=__name__)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -25,39 +25,39 @@ def child(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
-def told(process: "subprocess.Popen[str]") -> str:
+def read_line(process: "subprocess.Popen[str]") -> str:
     """The next line that it says; nothing when it is dead."""
     assert process.stdout is not None, "it was asked for"
     return process.stdout.readline().strip()
 
 
-def tell(process: "subprocess.Popen[str]") -> None:
+def send_line(process: "subprocess.Popen[str]") -> None:
     assert process.stdin is not None, "it was asked for"
     process.stdin.write("\n")
     process.stdin.flush()
 
 
-def line(name: str, number: int) -> bytes:
+def record_line(name: str, number: int) -> bytes:
     return f"{name} {number:6} {'x' * 80}\n".encode()
 
 
-def _say(word: str) -> None:
+def _print_line(word: str) -> None:
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
 
 
 def _append(path: str, flags: str, count: str, name: str) -> None:
     fd = os.open(path, os.O_WRONLY | int(flags))
-    _say("ready")
+    _print_line("ready")
     sys.stdin.readline()
     for number in range(int(count)):
-        os.write(fd, line(name, number))
+        os.write(fd, record_line(name, number))
 
 
 def _hold(path: str) -> None:
     fd = os.open(path, os.O_RDWR)
     fcntl.flock(fd, fcntl.LOCK_EX)
-    _say("held")
+    _print_line("held")
     sys.stdin.read()
 
 

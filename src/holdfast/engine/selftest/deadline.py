@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-_AGAIN = 5.0  # seconds, and it comes again: one that comes where nobody may raise is lost
+_REPEAT_S = 5.0  # seconds, and it comes again: one that comes where nobody may raise is lost
 
 
 class OutOfTime(KeyboardInterrupt):
@@ -15,13 +15,13 @@ class OutOfTime(KeyboardInterrupt):
 
 
 @contextmanager
-def until(moment: float) -> Iterator[None]:
+def deadline_at(moment: float) -> Iterator[None]:
     """At that moment of the monotonic clock `OutOfTime` comes, in the middle of what is done. For the main thread."""
     left = moment - time.monotonic()
     if left <= 0:
         raise OutOfTime
-    before = signal.signal(signal.SIGALRM, _ring)
-    other = signal.setitimer(signal.ITIMER_REAL, left, _AGAIN)
+    before = signal.signal(signal.SIGALRM, _raise_out_of_time)
+    other = signal.setitimer(signal.ITIMER_REAL, left, _REPEAT_S)
     try:
         yield
     finally:
@@ -29,5 +29,5 @@ def until(moment: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _ring(_number: int, _frame: FrameType | None) -> NoReturn:
+def _raise_out_of_time(_number: int, _frame: FrameType | None) -> NoReturn:
     raise OutOfTime

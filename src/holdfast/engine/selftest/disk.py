@@ -11,129 +11,134 @@ from functools import partial
 
 from holdfast.engine.demo import log as demonstration
 from holdfast.engine.queries.verify import verify_run
-from holdfast.engine.selftest.base import Broken, Finding, doubt, fails, holds, promised
-from holdfast.engine.selftest.child import child, line, tell, told
+from holdfast.engine.selftest.base import CheckFailed, SelftestFinding, as_check_failure, doubt, fails, holds
+from holdfast.engine.selftest.child import child_process, read_line, record_line, send_line
 from holdfast.leaf.files.directories import sync_directory
 
-_UNLIKELY = 30e-6  # seconds: no device is asked and answers in less
-_SLOW = 0.1
-_MILLISECOND = 1e-3
+_MIN_SYNC_S = 30e-6  # seconds: no device is asked and answers in less
+_SLOW_SYNC_S = 0.1
+_MILLISECOND_S = 1e-3
 _WRITERS = ("north", "south", "east", "west")
 _RECORD = b"y" * 300 + b"\n"
 
 
-def syncing(folder: str, *, count: int = 60, sync: Callable[[int], None] = os.fdatasync) -> Finding:
+def check_sync(folder: str, *, count: int = 60, sync: Callable[[int], None] = os.fdatasync) -> SelftestFinding:
     """A sync must take the time that a device takes."""
     fd = os.open(os.path.join(folder, "synced"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        with promised("a sync was refused"):
-            synced = [_timed(partial(_write_and, sync, fd)) for _ in range(count)]
-        written = [_timed(partial(os.write, fd, _RECORD)) for _ in range(count)]
-    except Broken as error:
+        with as_check_failure("a sync was refused"):
+            synced = [_measure_s(partial(_write_and_sync, sync, fd)) for _ in range(count)]
+        written = [_measure_s(partial(os.write, fd, _RECORD)) for _ in range(count)]
+    except CheckFailed as error:
         return fails(str(error), "nothing that is written here can be called safe: set HOLDFAST_HOME elsewhere")
     finally:
         os.close(fd)
     middle, plain = statistics.median(synced), statistics.median(written)
-    what = f"{_duration(middle)} (slowest {_duration(max(synced))}), a write without it {_duration(plain)}"
-    if middle < max(_UNLIKELY, 2 * plain):
+    what = (
+        f"{_format_duration(middle)} (slowest {_format_duration(max(synced))}), a "
+        f"write without it {_format_duration(plain)}"
+    )
+    if middle < max(_MIN_SYNC_S, 2 * plain):
         return doubt(
             f"{what}: too fast for a device. Either a cache with a battery answers, or nobody waits for the disk",
             "if this is no such cache, a power cut may take what was acknowledged: look at the disk's and the "
             "virtual machine's write cache",
         )
-    if middle > _SLOW:
+    if middle > _SLOW_SYNC_S:
         return doubt(f"{what}: slow", "every step of a run waits for some of these; a faster disk makes runs faster")
     return holds(what)
 
 
-def _write_and(sync: Callable[[int], None], fd: int) -> None:
+def _write_and_sync(sync: Callable[[int], None], fd: int) -> None:
     os.write(fd, _RECORD)
     sync(fd)
 
 
-def _timed(act: Callable[[], object]) -> float:
+def _measure_s(call: Callable[[], object]) -> float:
     begin = time.perf_counter()
-    act()
+    call()
     return time.perf_counter() - begin
 
 
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1e3:.1f} ms" if seconds >= _MILLISECOND else f"{seconds * 1e6:.0f} µs"
+def _format_duration(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms" if seconds >= _MILLISECOND_S else f"{seconds * 1e6:.0f} µs"
 
 
-def killed_writer(
-    folder: str, *, rounds: int = 3, writer: Sequence[str] = demonstration.WRITER, at_least: int = 150
-) -> Finding:
+def check_killed_writer(
+    folder: str, *, rounds: int = 3, writer: Sequence[str] = demonstration.WRITER_COMMAND, lines_before_kill: int = 150
+) -> SelftestFinding:
     """Our journal, its writers killed in mid-stream; then a torn end."""
     home = os.path.join(folder, "log")
-    run_id = asyncio.run(demonstration.create(home))
+    run_id = asyncio.run(demonstration.create_log_run(home))
     promises = lost = 0
-    for kill in demonstration.kill_writers(home, run_id, rounds, at_least, writer):
+    for kill in demonstration.kill_writers(home, run_id, rounds, lines_before_kill, writer):
         promises, lost = promises + kill.acknowledged, kill.lost
     what = f"{promises} lines of killed writers"
     elsewhere = "do not work here: set HOLDFAST_HOME to a folder on another file system"
     if lost:
         return fails(f"{what}, {lost} of them lost", elsewhere)
-    demonstration.tear(home, run_id)
-    demonstration.resume(home, run_id)
-    if not asyncio.run(verify_run(home, run_id)).whole:
+    demonstration.tear_log_end(home, run_id)
+    demonstration.resume_log_run(home, run_id)
+    if not asyncio.run(verify_run(home, run_id)).is_intact:
         return fails(f"{what}, all there; but the log is not whole after its torn end", elsewhere)
     return holds(f"{what}, none lost; a torn end was set aside")
 
 
-def renaming(
+def check_rename(
     folder: str, *, count: int = 200, rename: Callable[[str, str], None] = os.rename, reads: int = 2000
-) -> Finding:
+) -> SelftestFinding:
     """A new content under an old name: whoever looks has the old one or the new, and an open file stays what it was."""
     path, new = os.path.join(folder, "renamed"), os.path.join(folder, "renamed.new")
     contents = {bytes([letter]) * 20_000 for letter in b"ab"}
     old, other = sorted(contents)
-    _put(path, old)
+    _write_file(path, old)
     held = os.open(path, os.O_RDONLY)
     try:
-        with ThreadPoolExecutor(1) as reader, promised("a name was not changed, or its folder not synced"):
-            seen = reader.submit(lambda: {_content(path) for _ in range(reads)})
+        with ThreadPoolExecutor(1) as reader, as_check_failure("a name was not changed, or its folder not synced"):
+            seen = reader.submit(lambda: {_read_file(path) for _ in range(reads)})
             for _ in range(count):
-                _put(new, other)
+                _write_file(new, other)
                 rename(new, path)
                 sync_directory(folder)
                 old, other = other, old
         kept = os.pread(held, 30_000, 0)
-    except Broken as error:
+    except CheckFailed as error:
         return fails(str(error), "snapshots cannot be kept here: set HOLDFAST_HOME elsewhere")
     finally:
         os.close(held)
     if not seen.result() <= contents or kept != min(contents):
         return fails("a reader found a mixture of the old and the new", "do not work here: set HOLDFAST_HOME elsewhere")
-    if os.path.exists(new) or _content(path) != old:
+    if os.path.exists(new) or _read_file(path) != old:
         return fails("a renamed file was still there by its old name", "do not work here: set HOLDFAST_HOME elsewhere")
     return holds(f"{count} times, {reads} looks: old or new, never a mixture")
 
 
-def _put(path: str, data: bytes) -> None:
+def _write_file(path: str, data: bytes) -> None:
     with open(path, "wb") as file:
         file.write(data)
 
 
-def _content(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
 
 
-def appending(folder: str, *, count: int = 300, flags: int = os.O_APPEND) -> Finding:
+def check_append(folder: str, *, count: int = 300, flags: int = os.O_APPEND) -> SelftestFinding:
     """Several processes at the end of one file: nobody writes over anybody."""
     path = os.path.join(folder, "appended")
-    _put(path, b"")
+    _write_file(path, b"")
     with ExitStack() as stack:
-        writers = [stack.enter_context(child("append", path, str(flags), str(count), name)) for name in _WRITERS]
+        writers = [
+            stack.enter_context(child_process("append", path, str(flags), str(count), name)) for name in _WRITERS
+        ]
         for writer in writers:
-            told(writer)
+            read_line(writer)
         for writer in writers:
-            tell(writer)
+            send_line(writer)
         for writer in writers:
             writer.wait()
-    found = sorted(_content(path).splitlines(keepends=True))
-    wanted = sorted(line(name, number) for name in _WRITERS for number in range(count))
+    found = sorted(_read_file(path).splitlines(keepends=True))
+    wanted = sorted(record_line(name, number) for name in _WRITERS for number in range(count))
     what = f"{len(_WRITERS)} processes, {len(wanted)} lines"
     if found != wanted:
         return fails(

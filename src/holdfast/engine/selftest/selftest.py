@@ -10,63 +10,66 @@ from typing import NamedTuple
 from holdfast.engine.selftest import disk, kernel
 from holdfast.engine.selftest import file_system as ground
 from holdfast.engine.selftest import runs as working
-from holdfast.engine.selftest.base import Finding, Verdict, doubt, fails
-from holdfast.engine.selftest.calibrate import Deadline, measure, time_limit
-from holdfast.engine.selftest.deadline import OutOfTime, until
-from holdfast.engine.selftest.folder import temporary
+from holdfast.engine.selftest.base import SelftestFinding, SelftestVerdict, doubt, fails
+from holdfast.engine.selftest.calibrate import Deadline, measure_costs, time_limit
+from holdfast.engine.selftest.deadline import OutOfTime, deadline_at
+from holdfast.engine.selftest.folder import temporary_folder
 from holdfast.git.repository import find_repository
 from holdfast.leaf.errors import HoldfastError
 
-_QUICK = 10  # syncs
-_RESUME = "resume"  # the check that all the others are for
+_QUICK_SYNCS = 10  # syncs
+_RESUME_CHECK = "resume"  # the check that all the others are for
 
 
-class Checked(NamedTuple):
+class SelftestResult(NamedTuple):
     """One check: what it is called, where it was made, and what it found."""
 
     name: str
     place: str
-    finding: Finding
+    finding: SelftestFinding
 
     @property
-    def fails(self) -> bool:
-        return self.finding.verdict is Verdict.FAILS
+    def has_failed(self) -> bool:
+        return self.finding.verdict is SelftestVerdict.FAILS
 
     @property
     def is_unproven(self) -> bool:
         """In doubt, where doubt is not good enough: whether a run that is killed comes back is the whole question."""
-        return self.name == _RESUME and self.finding.verdict is Verdict.DOUBT
+        return self.name == _RESUME_CHECK and self.finding.verdict is SelftestVerdict.DOUBT
 
 
-Tell = Callable[[str], None]
-Check = tuple[str, Callable[[], Finding]]
+ReportProgress = Callable[[str], None]
+NamedCheck = tuple[str, Callable[[], SelftestFinding]]
 
 
-def examine(
-    home: str, repository: str | None, *, quick: bool, tell: Tell, seconds: float | None = None
-) -> Iterator[Checked]:
+def run_selftest(
+    home: str, repository: str | None, *, quick: bool, report: ReportProgress, seconds: float | None = None
+) -> Iterator[SelftestResult]:
     """What each check finds, as it is found. `tell` hears what is being done. Leaves nothing behind.
 
     All of them together have so many `seconds`, by default what this machine needs: what is not done by then is in
     doubt.
     """
     with ExitStack() as stack:
-        folder = stack.enter_context(temporary(home))
+        folder = stack.enter_context(temporary_folder(home))
         if seconds is None:
-            tell("how fast this machine is")
-            seconds = time_limit(measure(folder))
+            report("how fast this machine is")
+            seconds = time_limit(measure_costs(folder))
         end = Deadline.after(seconds)
         apart = repository is not None and os.stat(repository).st_dev != os.stat(folder).st_dev
-        repositories = stack.enter_context(temporary(repository)) if apart and repository is not None else folder
-        trial = working.Trial(folder, repositories, tell=tell, enough=end.moment - seconds / 2)
-        yield from made(home, [*_disk(folder, quick=quick), *_kernel(folder)], tell, end)
+        repositories = stack.enter_context(temporary_folder(repository)) if apart and repository is not None else folder
+        trial = working.ResumeTrial(folder, repositories, report=report, last_start=end.moment - seconds / 2)
+        yield from run_checks(home, [*_disk_checks(folder, quick=quick), *_kernel_checks(folder)], report, end)
         if apart and repository is not None:
-            yield from made(repository, _disk(repositories, quick=quick), tell, end)
-        both: list[Check] = [
-            ("git", partial(working.using_git, folder, repositories)),
-            (_RESUME, partial(working.resuming, trial, working.QUICK if quick else working.ROUNDS)),
+            yield from run_checks(repository, _disk_checks(repositories, quick=quick), report, end)
+        both: list[NamedCheck] = [
+            ("git", partial(working.check_git, folder, repositories)),
+            (
+                _RESUME_CHECK,
+                partial(working.check_resume, trial, working.QUICK_KILL_ROUNDS if quick else working.KILL_ROUNDS),
+            ),
         ]
-        yield from made(home, both, tell, end)
+        yield from run_checks(home, both, report, end)
 
 
 def repository_at(folder: str) -> str | None:
@@ -77,41 +80,43 @@ def repository_at(folder: str) -> str | None:
         return None
 
 
-def _disk(folder: str, *, quick: bool) -> list[Check]:
-    syncing = partial(disk.syncing, folder, count=_QUICK) if quick else partial(disk.syncing, folder)
+def _disk_checks(folder: str, *, quick: bool) -> list[NamedCheck]:
+    syncing = partial(disk.check_sync, folder, count=_QUICK_SYNCS) if quick else partial(disk.check_sync, folder)
     return [
-        ("file system", partial(ground.file_system, folder)),
-        ("room", partial(ground.room, folder)),
+        ("file system", partial(ground.check_file_system, folder)),
+        ("room", partial(ground.check_free_space, folder)),
         ("fdatasync", syncing),
-        ("kill -9", partial(disk.killed_writer, folder, rounds=1 if quick else 3)),
-        ("rename", partial(disk.renaming, folder)),
-        ("append", partial(disk.appending, folder)),
+        ("kill -9", partial(disk.check_killed_writer, folder, rounds=1 if quick else 3)),
+        ("rename", partial(disk.check_rename, folder)),
+        ("append", partial(disk.check_append, folder)),
     ]
 
 
-def _kernel(folder: str) -> list[Check]:
+def _kernel_checks(folder: str) -> list[NamedCheck]:
     return [
-        ("flock", partial(kernel.locking, folder)),
-        ("inotify", partial(kernel.telling, folder)),
-        ("processes", partial(kernel.identity, folder)),
-        ("tree kill", partial(kernel.burying, folder)),
-        ("clock", partial(ground.clock, folder)),
+        ("flock", partial(kernel.check_lock, folder)),
+        ("inotify", partial(kernel.check_file_watch, folder)),
+        ("processes", partial(kernel.check_process_identity, folder)),
+        ("tree kill", partial(kernel.check_tree_kill, folder)),
+        ("clock", partial(ground.check_clock, folder)),
     ]
 
 
-def made(place: str, checks: Sequence[Check], tell: Tell, end: Deadline) -> Iterator[Checked]:
+def run_checks(
+    place: str, checks: Sequence[NamedCheck], report: ReportProgress, deadline: Deadline
+) -> Iterator[SelftestResult]:
     """One after the other, until the `end`."""
     for name, check in checks:
-        tell(name)
-        yield Checked(name, place, _found(check, end))
+        report(name)
+        yield SelftestResult(name, place, _run_check(check, deadline))
 
 
-def _found(check: Callable[[], Finding], end: Deadline) -> Finding:
+def _run_check(check: Callable[[], SelftestFinding], deadline: Deadline) -> SelftestFinding:
     """A check that cannot be made does not hold; of one that does not come to its end nothing is known."""
     try:
-        with until(end.moment):
+        with deadline_at(deadline.moment):
             return check()
     except OutOfTime:
-        return doubt(f"it did not come to its end: all checks together had {end.seconds:.0f} s", end.advice)
+        return doubt(f"it did not come to its end: all checks together had {deadline.seconds:.0f} s", deadline.advice)
     except (HoldfastError, OSError) as error:
         return fails(f"it could not be tried: {error}", "make it work here, or set HOLDFAST_HOME elsewhere")

@@ -13,14 +13,14 @@ from typing import NamedTuple
 from holdfast.core.state import Document, RunState
 from holdfast.core.summary.gates import document_path
 from holdfast.core.text.fingerprint import fingerprint
-from holdfast.leaf.failpoints import around
+from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.store.files.disk import make_directories, replace
 
-_CRASH = around("artifact.write")
-_OTHER = {"json": "yaml", "yaml": "json"}
+_FAILPOINT = failpoint_pair("artifact.write")
+_OTHER_EXTENSION = {"json": "yaml", "yaml": "json"}
 
 
-class How(StrEnum):
+class ArtifactStatus(StrEnum):
     """What a file is, compared to the log."""
 
     MISSING = "missing"
@@ -31,52 +31,54 @@ class How(StrEnum):
 class Difference(NamedTuple):
     """A file that is not as the log has it. `aside` is where what it says goes, when it is somebody's own."""
 
-    how: How
+    status: ArtifactStatus
     file: str  # below the run's folder
-    text: bytes  # of the log
-    found: bytes = b""
-    aside: str | None = None
+    expected: bytes  # of the log
+    actual: bytes = b""
+    set_aside_path: str | None = None
 
 
-def differences(folder: str, state: RunState) -> list[Difference]:
+def find_differences(folder: str, state: RunState) -> list[Difference]:
     """Nothing is touched."""
-    return [one for one in (_compared(folder, *each) for each in _documents(state)) if one is not None]
+    return [one for one in (_compare(folder, *each) for each in _documents(state)) if one is not None]
 
 
 def write_artifacts(folder: str, state: RunState) -> None:
     """Every document as the log has it."""
-    for one in differences(folder, state):
+    for one in find_differences(folder, state):
         path = os.path.join(folder, one.file)
         make_directories(os.path.dirname(path))
-        _CRASH.before()
-        if one.aside is not None:
-            replace(os.path.join(folder, one.aside), one.found)
-        replace(path, one.text)
-        _CRASH.after()
-    _forget_other_forms(folder, state)
+        _FAILPOINT.before()
+        if one.set_aside_path is not None:
+            replace(os.path.join(folder, one.set_aside_path), one.actual)
+        replace(path, one.expected)
+        _FAILPOINT.after()
+    _delete_other_formats(folder, state)
 
 
-def _forget_other_forms(folder: str, state: RunState) -> None:
+def _delete_other_formats(folder: str, state: RunState) -> None:
     """Data that was JSON and is YAML now is not to be read as what it was. Somebody's own file is left alone."""
     for stem, ending, document in _documents(state):
-        other = os.path.join(folder, f"{stem}.{_OTHER.get(ending)}")
-        old = _content(other)
+        other = os.path.join(folder, f"{stem}.{_OTHER_EXTENSION.get(ending)}")
+        old = _read_or_none(other)
         if old is not None and fingerprint(old) in document.earlier:
             os.unlink(other)
 
 
-def told(run_id: str, one: Difference, *, plans: bool) -> str:
+def describe_difference(run_id: str, difference: Difference, *, has_planner: bool) -> str:
     """For whoever resumes: what was found, what is done about it, and how an edit of theirs is taken up."""
-    match one.how:
-        case How.MISSING:
-            return f"{one.file} was not there; it is written again from the log"
-        case How.OLDER:
-            return f"{one.file} was older than the log; it is written again from it"
-        case How.EDITED:
-            change = " --change" if plans else ""
+    match difference.status:
+        case ArtifactStatus.MISSING:
+            return f"{difference.file} was not there; it is written again from the log"
+        case ArtifactStatus.OLDER:
+            return f"{difference.file} was older than the log; it is written again from it"
+        case ArtifactStatus.EDITED:
+            change = " --change" if has_planner else ""
             return (
-                f"{one.file} was edited after it was handed in; the log decides, so it is written again as it was. "
-                f"The edit is kept as {one.aside}; `holdfast send {run_id}{change} - < FILE` has it taken up"
+                f"{difference.file} was edited after it was handed in; the log decides, "
+                "so it is written again as it was. "
+                f"The edit is kept as {difference.set_aside_path}; `holdfast send "
+                f"{run_id}{change} - < FILE` has it taken up"
             )
 
 
@@ -87,19 +89,19 @@ def _documents(state: RunState) -> Iterator[tuple[str, str, Document]]:
             yield stem, ending, document
 
 
-def _compared(folder: str, stem: str, ending: str, document: Document) -> Difference | None:
-    file, text = f"{stem}.{ending}", document.text.encode(errors="replace")
-    found = _content(os.path.join(folder, file))
+def _compare(folder: str, stem: str, extension: str, document: Document) -> Difference | None:
+    file, text = f"{stem}.{extension}", document.text.encode(errors="replace")
+    found = _read_or_none(os.path.join(folder, file))
     if found == text:
         return None
     if found is None:
-        return Difference(How.MISSING, file, text)
+        return Difference(ArtifactStatus.MISSING, file, text)
     if fingerprint(found) in document.earlier:
-        return Difference(How.OLDER, file, text, found)
-    return Difference(How.EDITED, file, text, found, f"{stem}.edited-{fingerprint(found, 6)}.{ending}")
+        return Difference(ArtifactStatus.OLDER, file, text, found)
+    return Difference(ArtifactStatus.EDITED, file, text, found, f"{stem}.edited-{fingerprint(found, 6)}.{extension}")
 
 
-def _content(path: str) -> bytes | None:
+def _read_or_none(path: str) -> bytes | None:
     with suppress(FileNotFoundError), open(path, "rb") as file:
         return file.read()
     return None

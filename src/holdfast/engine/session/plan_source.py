@@ -7,26 +7,26 @@ from msgspec import structs
 from holdfast.core.events.plan import PlanCreated
 from holdfast.core.redaction.redaction import Redactor
 from holdfast.core.state import Plan, RunState
-from holdfast.core.work.workflow import lay_out
+from holdfast.core.work.workflow import build_plan
 from holdfast.engine.config.of_run import workflow_of
 from holdfast.workflows.tasklists import read_tasks
 
 
-def plan_again(state: RunState) -> PlanCreated | None:
+def reread_plan(state: RunState) -> PlanCreated | None:
     """The plan from its source as that is now, when it is another one. A source that is gone has nothing to say."""
     if state.plan is None or state.plan.source is None or not os.path.exists(state.plan.source):
         return None
-    plan = lay_out(read_tasks(state.plan.source), workflow_of(state).shape, state.plan.source)
-    recorded = structs.replace(plan, overview=Redactor.of(os.environ).text(plan.overview))
-    return plan if _gist(recorded) != _known(state, state.plan) else None
+    plan = build_plan(read_tasks(state.plan.source), workflow_of(state).shape, state.plan.source)
+    recorded = structs.replace(plan, overview=Redactor.from_environment(os.environ).redact_text(plan.overview))
+    return plan if _plan_contents(recorded) != _recorded_contents(state, state.plan) else None
 
 
-def _gist(plan: PlanCreated) -> tuple[object, ...]:
+def _plan_contents(plan: PlanCreated) -> tuple[object, ...]:
     needed = sorted((str(one.task_id), str(one.blocked_by)) for one in plan.dependencies)
     return [(str(task.id), task.key) for task in plan.tasks], needed, plan.overview
 
 
-def _known(state: RunState, plan: Plan) -> tuple[object, ...]:
+def _recorded_contents(state: RunState, plan: Plan) -> tuple[object, ...]:
     keys = [(name, state.tasks[name].key if name in state.tasks else None) for name in plan.order]
     needed = sorted((name, other) for name, others in plan.blocked_by.items() for other in others)
     return keys, needed, plan.overview

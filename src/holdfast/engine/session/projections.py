@@ -11,21 +11,21 @@ from contextlib import suppress
 
 import msgspec
 
-from holdfast.core.state import RunState, Verdict
-from holdfast.core.work.names import place_of
+from holdfast.core.state import EvaluatorVerdict, RunState
+from holdfast.core.work.names import worktree_names
 from holdfast.engine.session.artifacts import write_artifacts
-from holdfast.leaf.failpoints import around
+from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.store.files.disk import make_directories, replace
 from holdfast.workflows.prompt_templates import file_name
 
-_CRASH = around("projection.write")
+_FAILPOINT = failpoint_pair("projection.write")
 
 
-def write_ledger(folder: str, task: str, verdicts: Sequence[Verdict]) -> None:
+def write_ledger(folder: str, task: str, verdicts: Sequence[EvaluatorVerdict]) -> None:
     """The time comes first, as in the ledgers of other tools."""
     rows = [{"ts": verdict.ts, **msgspec.to_builtins(verdict)} for verdict in verdicts]
     lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-    _write(os.path.join(folder, "ledger", f"{place_of('', task).leaf}.jsonl"), lines)
+    _write(os.path.join(folder, "ledger", f"{worktree_names('', task).leaf}.jsonl"), lines)
 
 
 def write_plan(folder: str, state: RunState) -> None:
@@ -73,16 +73,16 @@ def write_pages(folder: str, state: RunState) -> None:
 
 def _write(path: str, data: bytes) -> None:
     """Only when it says something new: a long run has thousands of ledgers, and each sync takes its time."""
-    if _content(path) == data:
+    if _read_or_none(path) == data:
         return
     with suppress(OSError):
-        _CRASH.before()
+        _FAILPOINT.before()
         make_directories(os.path.dirname(path))
         replace(path, data)
-        _CRASH.after()
+        _FAILPOINT.after()
 
 
-def _content(path: str) -> bytes | None:
+def _read_or_none(path: str) -> bytes | None:
     with suppress(OSError), open(path, "rb") as file:
         return file.read()
     return None

@@ -9,6 +9,6 @@ from holdfast.core.decide.resume import ResumeChoice
 Chooser = Callable[[Analysis], ResumeChoice | None]  # None when nobody chose
 
 
-class Ended(NamedTuple):
+class SessionResult(NamedTuple):
     reason: str
     detail: str | None = None

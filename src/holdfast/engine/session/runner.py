@@ -10,22 +10,22 @@ from contextlib import suppress
 
 from msgspec import structs
 
-from holdfast.core.decide.actions import Action, ActionKey, Do, Facts
+from holdfast.core.decide.actions import Action, ActionKey, ActionKind, RuntimeFacts
 from holdfast.core.decide.attribution import EVALUATOR, WORKER, agent_name
 from holdfast.core.decide.phases import decide
 from holdfast.core.events import Draft
 from holdfast.core.events.issue import ErrorEncountered
-from holdfast.core.state import Stage
+from holdfast.core.state import TaskStage
 from holdfast.engine.agents.conversations import Conversations
-from holdfast.engine.config.run_config import Terms
-from holdfast.engine.inbox.handle import Receiver
-from holdfast.engine.session.task_steps import Steps
+from holdfast.engine.config.run_config import RunConfig
+from holdfast.engine.inbox.handle import InboxHandler
+from holdfast.engine.session.task_steps import TaskSteps
 from holdfast.leaf.errors import BadInput, HoldfastError, StorageFailed
 from holdfast.store.base import Inbox
 from holdfast.store.run import OwnedRun
 
-_TRIES = 3  # of a step that fails for reasons outside of the task, in a row
-_PAUSE = 0.5  # seconds before the second of them; each later one is twice as long
+_MAX_ATTEMPTS = 3  # of a step that fails for reasons outside of the task, in a row
+_RETRY_DELAY_S = 0.5  # seconds before the second of them; each later one is twice as long
 
 
 class AlreadyInProgress(HoldfastError):
@@ -41,17 +41,19 @@ class AlreadyInProgress(HoldfastError):
 class Runner:
     """Moves one run, for one sitting."""
 
-    def __init__(self, run: OwnedRun, inbox: Inbox, steps: Steps, conversations: Conversations, terms: Terms) -> None:
+    def __init__(
+        self, run: OwnedRun, inbox: Inbox, steps: TaskSteps, conversations: Conversations, config: RunConfig
+    ) -> None:
         self._run = run
         self._inbox = inbox
         self._steps = steps
         self._conversations = conversations
-        self._terms = terms
+        self._config = config
         self._in_progress: dict[ActionKey, asyncio.Task[None]] = {}
         self._failures: Counter[ActionKey] = Counter()
         self._errors: dict[ActionKey, Draft] = {}  # the last of each that failed and was not done since
         self._stuck: dict[ActionKey, str] = {}
-        self._stopping: str | None = None
+        self._stop_reason: str | None = None
         self._awake = asyncio.Event()
 
     def wake(self) -> None:
@@ -60,7 +62,7 @@ class Runner:
 
     def stop(self, reason: str) -> None:
         """End the sitting as soon as that can be done cleanly."""
-        self._stopping = self._stopping or reason
+        self._stop_reason = self._stop_reason or reason
         self.wake()
 
     @property
@@ -68,58 +70,58 @@ class Runner:
         """What could not be done in this session, and why."""
         return self._stuck
 
-    async def run(self, receiver: Receiver) -> str:
+    async def run(self, receiver: InboxHandler) -> str:
         """Until there is nothing more to do, or somebody asks to stop. Returns the reason."""
-        self._began = asyncio.get_running_loop().time()
-        listening = asyncio.create_task(self._listen(receiver))
+        self._started_at = asyncio.get_running_loop().time()
+        listening = asyncio.create_task(self._follow_inbox(receiver))
         listening.add_done_callback(lambda _: self.wake())
         try:
             await receiver.receive()
-            await self._steps.tidy_up()
+            await self._steps.close_superseded()
             while True:
                 if listening.done():
                     listening.result()  # deaf is worse than dead
-                reason = await self._turn()
+                reason = await self._decide_and_start()
                 if reason is not None:
                     return reason
-                await self._sleep()
+                await self._wait_for_wake()
         finally:
             listening.cancel()
-            await self._let_go()
+            await self._cancel_steps()
             with suppress(asyncio.CancelledError):
                 await listening
 
-    async def _turn(self) -> str | None:
+    async def _decide_and_start(self) -> str | None:
         """One look at the state; the reason to stop, when there is one."""
         self._awake.clear()
-        await self._collect()
-        if self._stopping is not None:
-            return self._stopping
-        for action in decide(self._run.state, self._terms.workflow, self._terms.bounds, self._facts()):
-            if action.do is Do.STOP:
+        await self._collect_finished()
+        if self._stop_reason is not None:
+            return self._stop_reason
+        for action in decide(self._run.state, self._config.workflow, self._config.bounds, self._facts()):
+            if action.kind is ActionKind.STOP:
                 return action.reason
             self._start(action)
         return None
 
-    def _facts(self) -> Facts:
-        elapsed = asyncio.get_running_loop().time() - self._began
-        return Facts(frozenset(self._in_progress), frozenset(self._stuck), elapsed)
+    def _facts(self) -> RuntimeFacts:
+        elapsed = asyncio.get_running_loop().time() - self._started_at
+        return RuntimeFacts(frozenset(self._in_progress), frozenset(self._stuck), elapsed)
 
     def _start(self, action: Action) -> None:
         """Start a step in the background. `decide` never returns a key that is already in progress."""
         if action.key in self._in_progress:
             raise AlreadyInProgress(action.key)
-        step = asyncio.create_task(self._run_step(action), name=f"{action.do} {action.key}")
+        step = asyncio.create_task(self._run_step(action), name=f"{action.kind} {action.key}")
         self._in_progress[action.key] = step
         step.add_done_callback(lambda _: self.wake())
 
     async def _run_step(self, action: Action) -> None:
         failures = self._failures[action.key]
         if failures:
-            await asyncio.sleep(_PAUSE * 2 ** (failures - 1))
-        await self._steps.take(action)
+            await asyncio.sleep(_RETRY_DELAY_S * 2 ** (failures - 1))
+        await self._steps.run(action)
 
-    async def _collect(self) -> None:
+    async def _collect_finished(self) -> None:
         """Clear away the steps that have ended. What failed is tried again, a few times; not what cannot work."""
         for key, step in list(self._in_progress.items()):
             if not step.done():
@@ -127,21 +129,21 @@ class Runner:
             del self._in_progress[key]
             error = None if step.cancelled() else step.exception()
             if error is None:
-                await self._note_success(key)
+                await self._record_success(key)
             elif isinstance(error, StorageFailed | BadInput) or not isinstance(error, HoldfastError):
                 raise error
             else:
-                await self._note(key, error)
+                await self._record_failure(key, error)
 
-    async def _note(self, key: ActionKey, error: HoldfastError) -> None:
+    async def _record_failure(self, key: ActionKey, error: HoldfastError) -> None:
         self._failures[key] += 1
         encountered = ErrorEncountered(error=f"{key}: {error}", attempts=self._failures[key], retried=True)
-        self._errors[key] = Draft(encountered, agent=self._agent_at(key))
+        self._errors[key] = Draft(encountered, agent=self._agent_of(key))
         await self._run.append(self._errors[key])
-        if self._failures[key] >= _TRIES:
+        if self._failures[key] >= _MAX_ATTEMPTS:
             self._stuck[key] = str(error)
 
-    async def _note_success(self, key: ActionKey) -> None:
+    async def _record_success(self, key: ActionKey) -> None:
         """What failed before has been done now."""
         encountered = self._errors.pop(key, None)
         self._failures.pop(key, None)
@@ -149,26 +151,26 @@ class Runner:
             resolved = structs.replace(encountered.event, resolved=True)
             await self._run.append(structs.replace(encountered, event=resolved))
 
-    def _agent_at(self, key: ActionKey) -> str | None:
+    def _agent_of(self, key: ActionKey) -> str | None:
         """The agent of what could not be done."""
         if key.kind != "task" or key.name not in self._run.state.tasks:
             return agent_name(key.role, key.name) if key.role is not None else None
-        judging = self._run.state.tasks[key.name].stage is Stage.EVALUATE
+        judging = self._run.state.tasks[key.name].stage is TaskStage.EVALUATE
         return agent_name(EVALUATOR if judging else WORKER, key.name)
 
-    async def _sleep(self) -> None:
+    async def _wait_for_wake(self) -> None:
         """Until something happens, or the time is up."""
-        cap = self._terms.bounds.wall_clock
-        left = None if cap is None else max(0.0, self._began + cap - asyncio.get_running_loop().time())
+        cap = self._config.bounds.wall_clock
+        left = None if cap is None else max(0.0, self._started_at + cap - asyncio.get_running_loop().time())
         with suppress(TimeoutError):
             await asyncio.wait_for(self._awake.wait(), left)
 
-    async def _listen(self, receiver: Receiver) -> None:
+    async def _follow_inbox(self, receiver: InboxHandler) -> None:
         async for _ in self._inbox.changes():
             await receiver.receive()
             self.wake()
 
-    async def _let_go(self) -> None:
+    async def _cancel_steps(self) -> None:
         """End what is under way: turns are cancelled, so that their agents may put their own things in order."""
         try:
             await asyncio.gather(*(self._conversations.cancel(name) for name in list(self._run.state.conversations)))

@@ -9,18 +9,18 @@ def summary_of(state: RunState) -> str:
     parts = [
         f"# {(goal.strip().splitlines() or ['Summary'])[0]}",
         "## What was done",
-        "\n".join(_line(name, task) for name, task in tasks) or "No task was done.",
-        *_reviews(state),
+        "\n".join(_task_line(name, task) for name, task in tasks) or "No task was done.",
+        *_review_section(state),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _line(name: str, task: Task) -> str:
+def _task_line(task_id: str, task: Task) -> str:
     how = "" if task.status is TaskStatus.COMPLETE else f" ({task.status.lower()})"
-    return f"- **{name}**{how}: {task.summary or name}"
+    return f"- **{task_id}**{how}: {task.summary or task_id}"
 
 
-def _reviews(state: RunState) -> list[str]:
+def _review_section(state: RunState) -> list[str]:
     rows = [
         f"- {role}: {'passed' if review.passed else 'did not pass'}. {review.summary}"
         for phase in state.phases.values()

@@ -12,27 +12,27 @@ import msgspec
 
 from holdfast.core.events.session import RunCreated, RunMoved
 from holdfast.core.log.anchors import RecordedAnchor
-from holdfast.core.log.codec import UNREADABLE, Line, parse
-from holdfast.core.work.names import place_of
+from holdfast.core.log.codec import DECODE_ERRORS, Line, parse
+from holdfast.core.work.names import worktree_names
 from holdfast.git.anchors import read_anchors
 from holdfast.git.repository import Repository, find_repository
-from holdfast.git.worktree_admin import commondir_of, pointed_at
+from holdfast.git.worktree_admin import commondir_of, read_pointer
 from holdfast.leaf.errors import BadInput, HoldfastError
 from holdfast.store.base import Log
 
-_NAMING = tuple(f'"{kind.type}"'.encode() for kind in (RunCreated, RunMoved))
+_IDENTITY_EVENTS = tuple(f'"{kind.type}"'.encode() for kind in (RunCreated, RunMoved))
 
 
 class FoundAnchors(NamedTuple):
     """`asked` are repositories; `absent` are not there any more; `unread` could not be read, each with the reason."""
 
     anchors: list[RecordedAnchor]
-    asked: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    repositories: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
 
-class _Named(msgspec.Struct):
+class _RunIdentity(msgspec.Struct):
     """As much of `run.created` and `run.moved` as tells which run it is, and where it worked."""
 
     run_id: str | None = None
@@ -44,15 +44,15 @@ async def find_anchors(log: Log, folder: str, run_id: str | None, copies: Sequen
 
     `copies` are repositories, or clones of one, that a person named.
     """
-    run_ids, repositories = await _named_in(log)
+    run_ids, repositories = await _runs_and_repositories(log)
     run_ids |= {run_id} if run_id is not None else set()
     if not run_ids:
         return FoundAnchors([])
     named = [(await find_repository(path)).common_dir for path in copies]
-    repositories += _of_worktrees(folder, run_ids)
+    repositories += _worktree_repositories(folder, run_ids)
     asked, absent, unread = list[str](), list[str](), list[str]()
     anchors: dict[tuple[int, str], RecordedAnchor] = {}
-    for path in dict.fromkeys([*map(os.path.realpath, repositories), *named, *await _at_hand()]):
+    for path in dict.fromkeys([*map(os.path.realpath, repositories), *named, *await _current_repository()]):
         if not os.path.isdir(path):
             absent.append(path)
             continue
@@ -66,34 +66,34 @@ async def find_anchors(log: Log, folder: str, run_id: str | None, copies: Sequen
     return FoundAnchors(list(anchors.values()), tuple(asked), tuple(absent), tuple(unread))
 
 
-async def _named_in(log: Log) -> tuple[set[str], list[str]]:
+async def _runs_and_repositories(log: Log) -> tuple[set[str], list[str]]:
     """The runs and repositories that a log names."""
     run_ids, repositories = set[str](), list[str]()
     async for batch in log.read():
-        if not any(kind in batch.data for kind in _NAMING):
+        if not any(kind in batch.data for kind in _IDENTITY_EVENTS):
             continue
         for raw in batch.data.split(b"\n"):
-            line = parse(raw) if any(kind in raw for kind in _NAMING) else None
+            line = parse(raw) if any(kind in raw for kind in _IDENTITY_EVENTS) else None
             if isinstance(line, Line) and line.type in (RunCreated.type, RunMoved.type):
-                with suppress(*UNREADABLE):
-                    named = msgspec.json.decode(line.data, type=_Named)
+                with suppress(*DECODE_ERRORS):
+                    named = msgspec.json.decode(line.data, type=_RunIdentity)
                     run_ids |= {named.run_id} if named.run_id is not None else set()
                     repositories += [named.repo] if named.repo is not None else []
     return run_ids, repositories
 
 
-def _of_worktrees(folder: str, run_ids: Iterable[str]) -> list[str]:
+def _worktree_repositories(folder: str, run_ids: Iterable[str]) -> list[str]:
     """The repository of the run's own worktree, where there is one."""
     found = []
     for run_id in run_ids:
         with suppress(OSError):
-            own = pointed_at(os.path.join(folder, place_of(run_id).folder, ".git"), "gitdir: ")
+            own = read_pointer(os.path.join(folder, worktree_names(run_id).folder, ".git"), "gitdir: ")
             common_dir = commondir_of(own) if own is not None else None
             found += [common_dir] if common_dir is not None else []
     return found
 
 
-async def _at_hand() -> list[str]:
+async def _current_repository() -> list[str]:
     """The repository that the person stands in, if it is one."""
     with suppress(BadInput, OSError):
         return [(await find_repository(os.getcwd())).common_dir]

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.agents.launch import Launch, Runtime
-from holdfast.agents.runtimes.base import spawned
+from holdfast.agents.runtimes.base import spawn_command
 from holdfast.git.confinement import HOOK, HOOKS_VARIABLE, WORKTREE_VARIABLE
 from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.files.directories import remove_tree
@@ -120,10 +120,15 @@ def _inside(
         worktree=order.worktree,
         writes=reach.writes,
     )
-    spawn = spawned(launch)
+    spawn = spawn_command(launch)
     output = subprocess.PIPE if stdin is not None else None
     return subprocess.run(
-        spawn.command, env=dict(spawn.environment), pass_fds=spawn.files, input=stdin, stdout=output, check=False
+        spawn.command,
+        env=dict(spawn.environment),
+        pass_fds=spawn.inherited_fds,
+        input=stdin,
+        stdout=output,
+        check=False,
     )
 
 

@@ -9,54 +9,56 @@ from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerg
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.session import SeedsCommitted
 from holdfast.core.events.task import TaskFailed
-from holdfast.core.events.work import HOOK, CommitChanged, TaskCommitted
+from holdfast.core.events.work import CHANGED_BY_HOOK, CommitChanged, TaskCommitted
 from holdfast.core.state import BranchStatus, RunState, TaskStatus
-from holdfast.core.work.names import place_of
+from holdfast.core.work.names import worktree_names
 from holdfast.git.effects import (
+    CommitPlaceholder,
     CommitSeeds,
     CommitTask,
     DeleteBranch,
     GitEffect,
-    KeepFailed,
     LinkWorktree,
     MakeWorktree,
     MergeTask,
-    Probe,
+    ProbeResult,
     RestoreBranch,
     TakeOverHead,
 )
 
 
-def consequences(state: RunState, run_id: str, effect: GitEffect | None, probe: Probe) -> list[Event]:
+def outcome_events(state: RunState, run_id: str, effect: GitEffect | None, probe: ProbeResult) -> list[Event]:
     """The same whether it was seen at once or found after a crash."""
     match effect:
-        case CommitTask() | KeepFailed():
-            return _of_commit(state, effect, probe.result)
+        case CommitTask() | CommitPlaceholder():
+            return _commit_events(state, effect, probe.result)
         case CommitSeeds():
-            branch = place_of(run_id).branch
+            branch = worktree_names(run_id).branch
             created = BranchCreated(name=branch, base=effect.base)
             return [created, SeedsCommitted(commit=probe.result["commit"], branch=branch)]
         case MakeWorktree() | RestoreBranch() | DeleteBranch() | MergeTask():
-            return _of_branch(state, run_id, effect, probe.result)
+            return _branch_events(state, run_id, effect, probe.result)
         case TakeOverHead():
-            return [WarningLogged(message=_told_of_taking_over(effect, place_of(run_id, effect.task).branch))]
+            return [WarningLogged(message=_describe_head_takeover(effect, worktree_names(run_id, effect.task).branch))]
         case LinkWorktree():
-            return [WarningLogged(message=_told_of_linking(place_of(run_id, effect.task).folder, probe.result))]
+            return [WarningLogged(message=_describe_relink(worktree_names(run_id, effect.task).folder, probe.result))]
     return []
 
 
-def _of_commit(state: RunState, effect: CommitTask | KeepFailed, result: Mapping[str, Any]) -> list[Event]:
+def _commit_events(state: RunState, effect: CommitTask | CommitPlaceholder, result: Mapping[str, Any]) -> list[Event]:
     match effect:
         case CommitTask() if effect.task is not None and "tree" in result:
-            return [CommitChanged(task_id=effect.task, reason=HOOK, **result)]
+            return [CommitChanged(task_id=effect.task, reason=CHANGED_BY_HOOK, **result)]
         case CommitTask() if effect.task is not None:
             return [TaskCommitted(task_id=effect.task, commit=result.get("commit"))]
-        case KeepFailed() if effect.task in state.tasks and (state.tasks[effect.task].status is TaskStatus.IN_PROGRESS):
+        case CommitPlaceholder() if effect.task in state.tasks and (
+            state.tasks[effect.task].status is TaskStatus.IN_PROGRESS
+        ):
             return [TaskFailed(task_id=effect.task, error=effect.reason, attempts=attempts_of(state, effect.task))]
     return []
 
 
-def _of_branch(
+def _branch_events(
     state: RunState,
     run_id: str,
     effect: MakeWorktree | RestoreBranch | DeleteBranch | MergeTask,
@@ -66,16 +68,16 @@ def _of_branch(
     begun = {name for name, branch in state.branches.items() if branch.base is not None}
     match effect:
         case MakeWorktree() if (
-            known.get(place_of(run_id, effect.task).branch) is not BranchStatus.IN_PROGRESS
-            or place_of(run_id, effect.task).branch not in begun
+            known.get(worktree_names(run_id, effect.task).branch) is not BranchStatus.IN_PROGRESS
+            or worktree_names(run_id, effect.task).branch not in begun
         ):
             base = result.get("base", effect.base)
-            return [BranchCreated(name=place_of(run_id, effect.task).branch, base=base, task=effect.task)]
+            return [BranchCreated(name=worktree_names(run_id, effect.task).branch, base=base, task=effect.task)]
         case RestoreBranch():
-            return [BranchCreated(name=place_of(run_id, effect.task).branch, base=effect.base, task=effect.task)]
+            return [BranchCreated(name=worktree_names(run_id, effect.task).branch, base=effect.base, task=effect.task)]
         case MergeTask():
-            told = told_of_setting_back(result)
-            name, into = place_of(run_id, effect.task).branch, place_of(run_id).branch
+            told = reset_warnings(result)
+            name, into = worktree_names(run_id, effect.task).branch, worktree_names(run_id).branch
             if known.get(name) is not BranchStatus.IN_PROGRESS:
                 return told
             return [*told, BranchMerged(name=name, target=into, conflicts=False)]
@@ -84,7 +86,7 @@ def _of_branch(
     return []
 
 
-def _told_of_taking_over(effect: TakeOverHead, branch: str) -> str:
+def _describe_head_takeover(effect: TakeOverHead, branch: str) -> str:
     commit = effect.commit[:12]
     if effect.was is None:
         return f"{effect.task}: HEAD was detached at {commit}; {branch} was moved there"
@@ -94,7 +96,7 @@ def _told_of_taking_over(effect: TakeOverHead, branch: str) -> str:
     )
 
 
-def _told_of_linking(folder: str, result: Mapping[str, Any]) -> str:
+def _describe_relink(folder: str, result: Mapping[str, Any]) -> str:
     told = [f"{folder} had lost its .git; it was linked to the repository again, with its files as they were"]
     if result.get("set_aside"):
         told.append(f"what stood in its place is in {result['set_aside']}")
@@ -103,9 +105,9 @@ def _told_of_linking(folder: str, result: Mapping[str, Any]) -> str:
     return "; ".join(told)
 
 
-def told_of_setting_back(merged: Mapping[str, Any]) -> list[Event]:
+def reset_warnings(merge_result: Mapping[str, Any]) -> list[Event]:
     """For people, by the result of a merge: what somebody took from a branch, and how it is brought back."""
-    found: dict[str, str | None] = merged.get("set_back", {})
+    found: dict[str, str | None] = merge_result.get("set_back", {})
     how = "`git merge {}` brings back what it had"
     return [
         WarningLogged(

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 from holdfast.core.work.workflow import Publish
 from holdfast.engine.workspace.workspace import Workspace
-from holdfast.git.effects import Happened, OpenPullRequest, Push
+from holdfast.git.effects import OpenPullRequest, ProbeOutcome, Push
 from holdfast.git.remote import can_open_pull_requests, choose_remote, compare_link, default_branch, web_repository
 from holdfast.git.worktrees.worktree import NotOurWorktree, status_of
 from holdfast.leaf.errors import BadInput
 
 
-class Published(NamedTuple):
+class PublishedBranch(NamedTuple):
     """Where the run's branch went, and at which commit. `already` when there was nothing left to do."""
 
     branch: str
@@ -20,15 +20,15 @@ class Published(NamedTuple):
     uncommitted: int = 0
 
 
-class Requested(NamedTuple):
+class PullRequest(NamedTuple):
     """A pull request: opened or found; or the page on which a person opens it."""
 
     url: str
     opened: bool
-    pushed: Published
+    pushed: PublishedBranch
 
 
-class Wish(NamedTuple):
+class PullRequestOptions(NamedTuple):
     """What a pull request should say; what is not given comes from the run."""
 
     base: str | None = None
@@ -37,7 +37,7 @@ class Wish(NamedTuple):
     draft: bool = False
 
 
-class HandedOver(NamedTuple):
+class PublishResult(NamedTuple):
     """What came of giving the work to others as far as that is possible here."""
 
     remote: str | None = None
@@ -46,65 +46,65 @@ class HandedOver(NamedTuple):
     problem: str | None = None
 
 
-async def pull_requested(workspace: Workspace, remote: str | None, wish: Wish) -> Requested:
+async def open_pull_request(workspace: Workspace, remote: str | None, options: PullRequestOptions) -> PullRequest:
     """The same, by whoever owns the run."""
     repository, branch = workspace.repository, workspace.place().branch
     remote = await choose_remote(repository, remote)
-    base = wish.base or await _base_on(workspace, remote)
+    base = options.base or await _pull_request_base(workspace, remote)
     link = await compare_link(repository, remote, base, branch)
-    pushed = await published(workspace, remote)
+    pushed = await push_branch(workspace, remote)
     if not can_open_pull_requests(link):
-        return Requested(link, opened=False, pushed=pushed)
+        return PullRequest(link, opened=False, pushed=pushed)
     goal = workspace.info.goal
-    title = wish.title or (goal.strip().splitlines() or [pushed.branch])[0]
-    body = wish.body if wish.body is not None else goal
+    title = options.title or (goal.strip().splitlines() or [pushed.branch])[0]
+    body = options.body if options.body is not None else goal
     repo = await web_repository(repository, remote)
-    effect = OpenPullRequest(repo=repo, base=base, title=title, body=body, draft=wish.draft)
-    url = (await workspace.hands.perform(effect))["url"]
-    return Requested(url, opened=True, pushed=pushed)
+    effect = OpenPullRequest(repo=repo, base=base, title=title, body=body, draft=options.draft)
+    url = (await workspace.effects.perform(effect))["url"]
+    return PullRequest(url, opened=True, pushed=pushed)
 
 
-async def handed_over(workspace: Workspace, wanted: Publish, wish: Wish) -> HandedOver:
+async def publish_work(workspace: Workspace, mode: Publish, options: PullRequestOptions) -> PublishResult:
     """As far as it is wanted, and can be: where nobody opens pull requests, the branch is pushed."""
-    if wanted is Publish.NOTHING:
-        return HandedOver(problem="nobody wants it published")
+    if mode is Publish.NOTHING:
+        return PublishResult(problem="nobody wants it published")
     if not await workspace.repository.remotes():
-        return HandedOver(problem="there is no remote to push to")
+        return PublishResult(problem="there is no remote to push to")
     try:
         remote = await choose_remote(workspace.repository, None)
     except BadInput as error:
-        return HandedOver(problem=str(error))
+        return PublishResult(problem=str(error))
     problem = None
-    if wanted is Publish.PR:
+    if mode is Publish.PR:
         try:
-            requested = await pull_requested(workspace, remote, wish)
-            return HandedOver(remote, requested.pushed.commit, requested.url)
+            requested = await open_pull_request(workspace, remote, options)
+            return PublishResult(remote, requested.pushed.commit, requested.url)
         except BadInput as error:
             problem = str(error)
-    pushed = await published(workspace, remote)
-    return HandedOver(remote, pushed.commit, problem=problem)
+    pushed = await push_branch(workspace, remote)
+    return PublishResult(remote, pushed.commit, problem=problem)
 
 
-async def published(workspace: Workspace, wanted: str | None) -> Published:
+async def push_branch(workspace: Workspace, remote_name: str | None) -> PublishedBranch:
     """The run's branch, at the remote that is wanted."""
-    remote = await choose_remote(workspace.repository, wanted)
+    remote = await choose_remote(workspace.repository, remote_name)
     effect = Push(remote=remote, commit=await workspace.tip())
-    branch, lacking = workspace.place().branch, await _uncommitted(workspace)
-    there = await effect.probe(workspace.hands.site(""))
-    if there.happened is Happened.YES:
-        return Published(branch, remote, there.result["commit"], already=True, uncommitted=lacking)
-    await workspace.hands.perform(effect)
-    return Published(branch, remote, effect.commit, already=False, uncommitted=lacking)
+    branch, lacking = workspace.place().branch, await count_uncommitted(workspace)
+    there = await effect.probe(workspace.effects.site(""))
+    if there.outcome is ProbeOutcome.YES:
+        return PublishedBranch(branch, remote, there.result["commit"], already=True, uncommitted=lacking)
+    await workspace.effects.perform(effect)
+    return PublishedBranch(branch, remote, effect.commit, already=False, uncommitted=lacking)
 
 
-async def _base_on(workspace: Workspace, remote: str) -> str:
+async def _pull_request_base(workspace: Workspace, remote: str) -> str:
     """The branch that the run began from, if the remote has it; else the remote's own first."""
     base = workspace.info.base
     known = await workspace.repository.refs(f"refs/remotes/{remote}/{base}") if base else {}
     return base if base and known else await default_branch(workspace.repository, remote)
 
 
-async def _uncommitted(workspace: Workspace) -> int:
+async def count_uncommitted(workspace: Workspace) -> int:
     """How many files of the run's worktree are in no commit, and so are not published."""
     worktree = workspace.worktree()
     try:

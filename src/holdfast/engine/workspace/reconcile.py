@@ -7,70 +7,82 @@ from datetime import datetime
 from holdfast.core.events.branch import WorkspaceReconciled
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.state import BranchStatus
-from holdfast.core.work.names import BRANCHES, place_at, place_of
-from holdfast.core.work.reconciliation import BranchSeen, Finding, Observed, Remedy, WorktreeSeen, reconcile
-from holdfast.engine.workspace.restore import branch_again, made_again
+from holdfast.core.work.names import BRANCH_PREFIX, worktree_names, worktree_names_at
+from holdfast.core.work.reconciliation import (
+    Finding,
+    ObservedBranch,
+    ObservedWorkspace,
+    ObservedWorktree,
+    Remedy,
+    reconcile,
+)
+from holdfast.engine.workspace.restore import restore_branch, restore_worktree
 from holdfast.engine.workspace.workspace import Workspace
 from holdfast.git.effects import DeleteBranch
 from holdfast.git.repository import Repository
-from holdfast.git.worktrees.in_progress import underway
-from holdfast.git.worktrees.worktree import MovedWorktree, NotOurWorktree, Unlinked, Worktree
+from holdfast.git.worktrees.in_progress import operation_in_progress
+from holdfast.git.worktrees.worktree import MovedWorktree, NotOurWorktree, UnlinkedWorktree, Worktree
 from holdfast.leaf.errors import DecisionNeeded, Denied
-from holdfast.leaf.files.directories import is_there
+from holdfast.leaf.files.directories import path_exists
 
 
-async def observe(repository: Repository, run_id: str, folder: str) -> Observed:
+async def observe(repository: Repository, run_id: str, folder: str) -> ObservedWorkspace:
     """The branches and worktrees of a run, in three calls of git, however many there are."""
-    prefix = f"refs/heads/{BRANCHES}{run_id}/"
+    prefix = f"refs/heads/{BRANCH_PREFIX}{run_id}/"
     heads = await repository.refs(prefix)
-    main = f"refs/heads/{place_of(run_id).branch}"
+    main = f"refs/heads/{worktree_names(run_id).branch}"
     merged = await repository.refs(f"--merged={main}", prefix) if main in heads else {}
     branches = {
-        name.removeprefix("refs/heads/"): BranchSeen(commit, merged=name in merged) for name, commit in heads.items()
+        name.removeprefix("refs/heads/"): ObservedBranch(commit, merged=name in merged)
+        for name, commit in heads.items()
     }
-    return Observed(branches, await _worktrees(repository, run_id, folder))
+    return ObservedWorkspace(branches, await _observe_worktrees(repository, run_id, folder))
 
 
-async def _worktrees(repository: Repository, run_id: str, folder: str) -> dict[str, WorktreeSeen]:
+async def _observe_worktrees(repository: Repository, run_id: str, folder: str) -> dict[str, ObservedWorktree]:
     home = os.path.realpath(folder)
     listed = {os.path.relpath(os.path.realpath(fact.path), home): fact for fact in await repository.worktrees()}
     ours = {path: fact for path, fact in listed.items() if path == "workspace" or path.startswith("tasks/")}
-    found: dict[str, WorktreeSeen] = {}
-    for path in sorted({*ours, *_folders(home)}):
+    found: dict[str, ObservedWorktree] = {}
+    for path in sorted({*ours, *_worktree_folders(home)}):
         fact = ours.get(path)
-        found[path] = _seen(repository, run_id, home, path)
-        if found[path] == WorktreeSeen() and fact is not None and fact.branch != place_at(run_id, path).branch:
-            found[path] = WorktreeSeen(elsewhere=f"{path} is on {fact.branch or 'no branch'}")
+        found[path] = _observe_worktree(repository, run_id, home, path)
+        if (
+            found[path] == ObservedWorktree()
+            and fact is not None
+            and fact.branch != worktree_names_at(run_id, path).branch
+        ):
+            found[path] = ObservedWorktree(other_branch=f"{path} is on {fact.branch or 'no branch'}")
     return found
 
 
-def _folders(home: str) -> list[str]:
+def _worktree_folders(home: str) -> list[str]:
     """The folders in which worktrees should be, whether git knows them or not."""
     tasks = os.path.join(home, "tasks")
     leaves = [leaf for leaf in os.listdir(tasks) if not leaf.startswith(".")] if os.path.isdir(tasks) else []
     return [*(["workspace"] if os.path.isdir(os.path.join(home, "workspace")) else []), *(f"tasks/{x}" for x in leaves)]
 
 
-def _seen(repository: Repository, run_id: str, home: str, path: str) -> WorktreeSeen:
-    worktree = Worktree(repository, os.path.join(home, path), place_at(run_id, path).branch)
+def _observe_worktree(repository: Repository, run_id: str, home: str, path: str) -> ObservedWorktree:
+    worktree = Worktree(repository, os.path.join(home, path), worktree_names_at(run_id, path).branch)
     if not os.path.isdir(worktree.path):
-        return WorktreeSeen(present=False)
+        return ObservedWorktree(present=False)
     try:
         worktree.must_be_ours()
     except NotOurWorktree as error:
-        moved, unlinked = isinstance(error, MovedWorktree), isinstance(error, Unlinked)
-        return WorktreeSeen(problem=str(error), moved=moved, unlinked=unlinked)
-    return WorktreeSeen()
+        moved, unlinked = isinstance(error, MovedWorktree), isinstance(error, UnlinkedWorktree)
+        return ObservedWorktree(problem=str(error), moved=moved, unlinked=unlinked)
+    return ObservedWorktree()
 
 
-def must_be_left_by_others(workspace: Workspace) -> None:
+def require_no_user_operation(workspace: Workspace) -> None:
     """That nobody is in the middle of a rebase, a merge or the like where the run would go on. Nothing is touched.
 
     Where an agent's turn was cut off, it was the agent's, which goes on with it. So may be what began before the last
     sitting's last word. A merge of our own that was cut off is taken back, or gone on with.
     """
-    state = workspace.hands.run.state
-    newest = state.newest_sitting()
+    state = workspace.effects.run.state
+    newest = state.newest_session()
     if newest is None or newest.last is None:
         return
     last_word = datetime.fromisoformat(newest.last).timestamp()
@@ -79,67 +91,67 @@ def must_be_left_by_others(workspace: Workspace) -> None:
     for branch in (branch for branch in state.branches.values() if branch.task not in cut_off):
         with suppress(NotOurWorktree):  # it is not there, or something else is: whoever needs it will be told
             tree = workspace.worktree(branch.task)
-            waits = underway(tree.must_be_ours())
+            waits = operation_in_progress(tree.must_be_ours())
             if waits is not None and waits.since > last_word and waits.note not in ours:
-                problem = waits.told(tree.path, tree.branch if tree.is_confined else None)
+                problem = waits.describe(tree.path, tree.branch if tree.is_confined else None)
                 raise DecisionNeeded(f"{problem}; then holdfast resume {workspace.run_id} goes on")
 
 
-async def own_branch_again(workspace: Workspace) -> list[Finding]:
+async def restore_run_branch(workspace: Workspace) -> list[Finding]:
     """The run's own, if it is lost, before anything else: by it is told what is merged and can go."""
     name = workspace.place().branch
-    begun = workspace.hands.run.state.branches[name].status is BranchStatus.IN_PROGRESS
+    begun = workspace.effects.run.state.branches[name].status is BranchStatus.IN_PROGRESS
     if not begun or await workspace.repository.commit_of(f"refs/heads/{name}") is not None:
         return []
     with suppress(Denied):  # it is looked at again with all the others, and whoever is in the way is told
-        await branch_again(workspace, None)
-        return [Finding(name, Remedy.RECREATE_BRANCH, f"{name} was lost; it is made again")]
+        await restore_branch(workspace, None)
+        return [Finding(name, Remedy.RECREATE_BRANCH, f"{name} was lost; it is created again")]
     return []
 
 
-async def reconciled(workspace: Workspace) -> list[Finding]:
+async def reconcile_workspace(workspace: Workspace) -> list[Finding]:
     """Act on what differs, saving before anything is deleted. Returns everything that was found."""
-    hands = workspace.hands
+    hands = workspace.effects
     observed = await observe(workspace.repository, workspace.run_id, hands.folder)
     findings = reconcile(workspace.run_id, hands.run.state.branches, observed)
     found = [
-        await _acted_on(workspace, finding, observed)
+        await _try_remedy(workspace, finding, observed)
         for finding in sorted(findings, key=lambda finding: finding.remedy is not Remedy.REMOVE_WORKTREE)
     ]
-    warned = [WarningLogged(message=one.told) for one in found if one.remedy is Remedy.WARN]
+    warned = [WarningLogged(message=one.message) for one in found if one.remedy is Remedy.WARN]
     if warned:
         await hands.run.append(*warned)
-    now = {one.effect: one for one in await hands.settle_again()}
-    workspace.settled = [now.get(one.effect, one) for one in workspace.settled]
+    now = {one.effect_id: one for one in await hands.settle_open_effects()}
+    workspace.settled_effects = [now.get(one.effect_id, one) for one in workspace.settled_effects]
     return found
 
 
-async def _acted_on(workspace: Workspace, finding: Finding, observed: Observed) -> Finding:
+async def _try_remedy(workspace: Workspace, finding: Finding, observed: ObservedWorkspace) -> Finding:
     """The finding; with what stood in the way, when something did. The others are acted on all the same."""
     try:
-        await _act(workspace, finding, observed)
+        await _apply_remedy(workspace, finding, observed)
     except Denied as error:
-        return Finding(finding.subject, Remedy.WARN, f"{finding.told}, but: {error}", finding.task)
+        return Finding(finding.subject, Remedy.WARN, f"{finding.message}, but: {error}", finding.task)
     return finding
 
 
-async def _act(workspace: Workspace, finding: Finding, observed: Observed) -> None:
-    hands, task = workspace.hands, finding.task
+async def _apply_remedy(workspace: Workspace, finding: Finding, observed: ObservedWorkspace) -> None:
+    hands, task = workspace.effects, finding.task
     if finding.remedy in (Remedy.REMOVE_WORKTREE, Remedy.DELETE_BRANCH):  # the others say it themselves, with details
         await hands.run.append(
-            WorkspaceReconciled(subject=finding.subject, action=finding.remedy, message=finding.told, task=task)
+            WorkspaceReconciled(subject=finding.subject, action=finding.remedy, message=finding.message, task=task)
         )
     match finding.remedy:
         case Remedy.REMOVE_WORKTREE:
-            await workspace.remove(task)
+            await workspace.remove_worktree(task)
         case Remedy.RECREATE_BRANCH:
-            await branch_again(workspace, task)
+            await restore_branch(workspace, task)
         case Remedy.RECREATE_WORKTREE:
-            await made_again(workspace, task)
+            await restore_worktree(workspace, task)
         case Remedy.LINK_WORKTREE:
             await workspace.relink(task)
-            if not is_there(workspace.worktree(task).path):  # another folder had taken its place
-                await made_again(workspace, task)
+            if not path_exists(workspace.worktree(task).path):  # another folder had taken its place
+                await restore_worktree(workspace, task)
         case Remedy.DELETE_BRANCH:
             main = workspace.place().branch
             seen = observed.branches[finding.subject]

@@ -3,22 +3,22 @@
 import re
 from typing import NamedTuple
 
-from holdfast.core.decide.tasks import was_cut_off, was_refused
+from holdfast.core.decide.tasks import was_interrupted, was_refused
 from holdfast.core.events.branch import WorkspaceReconciled
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.work import WORKTREE_LOST, IterationEnded, TaskCommitted
-from holdfast.core.messages.reports import is_reported
-from holdfast.core.state import Stage, Task, TaskStatus
+from holdfast.core.messages.reports import has_pending_case
+from holdfast.core.state import Task, TaskStage, TaskStatus
 from holdfast.core.work.reconciliation import Remedy
 from holdfast.engine.workspace.workspace import Workspace
 from holdfast.git.effects import RestoreBranch
-from holdfast.git.snapshot import taken_at
+from holdfast.git.snapshot import snapshot_head
 from holdfast.leaf.errors import Denied
 
 
-async def branch_again(workspace: Workspace, task: str | None) -> None:
+async def restore_branch(workspace: Workspace, task: str | None) -> None:
     """At its last commit where its worktree remembers it, or the log; else it begins anew, where it began."""
-    repository, worktree, state = workspace.repository, workspace.worktree(task), workspace.hands.run.state
+    repository, worktree, state = workspace.repository, workspace.worktree(task), workspace.effects.run.state
     branch, found = state.branches[worktree.branch], state.tasks.get(task or "")
     base = branch.base or await repository.commit_of(f"refs/heads/{workspace.place().branch}")
     if base is None:
@@ -29,89 +29,95 @@ async def branch_again(workspace: Workspace, task: str | None) -> None:
     commit = there[0] if there else base
     if had and had[0] != commit:
         told = f"{worktree.branch} was at {had[0][:12]}, which git has no more; it is made again at {commit[:12]}"
-        await workspace.hands.run.append(WarningLogged(message=told))
+        await workspace.effects.run.append(WarningLogged(message=told))
     lost = "its last commit; nothing of it is lost"
     if not had:
         lost = "where the work on it began: any commits that were made on it are lost"
     elif had[0] != commit:
         lost = f"the newest commit that git still has; commits up to {had[0][:12]} are lost"
     message = f"The branch {worktree.branch} was deleted outside Holdfast. It is recreated at {commit[:12]}, {lost}."
-    await workspace.hands.run.append(
+    await workspace.effects.run.append(
         WorkspaceReconciled(subject=worktree.branch, action=Remedy.RECREATE_BRANCH, message=message, task=task)
     )
-    await workspace.hands.perform(RestoreBranch(task=task, base=base, commit=commit), task=task)
+    await workspace.effects.perform(RestoreBranch(task=task, base=base, commit=commit), task=task)
 
 
-class _Kept(NamedTuple):
+class _TurnSnapshot(NamedTuple):
     """The files as they were after a turn."""
 
     turn: int = 0
     commit: str | None = None
 
 
-async def made_again(workspace: Workspace, task: str | None) -> bool:
+async def restore_worktree(workspace: Workspace, task: str | None) -> bool:
     """False when the task is not where it was: what its worker reported, or was to resolve, is not there any more.
 
     The log says so before there is a folder that could be taken for what the worker left.
     """
-    run, repository = workspace.hands.run, workspace.repository
+    run, repository = workspace.effects.run, workspace.repository
     if await repository.commit_of(f"refs/heads/{workspace.place(task).branch}") is None:
-        await branch_again(workspace, task)
+        await restore_branch(workspace, task)
     found = run.state.tasks.get(task) if task is not None else None
-    if task is None or found is None or found.status is not TaskStatus.IN_PROGRESS or found.stage is Stage.COMPLETE:
-        await _say_lost(workspace, task, "its branch")
-        await workspace.open(task)
+    if task is None or found is None or found.status is not TaskStatus.IN_PROGRESS or found.stage is TaskStage.COMPLETE:
+        await _record_recreation(workspace, task, "its branch")
+        await workspace.open_worktree(task)
         return True
     committed = found.commit is not None and await repository.commit_of(found.commit) is not None
-    if committed and (found.stage is Stage.MERGE or found.conflicts):
+    if committed and (found.stage is TaskStage.MERGE or found.conflicts):
         if found.conflicts:  # git's notes of the merge went with the folder: it is to be merged anew
             await run.append(TaskCommitted(task_id=task, commit=found.commit))
-        await _say_lost(workspace, task, "its branch; what was committed is there")
-        await workspace.open(task)
+        await _record_recreation(workspace, task, "its branch; what was committed is there")
+        await workspace.open_worktree(task)
         return not found.conflicts
     if found.recheck is not None and found.unchecked is not None:
-        await workspace.open(task)  # all of it is committed, and to be checked once more
+        await workspace.open_worktree(task)  # all of it is committed, and to be checked once more
         return True
-    await run.take_in()
-    kept = await _kept(workspace, task)
-    lost = found.stage is Stage.MERGE or _is_lost(workspace, found, kept)
+    await run.consume_inbox()
+    kept = await _last_turn_snapshot(workspace, task)
+    lost = found.stage is TaskStage.MERGE or _is_lost(workspace, found, kept)
     if lost:
         await run.append(IterationEnded(task_id=task, iteration=found.iteration, reason=WORKTREE_LOST))
     source = "its branch; changes that were not committed are lost"
     if kept.commit is not None:
         source = f"the files as they were after turn {kept.turn} of your conversation; later changes are lost"
-    await _say_lost(workspace, task, source)
-    await workspace.open(task, files=kept.commit)
+    await _record_recreation(workspace, task, source)
+    await workspace.open_worktree(task, files=kept.commit)
     return not lost
 
 
-async def _say_lost(workspace: Workspace, task: str | None, source: str) -> None:
+async def _record_recreation(workspace: Workspace, task: str | None, source: str) -> None:
     """Before it is done: once there is a folder again, nobody could tell that it was gone."""
     place = workspace.place(task)
     message = f"The worktree {place.folder} was deleted outside Holdfast. It is recreated from {source}."
-    await workspace.hands.run.append(
+    await workspace.effects.run.append(
         WorkspaceReconciled(subject=place.folder, action=Remedy.RECREATE_WORKTREE, message=message, task=task)
     )
 
 
-def _is_lost(workspace: Workspace, task: Task, kept: _Kept) -> bool:
+def _is_lost(workspace: Workspace, task: Task, snapshot: _TurnSnapshot) -> bool:
     """Not when nothing was done in this iteration; nor when it was cut off: who goes on looks first.
 
     An agent that answered with an error was not: it has to be told what became of its files.
     """
-    state = workspace.hands.run.state
+    state = workspace.effects.run.state
     worker = state.conversations.get(task.worker or "")
-    if worker is None or worker.turns in (kept.turn, task.since):
+    if worker is None or worker.turns in (snapshot.turn, task.since):
         return False
-    cut_off = was_cut_off(worker) and not was_refused(worker)
-    goes_on = task.stage is Stage.WORK and cut_off and not is_reported(state, task.worker)
+    cut_off = was_interrupted(worker) and not was_refused(worker)
+    goes_on = task.stage is TaskStage.WORK and cut_off and not has_pending_case(state, task.worker)
     return not goes_on
 
 
-async def _kept(workspace: Workspace, task: str) -> _Kept:
+async def _last_turn_snapshot(workspace: Workspace, task: str) -> _TurnSnapshot:
     """Of the last turn. Nothing where the branch has moved since: that was committed, or wanted otherwise."""
     repository, place = workspace.repository, workspace.place(task)
-    refs = await repository.refs(f"{place.snapshots}/turn-*")
-    newest = max((_Kept(int(re.findall(r"\d+", name)[-1]), oid) for name, oid in refs.items()), default=_Kept())
+    refs = await repository.refs(f"{place.snapshot_refs}/turn-*")
+    newest = max(
+        (_TurnSnapshot(int(re.findall(r"\d+", name)[-1]), oid) for name, oid in refs.items()), default=_TurnSnapshot()
+    )
     tip = await repository.commit_of(f"refs/heads/{place.branch}")
-    return newest if newest.commit is not None and await taken_at(repository, newest.commit) == tip else _Kept()
+    return (
+        newest
+        if newest.commit is not None and await snapshot_head(repository, newest.commit) == tip
+        else _TurnSnapshot()
+    )

@@ -6,16 +6,16 @@ from typing import NamedTuple
 from holdfast.core.decide.tasks import attempts_of
 from holdfast.core.events.task import TaskFailed
 from holdfast.engine.workspace.workspace import Workspace
-from holdfast.git.commit import Unresolved, tree_of
-from holdfast.git.effects import CHECKED, CaptureTree, TakeOverHead
-from holdfast.git.snapshot import unregistered
+from holdfast.git.commit import UnresolvedConflicts, tree_of
+from holdfast.git.effects import CHECKED_SNAPSHOT, CaptureTree, TakeOverHead
+from holdfast.git.snapshot import unregistered_repositories
 from holdfast.git.worktrees.head import (
+    abandoned_commits,
     can_be_taken_over,
+    describe_stray_head,
     head_of,
     is_made_here,
     is_related,
-    left_behind,
-    told_of_going_astray,
 )
 from holdfast.git.worktrees.in_progress import merge_head
 
@@ -38,11 +38,11 @@ async def capture(workspace: Workspace, task: str, within: str | None = None) ->
     """The files as they are, kept by a ref; only those of the tree `within`, when there is one."""
     worktree, repository = workspace.worktree(task), workspace.repository
     merging = merge_head(worktree.must_be_ours())
-    before = await repository.commit_of(f"{workspace.place(task).snapshots}/{CHECKED}")
-    taken = await workspace.hands.perform(CaptureTree(task=task, replaces=before, within=within), task=task)
+    before = await repository.commit_of(f"{workspace.place(task).snapshot_refs}/{CHECKED_SNAPSHOT}")
+    taken = await workspace.effects.perform(CaptureTree(task=task, replaces=before, within=within), task=task)
     tree = taken.get("tree") or await tree_of(repository.git, taken["commit"])
     nested = (path for path in taken.get("nested", ()) if _holds_files(os.path.join(worktree.path, path)))
-    links = await unregistered(repository, workspace.base(task), tree)
+    links = await unregistered_repositories(repository, workspace.base(task), tree)
     return Capture(tree, taken.get("head"), merging, (*nested, *links), tuple(taken.get("dirty", ())))
 
 
@@ -51,21 +51,21 @@ def _holds_files(folder: str) -> bool:
     return any(name != ".git" for name in os.listdir(folder))
 
 
-async def take_over(workspace: Workspace, task: str) -> str | None:
+async def take_over_head(workspace: Workspace, task: str) -> str | None:
     """Bring the branch and HEAD of a task's worktree together, when its agent made commits elsewhere.
 
     Returns what is wrong, with the command that puts it right, when that cannot be.
     """
     worktree, base = workspace.worktree(task), workspace.base(task)
     head = await head_of(worktree)
-    if head.is_on_own:
+    if head.is_on_own_branch:
         apart = head.commit is not None and not await is_related(worktree, base, head.commit)
-        return told_of_going_astray(worktree, head, base) if apart else None
+        return describe_stray_head(worktree, head, base) if apart else None
     if head.commit is None or not await can_be_taken_over(worktree, head, base):
-        return told_of_going_astray(worktree, head, base)
-    own = await is_made_here(worktree, head.tip or base, head.commit)
-    effect = TakeOverHead(task=task, base=base, commit=head.commit, was=head.on, own=own)
-    await workspace.hands.perform(effect, task=task)
+        return describe_stray_head(worktree, head, base)
+    own = await is_made_here(worktree, head.own_tip or base, head.commit)
+    effect = TakeOverHead(task=task, base=base, commit=head.commit, was=head.branch, own=own)
+    await workspace.effects.perform(effect, task=task)
     return None
 
 
@@ -74,17 +74,19 @@ async def commits_left_behind(workspace: Workspace, task: str, tree: str) -> lis
     base = workspace.base(task)
     if tree != await tree_of(workspace.repository.git, base):
         return []
-    return await left_behind(workspace.worktree(task), base, f"{workspace.place(task).snapshots}/taken_back/*")
+    return await abandoned_commits(
+        workspace.worktree(task), base, f"{workspace.place(task).snapshot_refs}/taken_back/*"
+    )
 
 
-async def give_up(workspace: Workspace, task: str, reason: str) -> None:
+async def fail_task(workspace: Workspace, task: str, reason: str) -> None:
     """The task is failed, and its work so far is kept on its branch, whatever becomes of it."""
     try:
-        if await take_over(workspace, task) is None:
+        if await take_over_head(workspace, task) is None:
             await workspace.keep_failed(task, reason)  # by which it is failed
             return
-    except Unresolved:
+    except UnresolvedConflicts:
         pass
     await workspace.snapshot(task, "failed")  # in the middle of a merge, or on other ground, there is no committing
-    attempts = attempts_of(workspace.hands.run.state, task)
-    await workspace.hands.run.append(TaskFailed(task_id=task, error=reason, attempts=attempts))
+    attempts = attempts_of(workspace.effects.run.state, task)
+    await workspace.effects.run.append(TaskFailed(task_id=task, error=reason, attempts=attempts))

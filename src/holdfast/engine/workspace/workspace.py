@@ -5,37 +5,38 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchDeleted
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.state import BranchStatus, RunInfo, Task
-from holdfast.core.work.names import Place, place_of
-from holdfast.engine.config.of_run import terms_for
+from holdfast.core.work.names import WorktreeNames, worktree_names
+from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.workspace.confinement import confine
-from holdfast.engine.workspace.effects import TETHER, Hands, Settled
-from holdfast.engine.workspace.outcome_events import told_of_setting_back
+from holdfast.engine.workspace.effects import FD_MARKER_FILE, EffectRunner, SettledEffect
+from holdfast.engine.workspace.outcome_events import reset_warnings
 from holdfast.git.commit import tree_of
 from holdfast.git.effects import (
-    BringConflicts,
+    CommitPlaceholder,
     CommitSeeds,
     CommitTask,
     DeleteBranch,
     DropRefs,
-    KeepFailed,
     LinkWorktree,
     MakeWorktree,
     MergeTask,
     RemoveWorktree,
+    ReproduceConflicts,
     RestoreSnapshot,
     TakeSnapshot,
-    UnwindFailed,
+    UnwindPlaceholder,
 )
-from holdfast.git.merge import Conflicts
-from holdfast.git.placeholder import placeholder_in, placeholder_of
-from holdfast.git.repository import Repository, find_repository, top_of
+from holdfast.git.merge import MergeConflicts
+from holdfast.git.placeholder import find_placeholder, find_placeholder_at
+from holdfast.git.repository import Repository, find_repository, worktree_top
 from holdfast.git.seeds import read_seeds
-from holdfast.git.worktrees.link import is_made_anew, is_unlinked
+from holdfast.git.worktrees.link import is_recreated, is_unlinked
 from holdfast.git.worktrees.worktree import Worktree, is_half_made
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo, StorageFailed
 from holdfast.leaf.ids import new_run_id, slug_of
@@ -45,7 +46,7 @@ from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 
-class Merge(NamedTuple):
+class MergeResult(NamedTuple):
     """A task's branch went into the run's at `commit`; or it could not, and its worktree holds the conflicts.
 
     Or the branch is at a commit of another tree than was checked, `unchecked`, and nothing was merged: somebody
@@ -73,42 +74,44 @@ class NewRun(NamedTuple):
 class Workspace:
     """What a run's owner does with the repository. Each step is an effect of its own, safe to be cut off in."""
 
-    def __init__(self, hands: Hands, settled: Sequence[Settled] = ()) -> None:
-        self.hands = hands
-        self.settled = settled
+    def __init__(self, effects: EffectRunner, settled_effects: Sequence[SettledEffect] = ()) -> None:
+        self.effects = effects
+        self.settled_effects = settled_effects
 
     @property
     def run_id(self) -> str:
-        return self.hands.run_id
+        return self.effects.run_id
 
     @property
     def repository(self) -> Repository:
-        return self.hands.repository
+        return self.effects.repository
 
     @property
     def info(self) -> RunInfo:
-        info = self.hands.run.state.run
+        info = self.effects.run.state.run
         assert info is not None, "a run with a repository was created as one"
         return info
 
-    def place(self, task: str | None = None) -> Place:
-        return place_of(self.run_id, task)
+    def place(self, task: str | None = None) -> WorktreeNames:
+        return worktree_names(self.run_id, task)
 
     def worktree(self, task: str | None = None) -> Worktree:
         place = self.place(task)
-        return Worktree(self.repository, os.path.join(self.hands.folder, place.folder), place.branch)
+        return Worktree(self.repository, os.path.join(self.effects.folder, place.folder), place.branch)
 
-    async def open(self, task: str | None = None, *, base: str | None = None, files: str | None = None) -> Worktree:
+    async def open_worktree(
+        self, task: str | None = None, *, base: str | None = None, files: str | None = None
+    ) -> Worktree:
         """The worktree of a task, or of the run itself; made when it is not there, with the `files` of a snapshot.
 
         A task's branch begins where the run's branch is now; the run's own at `base`.
         """
-        known = self.hands.run.state.branches.get(self.place(task).branch)
+        known = self.effects.run.state.branches.get(self.place(task).branch)
         going_on = known.base if known is not None and known.status is BranchStatus.IN_PROGRESS else None
-        start = base or going_on or await self._start(task)
+        start = base or going_on or await self._start_commit(task)
         unsaved = known.unsaved if known is not None else None
         last = unsaved if unsaved != files else None
-        await self.hands.perform(MakeWorktree(task=task, base=start, files=files, last=last), task=task)
+        await self.effects.perform(MakeWorktree(task=task, base=start, files=files, last=last), task=task)
         return self.worktree(task)
 
     async def commit(self, task: str | None, message: str) -> str | None:
@@ -117,8 +120,8 @@ class Workspace:
         It is of the tree that was checked, as far as the log knows one.
         """
         await self.tip(task)
-        known = self.hands.run.state.tasks.get(task or "") or Task()
-        branch = self.hands.run.state.branches.get(self.place(task).branch)
+        known = self.effects.run.state.tasks.get(task or "") or Task()
+        branch = self.effects.run.state.branches.get(self.place(task).branch)
         effect = CommitTask(
             task=task,
             base=self.base(task),
@@ -130,14 +133,14 @@ class Workspace:
             unchecked=known.unchecked,
             agents=tuple(branch.agents) if branch is not None else (),
         )
-        commit: str | None = (await self.hands.perform(effect, task=task))["commit"]
+        commit: str | None = (await self.effects.perform(effect, task=task))["commit"]
         return commit
 
     async def commit_seeds(self, base: str, tree: str) -> str:
         """The run's branch with the seeds as its first commit. Returns it; `base`, when that has the seeds already."""
-        if (await self.repository.git.ask("rev-parse", f"{base}^{{tree}}")).text == tree:
+        if (await self.repository.git.query("rev-parse", f"{base}^{{tree}}")).text == tree:
             return base
-        commit: str = (await self.hands.perform(CommitSeeds(base=base, tree=tree)))["commit"]
+        commit: str = (await self.effects.perform(CommitSeeds(base=base, tree=tree)))["commit"]
         return commit
 
     async def relink(self, task: str | None) -> None:
@@ -146,43 +149,43 @@ class Workspace:
         One in whose place somebody made another folder is saved and removed: it is then made again as a lost one is.
         """
         worktree = self.worktree(task)
-        known = self.hands.run.state.branches.get(worktree.branch)
+        known = self.effects.run.state.branches.get(worktree.branch)
         if known is None or known.base is None or not is_unlinked(worktree) or is_half_made(worktree):
             return
-        if await is_made_anew(worktree):
-            await self.remove(task)
+        if await is_recreated(worktree):
+            await self.remove_worktree(task)
         else:
-            await self.hands.perform(LinkWorktree(task=task, base=known.base), task=task)
+            await self.effects.perform(LinkWorktree(task=task, base=known.base), task=task)
 
     async def keep_failed(self, task: str, reason: str) -> str | None:
         """A failed task's partial work, as a placeholder commit; None when there is none."""
         await self.tip(task)
-        effect = KeepFailed(task=task, base=self.base(task), reason=reason)
-        commit: str | None = (await self.hands.perform(effect, task=task))["commit"]
+        effect = CommitPlaceholder(task=task, base=self.base(task), reason=reason)
+        commit: str | None = (await self.effects.perform(effect, task=task))["commit"]
         return commit
 
     async def unwind_failed(self, task: str) -> str | None:
         """Take the placeholder of a failed task back, so that the next attempt goes on with what is in it."""
-        effect = UnwindFailed(task=task, base=self.base(task))
-        placeholder: str | None = (await self.hands.perform(effect, task=task))["unwound"]
+        effect = UnwindPlaceholder(task=task, base=self.base(task))
+        placeholder: str | None = (await self.effects.perform(effect, task=task))["unwound"]
         return placeholder
 
     async def has_placeholder(self, task: str) -> bool:
         """The branch that the task works on: its last attempt failed, and nobody took that back yet."""
-        known = self.hands.run.state.branches.get(self.place(task).branch)
+        known = self.effects.run.state.branches.get(self.place(task).branch)
         if known is None or known.base is None or known.status is not BranchStatus.IN_PROGRESS:
             return False
-        return await placeholder_of(self.worktree(task), known.base, task) is not None
+        return await find_placeholder(self.worktree(task), known.base, task) is not None
 
-    async def merge(self, tasks: Sequence[str]) -> list[Merge]:
+    async def merge(self, tasks: Sequence[str]) -> list[MergeResult]:
         """Merge tasks into the run's branch, in this order. One that conflicts does not stop those after it."""
         return [await self._merge(task) for task in tasks]
 
-    async def _merge(self, task: str) -> Merge:
+    async def _merge(self, task: str) -> MergeResult:
         commit, is_checked = await self._checked_commit(task)
         if not is_checked:
-            return Merge(task, None, unchecked=commit)
-        if await placeholder_in(self.repository, self.base(task), commit, task) is not None:
+            return MergeResult(task, None, unchecked=commit)
+        if await find_placeholder_at(self.repository, self.base(task), commit, task) is not None:
             raise Denied(
                 f"{self.place(task).branch} has the placeholder of a failed attempt, which is not merged; "
                 f"resume with: holdfast resume {self.run_id} --on-issue retry"
@@ -190,31 +193,31 @@ class Workspace:
         await self.tip()
         await self.relink(None)
         if not os.path.lexists(self.worktree().path):
-            await self.open()  # nobody works there: it holds nothing that its branch does not
-        state = self.hands.run.state
+            await self.open_worktree()  # nobody works there: it holds nothing that its branch does not
+        state = self.effects.run.state
         had = state.branches[self.place().branch].tip
         done = state.tasks[task].commit if task in state.tasks else None
         effect = MergeTask(task=task, base=self.base(None), commit=commit, had=had, done=done)
         try:
-            merged = await self.hands.perform(effect, task=task)
-            return Merge(task, merged["commit"])
-        except Conflicts:
+            merged = await self.effects.perform(effect, task=task)
+            return MergeResult(task, merged["commit"])
+        except MergeConflicts:
             ours = await self.tip()
-            if told := told_of_setting_back(await effect.set_back(self.hands.site(""))):
-                await self.hands.run.append(*told)  # now: what is merged in the end is made of what was left
-        found = await self.hands.perform(BringConflicts(task=task, commit=ours), task=task)
+            if told := reset_warnings(await effect.find_set_back(self.effects.site(""))):
+                await self.effects.run.append(*told)  # now: what is merged in the end is made of what was left
+        found = await self.effects.perform(ReproduceConflicts(task=task, commit=ours), task=task)
         conflicts = tuple(found["conflicts"])
         now = await self.tip(task)
         if not conflicts and now != commit:
-            return Merge(task, None, unchecked=now, merged=True)
-        return Merge(task, None, conflicts)
+            return MergeResult(task, None, unchecked=now, merged=True)
+        return MergeResult(task, None, conflicts)
 
     async def _checked_commit(self, task: str) -> tuple[str, bool]:
         """The commit that is to be merged; False when it is of another tree than was checked.
 
         That is the one that was made for the task, wherever its branch was set back to.
         """
-        tip, known = await self.tip(task), self.hands.run.state.tasks.get(task)
+        tip, known = await self.tip(task), self.effects.run.state.tasks.get(task)
         made = known.commit if known is not None else None
         if made is None or made == tip or await self.repository.commit_of(made) is None:
             return tip, True
@@ -225,66 +228,66 @@ class Workspace:
 
     async def snapshot(self, task: str | None, name: str) -> str:
         """The worktree as it is, kept under a name. Returns the commit that holds it."""
-        ref = f"{self.place(task).snapshots}/{slug_of(name)}"
+        ref = f"{self.place(task).snapshot_refs}/{slug_of(name)}"
         effect = TakeSnapshot(task=task, name=slug_of(name), replaces=await self.repository.commit_of(ref))
-        commit: str = (await self.hands.perform(effect, task=task))["commit"]
+        commit: str = (await self.effects.perform(effect, task=task))["commit"]
         return commit
 
     async def restore(self, task: str | None, commit: str) -> str | None:
         """The files as they were in a snapshot. Returns the ref that has them as they are now, if that is needed."""
-        salvaged: str | None = (await self.hands.perform(RestoreSnapshot(task=task, commit=commit), task=task)).get(
+        salvaged: str | None = (await self.effects.perform(RestoreSnapshot(task=task, commit=commit), task=task)).get(
             "salvaged"
         )
         return salvaged
 
-    async def remove(self, task: str | None = None) -> str | None:
+    async def remove_worktree(self, task: str | None = None) -> str | None:
         """Remove a worktree. Returns the ref under which what was only there was saved, if something was."""
-        known = self.hands.run.state.branches.get(self.place(task).branch)
+        known = self.effects.run.state.branches.get(self.place(task).branch)
         last, base = (known.unsaved, known.base) if known is not None else (None, None)
         effect = RemoveWorktree(task=task, last=last, base=base)
-        salvaged: str | None = (await self.hands.perform(effect, task=task)).get("salvaged")
+        salvaged: str | None = (await self.effects.perform(effect, task=task)).get("salvaged")
         return salvaged
 
-    async def take_away(self, task: str) -> None:
+    async def delete_worktree_and_branch(self, task: str) -> None:
         """The worktree and the branch of a task that is done: the run's branch has all of it."""
-        await self.remove(task)
+        await self.remove_worktree(task)
         branch = self.place(task).branch
         tip = await self.repository.commit_of(f"refs/heads/{branch}")
-        if tip is not None and self.hands.run.state.branches[branch].status is not BranchStatus.DELETED:
+        if tip is not None and self.effects.run.state.branches[branch].status is not BranchStatus.DELETED:
             effect = DeleteBranch(branch=branch, commit=tip, merged_into=self.place().branch)
-            await self.hands.perform(effect, task=task)
+            await self.effects.perform(effect, task=task)
 
     async def discard(self, task: str) -> list[str]:
         """The worktree, branch and turn snapshots of a task that begins again. Returns the refs that have its work.
 
         What is only there is saved first. Called again after a crash, it finishes what is left to do.
         """
-        name, run = self.place(task).branch, self.hands.run
+        name, run = self.place(task).branch, self.effects.run
         if name in run.state.branches:
             lost = await self.repository.commit_of(f"refs/heads/{name}") is None
             commit = run.state.tasks[task].commit if lost else None
-            await self.take_away(task)
-            turns = f"{self.place(task).snapshots}/turn-*"  # another agent's: its turns are numbered anew
+            await self.delete_worktree_and_branch(task)
+            turns = f"{self.place(task).snapshot_refs}/turn-*"  # another agent's: its turns are numbered anew
             if commit is not None or await self.repository.refs(turns):
                 effect = DropRefs(prefix=turns, keep=(commit,) if commit is not None else ())
-                await self.hands.perform(effect, task=task)
+                await self.effects.perform(effect, task=task)
             if run.state.branches[name].status is not BranchStatus.DELETED:  # somebody else deleted it
                 await run.append(BranchDeleted(name=name))
-        return sorted(await self.repository.refs(f"{self.place(task).salvage}/"))
+        return sorted(await self.repository.refs(f"{self.place(task).salvage_refs}/"))
 
     def base(self, task: str | None) -> str:
         """The commit that a branch began at."""
         name = self.place(task).branch
-        found = self.hands.run.state.branches.get(name)
+        found = self.effects.run.state.branches.get(name)
         if found is None or found.base is None:
             raise BadInput(f"run {self.run_id} has no branch {name} yet; open its worktree first")
         return found.base
 
-    async def _start(self, task: str | None) -> str:
-        info, main = self.hands.run.state.run, self.place().branch
-        begun = main in self.hands.run.state.branches or await self.repository.commit_of(f"refs/heads/{main}")
+    async def _start_commit(self, task: str | None) -> str:
+        info, main = self.effects.run.state.run, self.place().branch
+        begun = main in self.effects.run.state.branches or await self.repository.commit_of(f"refs/heads/{main}")
         if task is None and not begun and info is not None and info.base is not None:
-            return (await self.repository.base(info.repo or "", info.base))[0]  # cut off before it had a branch
+            return (await self.repository.resolve_base(info.repo or "", info.base))[0]  # cut off before it had a branch
         return await self.tip()
 
     async def tip(self, task: str | None = None) -> str:
@@ -303,17 +306,17 @@ class Workspace:
         return commit
 
 
-async def create_run(home: str, new: NewRun, *also: Event, seeds: Sequence[str] = ()) -> str:
+async def create_run(home: str, new: NewRun, *events: Event, seeds: Sequence[str] = ()) -> str:
     """A run with its branch and its worktree, at rest; `also` is known of it from the beginning. Returns its id.
 
     `seeds` are files and folders: they are read before anything is made, and committed to the run's branch as one
     commit before the plan is recorded. So a run with a plan has its seeds, and one without a plan is never offered.
     """
     repository = await find_repository(new.repo)
-    if not _is_text(repository.common_dir):
+    if not _is_utf8(repository.common_dir):
         raise BadInput(f"the path {repository.common_dir!r} is not UTF-8, and a run's log is; move the repository")
-    base, name = await repository.base(new.repo, new.base)
-    seeded = await read_seeds(repository, base, await _checkout(new.repo), seeds) if seeds else None
+    base, name = await repository.resolve_base(new.repo, new.base)
+    seeded = await read_seeds(repository, base, await _checkout_root(new.repo), seeds) if seeds else None
     run_id = new_run_id(new.slug or new.goal)
     feature = run_id[:-7]
     store = FileStore(home)
@@ -325,36 +328,38 @@ async def create_run(home: str, new: NewRun, *also: Event, seeds: Sequence[str] 
             workflow=new.workflow,
             repo=repository.common_dir,
             base=name,
-            branch=place_of(run_id).branch,
+            branch=worktree_names(run_id).branch,
         )
         folder = run_folder(store.home, run_id)
-        workspace = Workspace(Hands(run, run_id, _marked(repository.common_dir, run_id, folder), folder))
+        workspace = Workspace(
+            EffectRunner(run, run_id, _marked_repository(repository.common_dir, run_id, folder), folder)
+        )
         begin = SessionStart(command="plan", feature=feature, branch=created.branch, mode=new.workflow, pid=os.getpid())
         if seeded is None:
-            await run.begin(begin, created, *also, _start(created, base))
+            await run.begin_session(begin, created, *events, _start_checkpoint(created, base))
         else:
-            await run.begin(begin, created)
+            await run.begin_session(begin, created)
             tip = await workspace.commit_seeds(base, seeded.oid)
-            await run.append(*also, _start(created, tip))
-        await workspace.open(base=base)
-        await run.append(SessionEnd(reason="planned"))
-        await workspace.hands.write_anchor()
+            await run.append(*events, _start_checkpoint(created, tip))
+        await workspace.open_worktree(base=base)
+        await run.append(SessionEnd(reason=EndReason.PLANNED))
+        await workspace.effects.write_anchor()
     return run_id
 
 
-def _start(created: RunCreated, commit: str) -> Checkpoint:
+def _start_checkpoint(created: RunCreated, commit: str) -> Checkpoint:
     return Checkpoint(label="run-start", branch=created.branch, commit=commit, plan_step="wave-1-start")
 
 
-async def _checkout(path: str) -> str | None:
+async def _checkout_root(path: str) -> str | None:
     """The user's checkout, in which seeds keep their paths; None in a bare repository."""
     try:
-        return await top_of(path)
+        return await worktree_top(path)
     except BadInput:
         return None
 
 
-def _is_text(path: str) -> bool:
+def _is_utf8(path: str) -> bool:
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -363,7 +368,7 @@ def _is_text(path: str) -> bool:
 
 
 @asynccontextmanager
-async def opened(home: str, run_id: str, command: str, *, anchored: bool = True) -> AsyncIterator[Workspace]:
+async def open_workspace(home: str, run_id: str, command: str, *, anchored: bool = True) -> AsyncIterator[Workspace]:
     """Own a run, settle what a crash left open, and work on its repository for one session.
 
     `anchored=False` for a command that deletes the run, and its anchors with it.
@@ -372,17 +377,17 @@ async def opened(home: str, run_id: str, command: str, *, anchored: bool = True)
     async with open_run(store, run_id) as run:
         folder = run_folder(store.home, run_id)
         repository = repository_of(run.state.run, run_id, folder)
-        confine(repository, run_id, folder, lambda: run.state, terms_for(home, run.state))
-        await run.begin(SessionStart(command=command, pid=os.getpid()))
-        hands = Hands(run, run_id, repository, folder)
+        confine(repository, run_id, folder, lambda: run.state, run_config_for(home, run.state))
+        await run.begin_session(SessionStart(command=command, pid=os.getpid()))
+        hands = EffectRunner(run, run_id, repository, folder)
         try:
             yield Workspace(hands, await hands.settle())
         except (HoldfastError, OSError) as error:
-            told = error if isinstance(error, HoldfastError) else StorageFailed.by(error)
-            await run.append(SessionEnd(reason="error", summary=str(told)))
+            told = error if isinstance(error, HoldfastError) else StorageFailed.from_os_error(error)
+            await run.append(SessionEnd(reason=EndReason.ERROR, summary=str(told)))
             await hands.write_anchor()
             raise told from error
-        await run.append(SessionEnd(reason="all_done"))
+        await run.append(SessionEnd(reason=EndReason.ALL_DONE))
         if anchored:
             await hands.write_anchor()
 
@@ -396,8 +401,8 @@ def repository_of(info: RunInfo | None, run_id: str, folder: str | None = None) 
             f"the repository of run {run_id} is not at {info.repo} any more; "
             "if it was moved, `holdfast doctor --repo NEW-PLACE --fix` finds it again"
         )
-    return Repository(info.repo) if folder is None else _marked(info.repo, run_id, folder)
+    return Repository(info.repo) if folder is None else _marked_repository(info.repo, run_id, folder)
 
 
-def _marked(common_dir: str, run_id: str, folder: str) -> Repository:
-    return Repository(common_dir, mark={RUN_MARK: run_id}, tether=os.path.join(folder, TETHER))
+def _marked_repository(common_dir: str, run_id: str, folder: str) -> Repository:
+    return Repository(common_dir, env_markers={RUN_MARK: run_id}, fd_marker=os.path.join(folder, FD_MARKER_FILE))

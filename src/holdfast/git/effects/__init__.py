@@ -1,42 +1,49 @@
-"""The effects on a repository: what to do, how to do it, and how to ask afterwards whether it was done."""
+"""The effects on a repository: how to perform each, and how to find out afterwards whether it happened."""
 
-from holdfast.git.effects.base import GitEffect, Happened, InWorktree, Probe, Site
+from holdfast.git.effects.base import EffectSite, GitEffect, ProbeOutcome, ProbeResult, WorktreeEffect
 from holdfast.git.effects.branches import DeleteBranch, DropRefs, RestoreBranch, TakeOverHead
-from holdfast.git.effects.commits import CommitSeeds, CommitTask, KeepFailed, UnwindFailed
-from holdfast.git.effects.merges import BringConflicts, MergeInto, MergeTask
+from holdfast.git.effects.commits import CommitPlaceholder, CommitSeeds, CommitTask, UnwindPlaceholder
+from holdfast.git.effects.merges import MergeInto, MergeTask, ReproduceConflicts
 from holdfast.git.effects.publishing import OpenPullRequest, Push
-from holdfast.git.effects.snapshots import CHECKED, CaptureTree, RestoreSnapshot, TakeSnapshot
-from holdfast.git.effects.worktrees import REMOVED, TRASH, LinkWorktree, MakeWorktree, RemoveWorktree, empty_trash
+from holdfast.git.effects.snapshots import CHECKED_SNAPSHOT, CaptureTree, RestoreSnapshot, TakeSnapshot
+from holdfast.git.effects.worktrees import (
+    REMOVED_SUFFIX,
+    TRASH_PREFIX,
+    LinkWorktree,
+    MakeWorktree,
+    RemoveWorktree,
+    empty_trash,
+)
 
 __all__ = [
-    "CHECKED",
+    "CHECKED_SNAPSHOT",
     "EFFECTS",
-    "REMOVED",
-    "TRASH",
-    "BringConflicts",
+    "REMOVED_SUFFIX",
+    "TRASH_PREFIX",
     "CaptureTree",
+    "CommitPlaceholder",
     "CommitSeeds",
     "CommitTask",
     "DeleteBranch",
     "DropRefs",
+    "EffectSite",
     "GitEffect",
-    "Happened",
-    "InWorktree",
-    "KeepFailed",
     "LinkWorktree",
     "MakeWorktree",
     "MergeInto",
     "MergeTask",
     "OpenPullRequest",
-    "Probe",
+    "ProbeOutcome",
+    "ProbeResult",
     "Push",
     "RemoveWorktree",
+    "ReproduceConflicts",
     "RestoreBranch",
     "RestoreSnapshot",
-    "Site",
     "TakeOverHead",
     "TakeSnapshot",
-    "UnwindFailed",
+    "UnwindPlaceholder",
+    "WorktreeEffect",
     "empty_trash",
 ]
 
@@ -52,10 +59,10 @@ EFFECTS: dict[str, type[GitEffect]] = {
         DropRefs,
         CommitSeeds,
         CommitTask,
-        KeepFailed,
-        UnwindFailed,
+        CommitPlaceholder,
+        UnwindPlaceholder,
         MergeTask,
-        BringConflicts,
+        ReproduceConflicts,
         TakeSnapshot,
         CaptureTree,
         RestoreSnapshot,

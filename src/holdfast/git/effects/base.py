@@ -1,9 +1,9 @@
-"""What every effect on a repository is made of.
+"""The base classes of all effects on a repository.
 
-An effect is plain data, so that its intent in the log is enough to finish it after a crash; names of branches and
-folders follow from the run and the task (`core.workspace`), so that repository and home may move. `perform` may be
-called again: it finds what is there. `probe` looks and changes nothing; when it cannot tell, it says so. `mend` takes
-away what a cut-off attempt left half done, after saving it; only to be called when nobody of that attempt is alive.
+An effect is plain data, so that its intent in the log is enough to finish it after a crash. Names of branches and
+folders follow from the run and the task (`core.work.names`), so that repository and home can move. `perform` can be
+called again: it continues from what it finds. `probe` only looks, and says so when it cannot tell. `repair` saves and
+then removes what an interrupted attempt left half done; no process of that attempt may be alive.
 """
 
 import os
@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from holdfast.core.log.anchors import Anchor
-from holdfast.core.work.names import Place, place_of, refs_of
-from holdfast.git.commit import Ground, Signature
+from holdfast.core.work.names import WorktreeNames, run_refs, worktree_names
+from holdfast.git.commit import CommitContext, CommitTrailers
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
 from holdfast.git.merge import forget_concluded_merge
 from holdfast.git.repository import Repository
@@ -25,119 +25,119 @@ from holdfast.git.worktrees.worktree import NotOurWorktree, Worktree
 Result = dict[str, Any]
 
 
-class Site(NamedTuple):
-    """Where an effect takes place: which one of which run, in which repository and run's folder.
+class EffectSite(NamedTuple):
+    """Where an effect happens: its id and run, the repository and the run's folder.
 
-    `anchor` is the log's head once the effect's intent is in it, for the commits that it makes.
+    `anchor` is the log's head after the effect's intent was written; the effect's commits carry it.
     """
 
     run_id: str
-    effect: str
+    effect_id: str
     repository: Repository
-    folder: str
+    run_folder: str
     anchor: Anchor | None = None
 
-    def signature(self, task: str | None = None) -> Signature:
-        return Signature(self.run_id, self.effect, task, self.anchor)
+    def trailers(self, task_id: str | None = None) -> CommitTrailers:
+        return CommitTrailers(self.run_id, self.effect_id, task_id, self.anchor)
 
-    def worktree(self, place: Place) -> Worktree:
-        return Worktree(self.repository, os.path.join(self.folder, place.folder), place.branch)
+    def worktree(self, place: WorktreeNames) -> Worktree:
+        return Worktree(self.repository, os.path.join(self.run_folder, place.folder), place.branch)
 
 
-class Happened(StrEnum):
+class ProbeOutcome(StrEnum):
     YES = "happened"
     NO = "did not happen"
     UNKNOWN = "unknown"
 
 
-class Probe(NamedTuple):
-    happened: Happened
+class ProbeResult(NamedTuple):
+    outcome: ProbeOutcome
     result: Mapping[str, Any] = {}
     reason: str | None = None
 
 
-def yes(**result: Any) -> Probe:
-    return Probe(Happened.YES, result)
+def happened(**result: Any) -> ProbeResult:
+    return ProbeResult(ProbeOutcome.YES, result)
 
 
-def no() -> Probe:
-    return Probe(Happened.NO)
+def did_not_happen() -> ProbeResult:
+    return ProbeResult(ProbeOutcome.NO)
 
 
-def unknown(reason: str) -> Probe:
-    return Probe(Happened.UNKNOWN, reason=reason)
+def unknown_outcome(reason: str) -> ProbeResult:
+    return ProbeResult(ProbeOutcome.UNKNOWN, reason=reason)
 
 
 class GitEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to be done to one repository."""
+    """A change to one repository."""
 
     kind: ClassVar[str]
 
-    def unlock(self, site: Site) -> None:
-        """Take away the locks that a dead git left where this takes place; `Denied` when one is at work there."""
-        clear_shared_locks(site.repository.common_dir, *refs_of(site.run_id))
+    def clear_locks(self, site: EffectSite) -> None:
+        """Remove the locks of a dead git at the effect's site; raises `Denied` when a git is running there."""
+        clear_shared_locks(site.repository.common_dir, *run_refs(site.run_id))
 
-    def where(self, site: Site) -> str:
-        """The folder in which nothing else may be done meanwhile."""
+    def exclusive_folder(self, site: EffectSite) -> str:
+        """Return the folder in which no other effect may run at the same time."""
         return site.repository.common_dir
 
-    async def perform(self, site: Site) -> Result:
+    async def perform(self, site: EffectSite) -> Result:
         raise NotImplementedError
 
-    async def sync(self, site: Site) -> None:
-        """Have on the disk what it did to files, before its outcome is written; objects and refs are, by git."""
+    async def sync(self, site: EffectSite) -> None:
+        """Sync changed files before the outcome is written. Git has synced objects and refs already."""
 
-    async def probe(self, site: Site) -> Probe:
+    async def probe(self, site: EffectSite) -> ProbeResult:
         raise NotImplementedError
 
-    async def mend(self, site: Site) -> str | None:  # noqa: ARG002 - most have nothing to mend
-        """Returns the ref under which something was saved, if something was."""
+    async def repair(self, site: EffectSite) -> str | None:  # noqa: ARG002 - most have nothing to repair
+        """Clean up after an interrupted attempt. Returns the ref under which something was saved, if something was."""
         return None
 
 
-class InWorktree(GitEffect, frozen=True, kw_only=True):
-    """An effect in the worktree of a task; in the run's own, without one."""
+class WorktreeEffect(GitEffect, frozen=True, kw_only=True):
+    """An effect in the worktree of a task; without a task, in the run's worktree."""
 
     task: str | None = None
 
-    def place(self, site: Site) -> Place:
-        return place_of(site.run_id, self.task)
+    def place(self, site: EffectSite) -> WorktreeNames:
+        return worktree_names(site.run_id, self.task)
 
-    def worktree(self, site: Site) -> Worktree:
+    def worktree(self, site: EffectSite) -> Worktree:
         return site.worktree(self.place(site))
 
-    def ground(self, site: Site, base: str) -> Ground:
-        return Ground(base, f"{self.place(site).snapshots}/taken_back/{site.effect}")
+    def commit_context(self, site: EffectSite, base: str) -> CommitContext:
+        return CommitContext(base, f"{self.place(site).snapshot_refs}/taken_back/{site.effect_id}")
 
-    def signature(self, site: Site) -> Signature:
-        return site.signature(self.task)
+    def trailers(self, site: EffectSite) -> CommitTrailers:
+        return site.trailers(self.task)
 
-    async def mend(self, site: Site) -> str | None:
+    async def repair(self, site: EffectSite) -> str | None:
         place, worktree = self.place(site), self.worktree(site)
-        clear_ref_locks(site.repository.common_dir, place.snapshots, place.salvage)
-        with suppress(NotOurWorktree):  # whoever wants to work there will be told
+        clear_ref_locks(site.repository.common_dir, place.snapshot_refs, place.salvage_refs)
+        with suppress(NotOurWorktree):  # the next effect there reports it
             worktree.clear_locks()
             await forget_concluded_merge(worktree)
         return None
 
-    def works_in(self, site: Site) -> Worktree:
-        """Whose index and HEAD this needs."""
+    def target_worktree(self, site: EffectSite) -> Worktree:
+        """Return the worktree whose index and HEAD the effect uses."""
         return self.worktree(site)
 
-    def where(self, site: Site) -> str:
-        return self.works_in(site).path
+    def exclusive_folder(self, site: EffectSite) -> str:
+        return self.target_worktree(site).path
 
-    def unlock(self, site: Site) -> None:
-        super().unlock(site)
-        with suppress(NotOurWorktree):  # whoever wants to work there will be told
-            self.works_in(site).clear_locks()
-
-
-async def salvaged_by(site: Site, prefix: str) -> dict[str, str]:
-    """What an attempt saved before it was cut off."""
-    ref = f"{prefix}/{site.effect}"
-    return saved_as(max(await site.repository.refs(ref, f"{ref}-*"), default=None))
+    def clear_locks(self, site: EffectSite) -> None:
+        super().clear_locks(site)
+        with suppress(NotOurWorktree):  # the next effect there reports it
+            self.target_worktree(site).clear_locks()
 
 
-def saved_as(ref: str | None) -> dict[str, str]:
+async def find_salvaged(site: EffectSite, prefix: str) -> dict[str, str]:
+    """Return what an interrupted attempt saved."""
+    ref = f"{prefix}/{site.effect_id}"
+    return salvaged_result(max(await site.repository.refs(ref, f"{ref}-*"), default=None))
+
+
+def salvaged_result(ref: str | None) -> dict[str, str]:
     return {"salvaged": ref} if ref is not None else {}

@@ -1,27 +1,37 @@
-"""A task's work as commits: the one it comes to, and the placeholder of one that failed."""
+"""Effects that commit: a task's result, seed files, and the placeholder of a failed task."""
 
 from typing import ClassVar
 
-from holdfast.core.work.names import place_of
-from holdfast.git.commit import Captured, commit_all, commit_captured, commit_tree, find_commit, tree_of
-from holdfast.git.effects.base import GitEffect, Happened, InWorktree, Probe, Result, Site, no, unknown, yes
+from holdfast.core.work.names import worktree_names
+from holdfast.git.commit import CapturedTree, commit_all, commit_captured, commit_tree, find_commit, tree_of
+from holdfast.git.effects.base import (
+    EffectSite,
+    GitEffect,
+    ProbeOutcome,
+    ProbeResult,
+    Result,
+    WorktreeEffect,
+    did_not_happen,
+    happened,
+    unknown_outcome,
+)
 from holdfast.git.locks import clear_ref_locks
 from holdfast.git.merge import forget_concluded_merge
-from holdfast.git.placeholder import keep_failed, placeholder_of, unwind_failed, was_unwound
+from holdfast.git.placeholder import commit_placeholder, find_placeholder, recover_unwind_result, unwind_placeholder
 from holdfast.git.repository import ABSENT
 from holdfast.git.snapshot import changed_files
 from holdfast.git.worktrees.worktree import Worktree
-from holdfast.leaf.failpoints import Point
+from holdfast.leaf.failpoints import Failpoint
 
-_NAMED = 50  # files that a hook changed
-_CRASH_COMPARED = Point("commit.compared")
+_MAX_LISTED_FILES = 50  # files that a hook changed
+_FAILPOINT_COMPARED = Failpoint("commit.compared")
 
 
-class CommitTask(InWorktree, frozen=True, kw_only=True):
-    """All that a task did since `base`, as one commit; what its agent committed itself, where there is nothing more.
+class CommitTask(WorktreeEffect, frozen=True, kw_only=True):
+    """Commit everything a task did since `base` as one commit; with nothing to commit, use the agent's own commits.
 
-    With a `tree`, exactly that is committed: it was captured before the checks, when HEAD was at `head` and `merging`
-    was being merged. A hook may change it all the same; the result says so. For the rest see `Ground`.
+    With a `tree`, commit exactly that: it was captured before the checks, when HEAD was at `head` and `merging` was
+    being merged. A hook may still change it; the result says so. For the other fields see `CommitContext`.
     """
 
     kind: ClassVar[str] = "commit"
@@ -34,117 +44,117 @@ class CommitTask(InWorktree, frozen=True, kw_only=True):
     unchecked: str | None = None
     agents: tuple[str, ...] = ()
 
-    async def perform(self, site: Site) -> Result:
+    async def perform(self, site: EffectSite) -> Result:
         worktree = self.worktree(site)
-        ground = self.ground(site, self.base)
-        ground = ground._replace(theirs=self.theirs, unchecked=self.unchecked, agents=self.agents)
+        context = self.commit_context(site, self.base)
+        context = context._replace(theirs=self.theirs, unchecked=self.unchecked, agents=self.agents)
         if self.tree is None:
-            commit = await commit_all(worktree, ground, self.message, self.signature(site))
+            commit = await commit_all(worktree, context, self.message, self.trailers(site))
         else:
-            captured = Captured(self.tree, self.head, self.merging)
-            commit = await commit_captured(worktree, ground, self.message, self.signature(site), captured)
-        commit = commit or await self._committed_already(worktree)
+            captured = CapturedTree(self.tree, self.head, self.merging)
+            commit = await commit_captured(worktree, context, self.message, self.trailers(site), captured)
+        commit = commit or await self._existing_commit(worktree)
         await forget_concluded_merge(worktree)
-        return await self._compared(site, commit)
+        return await self._compare_trees(site, commit)
 
-    async def _committed_already(self, worktree: Worktree) -> str | None:
-        """A merge that its agent concluded, or commits that are on another ground: they are the task's work too."""
+    async def _existing_commit(self, worktree: Worktree) -> str | None:
+        """Return the branch tip: a merge that the agent finished, or commits not based on `base`, are its work too."""
         repository = worktree.repository
         head = await repository.commit_of(f"refs/heads/{worktree.branch}")
         return None if head is None or await repository.is_ancestor(head, self.base) else head
 
-    async def probe(self, site: Site) -> Probe:
-        """Where nothing was to be committed it cannot be told from what was never tried: it is tried again."""
-        found = await _committed(self.worktree(site), self.base, site.effect)
+    async def probe(self, site: EffectSite) -> ProbeResult:
+        """An attempt that had nothing to commit looks like one that never ran: it is repeated."""
+        found = await _probe_commit(self.worktree(site), self.base, site.effect_id)
         commit = found.result.get("commit")
-        return yes(**await self._compared(site, commit)) if commit is not None else found
+        return happened(**await self._compare_trees(site, commit)) if commit is not None else found
 
-    async def _compared(self, site: Site, commit: str | None) -> Result:
-        """The commit; and its tree with the files that differ, when that is not the one that was checked."""
+    async def _compare_trees(self, site: EffectSite, commit: str | None) -> Result:
+        """Return the commit and, when its tree is not the checked one, that tree with the files that differ."""
         if commit is None or self.tree is None:
             return {"commit": commit}
         tree = await tree_of(site.repository.git, commit)
         if tree == self.tree:
             return {"commit": commit}
-        _CRASH_COMPARED()
+        _FAILPOINT_COMPARED()
         return {
             "commit": commit,
             "tree": tree,
-            "files": (await changed_files(site.repository, self.tree, tree))[:_NAMED],
+            "files": (await changed_files(site.repository, self.tree, tree))[:_MAX_LISTED_FILES],
         }
 
 
 class CommitSeeds(GitEffect, frozen=True, kw_only=True):
-    """The seed files as the first commit of the run's branch, which begins at `base` and is made by it.
+    """Create the run's branch at `base` with the seed files as its first commit.
 
-    `tree` is all that the commit holds. No worktree is needed: there is none yet.
+    `tree` is the full tree of the commit. Needs no worktree: none exists yet.
     """
 
     kind: ClassVar[str] = "seeds.commit"
     base: str
     tree: str
 
-    async def perform(self, site: Site) -> Result:
+    async def perform(self, site: EffectSite) -> Result:
         done = await self.probe(site)
-        if done.happened is Happened.YES:
+        if done.outcome is ProbeOutcome.YES:
             return dict(done.result)
-        text = f"Seed files\n\n{site.signature().trailers()}"
+        text = f"Seed files\n\n{site.trailers().render()}"
         commit = await commit_tree(site.repository, self.tree, [self.base], text)
-        await site.repository.set_ref(f"refs/heads/{place_of(site.run_id).branch}", commit, ABSENT)
+        await site.repository.set_ref(f"refs/heads/{worktree_names(site.run_id).branch}", commit, ABSENT)
         return {"commit": commit}
 
-    async def probe(self, site: Site) -> Probe:
-        worktree = site.worktree(place_of(site.run_id))
+    async def probe(self, site: EffectSite) -> ProbeResult:
+        worktree = site.worktree(worktree_names(site.run_id))
         if await site.repository.commit_of(f"refs/heads/{worktree.branch}") is None:
-            return no()
-        commit = await find_commit(worktree, self.base, site.effect)
-        return yes(commit=commit) if commit is not None else no()
+            return did_not_happen()
+        commit = await find_commit(worktree, self.base, site.effect_id)
+        return happened(commit=commit) if commit is not None else did_not_happen()
 
-    async def mend(self, site: Site) -> str | None:
-        clear_ref_locks(site.repository.common_dir, f"refs/heads/{place_of(site.run_id).branch}")
+    async def repair(self, site: EffectSite) -> str | None:
+        clear_ref_locks(site.repository.common_dir, f"refs/heads/{worktree_names(site.run_id).branch}")
         return None
 
 
-class KeepFailed(InWorktree, frozen=True, kw_only=True):
-    """The partial work of a failed task, as a placeholder commit."""
+class CommitPlaceholder(WorktreeEffect, frozen=True, kw_only=True):
+    """Commit the partial work of a failed task as a placeholder."""
 
     kind: ClassVar[str] = "commit.failed"
     base: str
     reason: str
 
-    async def perform(self, site: Site) -> Result:
-        ground = self.ground(site, self.base)
-        commit = await keep_failed(self.worktree(site), ground, self.reason, self.signature(site))
+    async def perform(self, site: EffectSite) -> Result:
+        context = self.commit_context(site, self.base)
+        commit = await commit_placeholder(self.worktree(site), context, self.reason, self.trailers(site))
         await forget_concluded_merge(self.worktree(site))
         return {"commit": commit}
 
-    async def probe(self, site: Site) -> Probe:
-        return await _committed(self.worktree(site), self.base, site.effect)
+    async def probe(self, site: EffectSite) -> ProbeResult:
+        return await _probe_commit(self.worktree(site), self.base, site.effect_id)
 
 
-class UnwindFailed(InWorktree, frozen=True, kw_only=True):
-    """Take the placeholder commit of a task back, its content staying; what is on top of it is kept, beneath.
+class UnwindPlaceholder(WorktreeEffect, frozen=True, kw_only=True):
+    """Undo the placeholder commit of a task and keep its content; rebuild the commits on top of it below.
 
-    The result names the placeholder, and the newest of the commits that were on top of it, as it is now.
+    The result names the placeholder, and the newest of the rebuilt commits.
     """
 
     kind: ClassVar[str] = "commit.unwind"
     base: str
     task: str
 
-    async def perform(self, site: Site) -> Result:
-        unwound = await unwind_failed(self.worktree(site), self.ground(site, self.base), self.task)
+    async def perform(self, site: EffectSite) -> Result:
+        unwound = await unwind_placeholder(self.worktree(site), self.commit_context(site, self.base), self.task)
         return {"unwound": unwound.placeholder, "theirs": unwound.theirs}
 
-    async def probe(self, site: Site) -> Probe:
-        if await placeholder_of(self.worktree(site), self.base, self.task) is not None:
-            return no()
-        unwound = await was_unwound(self.worktree(site), self.ground(site, self.base), self.task)
-        return yes(unwound=unwound.placeholder, theirs=unwound.theirs)
+    async def probe(self, site: EffectSite) -> ProbeResult:
+        if await find_placeholder(self.worktree(site), self.base, self.task) is not None:
+            return did_not_happen()
+        unwound = await recover_unwind_result(self.worktree(site), self.commit_context(site, self.base), self.task)
+        return happened(unwound=unwound.placeholder, theirs=unwound.theirs)
 
 
-async def _committed(worktree: Worktree, base: str, effect: str) -> Probe:
+async def _probe_commit(worktree: Worktree, base: str, effect_id: str) -> ProbeResult:
     if await worktree.repository.commit_of(f"refs/heads/{worktree.branch}") is None:
-        return unknown(f"the branch {worktree.branch} is gone")
-    commit = await find_commit(worktree, base, effect)
-    return yes(commit=commit) if commit is not None else no()
+        return unknown_outcome(f"the branch {worktree.branch} does not exist")
+    commit = await find_commit(worktree, base, effect_id)
+    return happened(commit=commit) if commit is not None else did_not_happen()

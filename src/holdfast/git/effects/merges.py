@@ -1,43 +1,44 @@
-"""A task's branch into the run's, and the run's into one of the user's."""
+"""Effects that merge: a task's branch into the run's, and the run's into a branch of the user."""
 
 import os
 from contextlib import suppress
 from typing import ClassVar
 
-from holdfast.core.work.names import place_of
+from holdfast.core.work.names import worktree_names
 from holdfast.git.commit import find_commit, one_line
 from holdfast.git.effects.base import (
+    EffectSite,
     GitEffect,
-    Happened,
-    InWorktree,
-    Probe,
+    ProbeOutcome,
+    ProbeResult,
     Result,
-    Site,
-    no,
-    salvaged_by,
-    unknown,
-    yes,
+    WorktreeEffect,
+    did_not_happen,
+    find_salvaged,
+    happened,
+    unknown_outcome,
 )
 from holdfast.git.locks import clear_lock, clear_ref_locks, clear_shared_locks
 from holdfast.git.merge import (
-    bring_conflicts,
     forget_concluded_merge,
     forget_merge,
     merge_into,
     merge_task,
+    reproduce_conflicts,
 )
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
 from holdfast.git.worktree_admin import folders_of
 from holdfast.git.worktrees.in_progress import merge_head
-from holdfast.git.worktrees.worktree import NotOurWorktree, Worktree, status_of, sync
+from holdfast.git.worktrees.worktree import NotOurWorktree, Worktree, status_of, sync_worktree
 from holdfast.leaf.errors import Denied
 
 
-class MergeTask(InWorktree, frozen=True, kw_only=True):
-    """Merge a task's branch, whose tip is `commit`, into the run's branch, which began at `base`.
+class MergeTask(WorktreeEffect, frozen=True, kw_only=True):
+    """Merge a task's branch, whose tip is `commit`, into the run's branch, which started at `base`.
 
-    `had` is what the run last put there, and `done` what it last put on the task's. If somebody set one of them back,
-    that is saved, and the branch is left so: `set_back` is by which name it is found, or that git has it no more.
+    `had` is the last commit that the run made on its branch, `done` the last one on the task's. If a person reset one
+    of the branches, its lost commit is saved and the branch stays as it is. `set_back` in the result maps the branch to
+    the ref of the saved commit, or to None when git does not have it any more.
     """
 
     kind: ClassVar[str] = "merge"
@@ -47,153 +48,159 @@ class MergeTask(InWorktree, frozen=True, kw_only=True):
     had: str | None = None
     done: str | None = None
 
-    def works_in(self, site: Site) -> Worktree:
-        return site.worktree(place_of(site.run_id))
+    def target_worktree(self, site: EffectSite) -> Worktree:
+        return site.worktree(worktree_names(site.run_id))
 
-    async def perform(self, site: Site) -> Result:
-        branch, signature = self.place(site).branch, self.signature(site)
-        salvage = f"{place_of(site.run_id).salvage}/{site.effect}"
-        set_back = await self.set_back(site, keep=True)
-        commit = await merge_task(self.works_in(site), branch, self.commit, signature, salvage)
+    async def perform(self, site: EffectSite) -> Result:
+        branch, trailers = self.place(site).branch, self.trailers(site)
+        salvage = f"{worktree_names(site.run_id).salvage_refs}/{site.effect_id}"
+        set_back = await self.find_set_back(site, keep=True)
+        commit = await merge_task(self.target_worktree(site), branch, self.commit, trailers, salvage)
         return {"commit": commit, **set_back}
 
-    async def sync(self, site: Site) -> None:
-        await sync(self.works_in(site))
+    async def sync(self, site: EffectSite) -> None:
+        await sync_worktree(self.target_worktree(site))
 
-    async def set_back(self, site: Site, *, keep: bool = False) -> Result:
-        """What was on a branch, and is not any more; saved, to `keep` it, or as it was saved."""
-        repository, run, task = site.repository, place_of(site.run_id), self.place(site)
+    async def find_set_back(self, site: EffectSite, *, keep: bool = False) -> Result:
+        """Return the commits that were reset from a branch; with `keep`, save them, else find where they were saved."""
+        repository, run, task = site.repository, worktree_names(site.run_id), self.place(site)
         found: dict[str, str | None] = {}
         at = await repository.commit_of(f"refs/heads/{run.branch}") if self.had is not None else None
         for place, had, now in ((run, self.had, at), (task, self.done, self.commit)):
             if had is None or now is None or had == now:
                 continue
-            ref = f"{place.salvage}/{had[:16]}"
+            ref = f"{place.salvage_refs}/{had[:16]}"
             if await repository.commit_of(had) is None:
                 found[place.branch] = None
             elif not await repository.is_ancestor(had, now):
                 saved = await repository.refs(ref, f"{ref}-*")
                 name = next((name for name, oid in saved.items() if oid == had), had)
-                found[place.branch] = await repository.keep(ref, had) if keep else name
+                found[place.branch] = await repository.save_ref(ref, had) if keep else name
         return {"set_back": found} if found else {}
 
-    async def probe(self, site: Site) -> Probe:
-        into = self.works_in(site)
+    async def probe(self, site: EffectSite) -> ProbeResult:
+        into = self.target_worktree(site)
         ours = await site.repository.commit_of(f"refs/heads/{into.branch}")
         if ours is None:
-            return unknown(f"the branch {into.branch} is gone")
-        made = await find_commit(into, self.base, site.effect)
+            return unknown_outcome(f"the branch {into.branch} does not exist")
+        made = await find_commit(into, self.base, site.effect_id)
         if await site.repository.is_ancestor(self.commit, ours):
-            set_back = await self.set_back(site)
-            saved = all(by is None or by.startswith("refs/") for by in set_back.get("set_back", {}).values())
-            return yes(commit=made or ours, **set_back) if saved else no()
+            set_back = await self.find_set_back(site)
+            saved = all(name is None or name.startswith("refs/") for name in set_back.get("set_back", {}).values())
+            return happened(commit=made or ours, **set_back) if saved else did_not_happen()
         return (
-            no() if made is None else unknown(f"{into.branch} has the merge, but not what was merged: it was rewritten")
+            did_not_happen()
+            if made is None
+            else unknown_outcome(f"{into.branch} was rewritten: it has the merge commit, but not the merged commits")
         )
 
-    async def mend(self, site: Site) -> str | None:
-        """Back to the commit that the branch is at: in this tree nobody works, it only takes merges.
+    async def repair(self, site: EffectSite) -> str | None:
+        """Reset the worktree to its branch: no agent works in it, it only receives merges.
 
-        Where it was merged, files that a power cut took look like changes; what is new there came after it, and stays.
+        After a finished merge, files lost in a power cut look like changes; untracked files came later, and stay.
         """
-        into = self.works_in(site)
+        into = self.target_worktree(site)
         try:
             await into.must_be_on_branch()
         except NotOurWorktree:
-            return None  # whoever wants to merge there will be told
-        salvage = place_of(site.run_id).salvage
+            return None  # the next merge reports it
+        salvage = worktree_names(site.run_id).salvage_refs
         clear_ref_locks(site.repository.common_dir, salvage)
         into.clear_locks()
-        done = (await self.probe(site)).happened is Happened.YES
+        done = (await self.probe(site)).outcome is ProbeOutcome.YES
         if any(not done or change.status != "??" for change in (await status_of(into)).changes):
-            message = f"What a cut-off merge of task {one_line(self.task)} left"
-            await save(into, f"{salvage}/{site.effect}", message)
-            await into.git.do("reset", "--quiet", "--hard", "HEAD")
+            message = f"Files of an interrupted merge of task {one_line(self.task)}"
+            await save(into, f"{salvage}/{site.effect_id}", message)
+            await into.git.execute("reset", "--quiet", "--hard", "HEAD")
             if not done:
-                await into.git.do("clean", "-d", "--force", "--quiet")
+                await into.git.execute("clean", "-d", "--force", "--quiet")
         await forget_concluded_merge(into)
-        return (await salvaged_by(site, salvage)).get("salvaged")
+        return (await find_salvaged(site, salvage)).get("salvaged")
 
 
-class BringConflicts(InWorktree, frozen=True, kw_only=True):
-    """Merge the run's branch, at `commit`, into a task's worktree, to be resolved there."""
+class ReproduceConflicts(WorktreeEffect, frozen=True, kw_only=True):
+    """Merge the run's branch, at `commit`, into a task's worktree, where the agent resolves the conflicts."""
 
     kind: ClassVar[str] = "merge.conflicts"
     task: str
     commit: str
 
-    async def perform(self, site: Site) -> Result:
+    async def perform(self, site: EffectSite) -> Result:
         found = await self.probe(site)
-        if found.happened is Happened.YES:
+        if found.outcome is ProbeOutcome.YES:
             return dict(found.result)
-        worktree, run_branch = self.worktree(site), place_of(site.run_id).branch
-        if (await status_of(worktree)).unmerged or merge_head(worktree.must_be_ours()) is not None:
-            raise Denied(f"{worktree.path} is in the middle of another merge; commit it or take it back, and try again")
-        if not (await status_of(worktree)).clean:  # what came after the checks: a merge could not be told from it
-            await save(worktree, f"{self.place(site).salvage}/{site.effect}", "What was not in the task's commit")
+        worktree, run_branch = self.worktree(site), worktree_names(site.run_id).branch
+        if (await status_of(worktree)).unmerged_paths or merge_head(worktree.must_be_ours()) is not None:
+            raise Denied(f"another merge is in progress in {worktree.path}; commit or abort it, and try again")
+        if not (await status_of(worktree)).is_clean:  # changes since the checks would mix with the merge
+            await save(
+                worktree,
+                f"{self.place(site).salvage_refs}/{site.effect_id}",
+                "Files that were not in the task's commit",
+            )
             await restore_snapshot(worktree, "HEAD")
-        await take_snapshot(worktree, self._before(site), f"Before the merge of {run_branch}")
-        conflicts = await bring_conflicts(worktree, run_branch, self.commit, self.signature(site))
-        return {"conflicts": list(conflicts), **await salvaged_by(site, self.place(site).salvage)}
+        await take_snapshot(worktree, self._before_ref(site), f"Before the merge of {run_branch}")
+        conflicts = await reproduce_conflicts(worktree, run_branch, self.commit, self.trailers(site))
+        return {"conflicts": list(conflicts), **await find_salvaged(site, self.place(site).salvage_refs)}
 
-    async def sync(self, site: Site) -> None:
-        await sync(self.worktree(site))
+    async def sync(self, site: EffectSite) -> None:
+        await sync_worktree(self.worktree(site))
 
-    async def probe(self, site: Site) -> Probe:
+    async def probe(self, site: EffectSite) -> ProbeResult:
         worktree = self.worktree(site)
         if merge_head(worktree.must_be_ours()) == self.commit:
-            unmerged = (await status_of(worktree)).unmerged
-            return yes(conflicts=unmerged) if unmerged or not await self._is_as_before(site) else no()
+            unmerged = (await status_of(worktree)).unmerged_paths
+            return happened(conflicts=unmerged) if unmerged or not await self._is_unchanged(site) else did_not_happen()
         merged = await site.repository.is_ancestor(self.commit, f"refs/heads/{worktree.branch}")
-        return yes(conflicts=[]) if merged else no()
+        return happened(conflicts=[]) if merged else did_not_happen()
 
-    async def mend(self, site: Site) -> str | None:
-        """Back to what stood there before: git writes the files first, and only then that it is merging."""
-        await super().mend(site)
-        worktree, salvage = self.worktree(site), self.place(site).salvage
-        before = await site.repository.commit_of(self._before(site))
+    async def repair(self, site: EffectSite) -> str | None:
+        """Restore the files from before: git writes the files first, and MERGE_HEAD only then."""
+        await super().repair(site)
+        worktree, salvage = self.worktree(site), self.place(site).salvage_refs
+        before = await site.repository.commit_of(self._before_ref(site))
         with suppress(NotOurWorktree):
-            own = await worktree.must_be_on_branch()
-            if before is not None and (await self.probe(site)).happened is Happened.NO:
+            git_dir = await worktree.must_be_on_branch()
+            if before is not None and (await self.probe(site)).outcome is ProbeOutcome.NO:
                 if not await is_restored(worktree, before):
-                    await save(worktree, f"{salvage}/{site.effect}", "What a cut-off merge left")
+                    await save(worktree, f"{salvage}/{site.effect_id}", "Files of an interrupted merge")
                     await restore_snapshot(worktree, before)
-                if merge_head(own) == self.commit:
+                if merge_head(git_dir) == self.commit:
                     await forget_merge(worktree)
                 await forget_concluded_merge(worktree)
-        return (await salvaged_by(site, salvage)).get("salvaged")
+        return (await find_salvaged(site, salvage)).get("salvaged")
 
-    async def _is_as_before(self, site: Site) -> bool:
-        """Git that cannot write its index merges nothing, but notes that it did: a commit would take theirs back."""
-        before = await site.repository.commit_of(self._before(site))
+    async def _is_unchanged(self, site: EffectSite) -> bool:
+        """A git that cannot write its index merges nothing but sets MERGE_HEAD: a commit would undo the other side."""
+        before = await site.repository.commit_of(self._before_ref(site))
         return before is not None and await is_restored(self.worktree(site), before)
 
-    def _before(self, site: Site) -> str:
-        return f"{self.place(site).snapshots}/_before/{site.effect}"  # no snapshot has such a name
+    def _before_ref(self, site: EffectSite) -> str:
+        return f"{self.place(site).snapshot_refs}/_before/{site.effect_id}"  # no snapshot name starts with `_`
 
 
 class MergeInto(GitEffect, frozen=True, kw_only=True):
-    """Merge the run's branch, at `commit`, into a branch of the user's, checked out or not."""
+    """Merge the run's branch, at `commit`, into a branch of the user, checked out or not."""
 
     kind: ClassVar[str] = "merge.into"
     target: str
     commit: str
 
-    def unlock(self, site: Site) -> None:
-        super().unlock(site)
+    def clear_locks(self, site: EffectSite) -> None:
+        super().clear_locks(site)
         clear_shared_locks(site.repository.common_dir, f"refs/heads/{self.target}")
 
-    async def perform(self, site: Site) -> Result:
-        branch = place_of(site.run_id).branch
-        return {"commit": await merge_into(site.repository, self.target, branch, self.commit, site.signature())}
+    async def perform(self, site: EffectSite) -> Result:
+        branch = worktree_names(site.run_id).branch
+        return {"commit": await merge_into(site.repository, self.target, branch, self.commit, site.trailers())}
 
-    async def probe(self, site: Site) -> Probe:
+    async def probe(self, site: EffectSite) -> ProbeResult:
         at = await site.repository.commit_of(f"refs/heads/{self.target}")
         if at is None:
-            return unknown(f"the branch {self.target} is gone")
-        return yes(commit=at) if await site.repository.is_ancestor(self.commit, at) else no()
+            return unknown_outcome(f"the branch {self.target} does not exist")
+        return happened(commit=at) if await site.repository.is_ancestor(self.commit, at) else did_not_happen()
 
-    async def mend(self, site: Site) -> str | None:
+    async def repair(self, site: EffectSite) -> str | None:
         common_dir = site.repository.common_dir
         await clear_lock(os.path.join(common_dir, "refs", "heads", f"{self.target}.lock"), *folders_of(common_dir))
         return None

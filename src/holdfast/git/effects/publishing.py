@@ -1,64 +1,81 @@
-"""What leaves the machine: pushes and pull requests."""
+"""Effects that leave the machine: pushes and pull requests."""
 
 import shutil
 from typing import ClassVar
 
-from holdfast.core.work.names import place_of
-from holdfast.git.effects.base import GitEffect, InWorktree, Probe, Result, Site, no, unknown, yes
+from holdfast.core.work.names import worktree_names
+from holdfast.git.effects.base import (
+    EffectSite,
+    GitEffect,
+    ProbeResult,
+    Result,
+    WorktreeEffect,
+    did_not_happen,
+    happened,
+    unknown_outcome,
+)
 from holdfast.git.locks import clear_ref_locks, clear_shared_locks
 from holdfast.git.process import Git, GitFailed
-from holdfast.git.remote import Request, fetch, find_pull_request, folder_of, open_pull_request, push, pushed
+from holdfast.git.remote import (
+    PullRequestSpec,
+    fetch,
+    find_pull_request,
+    open_pull_request,
+    push,
+    remote_branch_commit,
+    remote_folder,
+)
 from holdfast.git.worktrees.worktree import NotOurWorktree
 
 
-class Push(InWorktree, frozen=True, kw_only=True):
-    """Bring `commit` of the run's branch to the branch of the same name on a remote; never by force.
+class Push(WorktreeEffect, frozen=True, kw_only=True):
+    """Push `commit` to the branch with the run branch's name on a remote; never with force.
 
-    From the run's worktree, while there is one: that is where the user's hooks look at what is pushed.
+    Runs in the run's worktree, while it exists: the user's pre-push hook sees the pushed files there.
     """
 
     kind: ClassVar[str] = "push"
     remote: str
     commit: str
 
-    def unlock(self, site: Site) -> None:
-        super().unlock(site)
+    def clear_locks(self, site: EffectSite) -> None:
+        super().clear_locks(site)
         tracking = f"refs/remotes/{self.remote}/{self.place(site).branch}"
         clear_shared_locks(site.repository.common_dir, tracking)
 
-    async def perform(self, site: Site) -> Result:
-        await self._unlock_there(site)
+    async def perform(self, site: EffectSite) -> Result:
+        await self._clear_remote_locks(site)
         await push(self._git(site), self.remote, self.place(site).branch, self.commit)
         return {"commit": self.commit}
 
-    async def probe(self, site: Site) -> Probe:
+    async def probe(self, site: EffectSite) -> ProbeResult:
         branch = self.place(site).branch
         try:
-            at = await pushed(site.repository, self.remote, branch)
+            at = await remote_branch_commit(site.repository, self.remote, branch)
         except GitFailed as error:
-            return unknown(str(error))
+            return unknown_outcome(str(error))
         if at is None:
-            return no()
+            return did_not_happen()
         try:
             if await site.repository.commit_of(at) is None:
                 await fetch(site.repository, self.remote, branch)
-            there = await site.repository.is_ancestor(self.commit, at)
+            is_pushed = await site.repository.is_ancestor(self.commit, at)
         except GitFailed:
-            return unknown(f"{self.remote} has {branch} at {at[:12]}, which is not known here")
-        return yes(commit=at) if there else no()
+            return unknown_outcome(f"{branch} is at {at[:12]} on {self.remote}, and that commit could not be fetched")
+        return happened(commit=at) if is_pushed else did_not_happen()
 
-    async def mend(self, site: Site) -> str | None:
+    async def repair(self, site: EffectSite) -> str | None:
         clear_ref_locks(site.repository.common_dir, f"refs/remotes/{self.remote}/{self.place(site).branch}")
-        await self._unlock_there(site)
+        await self._clear_remote_locks(site)
         return None
 
-    async def _unlock_there(self, site: Site) -> None:
-        """On this machine, what receives it is one of ours: it is ended with us, or killed alone."""
-        there = await folder_of(site.repository, self.remote)
-        if there is not None:
-            clear_ref_locks(there, f"refs/heads/{self.place(site).branch}")
+    async def _clear_remote_locks(self, site: EffectSite) -> None:
+        """A remote on this machine is written by a child process of ours, which may have been killed."""
+        folder = await remote_folder(site.repository, self.remote)
+        if folder is not None:
+            clear_ref_locks(folder, f"refs/heads/{self.place(site).branch}")
 
-    def _git(self, site: Site) -> Git:
+    def _git(self, site: EffectSite) -> Git:
         worktree = self.worktree(site)
         try:
             worktree.must_be_ours()
@@ -68,7 +85,7 @@ class Push(InWorktree, frozen=True, kw_only=True):
 
 
 class OpenPullRequest(GitEffect, frozen=True, kw_only=True):
-    """Ask for the branch to be merged, once: whoever finds a request from that branch opens no other."""
+    """Open a pull request for the run's branch, unless one from that branch exists."""
 
     kind: ClassVar[str] = "pull_request"
     repo: str | None = None
@@ -77,15 +94,17 @@ class OpenPullRequest(GitEffect, frozen=True, kw_only=True):
     body: str = ""
     draft: bool = False
 
-    async def perform(self, site: Site) -> Result:
-        request = Request(self.repo, place_of(site.run_id).branch, self.base, self.title, self.body, self.draft)
-        return {"url": await open_pull_request(site.repository, request)}
+    async def perform(self, site: EffectSite) -> Result:
+        spec = PullRequestSpec(
+            self.repo, worktree_names(site.run_id).branch, self.base, self.title, self.body, self.draft
+        )
+        return {"url": await open_pull_request(site.repository, spec)}
 
-    async def probe(self, site: Site) -> Probe:
+    async def probe(self, site: EffectSite) -> ProbeResult:
         if shutil.which("gh") is None:
-            return unknown("gh is not here to ask")
+            return unknown_outcome("gh was not found")
         try:
-            url = await find_pull_request(site.repository, self.repo, place_of(site.run_id).branch)
+            url = await find_pull_request(site.repository, self.repo, worktree_names(site.run_id).branch)
         except GitFailed as error:
-            return unknown(str(error))
-        return yes(url=url) if url is not None else no()
+            return unknown_outcome(str(error))
+        return happened(url=url) if url is not None else did_not_happen()

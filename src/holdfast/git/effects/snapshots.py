@@ -1,82 +1,93 @@
-"""The files of a worktree as they are, kept and brought back."""
+"""Effects that save and restore the files of a worktree."""
 
 from typing import ClassVar
 
 from holdfast.git.commit import tree_of
-from holdfast.git.effects.base import InWorktree, Probe, Result, Site, no, salvaged_by, saved_as, yes
+from holdfast.git.effects.base import (
+    EffectSite,
+    ProbeResult,
+    Result,
+    WorktreeEffect,
+    did_not_happen,
+    find_salvaged,
+    happened,
+    salvaged_result,
+)
 from holdfast.git.snapshot import is_restored, restore_snapshot, save, take_snapshot
-from holdfast.git.worktrees.worktree import sync
+from holdfast.git.worktrees.worktree import sync_worktree
 
-CHECKED = "checked"  # the name of what was captured before the checks
+CHECKED_SNAPSHOT = "checked"  # the name of the snapshot that is captured before the checks
 
 
-class TakeSnapshot(InWorktree, frozen=True, kw_only=True):
-    """The worktree as it is, under a name; `replaces` is what the name stood for before."""
+class TakeSnapshot(WorktreeEffect, frozen=True, kw_only=True):
+    """Save the worktree under a name; `replaces` is the previous snapshot of that name."""
 
     kind: ClassVar[str] = "snapshot.take"
     name: str
     replaces: str | None = None
 
-    async def perform(self, site: Site) -> Result:
+    async def perform(self, site: EffectSite) -> Result:
         snapshot = await take_snapshot(self.worktree(site), self._ref(site), f"Snapshot {self.name}")
-        return {"commit": snapshot.oid, "clean": snapshot.clean, "left_out": list(snapshot.left_out)}
+        return {"commit": snapshot.oid, "clean": snapshot.is_clean, "left_out": list(snapshot.left_out)}
 
-    async def probe(self, site: Site) -> Probe:
+    async def probe(self, site: EffectSite) -> ProbeResult:
         oid = await site.repository.commit_of(self._ref(site))
-        return yes(commit=oid) if oid not in (None, self.replaces) else no()
+        return happened(commit=oid) if oid not in (None, self.replaces) else did_not_happen()
 
-    def _ref(self, site: Site) -> str:
-        return f"{self.place(site).snapshots}/{self.name}"
+    def _ref(self, site: EffectSite) -> str:
+        return f"{self.place(site).snapshot_refs}/{self.name}"
 
 
-class CaptureTree(InWorktree, frozen=True, kw_only=True):
-    """What is about to be checked, kept by a ref of its own; `replaces` is what was kept by it before.
+class CaptureTree(WorktreeEffect, frozen=True, kw_only=True):
+    """Save the tree that is about to be checked under a ref; `replaces` is the previous one.
 
-    The whole worktree, or how the files of the tree `within` are now. `nested` in the result are repositories inside of
-    it whose files are not in the tree; `dirty` are submodules with files that are in no commit of theirs.
+    Captures the whole worktree, or the current content of the files in the tree `within`. In the result, `nested` are
+    repositories whose files are not in the tree, and `dirty` are submodules with uncommitted files.
     """
 
     kind: ClassVar[str] = "tree.capture"
-    name: str = CHECKED
+    name: str = CHECKED_SNAPSHOT
     replaces: str | None = None
     within: str | None = None
 
-    async def perform(self, site: Site) -> Result:
+    async def perform(self, site: EffectSite) -> Result:
         taken = await take_snapshot(self.worktree(site), self._ref(site), "Before the checks", self.within)
         tree = await tree_of(site.repository.git, taken.oid)
         dirty = [path for path in taken.left_out if path not in taken.nested]
         return {"commit": taken.oid, "tree": tree, "head": taken.head, "nested": list(taken.nested), "dirty": dirty}
 
-    async def probe(self, site: Site) -> Probe:
-        """Whoever was cut off over it captures anew, before the checks begin anew."""
+    async def probe(self, site: EffectSite) -> ProbeResult:
+        """An interrupted session captures again before it repeats the checks."""
         oid = await site.repository.commit_of(self._ref(site))
-        return yes(commit=oid) if oid not in (None, self.replaces) else no()
+        return happened(commit=oid) if oid not in (None, self.replaces) else did_not_happen()
 
-    def _ref(self, site: Site) -> str:
-        return f"{self.place(site).snapshots}/{self.name}"
+    def _ref(self, site: EffectSite) -> str:
+        return f"{self.place(site).snapshot_refs}/{self.name}"
 
 
-class RestoreSnapshot(InWorktree, frozen=True, kw_only=True):
-    """The files as they were in the snapshot `commit`; as they are now, they are saved first."""
+class RestoreSnapshot(WorktreeEffect, frozen=True, kw_only=True):
+    """Restore the files of the snapshot `commit`, after saving the current files."""
 
     kind: ClassVar[str] = "snapshot.restore"
     commit: str
 
-    async def perform(self, site: Site) -> Result:
+    async def perform(self, site: EffectSite) -> Result:
         worktree = self.worktree(site)
         if await is_restored(worktree, self.commit):
             return {}
         place = self.place(site)
-        saved = await save(worktree, f"{place.salvage}/{site.effect}", f"What stood in {place.folder} before a restore")
+        saved = await save(
+            worktree, f"{place.salvage_refs}/{site.effect_id}", f"Files of {place.folder} before a restore"
+        )
         await restore_snapshot(worktree, self.commit)
-        return saved_as(saved)
+        return salvaged_result(saved)
 
-    async def sync(self, site: Site) -> None:
-        await sync(self.worktree(site))
+    async def sync(self, site: EffectSite) -> None:
+        await sync_worktree(self.worktree(site))
 
-    async def probe(self, site: Site) -> Probe:
+    async def probe(self, site: EffectSite) -> ProbeResult:
         done = await is_restored(self.worktree(site), self.commit)
-        return yes(**await salvaged_by(site, self.place(site).salvage)) if done else no()
+        return happened(**await find_salvaged(site, self.place(site).salvage_refs)) if done else did_not_happen()
 
-    async def mend(self, site: Site) -> str | None:
-        return (await salvaged_by(site, self.place(site).salvage)).get("salvaged")
+    async def repair(self, site: EffectSite) -> str | None:
+        return (await find_salvaged(site, self.place(site).salvage_refs)).get("salvaged")

@@ -1,1 +1,1 @@
-"""Worktrees: made, checked before every write, linked again, removed."""
+"""Worktrees: created, checked before every write, linked again, removed."""

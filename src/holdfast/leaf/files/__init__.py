@@ -1,1 +1,1 @@
-"""Files and folders: opened inside one folder, synced, deleted, read as YAML."""
+"""Files and folders: contained access, sync, deletion, YAML."""

@@ -1,4 +1,4 @@
-"""Directories: their names, brought to the disk; what is in them, deleted; and whether something is there at all."""
+"""Directories: sync their entries, delete them with their content, and test whether a path exists."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ from contextlib import suppress
 
 
 def sync_directory(path: str) -> None:
-    """Make its names durable: a file whose entry is lost is lost, and one whose entry comes back was never deleted."""
+    """Make the entries durable. After a power cut an unsynced new file is missing and an unsynced deletion undone."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -14,8 +14,8 @@ def sync_directory(path: str) -> None:
         os.close(fd)
 
 
-def is_there(path: str) -> bool:
-    """Whether there is something by this name, be it a link to nothing. Raises where the disk does not let us see."""
+def path_exists(path: str) -> bool:
+    """Whether a path exists, also as a dangling link. Raises `OSError` when that cannot be determined."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -23,31 +23,31 @@ def is_there(path: str) -> bool:
     return True
 
 
-def is_gone(path: str) -> bool:
-    """True when there is nothing by that name; not of what merely cannot be looked at, as in another user's folder."""
+def is_missing(path: str) -> bool:
+    """Whether a path certainly does not exist. False when it cannot be checked, as in another user's folder."""
     with suppress(OSError):
-        return not is_there(path)
+        return not path_exists(path)
     return False
 
 
 def remove_tree(path: str) -> None:
-    """Delete it, also with folders in it that nobody may write in, as build tools make them for what they cache.
+    """Delete a tree, including read-only folders such as those that build tools create for their caches.
 
-    What cannot be deleted stays; a link is deleted, not what it leads to.
+    What cannot be deleted stays. Of a link, only the link is deleted.
     """
     if os.path.islink(path):
         with suppress(OSError):
             os.unlink(path)
     shutil.rmtree(path, ignore_errors=True)
     if os.path.isdir(path) and not os.path.islink(path):
-        _open_up(path)
+        _make_writable(path)
         for folder, below, _ in os.walk(path):
             for name in below:
-                _open_up(os.path.join(folder, name))
+                _make_writable(os.path.join(folder, name))
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _open_up(folder: str) -> None:
+def _make_writable(folder: str) -> None:
     if not os.path.islink(folder):
         with suppress(OSError):
             os.chmod(folder, 0o700)

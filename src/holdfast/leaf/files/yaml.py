@@ -1,7 +1,7 @@
-"""YAML that people write, read without surprises; or one line that says where it is wrong.
+"""Read YAML that people write, without surprises. A mistake becomes one line that says where it is.
 
-It is YAML as version 1.2 has it: `no`, `on`, dates and 12:30 are text, as anyone who writes `say: no` means. No key is
-there twice, no alias contains itself, and none multiplies beyond measure.
+The rules are those of YAML 1.2: `no`, `on`, dates and 12:30 are text, as the author of `say: no` expects. Duplicate
+keys, aliases that contain themselves and aliases that expand too far are refused.
 """
 
 import re
@@ -12,22 +12,22 @@ import yaml
 
 from holdfast.leaf.errors import BadInput
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
-_MOST_NODES = 200_000  # with every alias counted as often as it is used
-_DEEPEST = 100  # levels; libyaml has no limit of its own, and falls off the stack
+_MAX_NODES = 200_000  # every use of an alias counts
+_MAX_DEPTH = 100  # levels; libyaml has no limit and overflows the stack
 _NULL = "tag:yaml.org,2002:null"
 _MERGE = "tag:yaml.org,2002:merge"
 
 
-class Document(NamedTuple):
-    """What a file says, and where in it each thing is. One without a root is empty."""
+class YamlDocument(NamedTuple):
+    """The value of a file, and the lines of its parts. `root` is None for an empty file."""
 
     value: Any
     root: yaml.Node | None
 
-    def line(self, path: Path) -> int:
-        """The line of the deepest part of the path that is written in the file."""
+    def line(self, path: KeyPath) -> int:
+        """The line of the deepest part of the path that the file has."""
         if self.root is None:
             return 1
         node, line = self.root, self.root.start_mark.line
@@ -39,18 +39,18 @@ class Document(NamedTuple):
         return int(line) + 1
 
 
-def read_yaml(text: str, file: str, *, as_written: bool = False) -> Document:
-    """`file` is for the messages only. `as_written` leaves numbers and true as text: 1.10 is an id, not 1.1."""
-    kind = _AsWritten if as_written else _Loader
+def read_yaml(text: str, file: str, *, scalars_as_text: bool = False) -> YamlDocument:
+    """Parse a document. `file` is for messages only. `scalars_as_text` keeps 1.10 as text: it may be an id, not 1.1."""
+    kind = _TextLoader if scalars_as_text else _Loader
     try:
-        _must_be_shallow(text, file)
+        _check_depth(text, file)
         loader = kind(text)
         try:
             root = loader.get_single_node()
             if root is None:
-                return Document(None, None)
-            _examine(root, file)
-            return Document(loader.construct_document(root), root)
+                return YamlDocument(None, None)
+            _check_nodes(root, file)
+            return YamlDocument(loader.construct_document(root), root)
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
@@ -62,12 +62,12 @@ def read_yaml(text: str, file: str, *, as_written: bool = False) -> Document:
         raise BadInput(f"{file}:1: not YAML: {' '.join(str(error).split())}") from None
 
 
-def read_data(text: str, file: str) -> Document:
-    """YAML, and JSON as well: that is the same, but for tabs, which JSON has only between its words."""
+def read_yaml_or_json(text: str, file: str) -> YamlDocument:
+    """YAML or JSON. JSON is YAML except for its tabs, which can only be white space there."""
     return read_yaml(text.replace("\t", " ") if text.lstrip()[:1] in ("{", "[") else text, file)
 
 
-def spelled(path: Path) -> str:
+def format_yaml_path(path: KeyPath) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
@@ -75,7 +75,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
 
-class _AsWritten(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+class _TextLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
 
@@ -83,8 +83,8 @@ _INT = r"[-+]?(0|[1-9][0-9]*)"
 _FLOAT = r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
 
 for _tag, _pattern, _first, _kinds in (
-    (_MERGE, r"<<", "<", (_Loader, _AsWritten)),
-    (_NULL, r"~|null|", "~n", (_Loader, _AsWritten)),
+    (_MERGE, r"<<", "<", (_Loader, _TextLoader)),
+    (_NULL, r"~|null|", "~n", (_Loader, _TextLoader)),
     ("tag:yaml.org,2002:bool", r"true|false", "tf", (_Loader,)),
     ("tag:yaml.org,2002:int", _INT, "-+0123456789", (_Loader,)),
     ("tag:yaml.org,2002:float", _FLOAT, "-+.0123456789", (_Loader,)),
@@ -93,18 +93,18 @@ for _tag, _pattern, _first, _kinds in (
         _kind.add_implicit_resolver(_tag, re.compile(rf"^(?:{_pattern})$"), [*_first, *([""] if _tag == _NULL else [])])
 
 
-def _must_be_shallow(text: str, file: str) -> None:
+def _check_depth(text: str, file: str) -> None:
     depth = 0
     for event in yaml.parse(text, _Loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if depth > _DEEPEST:
-            raise BadInput(f"{file}:{event.start_mark.line + 1}: nested too deeply; {_DEEPEST} levels at most")
+        if depth > _MAX_DEPTH:
+            raise BadInput(f"{file}:{event.start_mark.line + 1}: nested too deeply; at most {_MAX_DEPTH} levels")
 
 
-def _examine(root: yaml.Node, file: str) -> None:
+def _check_nodes(root: yaml.Node, file: str) -> None:
     sizes: dict[int, int] = {}
 
     def size(node: yaml.Node, above: frozenset[int]) -> int:
@@ -112,12 +112,12 @@ def _examine(root: yaml.Node, file: str) -> None:
             raise BadInput(f"{file}:{node.start_mark.line + 1}: an alias that contains itself")
         if id(node) not in sizes:
             if isinstance(node, yaml.MappingNode):
-                _no_key_twice(node, file)
+                _check_duplicate_keys(node, file)
             sizes[id(node)] = 1 + sum(size(child, above | {id(node)}) for child in _children(node))
         return sizes[id(node)]
 
-    if size(root, frozenset()) > _MOST_NODES:
-        raise BadInput(f"{file}:1: larger than {_MOST_NODES} values, with its aliases; make it smaller")
+    if size(root, frozenset()) > _MAX_NODES:
+        raise BadInput(f"{file}:1: more than {_MAX_NODES} values, counting every use of an alias; make it smaller")
 
 
 def _children(node: yaml.Node) -> Iterator[yaml.Node]:
@@ -129,12 +129,12 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
         yield from node.value
 
 
-def _no_key_twice(node: yaml.MappingNode, file: str) -> None:
+def _check_duplicate_keys(node: yaml.MappingNode, file: str) -> None:
     seen: set[str] = set()
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
             if key.value in seen:
-                raise BadInput(f"{file}:{key.start_mark.line + 1}: the key {key.value!r} is there twice")
+                raise BadInput(f"{file}:{key.start_mark.line + 1}: duplicate key {key.value!r}")
             seen.add(key.value)
 
 

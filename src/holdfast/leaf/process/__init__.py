@@ -1,1 +1,1 @@
-"""Processes of this machine: their identity, their end, the markers by which they are found again."""
+"""Processes of this machine: identity, exit, and the markers that identify processes of a run."""

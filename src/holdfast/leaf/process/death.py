@@ -1,21 +1,21 @@
-"""Waiting for the end of a process, be it a child of ours or not: told by the kernel, by a handle on it."""
+"""Wait for any process to exit, child or not, through a pidfd."""
 
 import asyncio
 import os
 
-from holdfast.leaf.process.proc import handle_of
+from holdfast.leaf.process.proc import open_pidfd
 
 
-async def death_of(pid: int) -> None:
-    """Returns at once when there is no such process."""
+async def wait_for_exit(pid: int) -> None:
+    """Return when the process has exited; at once when there is none."""
     try:
-        handle = handle_of(pid)
+        pidfd = open_pidfd(pid)
     except ProcessLookupError:
         return
-    loop, dead = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(handle, dead.set)
+    loop, exited = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(pidfd, exited.set)
     try:
-        await dead.wait()
+        await exited.wait()
     finally:
-        loop.remove_reader(handle)
-        os.close(handle)
+        loop.remove_reader(pidfd)
+        os.close(pidfd)

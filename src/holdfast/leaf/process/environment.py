@@ -1,10 +1,10 @@
-"""What of our own environment is not for the programs that we start."""
+"""Parts of our own environment that the programs we start must not get."""
 
 import os
 from collections.abc import Mapping
 
-# Git's, inherited when Holdfast itself is called from a hook or an alias: any git below would look elsewhere.
-MISLEADING = (
+# Set when Holdfast is called from a git hook or alias. They would point every git command at another repository.
+INHERITED_GIT_VARIABLES = (
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -29,12 +29,12 @@ MISLEADING = (
 
 
 def absolute_path(path: str) -> str:
-    """PATH without the entries that mean the current folder, or one below it: an agent may be able to write there."""
+    """PATH without relative entries: they mean folders that an agent may be able to write in."""
     return os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry)) or os.defpath
 
 
-def without_relative_modules(environment: Mapping[str, str]) -> dict[str, str]:
-    """The same, without the entries of PYTHONPATH that mean the current folder: an empty one does."""
+def without_relative_pythonpath(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without relative entries in PYTHONPATH. An empty entry means the current folder."""
     entries = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(entry)]
     others = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
     return {**others, "PYTHONPATH": os.pathsep.join(entries)} if entries else others

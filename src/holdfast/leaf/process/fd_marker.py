@@ -1,4 +1,7 @@
-"""Tethers: open files by which a process is found though it shed its marks, and who has a file open at all."""
+"""File descriptor markers: open files that identify a process even after it cleared its environment.
+
+Also tells whether any process has a file open.
+"""
 
 import fcntl
 import os
@@ -8,85 +11,87 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from holdfast.leaf.process.identity import ProcessIdentity, identify
-from holdfast.leaf.process.proc import NOT_TO_BE_SEEN, pids, places
+from holdfast.leaf.process.proc import PROCESS_NOT_VISIBLE, pids, proc_dirs
 
-# Beyond what node takes for its own, and no number that scripts write by hand: `flock -n 200 ... 200>lock` would
-# close it, and bash has 255 for itself.
-_HIGH = 317
+# Higher than the descriptors that node uses itself, and unlike numbers in scripts: `flock -n 200 ... 200>lock` would
+# close it, and bash uses 255.
+_MIN_FD = 317
 
-_Told = dict[bytes, bytes]  # what the kernel tells of an open file, and asks nobody for
+_FdInfo = dict[bytes, bytes]  # /proc/<pid>/fdinfo: answered by the kernel alone, without asking a file server
 
 
-class _File(NamedTuple):
-    told: _Told
+class _FileIdentity(NamedTuple):
+    info: _FdInfo
     stat: os.stat_result
 
 
 @contextmanager
-def tethered(path: str | None, mark: str = "") -> Iterator[tuple[int, ...]]:
-    """The file as a descriptor for a child to inherit, by which `holding` finds it; nothing when there is no file."""
+def marker_fds(path: str | None, mark: str = "") -> Iterator[tuple[int, ...]]:
+    """A descriptor for a child to inherit, by which `processes_holding` finds it; empty when `path` is None."""
     if path is None:
         yield ()
         return
-    fd = tether(path, mark)
+    fd = open_marker_fd(path, mark)
     try:
         yield (fd,)
     finally:
         os.close(fd)
 
 
-def tether(path: str, mark: str = "") -> int:
-    """Open the file as no reader of it does, and at the mark's own place in it: children share both.
+def open_marker_fd(path: str, mark: str = "") -> int:
+    """Open the file for writing, at an offset that stands for the mark. No reader does that, and children inherit both.
 
-    Its number is high, because some agents let nothing through to their children that looks like their own.
+    The descriptor's number is high, because some agents close low descriptors in their children.
     """
     with ExitStack() as stack:
         low = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         stack.callback(os.close, low)
-        os.lseek(low, _place_of(mark), os.SEEK_SET)
+        os.lseek(low, _mark_offset(mark), os.SEEK_SET)
         try:
-            return fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _HIGH)
-        except OSError:  # so many may not be open here
+            return fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _MIN_FD)
+        except OSError:  # above the limit of open files
             return os.dup(low)
 
 
-def holding(path: str | None, mark: str | None = None, among: Iterable[int] | None = None) -> list[ProcessIdentity]:
-    """Every process that holds this tether, be it only because it inherited it; only those of a mark, if one is given.
+def processes_holding(
+    path: str | None, mark: str | None = None, candidates: Iterable[int] | None = None
+) -> list[ProcessIdentity]:
+    """Every process that holds this marker or inherited it; with `mark`, only those of that mark.
 
-    Whoever reads the file, as a user's `tail`, does not hold it. Where there is no file, nobody does.
+    A reader of the file, such as the user's `tail`, does not count. Empty when there is no file.
     """
-    return [*each_holding(path, mark, among)]
+    return [*iter_processes_holding(path, mark, candidates)]
 
 
-def each_holding(
-    path: str | None, mark: str | None = None, among: Iterable[int] | None = None
+def iter_processes_holding(
+    path: str | None, mark: str | None = None, candidates: Iterable[int] | None = None
 ) -> Iterator[ProcessIdentity]:
-    """The same, each as soon as it is found: it may be gone, and another in its place, when all are.
+    """Like `processes_holding`, but yields each process at once: by the end of the scan it may have been replaced.
 
-    Who was found is looked at again when it was identified: its pid may have been given to another in between.
+    The descriptor is checked again after the process is identified, because its pid may have been reused in between.
     """
-    file = _file_at(path)
+    file = _identify_file(path)
     if file is None:
         return
-    place = None if mark is None else _place_of(mark)
+    offset = None if mark is None else _mark_offset(mark)
 
-    def is_tether(told: _Told) -> bool:
-        return int(told[b"flags"], 8) & os.O_ACCMODE == os.O_WRONLY and place in (None, int(told[b"pos"]))
+    def is_marker(info: _FdInfo) -> bool:
+        return int(info[b"flags"], 8) & os.O_ACCMODE == os.O_WRONLY and offset in (None, int(info[b"pos"]))
 
-    for pid in pids() if among is None else among:
-        if _has_open(pid, file, is_tether):
+    for pid in pids() if candidates is None else candidates:
+        if _has_open(pid, file, is_marker):
             process = identify(pid)
-            if process is not None and _has_open(pid, file, is_tether):
+            if process is not None and _has_open(pid, file, is_marker):
                 yield process
 
 
-def has_open(path: str) -> bool:
-    """True when some process has this file open: for more than to ask who has, as we do here."""
-    file = _file_at(path)
-    return file is not None and any(_has_open(pid, file, _is_for_use) for pid in pids())
+def is_open_in_any_process(path: str) -> bool:
+    """Whether any process has this file open, other than with O_PATH as this module does."""
+    file = _identify_file(path)
+    return file is not None and any(_has_open(pid, file, _is_real_open) for pid in pids())
 
 
-def _file_at(path: str | None) -> _File | None:
+def _identify_file(path: str | None) -> _FileIdentity | None:
     if path is None:
         return None
     try:
@@ -94,45 +99,45 @@ def _file_at(path: str | None) -> _File | None:
     except FileNotFoundError:
         return None
     try:
-        return _File(_told_of("/proc/self", str(fd)), os.fstat(fd))
+        return _FileIdentity(_fd_info("/proc/self", str(fd)), os.fstat(fd))
     finally:
         os.close(fd)
 
 
-def _is_for_use(told: _Told) -> bool:
-    return not int(told[b"flags"], 8) & os.O_PATH
+def _is_real_open(info: _FdInfo) -> bool:
+    return not int(info[b"flags"], 8) & os.O_PATH
 
 
-def _has_open(pid: int, file: _File, is_meant: Callable[[_Told], bool]) -> bool:
-    return any(_is_open_as(place, fd, file, is_meant) for place, fd in _descriptors(pid))
+def _has_open(pid: int, file: _FileIdentity, matches: Callable[[_FdInfo], bool]) -> bool:
+    return any(_refers_to(proc_dir, fd, file, matches) for proc_dir, fd in _descriptors(pid))
 
 
 def _descriptors(pid: int) -> list[tuple[str, str]]:
-    """Each with the place at which it is told of."""
-    for place in places(pid):
-        with suppress(*NOT_TO_BE_SEEN):
-            if names := os.listdir(f"{place}/fd"):
-                return [(place, name) for name in names]
+    """The open descriptors of a process, each with the /proc folder that lists it."""
+    for proc_dir in proc_dirs(pid):
+        with suppress(*PROCESS_NOT_VISIBLE):
+            if names := os.listdir(f"{proc_dir}/fd"):
+                return [(proc_dir, name) for name in names]
     return []
 
 
-def _is_open_as(place: str, fd: str, file: _File, is_meant: Callable[[_Told], bool]) -> bool:
-    """Only one that has the number of the file is looked at: others may be on a server that does not answer any more.
+def _refers_to(proc_dir: str, fd: str, file: _FileIdentity, matches: Callable[[_FdInfo], bool]) -> bool:
+    """Whether a descriptor is of the file. Only the same inode number is stat()ed: others may hang on a dead server.
 
-    Older kernels do not tell the number; there, all that are meant are looked at.
+    Older kernels do not report the inode number; there, every descriptor that matches is checked with stat().
     """
-    with suppress(*NOT_TO_BE_SEEN):  # it was closed meanwhile; the others are still there
-        told = _told_of(place, fd)
-        if told.get(b"ino") == file.told.get(b"ino") and is_meant(told):
+    with suppress(*PROCESS_NOT_VISIBLE):  # closed meanwhile; the other descriptors still count
+        info = _fd_info(proc_dir, fd)
+        if info.get(b"ino") == file.info.get(b"ino") and matches(info):
             with suppress(OSError):
-                return os.path.samestat(os.stat(f"{place}/fd/{fd}"), file.stat)
+                return os.path.samestat(os.stat(f"{proc_dir}/fd/{fd}"), file.stat)
     return False
 
 
-def _told_of(place: str, fd: str) -> _Told:
-    with open(f"{place}/fdinfo/{fd}", "rb") as file:
+def _fd_info(proc_dir: str, fd: str) -> _FdInfo:
+    with open(f"{proc_dir}/fdinfo/{fd}", "rb") as file:
         return {name: value for name, _, value in (line.partition(b":") for line in file)}
 
 
-def _place_of(mark: str) -> int:
+def _mark_offset(mark: str) -> int:
     return zlib.crc32(os.fsencode(mark)) >> 1

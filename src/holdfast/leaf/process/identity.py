@@ -1,4 +1,4 @@
-"""Who a process is. A pid alone is reused; a pid with its start time and the boot's id is not."""
+"""Process identity: a pid is reused, a pid with its start time and boot id is not."""
 
 import os
 import select
@@ -9,10 +9,20 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from typing import NamedTuple
 
-from holdfast.leaf.process.proc import PARENT, SESSION, START_TIME, STATE, fields_of, handle_of, is_dead, pids, places
+from holdfast.leaf.process.proc import (
+    PARENT,
+    SESSION,
+    START_TIME,
+    STATE,
+    is_dead,
+    open_pidfd,
+    pids,
+    proc_dirs,
+    stat_fields,
+)
 
-ROUNDS = 50  # of looking for those that are left, and ending them
-_EMPTY_LOOKS = 3  # in a row, by which somebody who was found is known to be gone
+MAX_KILL_ROUNDS = 50  # scans for remaining processes
+_EMPTY_SCANS = 3  # in a row, before the processes found earlier count as gone
 
 
 class ProcessIdentity(NamedTuple):
@@ -21,7 +31,7 @@ class ProcessIdentity(NamedTuple):
     boot_id: str
 
     def is_alive(self) -> bool:
-        """True only when this very process runs now: not a later one with its pid, not one of an earlier boot."""
+        """Whether exactly this process runs now, not a later one with its pid or one of another boot."""
         return identify(self.pid) == self
 
 
@@ -32,8 +42,8 @@ def boot_id() -> str:
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """The identity of a running process; None when there is none by that pid (a zombie is none)."""
-    fields = fields_of(pid)
+    """The identity of the running process with this pid; None when there is none or it is a zombie."""
+    fields = stat_fields(pid)
     if fields is None or is_dead(fields):
         return None
     return _identity(pid, fields)
@@ -43,47 +53,47 @@ def _identity(pid: int, fields: list[bytes]) -> ProcessIdentity:
     return ProcessIdentity(pid, int(fields[START_TIME]), boot_id())
 
 
-def myself() -> ProcessIdentity:
+def own_identity() -> ProcessIdentity:
     me = identify(os.getpid())
     assert me is not None, "a running process is in /proc"
     return me
 
 
-def lineage() -> set[int]:
-    """This process, its parent, its parent's parent, and so on."""
+def ancestor_pids() -> set[int]:
+    """The pids of this process and all its ancestors."""
     found: set[int] = set()
     pid = os.getpid()
     while pid > 0 and pid not in found:
         found.add(pid)
-        fields = fields_of(pid)
+        fields = stat_fields(pid)
         pid = int(fields[PARENT]) if fields is not None else 0
     return found
 
 
-class Families:
-    """Which processes came of which: all of them, looked at once."""
+class ProcessTable:
+    """A snapshot of all processes and their children."""
 
     def __init__(self) -> None:
         self._seen: set[ProcessIdentity] = set()
         self._children: dict[int, list[ProcessIdentity]] = {}
         for pid in pids():
-            fields = fields_of(pid)
+            fields = stat_fields(pid)
             if fields is not None and not is_dead(fields):
                 process = _identity(pid, fields)
                 self._seen.add(process)
                 self._children.setdefault(int(fields[PARENT]), []).append(process)
 
     def children_of(self, parent: ProcessIdentity) -> list[ProcessIdentity]:
-        """None of a process that was not there any more; and nobody is older than their parent."""
+        """The children of a process; empty when it was gone. A child with an earlier start time is not its own."""
         found = self._children.get(parent.pid, []) if parent in self._seen else []
         return [child for child in found if child.start_time >= parent.start_time]
 
-    def since(self, start_time: int) -> list[int]:
-        """The pids of those that started then or later."""
+    def pids_since(self, start_time: int) -> list[int]:
+        """The pids of processes that started at this time or later."""
         return [process.pid for process in self._seen if process.start_time >= start_time]
 
-    def below(self, *roots: ProcessIdentity) -> list[ProcessIdentity]:
-        """Their children, those of the children, and so on."""
+    def descendants(self, *roots: ProcessIdentity) -> list[ProcessIdentity]:
+        """All descendants of these processes."""
         found: dict[ProcessIdentity, None] = {}
         waiting = [child for root in roots for child in self.children_of(root)]
         while waiting:
@@ -95,16 +105,16 @@ class Families:
 
 
 def orphaned_zombies(known: Collection[ProcessIdentity]) -> list[int]:
-    """Dead children that came to us as orphans: those that are known, and any that we cannot have started ourselves.
+    """Dead children that we inherited as orphans: the known ones, and those that we cannot have started.
 
-    What we start is in our session, or leads its own.
+    A process that we start is in our session or leads its own.
     """
     if not _has_dead_children():
         return []
     return [
         pid
         for pid in pids()
-        if (fields := fields_of(pid)) is not None
+        if (fields := stat_fields(pid)) is not None
         and fields[STATE] == b"Z"
         and int(fields[PARENT]) == os.getpid()
         and (int(fields[SESSION]) not in (pid, os.getsid(0)) or _identity(pid, fields) in known)
@@ -112,119 +122,119 @@ def orphaned_zombies(known: Collection[ProcessIdentity]) -> list[int]:
 
 
 def _has_dead_children() -> bool:
-    with suppress(ChildProcessError):  # it has none at all
+    with suppress(ChildProcessError):  # no children at all
         return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     return False
 
 
-def memory_of(pid: int) -> int:
-    """Bytes of memory of a process, with its part of what it shares; 0 when it is gone, or not ours to look at."""
-    for place in places(pid):
-        with suppress(OSError), open(f"{place}/smaps_rollup", "rb") as file:
+def memory_bytes(pid: int) -> int:
+    """The memory of a process, with its share of shared pages; 0 when it is gone or not visible to us."""
+    for proc_dir in proc_dirs(pid):
+        with suppress(OSError), open(f"{proc_dir}/smaps_rollup", "rb") as file:
             return sum(int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:"))
     return 0
 
 
-def at_work_in(folder: str, program: str) -> list[int]:
-    """The processes of this program that stand in a folder, or below it."""
-    return [pid for pid in pids() if _is_called(pid, program) and works_in(pid, folder)]
+def pids_working_in(folder: str, program: str) -> list[int]:
+    """The processes of this program whose working directory is in a folder."""
+    return [pid for pid in pids() if _runs_program(pid, program) and is_working_in(pid, folder)]
 
 
-def is_hidden(program: str, owner: int) -> bool:
-    """True when a user runs this program, and we may not see in which folder."""
-    return any(_is_of(pid, owner) and _is_called(pid, program) and not _shows_its_folder(pid) for pid in pids())
+def has_hidden_process(program: str, owner: int) -> bool:
+    """Whether a user runs this program in a folder that we may not see."""
+    return any(_is_owned_by(pid, owner) and _runs_program(pid, program) and not _shows_its_cwd(pid) for pid in pids())
 
 
-def _is_called(pid: int, program: str) -> bool:
+def _runs_program(pid: int, program: str) -> bool:
     with suppress(OSError), open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
         return file.read().strip() == program
     return False
 
 
-def _is_of(pid: int, owner: int) -> bool:
+def _is_owned_by(pid: int, owner: int) -> bool:
     with suppress(OSError):
         return os.stat(f"/proc/{pid}").st_uid == owner
     return False
 
 
-def _shows_its_folder(pid: int) -> bool:
+def _shows_its_cwd(pid: int) -> bool:
     try:
         os.readlink(f"/proc/{pid}/cwd")
     except PermissionError:
         return False
-    except OSError:  # it is gone
+    except OSError:  # the process is gone
         return True
     return True
 
 
-def works_in(pid: int, folder: str) -> bool:
-    """True when a process stands in a folder, or below it."""
-    for place in places(pid):
+def is_working_in(pid: int, folder: str) -> bool:
+    """Whether the working directory of a process is a folder or below it."""
+    for proc_dir in proc_dirs(pid):
         with suppress(OSError):
-            return f"{os.readlink(f'{place}/cwd')}/".startswith(f"{os.path.realpath(folder)}/")
+            return f"{os.readlink(f'{proc_dir}/cwd')}/".startswith(f"{os.path.realpath(folder)}/")
     return False
 
 
-def end(processes: Iterable[ProcessIdentity], patience: float = 10.0) -> list[ProcessIdentity]:
-    """SIGKILL these very processes, all before any is waited for, until they are gone. Returns those that are not.
+def kill_processes(processes: Iterable[ProcessIdentity], timeout_s: float = 10.0) -> list[ProcessIdentity]:
+    """SIGKILL all of these processes, then wait until they exit. Returns those that are still alive.
 
-    One handle is open at a time: there may be more of them than files may be open here.
+    One pidfd is open at a time: there may be more processes than the limit of open files.
     """
-    told = []
+    signalled = []
     for process in processes:
-        send(process, signal.SIGKILL)
-        told.append(process)
-    until = time.monotonic() + patience
-    return [process for process in told if not _is_gone(process, until - time.monotonic())]
+        send_signal(process, signal.SIGKILL)
+        signalled.append(process)
+    deadline = time.monotonic() + timeout_s
+    return [process for process in signalled if not _has_exited(process, deadline - time.monotonic())]
 
 
-def send(process: ProcessIdentity, what: signal.Signals) -> None:
-    """A signal to this very process, unless it is gone or not ours."""
-    with _handle_on(process) as handle, suppress(ProcessLookupError, PermissionError):
-        if handle is not None:
-            signal.pidfd_send_signal(handle, what)
+def send_signal(process: ProcessIdentity, signal_number: signal.Signals) -> None:
+    """Signal exactly this process, unless it is gone or not ours."""
+    with _open_pidfd(process) as pidfd, suppress(ProcessLookupError, PermissionError):
+        if pidfd is not None:
+            signal.pidfd_send_signal(pidfd, signal_number)
 
 
-def end_all(look: Callable[[], Iterable[ProcessIdentity]]) -> list[ProcessIdentity]:
-    """End whom each look finds, one by one as it finds them, until it finds nobody. Returns those that are not gone.
+def kill_until_none_left(find: Callable[[], Iterable[ProcessIdentity]]) -> list[ProcessIdentity]:
+    """Scan and kill each process as it is found, until a scan finds none. Returns those that are still alive.
 
-    Not us, nor those who called us: whoever looks may have been started by one of those that are looked for. Who is
-    another process every moment is not there any more when the others were looked at, and may be missed by a look.
+    Spares this process and its ancestors: one of the processes to kill may have started us. A process that forks and
+    exits all the time can slip through one scan, so after a find several scans in a row must be empty.
     """
-    spared = lineage()
+    spared = ancestor_pids()
     found: list[ProcessIdentity] = []
-    empty_looks = 1  # still to come
-    for _ in range(ROUNDS):
+    empty_scans_left = 1
+    for _ in range(MAX_KILL_ROUNDS):
         found.clear()
-        if left := end(_noted(found, (process for process in look() if process.pid not in spared))):
+        if left := kill_processes(_collect_each(found, (process for process in find() if process.pid not in spared))):
             return left
-        empty_looks = _EMPTY_LOOKS if found else empty_looks - 1
-        if not empty_looks:
+        empty_scans_left = _EMPTY_SCANS if found else empty_scans_left - 1
+        if not empty_scans_left:
             return []
     return found
 
 
-def _noted(found: list[ProcessIdentity], processes: Iterable[ProcessIdentity]) -> Iterator[ProcessIdentity]:
+def _collect_each(found: list[ProcessIdentity], processes: Iterable[ProcessIdentity]) -> Iterator[ProcessIdentity]:
     for process in processes:
         found.append(process)
         yield process
 
 
-def _is_gone(process: ProcessIdentity, patience: float) -> bool:
-    with _handle_on(process) as handle:
-        if handle is None:
+def _has_exited(process: ProcessIdentity, timeout_s: float) -> bool:
+    with _open_pidfd(process) as pidfd:
+        if pidfd is None:
             return True
         poll = select.poll()
-        poll.register(handle, select.POLLIN)
-        return bool(poll.poll(max(0.0, patience) * 1000))
+        poll.register(pidfd, select.POLLIN)
+        return bool(poll.poll(max(0.0, timeout_s) * 1000))
 
 
 @contextmanager
-def _handle_on(process: ProcessIdentity) -> Iterator[int | None]:
-    """On this very process, whatever its pid becomes; None when it is gone."""
+def _open_pidfd(process: ProcessIdentity) -> Iterator[int | None]:
+    """A pidfd of exactly this process, even if its pid is reused; None when it is gone."""
     with ExitStack() as stack:
-        handle = None
+        pidfd = None
         with suppress(ProcessLookupError):
-            handle = handle_of(process.pid)
-            stack.callback(os.close, handle)
-        yield handle if process.is_alive() else None
+            pidfd = open_pidfd(process.pid)
+            stack.callback(os.close, pidfd)
+        yield pidfd if process.is_alive() else None

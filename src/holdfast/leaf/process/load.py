@@ -1,19 +1,19 @@
-"""How busy this machine is. Deadlines for what other processes do are that much longer."""
+"""How busy this machine is. Deadlines for other processes are multiplied by this factor."""
 
 import os
 
-_MOST = 10.0
+_MAX_FACTOR = 10.0
 
 
-def slowness() -> float:
-    """1 where a process gets a CPU when it wants one; on a busy machine up to ten."""
+def load_factor() -> float:
+    """1 on an idle machine, up to 10 on a busy one."""
     try:
         load = os.getloadavg()[0]
     except OSError:
         return 1.0
-    return stretch(load, len(os.sched_getaffinity(0)))
+    return factor_for_load(load, len(os.sched_getaffinity(0)))
 
 
-def stretch(load: float, cpus: int) -> float:
-    """By how many processes want each CPU."""
-    return min(_MOST, max(1.0, load / cpus))
+def factor_for_load(load: float, cpus: int) -> float:
+    """The number of runnable processes per CPU, between 1 and 10."""
+    return min(_MAX_FACTOR, max(1.0, load / cpus))

@@ -1,13 +1,13 @@
 """Commands that start Holdfast's own programs.
 
-`python -m` looks for modules in the current folder first. Our programs often start in a worktree, where an agent or a
-repository may have put a `json.py` or a `holdfast/`: it would run in their place, outside of any sandbox. `-P` leaves
-that folder out.
+`python -m` searches the current folder for modules first. Our programs often start in a worktree, where an agent or a
+repository may have put a `json.py` or a `holdfast/`: it would run instead, outside of any sandbox. `-P` excludes the
+current folder.
 """
 
 import sys
 
 
-def own_program(*arguments: str, module: str = "holdfast") -> tuple[str, ...]:
-    """Run a module of ours, by the interpreter that runs us."""
+def holdfast_command(*arguments: str, module: str = "holdfast") -> tuple[str, ...]:
+    """The command that runs a module of ours with the current interpreter."""
     return (sys.executable, "-P", "-m", module, *arguments)

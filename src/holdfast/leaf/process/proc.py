@@ -1,4 +1,4 @@
-"""What the kernel tells of processes in /proc: read so that what changes meanwhile is not missed."""
+"""Read /proc in a way that tolerates processes which change meanwhile."""
 
 import errno
 import os
@@ -7,24 +7,25 @@ import signal
 from collections.abc import Iterator
 from contextlib import suppress
 
-# counted from the state, the first field after "(comm)" in /proc/<pid>/stat
+# Indexes of fields in /proc/<pid>/stat, counted from the state, the first field after "(comm)".
 STATE, PARENT, SESSION, FLAGS, THREADS, START_TIME, SIZE = 0, 1, 3, 6, 17, 19, 20
 CODE_END, ENVIRONMENT_END = 24, 48
 
-NOT_TO_BE_SEEN = (FileNotFoundError, ProcessLookupError, PermissionError)  # gone, or not ours to look at
-LOOKS = 6  # at what changes while it is looked at
+PROCESS_NOT_VISIBLE = (FileNotFoundError, ProcessLookupError, PermissionError)  # gone, or another user's
+MAX_READS = 6  # of data that changes while it is read
 
-_LEAVING = 0x4 | 0x400  # among the flags: it is on its way out, or a signal sends it there
-_LEFT = (b"Z", b"X")  # the state of a thread that only waits to be buried
-_ALONE = 3  # links to the folder of threads, where there is one
-_A_LINE = 4 * 1024  # bytes, and more than /proc/<pid>/stat has
-_USUAL, _LONGEST = 64 * 1024, 8 * 1024 * 1024  # bytes of an environment; the kernel takes none that is longer
+_EXITING_FLAGS = 0x4 | 0x400  # PF_EXITING, PF_SIGNALED
+_DEAD_STATES = (b"Z", b"X")  # exited, and not reaped yet
+_SINGLE_THREAD_LINKS = 3  # link count of /proc/<pid>/task for one thread
+_STAT_LINE_BYTES = 4 * 1024  # longer than any /proc/<pid>/stat
+_USUAL_ENVIRONMENT_BYTES = 64 * 1024
+_MAX_ENVIRONMENT_BYTES = 8 * 1024 * 1024  # the kernel accepts no longer environment
 
 
 def pids(since: int = 0) -> Iterator[int]:
-    """Of all processes that started then or later, those among them that come while the others are looked at."""
+    """The pids of all processes that started at `since` or later, including those that appear during the scan."""
     seen: set[int] = set()
-    for _ in range(LOOKS):
+    for _ in range(MAX_READS):
         new = {int(name) for name in os.listdir("/proc") if name.isdecimal()} - seen
         if not new:
             return
@@ -33,63 +34,67 @@ def pids(since: int = 0) -> Iterator[int]:
 
 
 def _started_since(since: int, pid: int) -> bool:
-    fields = fields_of(pid)
+    fields = stat_fields(pid)
     return fields is not None and int(fields[START_TIME]) >= since
 
 
-def fields_of(pid: int) -> list[bytes] | None:
-    """What stands in its line of /proc/<pid>/stat, from its state on; None when it is gone."""
+def stat_fields(pid: int) -> list[bytes] | None:
+    """The fields of /proc/<pid>/stat from the state on; None when the process is gone."""
     fields = None
-    with suppress(*NOT_TO_BE_SEEN):
-        for _ in range(LOOKS):
-            fields = read_at_once(f"/proc/{pid}/stat", _A_LINE).rpartition(b")")[2].split()
-            if fields[THREADS] != b"0":  # else it is just being buried, or another of its threads takes its place
+    with suppress(*PROCESS_NOT_VISIBLE):
+        for _ in range(MAX_READS):
+            fields = read_at_once(f"/proc/{pid}/stat", _STAT_LINE_BYTES).rpartition(b")")[2].split()
+            if fields[THREADS] != b"0":  # 0: it is being reaped, or an exec in another thread replaces it
                 return fields
         return fields
     return None
 
 
-def read_at_once(path: str, most: int = _USUAL) -> bytes:
-    """By one call: between two, a process may become another program, and the rest of the old would be missing."""
+def read_at_once(path: str, max_bytes: int = _USUAL_ENVIRONMENT_BYTES) -> bytes:
+    """Read a file with a single call: between two, an exec could replace the rest of the content."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        content = os.read(fd, most)
+        content = os.read(fd, max_bytes)
     finally:
         os.close(fd)
-    return content if len(content) < most or most == _LONGEST else read_at_once(path, _LONGEST)
+    return (
+        content
+        if len(content) < max_bytes or max_bytes == _MAX_ENVIRONMENT_BYTES
+        else read_at_once(path, _MAX_ENVIRONMENT_BYTES)
+    )
 
 
 def is_dead(fields: list[bytes]) -> bool:
-    """True of a process that only waits to be buried; not while any of its threads is at work."""
-    return fields[STATE] in _LEFT and int(fields[THREADS]) <= 1
+    """Whether a process has exited and is not reaped yet. False while any of its threads runs."""
+    return fields[STATE] in _DEAD_STATES and int(fields[THREADS]) <= 1
 
 
 def is_dying(pid: int) -> bool:
-    """True of a process that was killed, or is on its way out: what it holds, it holds for a moment still.
+    """Whether a process was killed or is exiting, and will release what it holds in a moment.
 
-    Or of one that lives on without its first thread.
+    Also True for a process that continues after its first thread exited.
     """
-    with suppress(*NOT_TO_BE_SEEN):
+    with suppress(*PROCESS_NOT_VISIBLE):
         pending = re.findall(rb"^(?:Sig|Shd)Pnd:\s*(\w+)", read_at_once(f"/proc/{pid}/status"), re.MULTILINE)
-        fields = fields_of(pid)
+        fields = stat_fields(pid)
         was_killed = any(int(signals, 16) & 1 << signal.SIGKILL - 1 for signals in pending)
-        return was_killed or (fields is not None and bool(int(fields[FLAGS]) & _LEAVING))
+        return was_killed or (fields is not None and bool(int(fields[FLAGS]) & _EXITING_FLAGS))
     return False
 
 
-def places(pid: int) -> Iterator[str]:
-    """Where /proc tells of a process: by its first thread; by the others, where that one left before they did."""
+def proc_dirs(pid: int) -> Iterator[str]:
+    """The /proc folders of a process: that of its first thread, and those of the others in case the first exited."""
     yield f"/proc/{pid}"
     with suppress(OSError):
-        if os.stat(f"/proc/{pid}/task").st_nlink > _ALONE:
+        if os.stat(f"/proc/{pid}/task").st_nlink > _SINGLE_THREAD_LINKS:
             yield from (f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task"))
 
 
-def handle_of(pid: int) -> int:
-    """A descriptor that stands for this very process; `ProcessLookupError` when there is none."""
+def open_pidfd(pid: int) -> int:
+    """A pidfd of the process with this pid; `ProcessLookupError` when there is none."""
     try:
         return os.pidfd_open(pid)
     except OSError as error:
-        if error.errno in (errno.EINVAL, errno.ENOENT):  # it is buried, and its number only a session's or a thread's
+        if error.errno in (errno.EINVAL, errno.ENOENT):  # reaped; the number is now only a session's or a thread's
             raise ProcessLookupError(f"there is no process {pid}") from None
         raise

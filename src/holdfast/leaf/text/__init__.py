@@ -1,1 +1,1 @@
-"""Text of unknown origin: bounded, encodable, with its mistakes by line."""
+"""Text of unknown origin: bounded output, encodable text, mistakes by line."""

@@ -1,4 +1,4 @@
-"""Mistakes in files that people write: all of them at once, each with its line."""
+"""Mistakes in files that people write: all at once, each with its line."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from holdfast.leaf.errors import BadInput
 
 
 class Mistake(NamedTuple):
-    """`path` is the place within the file, as `phases[0].role`. A mistake in a flag has no file."""
+    """`path` is the place in the file, such as `phases[0].role`. A mistake in a flag has no file."""
 
     file: str | None
     line: int | None
@@ -26,7 +26,7 @@ class BadFile(BadInput):
 
     @classmethod
     def mistakes_of(cls, error: BadInput) -> tuple[Mistake, ...]:
-        """Of any error about input: one that is about no place in a file is a single mistake."""
+        """The mistakes of any input error; one that names no place in a file is a single mistake."""
         return error.mistakes if isinstance(error, cls) else (Mistake(None, None, "", str(error)),)
 
     @property

@@ -1,14 +1,14 @@
-"""The first and the last bytes of a stream, in bounded memory whatever comes, as text of whole characters."""
+"""The first and last bytes of a stream in bounded memory, as text of whole characters."""
 
 from codecs import getincrementaldecoder
 
 
-class Tail:
-    def __init__(self, cap: int) -> None:
-        self._half = cap // 2
+class BoundedOutput:
+    def __init__(self, max_bytes: int) -> None:
+        self._half = max_bytes // 2
         self._head = bytearray()
         self._tail = bytearray()
-        self.dropped = 0
+        self.dropped_bytes = 0
 
     def add(self, data: bytes) -> None:
         room = self._half - len(self._head)
@@ -19,18 +19,18 @@ class Tail:
         excess = len(self._tail) - self._half
         if excess > 0:
             del self._tail[:excess]
-            self.dropped += excess
+            self.dropped_bytes += excess
 
     def text(self) -> str:
-        if not self.dropped:
+        if not self.dropped_bytes:
             return bytes(self._head + self._tail).decode("utf-8", "replace")
         head = getincrementaldecoder("utf-8")("replace").decode(bytes(self._head))
-        tail = bytes(self._tail[_rest_of_character(self._tail) :]).decode("utf-8", "replace")
-        return f"{head}\n[… {self.dropped} bytes left out …]\n{tail}"
+        tail = bytes(self._tail[_leading_continuation_bytes(self._tail) :]).decode("utf-8", "replace")
+        return f"{head}\n[… {self.dropped_bytes} bytes left out …]\n{tail}"
 
 
-def _rest_of_character(data: bytearray) -> int:
-    """How many bytes at the beginning belong to a character that began before."""
+def _leading_continuation_bytes(data: bytearray) -> int:
+    """The number of bytes at the start that belong to a character cut off before them."""
     count = 0
     while count < min(3, len(data)) and data[count] & 0xC0 == 0x80:  # noqa: PLR2004 - a continuation byte
         count += 1

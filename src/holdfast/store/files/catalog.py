@@ -1,10 +1,10 @@
-"""The catalog: an index of runs and of what was said in them, so that listing them opens no log.
+"""The catalog: an index of runs and their messages, so that listing runs opens no log.
 
-Everything in it is derived. A run's row is as old as the log was when it was made (its inode, size and time
-say so); a row that is behind is made anew by whoever lists. A catalog that is damaged, or of another version, is
-thrown away and begun again; one that cannot be used now (read-only, locked, a full disk) is done without.
+Everything in it is derived from the logs. A row stores inode, size and mtime of the log it was made from; a listing
+rebuilds rows that are outdated. A catalog that is damaged, or of another version, is deleted and created again; one
+that cannot be used now (read-only, locked, full disk) is replaced by one in memory.
 
-Imports as little as it can: listing runs must start as fast as Python does.
+Imports as little as possible: listing runs must start as fast as Python.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 else:
     try:
-        import _sqlite3 as sqlite3  # what `sqlite3` is made of, without its dates, which take longer to load than it
+        import _sqlite3 as sqlite3  # the C part of `sqlite3`, without its date adapters, which load slower
     except ImportError:
         import sqlite3
 
 _VERSION = 3
-_PATIENCE = 2.0  # seconds to wait for others who write: each needs milliseconds
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: not our tables
+_BUSY_TIMEOUT_S = 2.0  # for other writers, each of which needs milliseconds
+_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: other tables
 _SCHEMA = (
     """CREATE TABLE runs (
         id TEXT PRIMARY KEY, inode INTEGER, size INTEGER, mtime INTEGER, said_until INTEGER,
@@ -42,23 +42,23 @@ _SCHEMA = (
 )
 
 
-class Stamp(NamedTuple):
-    """Which state of a log a row tells of."""
+class LogStamp(NamedTuple):
+    """Identifies the state of a log from which a row was made."""
 
     inode: int
     size: int
     mtime: int
 
 
-UNKNOWN = Stamp(0, 0, 0)
-"""Of a log that cannot be looked at."""
+UNKNOWN_STAMP = LogStamp(0, 0, 0)
+"""The stamp of a log that cannot be read."""
 
 
 class Summary(NamedTuple):
-    """One run in one row. `condition` is what the log says: open, or how its last session ended.
+    """One run in one row. `condition` comes from the log: open, or how its last session ended.
 
-    `dollars` is None when no agent told a cost; `unpriced` is how many conversations it lacks, whose agents tell none.
-    `needs` is how much of it wants a person; `want` and `need` are the kind of the first, and its words.
+    `dollars` is None when no agent reported a cost; `unpriced` counts the conversations without a reported cost.
+    `needs` counts the decisions that wait for a person; `want` and `need` are kind and text of the first.
     """
 
     slug: str | None
@@ -80,52 +80,52 @@ class Summary(NamedTuple):
     need: str | None
 
 
-class Row(NamedTuple):
+class CatalogRow(NamedTuple):
     id: str
-    stamp: Stamp
-    said_until: int
+    stamp: LogStamp
+    messages_until: int
     summary: Summary
 
 
-class Said(NamedTuple):
+class IndexedMessage(NamedTuple):
     position: int
     speaker: str
     text: str
 
 
-class Hit(NamedTuple):
+class SearchHit(NamedTuple):
     run: str
     position: int
     speaker: str
     excerpt: str
 
 
-class Listing(NamedTuple):
-    """What is known of the runs whose rows are up to date, and those whose rows are not (with the row they have)."""
+class CatalogListing(NamedTuple):
+    """The summaries of runs whose rows are current, and the outdated rows of the others (None without a row)."""
 
     current: list[tuple[str, Summary]]
-    behind: dict[str, Row | None]
+    stale: dict[str, CatalogRow | None]
 
 
-def ask(home: str, question: Callable[[Catalog], T]) -> T:
-    """The answer of the catalog; of one in memory, made for this question alone, where the file is of no use."""
+def query_catalog(home: str, query: Callable[[Catalog], T]) -> T:
+    """Query the catalog; when its file cannot be used, query an empty one in memory."""
     if os.path.isdir(home):
         try:
             with Catalog(catalog_file(home)) as catalog:
-                return question(catalog)
+                return query(catalog)
         except (sqlite3.Error, OSError) as error:
-            if _is_damage(error):
-                _throw_away(catalog_file(home))
+            if _is_damaged(error):
+                _delete_catalog(catalog_file(home))
     with Catalog(":memory:") as catalog:
-        return question(catalog)
+        return query(catalog)
 
 
 class Catalog:
-    """One open catalog: a context, for it has to be closed."""
+    """An open catalog. A context manager, because it must be closed."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._db = _opened(path)
+        self._db = _open(path)
 
     def __enter__(self) -> Self:
         return self
@@ -133,59 +133,66 @@ class Catalog:
     def __exit__(self, *_: object) -> None:
         self._db.close()
 
-    def listing(self, home: str) -> Listing:
+    def listing(self, home: str) -> CatalogListing:
         known = {values[0]: values for values in self._db.execute("SELECT * FROM runs")}
         current: list[tuple[str, Summary]] = []
-        behind: dict[str, Row | None] = {}
-        for run_id, stamp in stamps(home):
+        stale: dict[str, CatalogRow | None] = {}
+        for run_id, stamp in log_stamps(home):
             values = known.pop(run_id, None)
             if values is not None and values[1:4] == stamp:
                 current.append((run_id, Summary._make(values[5:])))
             else:
-                behind[run_id] = _row(values) if values is not None else None
+                stale[run_id] = _parse_row(values) if values is not None else None
         if known:
             self.forget(known)
-        return Listing(current, behind)
+        return CatalogListing(current, stale)
 
-    def put(self, row: Row, said: Sequence[Said] = (), *, old: Row | None = None, anew: bool = False) -> None:
-        """Store a row and what was said since the `old` one. `anew`: what was said before it is not in the log.
+    def put(
+        self,
+        row: CatalogRow,
+        messages: Sequence[IndexedMessage] = (),
+        *,
+        old: CatalogRow | None = None,
+        replace_messages: bool = False,
+    ) -> None:
+        """Store a row, and the messages since the `old` one; with `replace_messages`, instead of all earlier messages.
 
-        When the row is no longer the old one, somebody else was faster: theirs stays.
+        Does nothing when the stored row is not `old` any more: another process was faster.
         """
-        with _Writing(self._db) as db:
-            if next(map(_row, db.execute("SELECT * FROM runs WHERE id = ?", (row.id,))), None) != old:
+        with _Transaction(self._db) as db:
+            if next(map(_parse_row, db.execute("SELECT * FROM runs WHERE id = ?", (row.id,))), None) != old:
                 return
-            if anew:
+            if replace_messages:
                 db.execute("DELETE FROM said WHERE run = ?", (row.id,))
             db.executemany(
                 "INSERT INTO said (text, run, position, speaker) VALUES (?, ?, ?, ?)",
-                [(text, row.id, position, speaker) for position, speaker, text in said],
+                [(text, row.id, position, speaker) for position, speaker, text in messages],
             )
-            values = (row.id, *row.stamp, row.said_until, *row.summary)
-            db.execute(f"INSERT OR REPLACE INTO runs VALUES ({','.join('?' * len(values))})", values)  # noqa: S608 - only marks
+            values = (row.id, *row.stamp, row.messages_until, *row.summary)
+            db.execute(f"INSERT OR REPLACE INTO runs VALUES ({','.join('?' * len(values))})", values)  # noqa: S608 - only placeholders
 
     def forget(self, run_ids: Iterable[str]) -> None:
-        gone = [(run_id,) for run_id in run_ids]
-        with _Writing(self._db) as db:
-            db.executemany("DELETE FROM runs WHERE id = ?", gone)
-            db.executemany("DELETE FROM said WHERE run = ?", gone)
+        rows = [(run_id,) for run_id in run_ids]
+        with _Transaction(self._db) as db:
+            db.executemany("DELETE FROM runs WHERE id = ?", rows)
+            db.executemany("DELETE FROM said WHERE run = ?", rows)
 
-    def search(self, words: str, most: int = 50) -> list[Hit]:
-        """The messages that contain all these words, best first."""
-        typed = words.encode(errors="replace").decode().replace("\0", " ")
-        quoted = " ".join('"' + word.replace('"', '""') + '"' for word in typed.split())
+    def search(self, query: str, limit: int = 50) -> list[SearchHit]:
+        """Return the messages that contain all words of the query, best first."""
+        text = query.encode(errors="replace").decode().replace("\0", " ")
+        quoted = " ".join('"' + word.replace('"', '""') + '"' for word in text.split())
         if not quoted:
             return []
         found = self._db.execute(
             "SELECT run, position, speaker, snippet(said, 0, '[', ']', '…', 12) FROM said"
             " WHERE said MATCH ? ORDER BY rank LIMIT ?",
-            (quoted, most),
+            (quoted, limit),
         )
-        return [Hit(*row) for row in found]
+        return [SearchHit(*row) for row in found]
 
 
-class _Writing:
-    """All of it, or nothing."""
+class _Transaction:
+    """Commits, or rolls back when the block raises."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -198,32 +205,32 @@ class _Writing:
         self._db.execute("COMMIT" if kind is None else "ROLLBACK")
 
 
-def _opened(path: str) -> sqlite3.Connection:
+def _open(path: str) -> sqlite3.Connection:
     try:
-        return _prepared(_connected(path))
+        return _prepare(_connect(path))
     except sqlite3.Error as error:
-        if not _is_damage(error):
+        if not _is_damaged(error):
             raise
-        _throw_away(path)
-        return _prepared(_connected(path))
+        _delete_catalog(path)
+        return _prepare(_connect(path))
 
 
-def _connected(path: str) -> sqlite3.Connection:
-    if path != ":memory:":  # it holds what was said: for nobody else to read
+def _connect(path: str) -> sqlite3.Connection:
+    if path != ":memory:":  # it contains messages: only the user may read it
         os.close(os.open(path, os.O_RDONLY | os.O_CREAT, 0o600))
-    return sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+    return sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
 
 
-def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
+def _prepare(db: sqlite3.Connection) -> sqlite3.Connection:
     try:
         if _version(db) == 0:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("BEGIN IMMEDIATE")
-            if _version(db) == 0:  # nobody else made the tables meanwhile
+            if _version(db) == 0:  # no other process created the tables meanwhile
                 for statement in _SCHEMA:
                     db.execute(statement)
             db.execute("COMMIT")
-        _must_be_current(db)
+        _check_version(db)
         db.execute("PRAGMA synchronous = NORMAL")
     except BaseException:
         db.close()
@@ -231,26 +238,26 @@ def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
     return db
 
 
-class _OfAnotherVersion(sqlite3.DatabaseError):
+class _WrongVersion(sqlite3.DatabaseError):
     pass
 
 
-def _must_be_current(db: sqlite3.Connection) -> None:
+def _check_version(db: sqlite3.Connection) -> None:
     if _version(db) != _VERSION:
-        raise _OfAnotherVersion
+        raise _WrongVersion
 
 
 def _version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _is_damage(error: Exception) -> bool:
-    """True when waiting, or another user, would not help."""
+def _is_damaged(error: Exception) -> bool:
+    """True when neither waiting nor other permissions would help."""
     code = getattr(error, "sqlite_errorcode", None)
-    return isinstance(error, _OfAnotherVersion) or (code is not None and code & 0xFF in _DAMAGE)
+    return isinstance(error, _WrongVersion) or (code is not None and code & 0xFF in _DAMAGE_CODES)
 
 
-def _throw_away(path: str) -> None:
+def _delete_catalog(path: str) -> None:
     for suffix in ("-wal", "-shm", ""):
         try:
             os.unlink(path + suffix)
@@ -258,8 +265,8 @@ def _throw_away(path: str) -> None:
             continue
 
 
-def stamps(home: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    """Every run there is, with the state its log is in."""
+def log_stamps(home: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    """Yield every run with the stamp of its log."""
     try:
         folder = os.open(runs_folder(home), os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -270,17 +277,17 @@ def stamps(home: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
                 status = os.stat(f"{name}/{LOG}", dir_fd=folder)
                 yield name, (status.st_ino, status.st_size, status.st_mtime_ns)
             except (FileNotFoundError, NotADirectoryError):
-                continue  # no run
+                continue  # not a run
             except OSError:
-                yield name, UNKNOWN
+                yield name, UNKNOWN_STAMP
     finally:
         os.close(folder)
 
 
-def stamp_of(log: str) -> Stamp:
+def stamp_of(log: str) -> LogStamp:
     status = os.stat(log)
-    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+    return LogStamp(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _row(values: Sequence[Any]) -> Row:
-    return Row._make((values[0], Stamp._make(values[1:4]), values[4], Summary._make(values[5:])))
+def _parse_row(values: Sequence[Any]) -> CatalogRow:
+    return CatalogRow._make((values[0], LogStamp._make(values[1:4]), values[4], Summary._make(values[5:])))

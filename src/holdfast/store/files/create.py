@@ -1,7 +1,7 @@
-"""Making a run's folder: whole, or nothing of it is left; and taking away what a kill left of one.
+"""Creates a run's folder, completely or not at all, and deletes what a killed creation left.
 
-The log is made last: a folder without one is no run yet. Whoever makes a run, or takes one away, holds its inbox
-meanwhile, so that neither happens under the other's hands.
+The log is created last: a folder without a log is not a run. Creating and deleting hold a lock on the inbox, so that
+they exclude each other.
 """
 
 import fcntl
@@ -9,45 +9,46 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from holdfast.leaf.failpoints import Point, around
+from holdfast.leaf.failpoints import Failpoint, failpoint_pair
 from holdfast.leaf.files.directories import sync_directory
 from holdfast.store.files.layout import INBOX, LOG, runs_folder
 
-_CRASH, _CRASH_WITHOUT_LOG = around("run.make"), Point("run.make.begun")
+_FAILPOINT, _FAILPOINT_WITHOUT_LOG = failpoint_pair("run.make"), Failpoint("run.make.begun")
 
 
-def make(folder: str) -> None:
-    """An empty run, durably; `FileExistsError` when there is one."""
+def create_run_folder(folder: str) -> None:
+    """Create an empty run, durably; raises `FileExistsError`."""
     try:
-        _CRASH.before()
-        with suppress(FileExistsError):  # an earlier attempt may have been cut off
+        _FAILPOINT.before()
+        with suppress(FileExistsError):  # an earlier attempt may have been killed
             os.mkdir(folder, 0o700)
-        with _inbox_held(folder, os.O_CREAT):
-            _CRASH_WITHOUT_LOG()
+        with _lock_inbox(folder, os.O_CREAT):
+            _FAILPOINT_WITHOUT_LOG()
             _make_log(folder)
-        _CRASH.after()
+        _FAILPOINT.after()
     except FileExistsError:
         raise
     except OSError:
-        take_away(folder)
+        delete_incomplete(folder)
         raise
 
 
-def unmade(home: str) -> list[str]:
-    """The folders of runs whose making was cut off. Nothing that anybody wrote is in them."""
+def incomplete_run_folders(home: str) -> list[str]:
+    """Return the folders of runs whose creation was interrupted. They contain no data."""
     try:
         with os.scandir(runs_folder(home)) as entries:
-            return sorted(one.path for one in entries if one.is_dir(follow_symlinks=False) and _is_unmade(one.path))
+            folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+            return sorted(filter(_is_incomplete, folders))
     except FileNotFoundError:
         return []
 
 
-def take_away(folder: str) -> None:
-    """Delete what is left of a run whose making was cut off; anything else stays."""
-    with suppress(OSError), _inbox_held(folder):
-        if _is_unmade(folder):
+def delete_incomplete(folder: str) -> None:
+    """Delete the folder of a run whose creation was interrupted; does nothing to any other folder."""
+    with suppress(OSError), _lock_inbox(folder):
+        if _is_incomplete(folder):
             os.unlink(os.path.join(folder, INBOX))
-    with suppress(OSError):  # there is something in it
+    with suppress(OSError):  # it is not empty
         os.rmdir(folder)
         sync_directory(os.path.dirname(folder))
 
@@ -63,7 +64,7 @@ def _make_log(folder: str) -> None:
         raise
 
 
-def _is_unmade(folder: str) -> bool:
+def _is_incomplete(folder: str) -> bool:
     try:
         names = os.listdir(folder)
         return not names or (names == [INBOX] and not os.path.getsize(os.path.join(folder, INBOX)))
@@ -72,15 +73,15 @@ def _is_unmade(folder: str) -> bool:
 
 
 @contextmanager
-def _inbox_held(folder: str, extra: int = 0) -> Iterator[None]:
-    fd = os.open(os.path.join(folder, INBOX), os.O_RDWR | os.O_CLOEXEC | extra, 0o600)
+def _lock_inbox(folder: str, extra_flags: int = 0) -> Iterator[None]:
+    fd = os.open(os.path.join(folder, INBOX), os.O_RDWR | os.O_CLOEXEC | extra_flags, 0o600)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FileExistsError("somebody else is at it") from None
+            raise FileExistsError("another process is creating or deleting it") from None
         if not os.fstat(fd).st_nlink:
-            raise FileNotFoundError("it was taken away in this moment")
+            raise FileNotFoundError("another process has just deleted it")
         yield
     finally:
         os.close(fd)

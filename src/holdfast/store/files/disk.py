@@ -1,4 +1,4 @@
-"""The few calls by which bytes reach a disk and stay there. Tests put a disk that fails or forgets in their place."""
+"""The few calls that write bytes to a disk durably. Tests replace them with a disk that fails or forgets."""
 
 import os
 from collections.abc import Callable
@@ -6,43 +6,43 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from holdfast.leaf import failpoints as crashing
-from holdfast.leaf.failpoints import Point
+from holdfast.leaf import failpoints
+from holdfast.leaf.failpoints import Failpoint
 from holdfast.leaf.files.directories import sync_directory
-from holdfast.leaf.files.sync import forget_unwritten
+from holdfast.leaf.files.sync import drop_unwritten_pages
 
 
 class Disk(NamedTuple):
     write: Callable[[int, bytes | memoryview], int] = os.write
     sync: Callable[[int], None] = os.fdatasync
     truncate: Callable[[int, int], None] = os.ftruncate
-    forget: Callable[[int], None] = forget_unwritten
+    drop_unwritten: Callable[[int], None] = drop_unwritten_pages
 
 
-REAL = Disk()
+REAL_DISK = Disk()
 
 
-class Appending:
-    """The crash points of one kind of append: before it, in the middle of its bytes, and when it is on the disk."""
+class AppendFailpoints:
+    """The failpoints of one kind of append: before it, in the middle of its bytes, and after its sync."""
 
     def __init__(self, name: str) -> None:
-        self.before = Point(f"{name}.before")
-        self.torn = Point(f"{name}.torn")
-        self.after = Point(f"{name}.after")
+        self.before = Failpoint(f"{name}.before")
+        self.torn = Failpoint(f"{name}.torn")
+        self.after = Failpoint(f"{name}.after")
 
-    def on(self, disk: Disk) -> Disk:
-        """The same disk, unless this process is to be killed somewhere."""
-        return self.writing_on(disk)._replace(sync=partial(self._sync, disk)) if crashing.is_on() else disk
+    def wrap(self, disk: Disk) -> Disk:
+        """Return the disk with the failpoints; the same disk when none is armed."""
+        return self.wrap_write(disk)._replace(sync=partial(self._sync, disk)) if failpoints.is_armed() else disk
 
-    def writing_on(self, disk: Disk) -> Disk:
-        """The same, where it is not over when it is synced: whoever writes says when it is."""
-        return disk._replace(write=partial(self._write, disk)) if crashing.is_on() else disk
+    def wrap_write(self, disk: Disk) -> Disk:
+        """Like `wrap`, but without `after`: the caller triggers it, because more work follows the sync."""
+        return disk._replace(write=partial(self._write, disk)) if failpoints.is_armed() else disk
 
     def _write(self, disk: Disk, fd: int, data: bytes | memoryview) -> int:
         self.before()
-        if self.torn.has_come():
+        if self.torn.is_due():
             disk.write(fd, data[: len(data) // 2])
-            crashing.strike()
+            failpoints.trigger_failpoint()
         return disk.write(fd, data)
 
     def _sync(self, disk: Disk, fd: int) -> None:
@@ -51,36 +51,36 @@ class Appending:
 
 
 def write_all(disk: Disk, fd: int, data: bytes) -> None:
-    """Every byte, however many calls it takes."""
-    done = disk.write(fd, data)
-    while done < len(data):
-        done += disk.write(fd, memoryview(data)[done:])
+    """Write every byte, however many calls it takes."""
+    written = disk.write(fd, data)
+    while written < len(data):
+        written += disk.write(fd, memoryview(data)[written:])
 
 
-def sync_or_forget(disk: Disk, fd: int) -> None:
-    """All of a file on the disk; or, with the error, nothing of it to be read that is not there."""
+def sync_or_drop(disk: Disk, fd: int) -> None:
+    """Sync a file; on an error, drop the pages that are not on the disk, so that no process reads them."""
     try:
         disk.sync(fd)
     except OSError:
-        disk.forget(fd)
+        disk.drop_unwritten(fd)
         raise
 
 
 def make_directories(path: str) -> None:
-    """As `os.makedirs`, and each new name is durable in the directory above it."""
+    """Like `os.makedirs`, but each new name is synced in its parent directory."""
     if os.path.isdir(path):
         return
     parent = os.path.dirname(path)
     make_directories(parent)
-    with suppress(FileExistsError):  # another process was as quick
+    with suppress(FileExistsError):  # another process was faster
         os.mkdir(path, 0o700)
     sync_directory(parent)
 
 
-def replace(path: str, data: bytes, disk: Disk = REAL) -> None:
-    """Put `data` at `path` whole: after a crash there is the old content or the new, never a mixture.
+def replace(path: str, data: bytes, disk: Disk = REAL_DISK) -> None:
+    """Replace the content of a file atomically: after a crash it is the old or the new one, never a mix.
 
-    For one writer at a time: what a kill leaves of a new content is written over by the next.
+    For one writer at a time: the next one overwrites the temporary file of a killed one.
     """
     temporary = f"{path}.tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

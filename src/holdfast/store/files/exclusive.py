@@ -1,4 +1,4 @@
-"""Being the only one who reads and then replaces what is in a folder: the kernel ends it with whoever dies in it."""
+"""A lock for processes that read and then replace files in a folder. The kernel releases it when its holder dies."""
 
 import fcntl
 import os
@@ -9,8 +9,8 @@ from holdfast.store.files.disk import make_directories
 
 
 @contextmanager
-def alone_in(folder: str) -> Iterator[None]:
-    """The folder is made when it is not there. Others who come this way wait; those who only read are not kept."""
+def lock_folder(folder: str) -> Iterator[None]:
+    """Lock a folder, creating it if needed. Waits for other holders; does not block readers."""
     make_directories(folder)
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

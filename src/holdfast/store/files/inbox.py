@@ -1,8 +1,8 @@
-"""The inbox: every process may put a message in; it is durable before `put` returns.
+"""The inbox: every process can add a message, which is durable when `put` returns.
 
-Writers take a lock for the length of one line. One that dies in mid-line leaves a torn end, which the next
-writer sets aside. The owner reads; how far it has read is an event in its journal, not a file here. So a whole
-line, even one that is no message, is never cut off again: the owner may have read past it.
+A writer holds a lock for one line. If it dies in the middle of the line, the next writer moves the torn end to another
+file. The owner reads; how far it has read is an event in its journal, not a file here. So a complete line, even one
+that is not a message, is never removed: the owner may have read past it.
 """
 
 import asyncio
@@ -15,26 +15,26 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 import msgspec
 
 from holdfast.core.events.base import Envelope
-from holdfast.core.log.codec import UNREADABLE, Line, Malformed, encode, parse
+from holdfast.core.log.codec import DECODE_ERRORS, Line, Malformed, encode, parse
 from holdfast.core.redaction.redaction import Redactor
 from holdfast.leaf.clock import Clock
 from holdfast.leaf.errors import BadInput, NoSuchRun, StorageFailed, TimedOut
-from holdfast.leaf.failpoints import around
+from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.ids import new_sid
-from holdfast.store.base import MESSAGE_TYPE, START, Batch, Message, Position, Received
-from holdfast.store.files.disk import Appending, Disk, make_directories, sync_or_forget, write_all
+from holdfast.store.base import MESSAGE_TYPE, START, Batch, InboxEntry, Message, Position
+from holdfast.store.files.disk import AppendFailpoints, Disk, make_directories, sync_or_drop, write_all
 from holdfast.store.files.layout import REPORTS
 from holdfast.store.files.reading import FileLog
-from holdfast.store.files.repair import end_line
-from holdfast.store.files.report_files import ReportFiles, refusal
+from holdfast.store.files.repair import terminate_line
+from holdfast.store.files.report_files import ReportFiles, refusal_message
 from holdfast.store.files.watch import Watcher
-from holdfast.store.sequencer import RESERVE, check_raw, check_readable, one_line
+from holdfast.store.sequencer import RESERVED_NESTING, check_raw_json, check_readable, one_line
 
-_CRASH = Appending("inbox.append")
-_CRASH_IN_BLANKING = around("inbox.blank")
-_CRASH_IN_MOVING = around("report.move")
-_WRITERS_TAKE = 30.0  # seconds to wait for other writers, each of whom needs milliseconds
-_PAUSE = 0.002
+_FAILPOINT_APPEND = AppendFailpoints("inbox.append")
+_FAILPOINT_REDACT = failpoint_pair("inbox.blank")
+_FAILPOINT_MOVE_REPORT = failpoint_pair("report.move")
+_LOCK_WAIT_S = 30.0  # for other writers, each of which needs milliseconds
+_RETRY_DELAY_S = 0.002
 
 
 class FileInbox:
@@ -42,171 +42,176 @@ class FileInbox:
         self._path = path
         self._clock = clock
         self._disk = disk
-        self._put_on = _CRASH.on(disk)
+        self._append_disk = _FAILPOINT_APPEND.wrap(disk)
         self._log = FileLog(path, watcher)
         self._watcher = watcher
         self._reports = ReportFiles(os.path.join(os.path.dirname(path), REPORTS))
-        self._moved: set[str] | None = None  # the messages of the inbox, once a report file has something
+        self._message_ids: set[str] | None = None  # all messages in the inbox, read when a report file has something
         self._sid = new_sid()
         self._seq = 0
-        self._secrets: Redactor | None = None
-        self._ids: set[str] = set()
-        self._ids_until: Position = START
+        self._sender_redactor: Redactor | None = None
+        self._seen_ids: set[str] = set()
+        self._seen_until: Position = START
 
     async def put(self, message: Message) -> None:
-        check_raw(message.body, f"the body of message {message.id}")
-        async with self._locked() as fd:
+        check_raw_json(message.body, f"the body of message {message.id}")
+        async with self._open_locked() as fd:
             await self._put(fd, message)
 
-    async def put_first(self, message: Message) -> Message | None:
-        check_raw(message.body, f"the body of message {message.id}")
-        async with self._locked() as fd:
-            first = await self._find(message.id)
-            if first is None:
+    async def put_if_absent(self, message: Message) -> Message | None:
+        check_raw_json(message.body, f"the body of message {message.id}")
+        async with self._open_locked() as fd:
+            existing = await self._find(message.id)
+            if existing is None:
                 await self._put(fd, message)
             else:
-                self._make_durable(fd)  # whoever put it may not have come to that
-            return first
+                self._make_durable(fd)  # its writer may not have synced it yet
+            return existing
 
     async def _put(self, fd: int, message: Message) -> None:
-        line = self._stamped(msgspec.structs.replace(message, body=self._redactor().raw(message.body)))
-        check_readable(line, f"message {message.id}", 3 * RESERVE)
+        line = self._encode_line(msgspec.structs.replace(message, body=self._redactor().redact_json(message.body)))
+        check_readable(line, f"message {message.id}", 3 * RESERVED_NESTING)
         folder = os.path.dirname(self._path)
         run = os.path.basename(os.path.dirname(folder) if os.path.basename(folder) == REPORTS else folder)
-        told = f"`holdfast show {run}` and `holdfast logs {run}` tell"
-        await self._write(fd, line, f"the message may have arrived nonetheless ({told}); if not, send it again")
+        commands = f"`holdfast show {run}` or `holdfast logs {run}`"
+        await self._write(fd, line, f"the message may have arrived nonetheless: check {commands}, or send it again")
 
-    async def _find(self, wanted: str) -> Message | None:
-        async for message in self._all():
-            if message.id == wanted:
+    async def _find(self, message_id: str) -> Message | None:
+        async for message in self._read_messages():
+            if message.id == message_id:
                 return message
         return None
 
-    async def _all(self) -> AsyncIterator[Message]:
+    async def _read_messages(self) -> AsyncIterator[Message]:
         async for batch in self._log.read(START):
-            for received in _received(batch, set(), set()):
-                if received.message is not None:
-                    yield received.message
+            for entry in _parse_batch(batch, set(), set()):
+                if entry.message is not None:
+                    yield entry.message
 
     def _redactor(self) -> Redactor:
-        """Of the environment of whoever sends: its secrets are not for a file."""
-        if self._secrets is None:
-            self._secrets = Redactor.of(os.environ)
-        return self._secrets
+        """Return a redactor for secrets in the sender's environment, which must not get into a file."""
+        if self._sender_redactor is None:
+            self._sender_redactor = Redactor.from_environment(os.environ)
+        return self._sender_redactor
 
-    async def must_take(self) -> None:
-        """By a blank line, which nobody takes for a message. Whoever keeps us from it does write."""
+    async def check_writable(self) -> None:
+        """Write a blank line, which readers skip. A timeout is no failure: then another process is writing."""
         with suppress(TimedOut):
-            async with self._locked() as fd:
-                await self._write(fd, b"", "agents cannot report to the run; put that right, and resume")
+            async with self._open_locked() as fd:
+                await self._write(fd, b"", "agents cannot report to the run; fix this, then resume the run")
 
-    async def _write(self, fd: int, line: bytes, then: str) -> None:
+    async def _write(self, fd: int, line: bytes, advice: str) -> None:
         try:
-            await end_line(self._path, self._disk)
-            write_all(self._put_on, fd, line + b"\n")
-            sync_or_forget(self._put_on, fd)
+            await terminate_line(self._path, self._disk)
+            write_all(self._append_disk, fd, line + b"\n")
+            sync_or_drop(self._append_disk, fd)
         except OSError as error:
-            raise StorageFailed(f"cannot write {self._path}: {error.strerror}; {then}") from error
+            raise StorageFailed(f"cannot write {self._path}: {error.strerror}; {advice}") from error
 
-    async def read(self, after: Position = START) -> AsyncIterator[Received]:
-        before, fresh = await self._ids_before(after), set[str]()
-        with self._opened() as fd:  # before it is read: what cannot be written from then on, the sync tells of
+    async def read(self, after: Position = START) -> AsyncIterator[InboxEntry]:
+        earlier_ids, new_ids = await self._ids_before(after), set[str]()
+        with self._open() as fd:  # opened before the read: the sync then reports every later write error
             async for batch in self._log.read(after):
                 self._make_durable(fd)
-                for received in _received(batch, before, fresh):
-                    yield received
+                for entry in _parse_batch(batch, earlier_ids, new_ids):
+                    yield entry
 
-    async def follow(self, after: Position = START) -> AsyncIterator[Received]:
-        before, fresh = await self._ids_before(after), set[str]()
+    async def follow(self, after: Position = START) -> AsyncIterator[InboxEntry]:
+        earlier_ids, new_ids = await self._ids_before(after), set[str]()
         async for batch in self._log.follow(after):
-            with self._opened() as fd:
+            with self._open() as fd:
                 self._make_durable(fd)
-            for received in _received(batch, before, fresh):
-                yield received
+            for entry in _parse_batch(batch, earlier_ids, new_ids):
+                yield entry
 
-    async def blank(self, redactor: Redactor, after: Position) -> None:
-        """In place, byte for byte: an agent that reports a secret does not know that it is one, and its owner does.
+    async def redact(self, redactor: Redactor, after: Position) -> None:
+        """Overwrite secrets in place: an agent does not know that it reports a secret, but the owner does.
 
-        Cut off anywhere in it, each byte is the old or the new one, and the line can be read.
+        After a crash in the middle, each byte is the old or the new one, and the line is readable.
         """
-        _CRASH_IN_BLANKING.before()
+        _FAILPOINT_REDACT.before()
         try:
             fd = os.open(self._path, os.O_RDWR)
             try:
-                found = os.pread(fd, os.fstat(fd).st_size - after, after)
-                for start, end in redactor.values_in(found):
+                data = os.pread(fd, os.fstat(fd).st_size - after, after)
+                for start, end in redactor.value_spans(data):
                     os.pwrite(fd, b"*" * (end - start), after + start)
             finally:
                 os.close(fd)
         except OSError as error:
-            raise StorageFailed(f"cannot write {self._path}: {error.strerror}; put that right, and resume") from error
-        _CRASH_IN_BLANKING.after()
+            raise StorageFailed(
+                f"cannot write {self._path}: {error.strerror}; fix this, then resume the run"
+            ) from error
+        _FAILPOINT_REDACT.after()
 
-    def _stamped(self, message: Message) -> bytes:
-        """Under the lock, so that numbers and times follow the order of the lines."""
+    def _encode_line(self, message: Message) -> bytes:
+        """Call this under the lock, so that numbers and times follow the order of the lines."""
         data = msgspec.Raw(msgspec.json.encode(message))
         envelope = Envelope(ts=self._clock(), sid=self._sid, seq=self._seq, type=MESSAGE_TYPE, data=data)
         self._seq += 1
         return one_line(encode(envelope))
 
-    async def report_file(self, conversation: str) -> str:
-        await self.collect_reports()  # killed after this and before the next line, they are collected once more
-        return self._reports.make(conversation)
+    async def create_report_file(self, conversation_id: str) -> str:
+        await (
+            self.collect_reports()
+        )  # if we are killed before the next line, they are collected again, without duplicates
+        return self._reports.create(conversation_id)
 
     async def collect_reports(self) -> None:
-        for conversation in self._reports.unread():
-            if self._moved is None:
-                self._moved = {message.id async for message in self._all()}
+        for conversation in self._reports.unread_conversations():
+            if self._message_ids is None:
+                self._message_ids = {message.id async for message in self._read_messages()}
             async for message in self._reports.read(conversation, self._redactor()):
-                if message.id in self._moved:
+                if message.id in self._message_ids:
                     continue
-                _CRASH_IN_MOVING.before()
+                _FAILPOINT_MOVE_REPORT.before()
                 try:
                     await self.put(message)
                 except BadInput:  # nested too deeply
-                    await self.put(refusal(conversation, bytes(message.body)))
-                self._moved.add(message.id)
-                _CRASH_IN_MOVING.after()
+                    await self.put(refusal_message(conversation, bytes(message.body)))
+                self._message_ids.add(message.id)
+                _FAILPOINT_MOVE_REPORT.after()
 
     async def changes(self) -> AsyncIterator[None]:
-        """Also of the report files."""
+        """Also yields when a report file changes."""
         make_directories(self._reports.folder)
         async with self._watcher.changes(self._reports.folder) as changed:
             async for _ in self._watcher.each_change(self._path, changed):
                 yield
 
     async def _ids_before(self, position: Position) -> set[str]:
-        """The ids of all messages before a position: what was read once is not read again."""
-        if position < self._ids_until:
-            self._ids, self._ids_until = set(), START
-        async for batch in self._log.read(self._ids_until):
+        """Return the ids of all messages before a position. Caches what it has read."""
+        if position < self._seen_until:
+            self._seen_ids, self._seen_until = set(), START
+        async for batch in self._log.read(self._seen_until):
             if batch.start >= position:
                 break
             part = Batch(batch.start, batch.data[: position - batch.start])
-            self._ids.update(r.message.id for r in _received(part, set(), set()) if r.message is not None)
-        self._ids_until = position
-        return self._ids
+            entries = _parse_batch(part, set(), set())
+            self._seen_ids.update(entry.message.id for entry in entries if entry.message is not None)
+        self._seen_until = position
+        return self._seen_ids
 
-    async def still_holds(self, cursor: Position, last: str | None) -> bool:
+    async def is_cursor_valid(self, cursor: Position, last_message_id: str | None) -> bool:
         if cursor == START:
             return True
-        async for batch in self._log.read_back(cursor):
+        async for batch in self._log.read_backwards(cursor):
             if batch.end != cursor or not batch.data.endswith(b"\n"):
                 return False
             line = parse(batch.data[batch.data.rfind(b"\n", 0, -1) + 1 :])
-            message = _message(line) if line is not None else None
-            return last is None or (isinstance(message, Message) and message.id == last)
+            message = _parse_message(line) if line is not None else None
+            return last_message_id is None or (isinstance(message, Message) and message.id == last_message_id)
         return False
 
     def _make_durable(self, fd: int) -> None:
-        """Sync what was read: its writer may not have come to that yet, and a cursor must never point past the end."""
+        """Sync what was read: its writer may not have synced it yet, and a cursor must never point past the end."""
         try:
-            sync_or_forget(self._disk, fd)
+            sync_or_drop(self._disk, fd)
         except OSError as error:
-            raise StorageFailed(f"cannot sync {self._path}: {error.strerror}; nothing of it was consumed") from error
+            raise StorageFailed(f"cannot sync {self._path}: {error.strerror}; no message was consumed") from error
 
     @contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _open(self) -> Iterator[int]:
         fd = os.open(self._path, os.O_RDONLY)
         try:
             yield fd
@@ -214,60 +219,60 @@ class FileInbox:
             os.close(fd)
 
     @asynccontextmanager
-    async def _locked(self) -> AsyncIterator[int]:
+    async def _open_locked(self) -> AsyncIterator[int]:
         try:
             fd = os.open(self._path, os.O_RDWR | os.O_APPEND)
         except FileNotFoundError:
             raise NoSuchRun(f"there is no inbox at {self._path}; `holdfast ls` lists the runs") from None
         try:
-            await self._lock(fd)
+            await self._wait_for_lock(fd)
             yield fd
         finally:
             os.close(fd)
 
-    async def _lock(self, fd: int) -> None:
-        patience = time.monotonic() + _WRITERS_TAKE
+    async def _wait_for_lock(self, fd: int) -> None:
+        deadline = time.monotonic() + _LOCK_WAIT_S
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() > patience:
+                if time.monotonic() > deadline:
                     raise TimedOut(
-                        f"another process holds {self._path} for over {_WRITERS_TAKE:.0f} s; "
-                        "the message was not taken, send it again"
+                        f"another process has locked {self._path} for more than {_LOCK_WAIT_S:.0f} s; "
+                        "the message was not sent, send it again"
                     ) from None
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(_RETRY_DELAY_S)
             else:
                 return
 
 
-def _received(batch: Batch, before: set[str], fresh: set[str]) -> Iterator[Received]:
-    """The lines of a batch as messages. `before` are the ids that came earlier; `fresh` grows by those of this look."""
+def _parse_batch(batch: Batch, earlier_ids: set[str], new_ids: set[str]) -> Iterator[InboxEntry]:
+    """Parse the lines of a batch. Adds the ids of messages that are not in `earlier_ids` to `new_ids`."""
     cursor = batch.start
     for raw in batch.data.split(b"\n")[:-1]:
         cursor += len(raw) + 1
         line = parse(raw)
         if line is None:
             continue
-        message = _message(line)
+        message = _parse_message(line)
         if isinstance(message, str):
-            yield Received(cursor, None, message)
-        elif message.id in before or message.id in fresh:
-            yield Received(cursor, None, f"message {message.id} came before")
+            yield InboxEntry(cursor, None, message)
+        elif message.id in earlier_ids or message.id in new_ids:
+            yield InboxEntry(cursor, None, f"duplicate of message {message.id}")
         else:
-            fresh.add(message.id)
-            yield Received(cursor, message)
+            new_ids.add(message.id)
+            yield InboxEntry(cursor, message)
 
 
-def _message(line: Line | Malformed) -> Message | str:
+def _parse_message(line: Line | Malformed) -> Message | str:
     if isinstance(line, Malformed):
         return line.reason
     if line.type != MESSAGE_TYPE:
         return f"not a message: {line.type}"
     try:
         message = msgspec.json.decode(line.data, type=Message)
-        check_raw(message.body, "its body")
-        check_readable(bytes(line.data), "it", 2 * RESERVE)
-    except (*UNREADABLE, BadInput) as error:
+        check_raw_json(message.body, "its body")
+        check_readable(bytes(line.data), "it", 2 * RESERVED_NESTING)
+    except (*DECODE_ERRORS, BadInput) as error:
         return f"not a message: {error}"
     return message

@@ -1,14 +1,14 @@
 """The journal: `append` returns when the events are on the disk, and many appends share one sync.
 
-Group commit without a clock. Lines are stamped as they come. The first to append gives way once, so that everyone
-who is ready adds theirs; then it writes and syncs for all of them. What arrives meanwhile is the next commit. A task
-that has been alone for a while gives way only now and then. The sync is made on the event loop itself: a hop to a
-thread costs more than it saves. After it the processor's caches are cold, and each object that an append makes costs
-several times what it usually does: so there is nothing here for each append but its lines, and a position tells
-whether they are on the disk.
+Group commit without a timer. Lines are encoded as they arrive. The first task to append yields to the event loop once,
+so that every task that is ready adds its lines; then it writes and syncs for all of them. Lines that arrive meanwhile
+form the next commit. A task that has been the only writer for a while yields only now and then. The sync runs on the
+event loop itself: a hop to a thread costs more than it saves. After a sync the processor's caches are cold, and each
+object that an append creates costs several times as much as usual: so an append creates only its lines, and compares
+positions to learn whether they are on the disk.
 
-A write or a sync that fails poisons the journal: nobody of that commit is acknowledged, what arrived of it is
-taken back, and no event is ever written after a hole. Opening the run again repairs the tail and goes on.
+A failed write or sync poisons the journal: no append of that commit is acknowledged, its bytes are rolled back, and no
+event is ever written after a hole. Opening the run again repairs the tail and continues.
 """
 
 import os
@@ -19,129 +19,129 @@ from types import coroutine
 
 from holdfast.core.events import Draft, Event
 from holdfast.leaf.errors import HoldfastError, StorageFailed
-from holdfast.store.base import SNAPSHOT_EVERY, Batch, Desk, Head, Position
-from holdfast.store.files.disk import Appending, Disk, write_all
-from holdfast.store.files.write_guard import Ground
-from holdfast.store.sequencer import Stamp, mismatch
+from holdfast.store.base import SNAPSHOT_EVERY_BYTES, Batch, Head, Position, WriterContext
+from holdfast.store.files.disk import AppendFailpoints, Disk, write_all
+from holdfast.store.files.write_guard import WriteGuard
+from holdfast.store.sequencer import Sequencer, position_mismatch
 
-_CRASH = Appending("journal.append")
-_SURELY_ALONE = 8  # commits of one task that nobody joined: then most are made without giving way,
-_LOOK_AGAIN = 16  # but one of so many still is, in case that others have come
+_FAILPOINT_APPEND = AppendFailpoints("journal.append")
+_SOLO_COMMITS = 8  # after so many commits that no other task joined, most are made without yielding,
+_YIELD_EVERY_COMMITS = 16  # except one in so many, in case other tasks append again
 
 
 class FileJournal:
-    def __init__(self, path: str, desk: Desk, still_owned: Callable[[], bool], disk: Disk) -> None:
+    def __init__(self, path: str, context: WriterContext, is_owned: Callable[[], bool], disk: Disk) -> None:
         self._path = path
-        self._disk = _CRASH.on(disk)
-        self._written = desk.written
-        self._milestone = desk.milestone
-        self._stamp = Stamp(desk)
-        self._durable, self._link = desk.head
-        self._next_milestone = self._durable + SNAPSHOT_EVERY
-        self._leading = False
-        self._leader = 0  # whose commit was the last, as `id` tells tasks apart
-        self._alone = 0  # how many of its commits in a row nobody joined
-        self._refusal: HoldfastError | None = None
+        self._disk = _FAILPOINT_APPEND.wrap(disk)
+        self._on_written = context.on_written
+        self._on_snapshot_due = context.on_snapshot_due
+        self._sequencer = Sequencer(context)
+        self._durable_end, self._link = context.head
+        self._next_snapshot_at = self._durable_end + SNAPSHOT_EVERY_BYTES
+        self._is_committing = False
+        self._last_committer = 0  # the `id` of the task that made the last commit
+        self._solo_commits = 0  # how many of its commits in a row no other task joined
+        self._error: HoldfastError | None = None
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-        self._ground = Ground(path, self._fd, still_owned)
+        self._guard = WriteGuard(path, self._fd, is_owned)
 
     @property
     def head(self) -> Head:
-        return Head(self._durable, self._link)
+        return Head(self._durable_end, self._link)
 
     async def append(self, *drafts: Draft | Event, expect: Position | None = None) -> Batch:
-        if self._refusal is not None:
-            raise self._refused()
-        stamp = self._stamp
-        start = stamp.position
+        if self._error is not None:
+            raise self._copy_error()
+        sequencer = self._sequencer
+        start = sequencer.position
         if expect is not None and expect != start:
-            raise mismatch(start, expect)
-        lines = stamp.lines(drafts)
-        end = stamp.position
-        if self._leading:
-            while self._durable < end and self._refusal is None:
-                await _give_way()  # to the one who writes for us
+            raise position_mismatch(start, expect)
+        lines = sequencer.encode_lines(drafts)
+        end = sequencer.position
+        if self._is_committing:
+            while self._durable_end < end and self._error is None:
+                await _yield_to_loop()  # to the task that writes for us
         else:
             leader = id(current_task())
-            if leader != self._leader:
-                self._leader, self._alone = leader, 0
-            self._leading = True
+            if leader != self._last_committer:
+                self._last_committer, self._solo_commits = leader, 0
+            self._is_committing = True
             try:
-                if self._alone < _SURELY_ALONE or self._alone % _LOOK_AGAIN == 0:
-                    await _give_way()  # whoever is ready joins this commit
-            finally:  # also when cancelled: others wait for it
-                self._leading = False
+                if self._solo_commits < _SOLO_COMMITS or self._solo_commits % _YIELD_EVERY_COMMITS == 0:
+                    await _yield_to_loop()  # tasks that are ready join this commit
+            finally:  # also when cancelled: other tasks wait for it
+                self._is_committing = False
                 self._commit()
-            if self._durable >= self._next_milestone:
-                self._next_milestone = self._durable + SNAPSHOT_EVERY
-                await self._milestone()
-        if self._durable < end:
-            raise self._refused()
+            if self._durable_end >= self._next_snapshot_at:
+                self._next_snapshot_at = self._durable_end + SNAPSHOT_EVERY_BYTES
+                await self._on_snapshot_due()
+        if self._durable_end < end:
+            raise self._copy_error()
         return Batch(start, lines)
 
     async def close(self) -> None:
         try:
-            if self._leading:
-                with suppress(HoldfastError):  # whose events they were is told by `append`
-                    await self.append()  # joins the commit that is under way, and so outlasts it
+            if self._is_committing:
+                with suppress(HoldfastError):  # `append` reports it to the tasks whose events failed
+                    await self.append()  # joins the commit in progress, and so waits for its end
         finally:
             if self._fd >= 0:
-                self._ground.close()
+                self._guard.close()
                 os.close(self._fd)
                 self._fd = -1
-            self._refusal = self._refusal or StorageFailed(f"the journal {self._path} is closed")
+            self._error = self._error or StorageFailed(f"the journal {self._path} is closed")
 
     def _commit(self) -> None:
-        """Bring all that was stamped to the disk. When that fails, `_refusal` says why."""
-        disk, fd, start = self._disk, self._fd, self._durable
+        """Write and sync all pending lines. On failure, sets `_error`."""
+        disk, fd, start = self._disk, self._fd, self._durable_end
         try:
-            calls = self._stamp.take()
-            self._alone = self._alone + 1 if len(calls) == 1 else 0
+            calls = self._sequencer.take_pending()
+            self._solo_commits = self._solo_commits + 1 if len(calls) == 1 else 0
             data = b"".join(calls)
-            if start + len(data) != self._stamp.position:
-                self._refusal = StorageFailed(
-                    f"an append to {self._path} was interrupted; nothing more is written, resume"
+            if start + len(data) != self._sequencer.position:
+                self._error = StorageFailed(
+                    f"an append to {self._path} was interrupted; nothing more is written. Resume the run"
                 )
             elif data:
-                self._ground.check(start)
+                self._guard.check(start)
                 try:
                     done = disk.write(fd, data)
                     if done < len(data):
                         write_all(disk, fd, data[done:])
                     disk.sync(fd)
                 except BaseException:
-                    self._take_back()
+                    self._roll_back()
                     raise
-                self._written(data)
-                self._durable, self._link = start + len(data), self._stamp.link
+                self._on_written(data)
+                self._durable_end, self._link = start + len(data), self._sequencer.link
         except BaseException as error:
-            self._refusal = error if isinstance(error, HoldfastError) else self._poisoned(error)
+            self._error = error if isinstance(error, HoldfastError) else self._storage_error(error)
             if not isinstance(error, Exception):
                 raise
 
-    def _take_back(self) -> None:
-        """Cut off what was not acknowledged.
+    def _roll_back(self) -> None:
+        """Truncate what was not acknowledged.
 
-        After a failed sync it can be read, and yet it may never reach the disk: the kernel does not try again, and
-        a later sync succeeds without it.
+        After a failed sync the bytes are readable, but may never reach the disk: the kernel does not try again, and a
+        later sync succeeds without them.
         """
         with suppress(OSError):
-            self._disk.truncate(self._fd, self._durable)
-        self._disk.forget(self._fd)
+            self._disk.truncate(self._fd, self._durable_end)
+        self._disk.drop_unwritten(self._fd)
 
-    def _poisoned(self, error: BaseException) -> StorageFailed:
+    def _storage_error(self, error: BaseException) -> StorageFailed:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
         return StorageFailed(
-            f"cannot write {self._path}: {reason}; nothing of it was acknowledged, free the disk and resume"
+            f"cannot write {self._path}: {reason}; the events were not saved. Free disk space, then resume the run"
         )
 
-    def _refused(self) -> HoldfastError:
-        """The refusal for one more task: an error that many raise gathers the traceback of each."""
-        assert self._refusal is not None, "what is not durable was refused"
-        return type(self._refusal)(*self._refusal.args)
+    def _copy_error(self) -> HoldfastError:
+        """Return a copy of the error: an exception that many tasks raise collects the tracebacks of all of them."""
+        assert self._error is not None, "lines that are not durable have an error"
+        return type(self._error)(*self._error.args)
 
 
 @coroutine
-def _give_way() -> Generator[None, None, None]:
-    """Let the others have their turn: `asyncio.sleep(0)`, without its detours."""
+def _yield_to_loop() -> Generator[None, None, None]:
+    """Yield to the event loop: `asyncio.sleep(0)` without its overhead."""
     yield

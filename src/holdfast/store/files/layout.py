@@ -1,13 +1,13 @@
-"""Where things are. One directory is the whole run; `HOLDFAST_HOME` moves everything.
+"""The paths of files in HOLDFAST_HOME. One folder holds a whole run; `HOLDFAST_HOME` moves everything.
 
-Imports as little as it can: listing runs must start as fast as Python does.
+Imports as little as possible: listing runs must start as fast as Python.
 """
 
 import os
 
 LOG = "events.jsonl"
 INBOX = "inbox.jsonl"
-REPORTS = "reports"  # a folder: a file for each confined agent
+REPORTS = "reports"  # a folder with a file for each confined agent
 SNAPSHOT = "snapshot.json"
 LOCK = "owner.lock"
 
@@ -26,7 +26,7 @@ def runs_folder(home: str) -> str:
 
 
 def trash_folder(home: str) -> str:
-    """What was discarded and is being deleted. Whatever is there may go."""
+    """Return the folder of runs that are being deleted. Everything in it can be deleted."""
     return os.path.join(home, "trash")
 
 

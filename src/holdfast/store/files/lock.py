@@ -1,11 +1,11 @@
-"""Is anybody holding this lock? The one question about ownership that listing runs needs, at no cost in imports."""
+"""Tells whether a lock is held: all that listing runs needs to know about ownership, without slow imports."""
 
 import fcntl
 import os
 
 
 def is_held(path: str) -> bool:
-    """True when another open file holds `path` exclusively. Looking takes the lock for a moment, shared."""
+    """True when a process holds an exclusive lock on `path`. The check itself takes a shared lock for a moment."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:

@@ -1,10 +1,10 @@
-"""Report files: where confined agents report, one file for each conversation.
+"""Report files: confined agents write their reports there, one file per conversation.
 
-A confined agent must not write to the inbox: it could put in the user's approval, or a report of another role. It gets
-a file of its own. The owner of the run moves what is in it to the inbox, and the file's name says whose reports they
-are, whatever is written in it. What is no report is refused.
+A confined agent must not write to the inbox: it could forge the user's approval, or a report of another role. It gets
+its own file. The owner of the run moves the reports to the inbox, and attributes them by the file's name, whatever the
+file says. Everything that is not a report is refused.
 
-The agent can write anything to its file: a line without an end, zeros without number. So it is read in bounded pieces.
+The agent can write anything to its file: an endless line, gigabytes of zeros. So it is read in bounded chunks.
 """
 
 import asyncio
@@ -17,33 +17,34 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from holdfast.core.log.codec import UNREADABLE, Line, parse
-from holdfast.core.messages.reports import REFUSED, TOOLS_LISTED, RefusedReport, report_of
+from holdfast.core.log.codec import DECODE_ERRORS, Line, parse
+from holdfast.core.messages.reports import TOOLS_LISTED, attribute_report
+from holdfast.core.messages.schema import RefusedReport, Report
 from holdfast.core.redaction.redaction import Redactor
 from holdfast.leaf.errors import BadInput, StorageFailed
 from holdfast.leaf.files.directories import sync_directory
 from holdfast.store.base import MESSAGE_TYPE, Message
 from holdfast.store.files.disk import make_directories
 
-_PIECE = 1024 * 1024  # bytes that are looked at at once,
-_LONGEST_LINE = 16 * 1024 * 1024  # unless one line is longer
-_MOST = 256 * 1024 * 1024  # bytes of one file: nothing is read beyond
-_NEVER = 2**63  # the size of no file
-_SHOWN = 200  # bytes of what is refused
-_ENDING = ".jsonl"
+_CHUNK_BYTES = 1024 * 1024  # read at once,
+_MAX_LINE_BYTES = 16 * 1024 * 1024  # unless one line is longer
+_MAX_FILE_BYTES = 256 * 1024 * 1024  # the rest of a file is not read
+_END_OF_READING = 2**63  # larger than any file
+_MAX_EXCERPT_BYTES = 200  # of what is refused
+_SUFFIX = ".jsonl"
 _NO_REPORT = frozenset({b"", TOOLS_LISTED})
 
 
 class ReportFiles:
-    """Those of one run, for its owner."""
+    """The report files of one run, for its owner."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._read_until: dict[str, int] = {}
 
-    def make(self, conversation: str) -> str:
-        """A new, empty file for the next agent of a conversation. What the one before wrote must be collected."""
-        path = os.path.join(self.folder, f"{conversation}{_ENDING}")
+    def create(self, conversation_id: str) -> str:
+        """Create an empty file for the next agent of a conversation. Earlier reports must have been collected."""
+        path = os.path.join(self.folder, f"{conversation_id}{_SUFFIX}")
         try:
             make_directories(self.folder)
             with suppress(FileNotFoundError):
@@ -51,92 +52,92 @@ class ReportFiles:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             sync_directory(self.folder)
         except OSError as error:
-            raise StorageFailed(f"cannot make {path}: {error.strerror}; put that right, and resume") from error
-        self._read_until.pop(conversation, None)
+            raise StorageFailed(f"cannot create {path}: {error.strerror}; fix this, then resume the run") from error
+        self._read_until.pop(conversation_id, None)
         return path
 
-    def unread(self) -> list[str]:
-        """The conversations whose files have something that was not read in this session."""
+    def unread_conversations(self) -> list[str]:
+        """Return the conversations whose files have content that this session has not read."""
         with suppress(FileNotFoundError), os.scandir(self.folder) as entries:
-            found = [(entry.name.removesuffix(_ENDING), entry.stat(follow_symlinks=False)) for entry in entries]
+            found = [(entry.name.removesuffix(_SUFFIX), entry.stat(follow_symlinks=False)) for entry in entries]
             return sorted(name for name, file in found if file.st_size > self._read_until.get(name, 0))
         return []
 
-    async def read(self, conversation: str, redactor: Redactor) -> AsyncIterator[Message]:
-        """What was written since the last time, as messages of this conversation and of nobody else.
+    async def read(self, conversation_id: str, redactor: Redactor) -> AsyncIterator[Message]:
+        """Yield the new reports, always as messages of this conversation.
 
-        What `redactor` knows is made unreadable in the file.
+        Overwrites secrets in the file.
         """
-        path = os.path.join(self.folder, f"{conversation}{_ENDING}")
-        with _opened(path) as fd:
-            async for lines in self._lines(conversation, fd, redactor):
+        path = os.path.join(self.folder, f"{conversation_id}{_SUFFIX}")
+        with _open_regular_file(path) as fd:
+            async for lines in self._read_lines(conversation_id, fd, redactor):
                 refused = False
                 for line in lines:
                     if line in _NO_REPORT:
                         continue
-                    message = _read(conversation, line)
+                    message = _parse_report(conversation_id, line)
                     if message is not None:
                         yield message
-                    elif not refused:  # one for many: it may write as many as it likes
+                    elif not refused:  # one refusal for many lines: the agent may write any number
                         refused = True
-                        yield refusal(conversation, line)
+                        yield refusal_message(conversation_id, line)
 
-    async def _lines(self, conversation: str, fd: int, redactor: Redactor) -> AsyncIterator[list[bytes]]:
-        """Whole lines, piece by piece. The next piece begins after those that the caller has dealt with."""
-        size = _PIECE
-        while (start := self._read_until.get(conversation, 0)) < os.fstat(fd).st_size:
+    async def _read_lines(self, conversation_id: str, fd: int, redactor: Redactor) -> AsyncIterator[list[bytes]]:
+        """Yield complete lines, chunk by chunk. The next chunk starts after the lines that the caller has handled."""
+        size = _CHUNK_BYTES
+        while (start := self._read_until.get(conversation_id, 0)) < os.fstat(fd).st_size:
             piece = os.pread(fd, size, start)
             end = piece.rfind(b"\n") + 1
-            if start > _MOST or (not end and len(piece) >= _LONGEST_LINE):
-                self._read_until[conversation] = _NEVER
-                yield [piece[:_SHOWN] or b"(nothing)"]
+            if start > _MAX_FILE_BYTES or (not end and len(piece) >= _MAX_LINE_BYTES):
+                self._read_until[conversation_id] = _END_OF_READING
+                yield [piece[:_MAX_EXCERPT_BYTES] or b"(nothing)"]
                 return
             if not end and len(piece) == size:
                 size *= 2
                 continue
             if not end:
-                if not _end_line(fd):  # it is being written
+                if not _terminate_line(fd):  # a writer is writing it
                     return
                 continue
-            _blank(fd, piece[:end], start, redactor)
+            _redact(fd, piece[:end], start, redactor)
             yield piece[:end].split(b"\n")
-            self._read_until[conversation] = start + end
-            size = _PIECE
+            self._read_until[conversation_id] = start + end
+            size = _CHUNK_BYTES
             await asyncio.sleep(0)
 
 
-def _read(conversation: str, text: bytes) -> Message | None:
+def _parse_report(conversation_id: str, text: bytes) -> Message | None:
     line = parse(text)
     if not isinstance(line, Line) or line.type != MESSAGE_TYPE:
         return None
     try:
         given = msgspec.json.decode(line.data, type=Message)
-        body = report_of(conversation, given.kind, given.body)
-    except (*UNREADABLE, BadInput):
+        report = attribute_report(conversation_id, given.kind, given.body)
+    except (*DECODE_ERRORS, BadInput):
         return None
-    return _message(conversation, given.id, given.kind, body)
+    return _report_message(conversation_id, given.id, report)
 
 
-def refusal(conversation: str, text: bytes) -> Message:
-    """A message that tells the run of something that is no report."""
-    error = "what it wrote to its file of reports is no report; agents report by their tools only"
-    body = RefusedReport("agent", "(none)", error, text[:_SHOWN].decode(errors="replace"), conversation)
+def refusal_message(conversation_id: str, text: bytes) -> Message:
+    """Return a message that tells the run about content that is not a report."""
+    error = "it wrote something to its report file that is not a report; agents report only with their tools"
+    body = RefusedReport("agent", "(none)", error, text[:_MAX_EXCERPT_BYTES].decode(errors="replace"), conversation_id)
     name = hashlib.sha256(text).hexdigest()[:24]
-    return _message(conversation, name, REFUSED, msgspec.Raw(msgspec.json.encode(body)))
+    return _report_message(conversation_id, name, body)
 
 
-def _message(conversation: str, name: str, kind: str, body: msgspec.Raw) -> Message:
-    """Its id begins with ours: an agent might choose that of the answer which the user is about to give."""
-    return Message(id=f"report-{conversation}-{name}", kind=kind, sender=conversation, body=body)
+def _report_message(conversation_id: str, report_id: str, report: Report | RefusedReport) -> Message:
+    """The id gets a prefix: an agent might choose the id of an answer that the user is about to give."""
+    return Message.of(report, message_id=f"report-{conversation_id}-{report_id}", sender=conversation_id)
 
 
-def _blank(fd: int, piece: bytes, start: int, redactor: Redactor) -> None:
-    for begin, end in redactor.values_in(piece):
+def _redact(fd: int, piece: bytes, start: int, redactor: Redactor) -> None:
+    for begin, end in redactor.value_spans(piece):
         os.pwrite(fd, b"*" * (end - begin), start + begin)
 
 
-def _end_line(fd: int) -> bool:
-    """End a line whose writer died in the middle of it. False while a writer is at it, or the file takes nothing."""
+def _terminate_line(fd: int) -> bool:
+    """Terminate a line whose writer died in the middle. False while a writer holds the file, or the disk is full."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -150,11 +151,11 @@ def _end_line(fd: int) -> bool:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[int]:
+def _open_regular_file(path: str) -> Iterator[int]:
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise StorageFailed(f"{path} is not a plain file; delete it, and resume")
+            raise StorageFailed(f"{path} is not a plain file; delete it, then resume the run")
         yield fd
     finally:
         os.close(fd)

@@ -1,4 +1,4 @@
-"""The files backend: a folder a run, nothing to install, everything readable with ordinary tools."""
+"""The files backend: one folder per run, nothing to install, everything readable with ordinary tools."""
 
 import os
 import secrets
@@ -9,69 +9,69 @@ from contextlib import asynccontextmanager, suppress
 from holdfast.core.events.log import LogRepaired
 from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.errors import BadInput, NoSuchRun, RunExists, StorageFailed
-from holdfast.leaf.failpoints import around
+from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.files.directories import sync_directory
 from holdfast.store import snapshot
-from holdfast.store.base import Desk, Holder, Snapshot
-from holdfast.store.files import create as making
+from holdfast.store.base import Holder, Snapshot, WriterContext
 from holdfast.store.files import owner
-from holdfast.store.files.disk import REAL, Appending, Disk, make_directories, replace
+from holdfast.store.files.create import create_run_folder
+from holdfast.store.files.disk import REAL_DISK, AppendFailpoints, Disk, make_directories, replace
 from holdfast.store.files.inbox import FileInbox
 from holdfast.store.files.journal import FileJournal
 from holdfast.store.files.layout import INBOX, LOCK, LOG, SNAPSHOT, run_folder, runs_folder, trash_folder
 from holdfast.store.files.reading import FileLog
-from holdfast.store.files.repair import repair, repairs
+from holdfast.store.files.repair import find_repairs, repair
 from holdfast.store.files.watch import Watcher
 
-_CRASH_IN_SNAPSHOT = Appending("snapshot.save")
-_CRASH_IN_REPAIR = around("log.repair")
-_CRASH_IN_DISCARDING = around("run.discard")
+_FAILPOINT_SNAPSHOT = AppendFailpoints("snapshot.save")
+_FAILPOINT_REPAIR = failpoint_pair("log.repair")
+_FAILPOINT_DISCARD = failpoint_pair("run.discard")
 
 
 class FileStore:
-    def __init__(self, home: str, *, clock: Clock = now, disk: Disk = REAL) -> None:
+    def __init__(self, home: str, *, clock: Clock = now, disk: Disk = REAL_DISK) -> None:
         self.home = os.path.abspath(home)
         self._clock = clock
         self._disk = disk
         self._watcher = Watcher()
 
     async def create(self, run_id: str) -> None:
-        folder = self._named(run_id)
+        folder = self._run_folder(run_id)
         try:
             make_directories(runs_folder(self.home))
-            making.make(folder)
-            os.utime(runs_folder(self.home))  # whoever watches it looks again: now there is a run
+            create_run_folder(folder)
+            os.utime(runs_folder(self.home))  # notifies watchers of the folder: now there is a run
         except FileExistsError:
-            raise RunExists(f"run {run_id} is there already; choose another name, or resume it") from None
+            raise RunExists(f"run {run_id} exists already; choose another name, or resume it") from None
         except OSError as error:
             raise StorageFailed(f"cannot create {folder}: {error.strerror or error}") from error
 
-    async def runs(self) -> Sequence[str]:
+    async def run_ids(self) -> Sequence[str]:
         try:
             names = os.listdir(runs_folder(self.home))
         except FileNotFoundError:
             return []
-        return sorted(name for name in names if _can_be_a_run(name) and os.path.exists(self._file(name, LOG)))
+        return sorted(name for name in names if _is_valid_run_id(name) and os.path.exists(self._file(name, LOG)))
 
     async def discard(self, run_id: str) -> None:
-        """The folder is moved away before it is deleted, so that half of a run is never taken for one."""
+        """Move the folder to the trash before deleting it, so that half a run is never mistaken for one."""
         async with self.own(run_id):
-            gone = os.path.join(trash_folder(self.home), f"{run_id}.{secrets.token_hex(4)}")
+            trash = os.path.join(trash_folder(self.home), f"{run_id}.{secrets.token_hex(4)}")
             try:
-                _CRASH_IN_DISCARDING.before()
+                _FAILPOINT_DISCARD.before()
                 make_directories(trash_folder(self.home))
-                os.rename(self._named(run_id), gone)
+                os.rename(self._run_folder(run_id), trash)
                 sync_directory(runs_folder(self.home))
-                _CRASH_IN_DISCARDING.after()
+                _FAILPOINT_DISCARD.after()
             except OSError as error:
                 raise StorageFailed(f"cannot move {run_id} to {trash_folder(self.home)}: {error.strerror}") from error
-            shutil.rmtree(gone, ignore_errors=True)
-            with suppress(OSError):  # another is being deleted there
+            shutil.rmtree(trash, ignore_errors=True)
+            with suppress(OSError):  # another run is being deleted there
                 os.rmdir(trash_folder(self.home))
 
     @asynccontextmanager
     async def own(self, run_id: str) -> AsyncIterator["FileLease"]:
-        self._must_exist(run_id)
+        self._existing_log(run_id)
         lock = await owner.acquire(self._file(run_id, LOCK), self._clock)
         try:
             yield FileLease(self._file(run_id, LOG), self._file(run_id, SNAPSHOT), lock, self._disk)
@@ -79,18 +79,18 @@ class FileStore:
             lock.release()
 
     async def holder(self, run_id: str) -> Holder | None:
-        self._must_exist(run_id)
-        return owner.holder(self._file(run_id, LOCK))
+        self._existing_log(run_id)
+        return owner.current_holder(self._file(run_id, LOCK))
 
     def log(self, run_id: str) -> FileLog:
-        return FileLog(self._must_exist(run_id), self._watcher)
+        return FileLog(self._existing_log(run_id), self._watcher)
 
     def inbox(self, run_id: str) -> FileInbox:
-        self._must_exist(run_id)
+        self._existing_log(run_id)
         return FileInbox(self._file(run_id, INBOX), self._clock, self._disk, self._watcher)
 
-    def report_file(self, path: str) -> FileInbox:
-        """A file of an inbox's lines, for a confined agent: its owner collects from it (`Inbox.collect_reports`)."""
+    def open_report_file(self, path: str) -> FileInbox:
+        """Open a report file for a confined agent to write; the owner collects it (`Inbox.collect_reports`)."""
         return FileInbox(path, self._clock, self._disk, self._watcher)
 
     async def snapshot(self, run_id: str) -> Snapshot | None:
@@ -102,29 +102,31 @@ class FileStore:
             return None
         return await snapshot.from_bytes(data, log)
 
-    def _must_exist(self, run_id: str) -> str:
+    def _existing_log(self, run_id: str) -> str:
         path = self._file(run_id, LOG)
         if not os.path.exists(path):
             raise NoSuchRun(f"there is no run {run_id!r} under {self.home}; `holdfast ls` lists them")
         return path
 
-    def _file(self, run_id: str, name: str) -> str:
-        return os.path.join(self._named(run_id), name)
+    def _file(self, run_id: str, file_name: str) -> str:
+        return os.path.join(self._run_folder(run_id), file_name)
 
-    def _named(self, run_id: str) -> str:
-        if not _can_be_a_run(run_id):
-            raise BadInput(f"{run_id!r} cannot be a run's id: it names a folder under {runs_folder(self.home)}")
+    def _run_folder(self, run_id: str) -> str:
+        if not _is_valid_run_id(run_id):
+            raise BadInput(
+                f"{run_id!r} is not a valid run id: it must be the name of a folder in {runs_folder(self.home)}"
+            )
         return run_folder(self.home, run_id)
 
 
-def _can_be_a_run(name: str) -> bool:
-    return bool(name) and not name.startswith(".") and "/" not in name and "\0" not in name
+def _is_valid_run_id(run_id: str) -> bool:
+    return bool(run_id) and not run_id.startswith(".") and "/" not in run_id and "\0" not in run_id
 
 
 class FileLease:
     def __init__(self, log: str, snapshot_file: str, lock: owner.OwnerLock, disk: Disk) -> None:
         self._log = log
-        self._snapshot = snapshot_file
+        self._snapshot_file = snapshot_file
         self._lock = lock
         self._disk = disk
 
@@ -134,20 +136,20 @@ class FileLease:
 
     async def repair(self) -> Sequence[LogRepaired]:
         try:
-            _CRASH_IN_REPAIR.before()
+            _FAILPOINT_REPAIR.before()
             await repair(self._log, self._disk)
-            _CRASH_IN_REPAIR.after()
-            return await repairs(self._log)
+            _FAILPOINT_REPAIR.after()
+            return await find_repairs(self._log)
         except OSError as error:
             raise StorageFailed(
-                f"cannot set aside the torn end of {self._log}: {error.strerror}; free the disk and open the run again"
+                f"cannot repair the torn end of {self._log}: {error.strerror}; free disk space, then resume the run"
             ) from error
 
-    async def journal(self, desk: Desk) -> FileJournal:
-        return FileJournal(self._log, desk, self._lock.held, self._disk)
+    async def open_journal(self, context: WriterContext) -> FileJournal:
+        return FileJournal(self._log, context, self._lock.is_held, self._disk)
 
-    async def save(self, snapshot_: Snapshot) -> None:
-        """Best effort: a snapshot that cannot be written costs the next opening some time, and nothing else."""
+    async def save_snapshot(self, snapshot_: Snapshot) -> None:
+        """Best effort: without a snapshot, opening the run takes longer, nothing else."""
         with suppress(OSError, OverflowError):
-            replace(self._snapshot, snapshot.to_bytes(snapshot_), _CRASH_IN_SNAPSHOT.writing_on(self._disk))
-            _CRASH_IN_SNAPSHOT.after()
+            replace(self._snapshot_file, snapshot.to_bytes(snapshot_), _FAILPOINT_SNAPSHOT.wrap_write(self._disk))
+            _FAILPOINT_SNAPSHOT.after()

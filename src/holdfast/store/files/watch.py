@@ -1,7 +1,7 @@
-"""Being told when a file changes, by the kernel: one inotify instance a watcher, however many files and readers.
+"""Waits for file changes with inotify: one instance per watcher, for any number of files and readers.
 
-A user has only so many of them (128, usually). Who comes when they are given away looks at the file again and again: a
-run that is told half a second late is better than one that does not run.
+The kernel limits the instances of a user (usually 128). When there are none left, the watcher polls: a run that learns
+of a change half a second late is better than one that does not start.
 """
 
 import asyncio
@@ -15,120 +15,120 @@ from inotify_simple import INotify, flags
 
 from holdfast.leaf.errors import StorageFailed
 
-_CHANGES = flags.MODIFY | flags.ATTRIB | flags.DELETE_SELF | flags.MOVE_SELF
-_ENTRIES = flags.CREATE | flags.MOVED_TO  # of a folder
-_GIVEN_AWAY = (EMFILE, ENFILE, ENOSPC)
-_LOOK_EVERY = 0.5  # seconds
+_FILE_CHANGES = flags.MODIFY | flags.ATTRIB | flags.DELETE_SELF | flags.MOVE_SELF
+_FOLDER_CHANGES = flags.CREATE | flags.MOVED_TO
+_WATCH_LIMIT_ERRNOS = (EMFILE, ENFILE, ENOSPC)
+_POLL_INTERVAL_S = 0.5
 
 
 class Watcher:
-    """Open while somebody watches; holds nothing when nobody does."""
+    """Holds an inotify instance only while there are listeners."""
 
     def __init__(self) -> None:
         self._inotify: INotify | None = None
-        self._waiting: dict[int, set[asyncio.Event]] = {}
+        self._listeners: dict[int, set[asyncio.Event]] = {}
 
     @asynccontextmanager
     async def changes(self, path: str, changed: asyncio.Event | None = None) -> AsyncIterator[asyncio.Event]:
-        """An event that is set at every change of the file, or of an entry of the folder. The caller clears it.
+        """Yield an event that is set at every change of the file, or of an entry of the folder. The caller clears it.
 
-        Whoever watches many brings one for all of them.
+        Pass `changed` to use one event for several paths.
         """
         changed = changed or asyncio.Event()
         try:
-            watch = self._opened().add_watch(path, _CHANGES | _ENTRIES)
+            watch = self._open().add_watch(path, _FILE_CHANGES | _FOLDER_CHANGES)
         except OSError as error:
             self._close_if_idle()
-            if error.errno not in _GIVEN_AWAY:
+            if error.errno not in _WATCH_LIMIT_ERRNOS:
                 raise StorageFailed(f"cannot watch {path}: {error.strerror}") from error
         else:
-            self._waiting.setdefault(watch, set()).add(changed)
+            self._listeners.setdefault(watch, set()).add(changed)
             try:
                 yield changed
             finally:
-                self._forget(watch, changed)
+                self._remove_watch(watch, changed)
             return
-        async with _looked_at(path, changed):
+        async with _polling(path, changed):
             yield changed
 
-    async def each_change(self, path: str, also: asyncio.Event | None = None) -> AsyncIterator[None]:
-        """At once, and after every change of a file, also when another one was put in its place.
+    async def each_change(self, path: str, extra: asyncio.Event | None = None) -> AsyncIterator[None]:
+        """Yield at once, and after every change of a file, also when another file replaces it.
 
-        And whenever `also` is set, which this clears.
+        Also yields when `extra` is set, and clears it.
         """
         while True:
             watched = os.stat(path)
-            async with self.changes(path, also) as changed:
+            async with self.changes(path, extra) as changed:
                 while os.path.samestat(os.stat(path), watched):
                     changed.clear()
                     yield
                     await changed.wait()
 
-    def _opened(self) -> INotify:
+    def _open(self) -> INotify:
         if self._inotify is None:
             self._inotify = INotify(nonblocking=True)
-            asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._wake)
+            asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._notify)
         return self._inotify
 
-    def _wake(self) -> None:
+    def _notify(self) -> None:
         assert self._inotify is not None
         for event in self._inotify.read(timeout=0):
-            overflowed = event.mask & flags.Q_OVERFLOW  # the kernel lost count: any file may have changed
-            watches = list(self._waiting) if overflowed else [event.wd]
+            overflowed = event.mask & flags.Q_OVERFLOW  # the kernel dropped events: any file may have changed
+            watches = list(self._listeners) if overflowed else [event.wd]
             for watch in watches:
-                for changed in self._waiting.get(watch, ()):
+                for changed in self._listeners.get(watch, ()):
                     changed.set()
 
-    def _forget(self, watch: int, changed: asyncio.Event) -> None:
-        readers = self._waiting[watch]
+    def _remove_watch(self, watch: int, changed: asyncio.Event) -> None:
+        readers = self._listeners[watch]
         readers.discard(changed)
         if not readers:
-            del self._waiting[watch]
+            del self._listeners[watch]
             try:
                 assert self._inotify is not None
                 self._inotify.rm_watch(watch)
             except OSError:
-                pass  # the file is gone, and its watch with it
+                pass  # the watch ended with its file
         self._close_if_idle()
 
     def _close_if_idle(self) -> None:
-        if self._inotify is not None and not self._waiting:
+        if self._inotify is not None and not self._listeners:
             asyncio.get_running_loop().remove_reader(self._inotify.fileno())
             self._inotify.close()
             self._inotify = None
 
 
 @asynccontextmanager
-async def _looked_at(path: str, changed: asyncio.Event) -> AsyncIterator[None]:
-    looking = asyncio.create_task(_look(path, _seen(path), changed))
+async def _polling(path: str, changed: asyncio.Event) -> AsyncIterator[None]:
+    poller = asyncio.create_task(_poll(path, _fingerprint(path), changed))
     try:
         yield
     finally:
-        looking.cancel()
+        poller.cancel()
         with suppress(asyncio.CancelledError):
-            await looking
+            await poller
 
 
-async def _look(path: str, before: tuple[int, ...], changed: asyncio.Event) -> None:
+async def _poll(path: str, before: tuple[int, ...], changed: asyncio.Event) -> None:
     while True:
-        await asyncio.sleep(_LOOK_EVERY)
-        now = _seen(path)
+        await asyncio.sleep(_POLL_INTERVAL_S)
+        now = _fingerprint(path)
         if now != before:
             before = now
             changed.set()
 
 
-def _seen(path: str) -> tuple[int, ...]:
+def _fingerprint(path: str) -> tuple[int, ...]:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return ()
-    seen = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    return (*seen, *_seen_in(path)) if stat.S_ISDIR(found.st_mode) else seen
+    own = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return (*own, *_entry_ctimes(path)) if stat.S_ISDIR(status.st_mode) else own
 
 
-def _seen_in(folder: str) -> list[int]:
-    """The kernel tells of changes of a folder's files, too."""
+def _entry_ctimes(folder: str) -> list[int]:
+    """Return the ctimes of a folder's files: inotify reports their changes too, so the poller must see them."""
     with suppress(OSError), os.scandir(folder) as entries:
         return [entry.stat(follow_symlinks=False).st_ctime_ns for entry in entries]
     return []

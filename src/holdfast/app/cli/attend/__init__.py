@@ -1,1 +1,1 @@
-"""Commands for people beside a run: attach, send, approve, deny, stop, wait."""
+"""Commands that attend to a run: attach, send, approve, deny, stop, wait."""

@@ -1,4 +1,4 @@
-"""What `approve` and `deny` share: an answer to a request of an agent, or of a phase."""
+"""What `approve` and `deny` share: answering a request of an agent or a phase."""
 
 import asyncio
 import json
@@ -6,82 +6,87 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.app.cli.arguments import Parser, words
-from holdfast.app.text.screen import plain
-from holdfast.core.messages.answers import APPROVAL
+from holdfast.app.cli.arguments import Parser, utf8_text
+from holdfast.app.text.screen import printable
+from holdfast.core.messages.answers import APPROVAL_PREFIX
+from holdfast.core.messages.schema import UserAnswer
 from holdfast.core.state import RunState
-from holdfast.core.summary.needs import Need, open_questions
-from holdfast.engine.commands.answer import already_answered, give_answer, must_not_be_answered
-from holdfast.engine.inbox.answers import Answer, waiting_answers
+from holdfast.core.summary.needs import Need, needs_to_answer
+from holdfast.engine.commands.answer import already_answered_error, raise_if_answered, send_answer
+from holdfast.engine.inbox.answers import waiting_answers
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home, is_owned
 from holdfast.engine.queries.logs import view_run
-from holdfast.leaf.errors import OK, BadInput, NothingToDo
+from holdfast.leaf.errors import EXIT_OK, BadInput, NothingToDo
 
 
-def answered(arguments: list[str], command: str, description: str, examples: str, *, allow: bool) -> int:
+def answer_requests(arguments: list[str], command: str, description: str, examples: str, *, allow: bool) -> int:
     parser = Parser(command, description, examples)
-    parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")
-    parser.add_argument("request", type=words, nargs="?", metavar="REQUEST", help="which one, when several are open")
-    parser.add_argument("--option", type=words, metavar="ID", help="one of the answers that the agent offers")
-    parser.add_argument("--all", action="store_true", help="every open request that has no answer yet")
+    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    parser.add_argument(
+        "request", type=utf8_text, nargs="?", metavar="REQUEST", help="the request, if several are open"
+    )
+    parser.add_argument("--option", type=utf8_text, metavar="ID", help="one of the options that the agent offers")
+    parser.add_argument("--all", action="store_true", help="all open requests without an answer")
     if not allow:
         parser.add_argument(
-            "-m", "--reason", type=words, metavar="WORDS", help="why; its agent is told with the next prompt"
+            "-m", "--reason", type=utf8_text, metavar="TEXT", help="why; sent to the agent with its next prompt"
         )
         parser.add_argument(
-            "--changes", type=words, metavar="WORDS", help="to a phase: what is to be changed before you approve"
+            "--changes", type=utf8_text, metavar="TEXT", help="for a phase: what to change before you approve"
         )
     options = parser.parse_args(arguments)
-    given = Answer("", allow, options.option, *(() if allow else (options.changes, options.reason)))
+    answer = UserAnswer("", allow, options.option, *(() if allow else (options.changes, options.reason)))
     home = default_home()
     run_id = find_run(home, options.run)
     state = asyncio.run(view_run(home, run_id)).state
-    for need in asyncio.run(_meant(home, run_id, state, options.request, every=options.all)):
-        message = asyncio.run(give_answer(home, run_id, state, need, _fitted(given, need)))
-        told = {"run": run_id, "request": need.key, "message": message}
+    for need in asyncio.run(_requests_to_answer(home, run_id, state, options.request, all_open=options.all)):
+        message = asyncio.run(send_answer(home, run_id, state, need, _answer_for(answer, need)))
+        result = {"run": run_id, "request": need.key, "message": message}
         later = "" if is_owned(home, run_id) else f"; apply it with: holdfast resume {run_id}"
-        print(json.dumps(told) if options.json else f"{command}: {plain(need.text)}{later}")
-    return OK
+        print(json.dumps(result) if options.json else f"{command}: {printable(need.text)}{later}")
+    return EXIT_OK
 
 
-async def _meant(home: str, run_id: str, state: RunState, request: str | None, *, every: bool) -> list[Need]:
-    """The requests to be answered. `AlreadyAnswered` where the only one that can be meant has its answer."""
-    open_ones = {need.key: need for need in open_questions(state) if need.key is not None}
-    if not open_ones:
-        must_not_be_answered(run_id, state, request)
-        raise NothingToDo(f"nothing of run {run_id} waits for an answer")
+async def _requests_to_answer(
+    home: str, run_id: str, state: RunState, request: str | None, *, all_open: bool
+) -> list[Need]:
+    """Return the requests to answer. Raises `AlreadyAnswered` if the only possible one has its answer."""
+    open_requests = {need.key: need for need in needs_to_answer(state) if need.key is not None}
+    if not open_requests:
+        raise_if_answered(run_id, state, request)
+        raise NothingToDo(f"run {run_id} has no open request")
     waiting = await waiting_answers(home, run_id, state)
-    if every and (unanswered := [need for key, need in open_ones.items() if key not in waiting]):
+    if all_open and (unanswered := [need for key, need in open_requests.items() if key not in waiting]):
         return unanswered
-    key = _named(run_id, state, open_ones, request) if not every else next(iter(open_ones))
+    key = _find_request(run_id, state, open_requests, request) if not all_open else next(iter(open_requests))
     if key in waiting:
-        raise already_answered(open_ones[key].text, waiting[key], run_id, applied=False)
-    return [open_ones[key]]
+        raise already_answered_error(open_requests[key].text, waiting[key], run_id, applied=False)
+    return [open_requests[key]]
 
 
-def _named(run_id: str, state: RunState, open_ones: Mapping[str, Need], request: str | None) -> str:
+def _find_request(run_id: str, state: RunState, open_requests: Mapping[str, Need], request: str | None) -> str:
     if request is not None:
-        found = [key for key in open_ones if key.startswith(request)]
+        found = [key for key in open_requests if key.startswith(request)]
         if not found:
-            must_not_be_answered(run_id, state, request)
+            raise_if_answered(run_id, state, request)
         if len(found) != 1:
-            raise BadInput(f"{request!r} is none of the open requests; they are {_listed(open_ones)}")
+            raise BadInput(f"{request!r} is not an open request; the open requests are {_list_requests(open_requests)}")
         return found[0]
-    if len(open_ones) > 1:
-        raise BadInput(f"several requests are open; name one, or --all: {_listed(open_ones)}")
-    return next(iter(open_ones))
+    if len(open_requests) > 1:
+        raise BadInput(f"several requests are open; name one, or pass --all: {_list_requests(open_requests)}")
+    return next(iter(open_requests))
 
 
-def _fitted(given: Answer, need: Need) -> Answer:
-    """The answer, for this request."""
+def _answer_for(answer: UserAnswer, need: Need) -> UserAnswer:
+    """Return the answer, addressed to this request."""
     request = need.key or ""
-    if given.changes is not None and not request.startswith(APPROVAL):
-        raise BadInput("--changes is for a phase that asks for approval; give an agent the reason with --reason")
-    if given.changes is not None and given.reason is not None:
-        raise BadInput("--changes says what is to be changed, --reason why it is refused; give one of them")
-    return msgspec.structs.replace(given, request=request)
+    if answer.changes is not None and not request.startswith(APPROVAL_PREFIX):
+        raise BadInput("--changes is for a phase that waits for approval; for an agent, use --reason")
+    if answer.changes is not None and answer.reason is not None:
+        raise BadInput("pass either --changes (what to change) or --reason (why it is refused), not both")
+    return msgspec.structs.replace(answer, request=request)
 
 
-def _listed(open_ones: Mapping[str, Need]) -> str:
-    return "; ".join(f"{key} ({need.text})" for key, need in open_ones.items())
+def _list_requests(open_requests: Mapping[str, Need]) -> str:
+    return "; ".join(f"{key} ({need.text})" for key, need in open_requests.items())

@@ -1,15 +1,15 @@
-"""`holdfast approve`: let an agent do what it asks to do."""
+"""`holdfast approve`: allow what an agent or a phase requests."""
 
-from holdfast.app.cli.attend.answer import answered
+from holdfast.app.cli.attend.answer import answer_requests
 
 _EXAMPLES = """\
-  holdfast approve auth-system               the one open request
+  holdfast approve auth-system               the only open request
   holdfast approve auth-system 3f9a --option always"""
 
 
 def run(arguments: list[str]) -> int:
     about = (
-        "Allow what an agent asks to do. The answer is on the disk when this returns, and holds though the agent, or\n"
-        "the run, is not there now. The first answer to a request stands: a second one is refused with exit code 5."
+        "Allow what an agent or a phase requests. The answer is on the disk when this returns; it also applies if the\n"
+        "agent or the run is not alive now. The first answer to a request stands: a second one fails with exit code 5."
     )
-    return answered(arguments, "approve", about, _EXAMPLES, allow=True)
+    return answer_requests(arguments, "approve", about, _EXAMPLES, allow=True)

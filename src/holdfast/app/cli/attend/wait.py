@@ -1,14 +1,14 @@
-"""`holdfast wait`: until a run has ended its sitting."""
+"""`holdfast wait`: wait until a run's session has ended."""
 
 import asyncio
 import json
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.cli.live.run_session import code_of
+from holdfast.app.cli.live.run_session import exit_code_for
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home
 from holdfast.engine.queries.logs import view_run
-from holdfast.engine.queries.wait import until_free
+from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import TimedOut
 
 _EXAMPLES = """\
@@ -19,18 +19,18 @@ _EXAMPLES = """\
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "wait",
-        "Wait until a run is no longer at work. The exit code says how it ended, as that of `run` does.",
+        "Wait until a run stops. The exit code says how it ended, as for `run`.",
         _EXAMPLES,
     )
-    parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="and no longer (exit code 3)")
+    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="give up after this time (exit code 3)")
     options = parser.parse_args(arguments)
     home = default_home()
     run_id = find_run(home, options.run)
     try:
-        asyncio.run(asyncio.wait_for(until_free(home, run_id), options.timeout))
+        asyncio.run(asyncio.wait_for(wait_until_free(home, run_id), options.timeout))
     except TimeoutError:
-        raise TimedOut(f"run {run_id} is still at work after {options.timeout:g} s") from None
+        raise TimedOut(f"run {run_id} is still running after {options.timeout:g} s") from None
     status = asyncio.run(view_run(home, run_id)).status
     print(json.dumps({"run": run_id, "status": status}) if options.json else status)
-    return code_of(status)
+    return exit_code_for(status)

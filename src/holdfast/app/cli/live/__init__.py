@@ -1,1 +1,1 @@
-"""A run at work in the terminal: its lines, the live area, signals, the resume question."""
+"""A running run in the terminal: its lines, the live area, signals, the resume question."""

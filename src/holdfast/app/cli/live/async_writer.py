@@ -1,7 +1,7 @@
-"""Writing to a terminal or a pipe that may be slow, stopped with Ctrl-S, or gone, while others have work to do.
+"""Writes to a terminal or a pipe that may be slow, stopped with Ctrl-S or closed, without blocking the event loop.
 
-The writing is done by a thread that nobody waits for at the end: neither a run at work nor the program's exit hangs on
-who reads. It writes to the descriptor itself, for a stream's lock would be missed when the program ends.
+A daemon thread does the writing, so neither the run nor the exit of the program waits for a reader. It writes to the
+file descriptor: at exit, Python would wait for a stream's lock that the thread holds.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from threading import Thread
 from typing import NamedTuple
 
 
-class Gone(Exception):
-    """Nobody reads any more."""
+class ReaderGone(Exception):
+    """The reader closed the pipe or the terminal."""
 
 
 class _Job(NamedTuple):
@@ -23,35 +23,35 @@ class _Job(NamedTuple):
     done: "asyncio.Future[bool]"
 
 
-class Pen:
+class AsyncWriter:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        Thread(target=self._work, daemon=True).start()
+        Thread(target=self._write_jobs, daemon=True).start()
 
     async def write(self, text: str | bytes) -> None:
-        """Returns when it is written."""
+        """Return when the text is written."""
         data = text if isinstance(text, bytes) else text.encode(errors="backslashreplace")
         loop = asyncio.get_running_loop()
         job = _Job(data, loop, loop.create_future())
         self._jobs.put(job)
         if not await job.done:
-            raise Gone
+            raise ReaderGone
 
-    def put_down(self) -> None:
+    def close(self) -> None:
         self._jobs.put(None)
 
-    def _work(self) -> None:
+    def _write_jobs(self) -> None:
         while (job := self._jobs.get()) is not None:
-            written = self._written(job.data)
-            with suppress(RuntimeError):  # the loop is closed: whoever asked is gone
-                job.loop.call_soon_threadsafe(_settle, job.done, written)
+            written = self._write_all(job.data)
+            with suppress(RuntimeError):  # the loop is closed, and the caller with it
+                job.loop.call_soon_threadsafe(_set_result, job.done, written)
 
-    def _written(self, data: bytes) -> bool:
+    def _write_all(self, data: bytes) -> bool:
         while data:
             try:
                 data = data[os.write(self.fd, data) :]
-            except BlockingIOError:  # somebody made it so for all who have it
+            except BlockingIOError:  # another process made the shared descriptor non-blocking
                 wait = select.poll()
                 wait.register(self.fd, select.POLLOUT)
                 wait.poll()
@@ -60,6 +60,6 @@ class Pen:
         return True
 
 
-def _settle(done: "asyncio.Future[bool]", written: bool) -> None:  # noqa: FBT001 - called by the loop
+def _set_result(done: "asyncio.Future[bool]", written: bool) -> None:  # noqa: FBT001 - called by the loop
     if not done.done():
         done.set_result(written)

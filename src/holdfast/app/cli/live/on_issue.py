@@ -1,11 +1,11 @@
-"""How a resume goes on past what went wrong: by `--on-issue` and `--instructions`, or by a person on a terminal."""
+"""How a resume continues after an issue: by `--on-issue` and `--instructions`, or by asking on a terminal."""
 
 import sys
 
-from holdfast.app.cli.arguments import Parser, words
-from holdfast.app.text.resume_report import context, report
-from holdfast.app.text.screen import plain
-from holdfast.core.decide.resume import Choice, Decision, ResumeChoice
+from holdfast.app.cli.arguments import Parser, utf8_text
+from holdfast.app.text.resume_report import format_report, instruction_context
+from holdfast.app.text.screen import printable
+from holdfast.core.decide.resume import Choice, ResumeChoice, ResumeDecision
 from holdfast.engine.queries.logs import RunView
 from holdfast.leaf.errors import DecisionNeeded
 
@@ -13,22 +13,22 @@ from holdfast.leaf.errors import DecisionNeeded
 def add_on_issue(parser: Parser) -> None:
     parser.add_argument(
         "--on-issue",
-        type=words,
+        type=utf8_text,
         metavar="retry|restart|skip|replan|ask|TEXT",
-        help="how to go on past what went wrong; any other text is instructions",
+        help="how to continue after failures and issues; any other text is instructions",
     )
     parser.add_argument(
         "--instructions",
-        type=words,
+        type=utf8_text,
         metavar="TEXT",
-        help="for every prompt from here on; never read as one of the choices",
+        help="instructions for every later prompt; never read as one of the choices",
     )
 
 
-def warn_of(decision: Decision, chosen: ResumeChoice) -> None:
+def print_choice_warning(decision: ResumeDecision, choice: ResumeChoice) -> None:
     for option in decision.options:
-        if option.choice is chosen.choice and option.warning:
-            sys.stderr.write(f"warning: {plain(option.warning)}\n")
+        if option.choice is choice.choice and option.warning:
+            sys.stderr.write(f"warning: {printable(option.warning)}\n")
 
 
 def is_terminal() -> bool:
@@ -36,19 +36,19 @@ def is_terminal() -> bool:
 
 
 def ask_choice(view: RunView) -> ResumeChoice:
-    """Asked until one of the letters is given; the end of the input, or Ctrl-C, changes nothing."""
+    """Ask until the answer is one of the letters. The end of the input, or Ctrl-C, changes nothing."""
     decision = view.analysis.decision
-    sys.stderr.write(report(view.analysis) + "\n\n")
+    sys.stderr.write(format_report(view.analysis) + "\n\n")
     options = {option.key: option for option in decision.options}
     while (answer := ask_line("Your choice: ").upper()) not in options:
-        sys.stderr.write(f"{plain(answer)!r} is none of {', '.join(options)}\n")
+        sys.stderr.write(f"{printable(answer)!r} is not one of {', '.join(options)}\n")
     chosen = ResumeChoice(options[answer].choice)
-    warn_of(decision, chosen)
+    print_choice_warning(decision, chosen)
     if chosen.choice is not Choice.CUSTOM:
         return chosen
-    sys.stderr.write("\n" + "\n".join(context(view.state)) + "\n\n")
+    sys.stderr.write("\n" + "\n".join(instruction_context(view.state)) + "\n\n")
     while not (instructions := ask_line("Your instructions: ")):
-        sys.stderr.write("type what the agents should know, or Ctrl-C to cancel\n")
+        sys.stderr.write("type instructions for the agents, or press Ctrl-C to cancel\n")
     return ResumeChoice(Choice.CUSTOM, instructions)
 
 
@@ -57,5 +57,5 @@ def ask_line(question: str) -> str:
     sys.stderr.flush()
     line = sys.stdin.readline()
     if not line:
-        raise DecisionNeeded("no choice was made; nothing was changed")
+        raise DecisionNeeded("no choice was made; nothing changed")
     return line.strip()

@@ -1,4 +1,4 @@
-"""`holdfast doctor`: what is not as it should be, and its repair."""
+"""`holdfast doctor`: find and repair problems."""
 
 import asyncio
 import json
@@ -6,16 +6,16 @@ import os
 import sys
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.text.screen import paint, plain
-from holdfast.engine.commands.doctor import Ailment, Repair, diagnose
+from holdfast.app.text.screen import paint, printable
+from holdfast.engine.commands.doctor import Problem, Repair, diagnose
 from holdfast.engine.commands.salvage import repositories_of
 from holdfast.engine.places import default_home
-from holdfast.leaf.errors import OK, HoldfastError
+from holdfast.leaf.errors import EXIT_OK, HoldfastError
 
 _EXAMPLES = """\
-  holdfast doctor                             look, and change nothing
-  holdfast doctor --fix                       repair what can be repaired without a risk
-  holdfast doctor --repo ~/new/place --fix    a repository was moved"""
+  holdfast doctor                             look, change nothing
+  holdfast doctor --fix                       repair what is safe to repair
+  holdfast doctor --repo ~/new/place --fix    follow a moved repository"""
 
 _REPAIRED, _FAILED = "repaired", "failed"
 
@@ -23,57 +23,57 @@ _REPAIRED, _FAILED = "repaired", "failed"
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "doctor",
-        "Look for what a crash, or somebody else, left behind: half-done effects, stale entries and locks, orphan\n"
-        "branches and worktrees, dead owners, things that were moved. Work that is in no branch of yours is never\n"
-        "deleted. Exit 1 when something is left to be done.",
+        "Find what a crash or another program left behind: unfinished effects, stale worktree entries and locks,\n"
+        "orphan branches and worktrees, dead owners, moved repositories. Work that is in no branch of yours is never\n"
+        "deleted. Exit code 1 if a problem remains.",
         _EXAMPLES,
     )
-    parser.add_argument("--fix", action="store_true", help="repair what can be repaired")
-    parser.add_argument("--repo", metavar="DIR", action="append", default=[], help="look in this repository too")
+    parser.add_argument("--fix", action="store_true", help="repair what is safe to repair")
+    parser.add_argument("--repo", metavar="DIR", action="append", default=[], help="also look in this repository")
     options = parser.parse_args(arguments)
-    return asyncio.run(_examine(default_home(), options.repo, fix=options.fix, as_json=options.json))
+    return asyncio.run(_diagnose_and_print(default_home(), options.repo, fix=options.fix, as_json=options.json))
 
 
-async def _examine(home: str, folders: list[str], *, fix: bool, as_json: bool) -> int:
-    left = 0
-    done: dict[Repair, str] = {}  # several ailments may have one repair
-    ailments = await diagnose(home, await repositories_of((), folders, os.getcwd()))
-    for ailment in ailments:
-        outcome = await _treated(ailment, done) if fix else None
-        left += outcome != _REPAIRED
-        _print(ailment, outcome, as_json=as_json)
-    if not ailments:
-        sys.stderr.write("all is well\n")
-    elif not fix and any(ailment.repair for ailment in ailments):
-        sys.stderr.write("`holdfast doctor --fix` does what it can\n")
-    return HoldfastError.exit_code if left else OK
+async def _diagnose_and_print(home: str, folders: list[str], *, fix: bool, as_json: bool) -> int:
+    remaining = 0
+    done: dict[Repair, str] = {}  # several problems may share a repair
+    problems = await diagnose(home, await repositories_of((), folders, os.getcwd()))
+    for problem in problems:
+        outcome = await _repair(problem, done) if fix else None
+        remaining += outcome != _REPAIRED
+        _print(problem, outcome, as_json=as_json)
+    if not problems:
+        sys.stderr.write("no problems found\n")
+    elif not fix and any(problem.repair for problem in problems):
+        sys.stderr.write("repair with: holdfast doctor --fix\n")
+    return HoldfastError.exit_code if remaining else EXIT_OK
 
 
-async def _treated(ailment: Ailment, done: dict[Repair, str]) -> str | None:
-    """`repaired`, or why not; None when there is nothing that could be done."""
-    if ailment.repair is not None and ailment.repair not in done:
+async def _repair(problem: Problem, done: dict[Repair, str]) -> str | None:
+    """Return `repaired`, or why not; None if the problem has no repair."""
+    if problem.repair is not None and problem.repair not in done:
         try:
-            await ailment.repair()
-            done[ailment.repair] = _REPAIRED
+            await problem.repair()
+            done[problem.repair] = _REPAIRED
         except (HoldfastError, OSError) as error:
-            done[ailment.repair] = str(error)
-    return done[ailment.repair] if ailment.repair is not None else None
+            done[problem.repair] = str(error)
+    return done[problem.repair] if problem.repair is not None else None
 
 
-def _print(ailment: Ailment, outcome: str | None, *, as_json: bool) -> None:
+def _print(problem: Problem, outcome: str | None, *, as_json: bool) -> None:
     if as_json:
-        about = {"subject": ailment.subject, "told": ailment.told, "repairable": ailment.repair is not None}
-        print(json.dumps({**about, "outcome": outcome}, ensure_ascii=False))
+        fields = {"subject": problem.subject, "told": problem.description, "repairable": problem.repair is not None}
+        print(json.dumps({**fields, "outcome": outcome}, ensure_ascii=False))
         return
-    mark, colour = _mark(ailment, outcome)
-    print(f"{paint(f'{mark:8}', colour)}  {plain(ailment.subject)}  {plain(ailment.told)}")
+    mark, colour = _status_mark(problem, outcome)
+    print(f"{paint(f'{mark:8}', colour)}  {printable(problem.subject)}  {printable(problem.description)}")
     if mark == _FAILED and outcome is not None:
-        print(f"{'':8}  {plain(outcome)}")
+        print(f"{'':8}  {printable(outcome)}")
 
 
-def _mark(ailment: Ailment, outcome: str | None) -> tuple[str, str]:
-    if ailment.repair is None:
-        return "look", "yellow"  # a person must
+def _status_mark(problem: Problem, outcome: str | None) -> tuple[str, str]:
+    if problem.repair is None:
+        return "check", "yellow"  # only a person can decide
     if outcome is None:
         return "can fix", "cyan"
     return (_REPAIRED, "green") if outcome == _REPAIRED else (_FAILED, "red")

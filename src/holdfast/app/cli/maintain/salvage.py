@@ -1,4 +1,4 @@
-"""`holdfast salvage`: what was saved before something forceful."""
+"""`holdfast salvage`: list, show and restore work that was saved before a destructive step."""
 
 import argparse
 import asyncio
@@ -8,71 +8,71 @@ import sys
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.diff import print_comparison
-from holdfast.app.text.screen import columns, moment, paint, plain
+from holdfast.app.text.screen import column_widths, format_time, paint, printable
 from holdfast.engine.commands.salvage import (
-    Salvaged,
+    SalvageEntry,
     find_salvaged,
+    list_salvaged,
     repositories_of,
     restore_salvaged,
     salvaged_changes,
-    salvaged_in,
 )
 from holdfast.engine.places import default_home
 from holdfast.engine.queries.runs import list_runs
-from holdfast.leaf.errors import OK
+from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
   holdfast salvage ls
-  holdfast salvage show auth-system-k3x9p2/main/5f0c       what it holds that HEAD does not
-  holdfast salvage restore 5f0c --branch rescued           as a branch; nothing else is touched"""
+  holdfast salvage show auth-system-k3x9p2/main/5f0c       how it differs from HEAD
+  holdfast salvage restore 5f0c --branch rescued           create a branch from it; change nothing else"""
 
 
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "salvage",
-        "Before a worktree is removed, a branch deleted or files overwritten, what would be lost is saved under\n"
-        "refs/holdfast/salvage in the repository. Looks in the repositories of all runs, and in the one you are in.",
+        "Before Holdfast deletes a worktree or a branch, or overwrites files, it saves what would be lost under\n"
+        "refs/holdfast/salvage in the repository. Looks in the repositories of all runs and in the current one.",
         _EXAMPLES,
     )
     parser.add_argument("action", choices=("ls", "show", "restore"), metavar="ls|show|restore")
     parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="of something saved; for ls, of a run; a beginning will do"
+        "name", nargs="?", metavar="NAME", help="a saved entry, or for ls a run; the start of a name is enough"
     )
-    parser.add_argument("--repo", metavar="DIR", help="look in this repository only")
-    parser.add_argument("--branch", metavar="NAME", help="restore: the branch to make (salvaged/…, unless named)")
-    parser.add_argument("--stat", action="store_true", help="show: a line a file")
+    parser.add_argument("--repo", metavar="DIR", help="look only in this repository")
+    parser.add_argument("--branch", metavar="NAME", help="restore: the branch to create (default: salvaged/…)")
+    parser.add_argument("--stat", action="store_true", help="show: one line per file")
     options = parser.parse_args(arguments)
     if options.action != "ls" and options.name is None:
-        parser.error(f"{options.action} what? `holdfast salvage ls` lists what there is")
-    runs = [run.summary.repo for run in list_runs(default_home())] if options.repo is None else []
-    return asyncio.run(_do(options, runs))
+        parser.error(f"{options.action} needs a NAME; list the names with: holdfast salvage ls")
+    repos = [run.summary.repo for run in list_runs(default_home())] if options.repo is None else []
+    return asyncio.run(_run_action(options, repos))
 
 
-async def _do(options: argparse.Namespace, runs: list[str | None]) -> int:
+async def _run_action(options: argparse.Namespace, run_repositories: list[str | None]) -> int:
     if options.repo is not None:
         repositories = await repositories_of((), [options.repo])
     else:
-        repositories = await repositories_of(runs, (), os.getcwd())
+        repositories = await repositories_of(run_repositories, (), os.getcwd())
     return await _ACTIONS[options.action](options, repositories)
 
 
 async def _ls(options: argparse.Namespace, repositories: list[str]) -> int:
-    found = await salvaged_in(repositories, options.name)
+    found = await list_salvaged(repositories, options.name)
     if options.json:
-        for one in found:
-            print(json.dumps({**one._asdict(), "ref": one.ref, "run": one.run}, ensure_ascii=False))
+        for entry in found:
+            print(json.dumps({**entry._asdict(), "ref": entry.ref, "run": entry.run}, ensure_ascii=False))
     elif found:
         _print_table(found)
     else:
-        sys.stderr.write("nothing was salvaged: nothing was at risk\n")
-    return OK
+        sys.stderr.write("nothing was salvaged\n")
+    return EXIT_OK
 
 
 async def _show(options: argparse.Namespace, repositories: list[str]) -> int:
     found = await find_salvaged(repositories, options.name)
-    sys.stderr.write(f"{plain(found.name)}  {moment(found.when)}  {plain(found.what)}\n")
+    sys.stderr.write(f"{printable(found.name)}  {format_time(found.when)}  {printable(found.what)}\n")
     print_comparison(await salvaged_changes(found), stat=options.stat, as_json=options.json)
-    return OK
+    return EXIT_OK
 
 
 async def _restore(options: argparse.Namespace, repositories: list[str]) -> int:
@@ -80,15 +80,17 @@ async def _restore(options: argparse.Namespace, repositories: list[str]) -> int:
     branch = await restore_salvaged(found, options.branch)
     if options.json:
         print(json.dumps({"name": found.name, "repo": found.repo, "branch": branch}, ensure_ascii=False))
-        return OK
-    print(f"{plain(found.name)}  {paint('restored as', 'green')} {plain(branch)}")
-    sys.stderr.write(f"`git switch {plain(branch)}` in {plain(found.repo.removesuffix('/.git'))} takes you there\n")
-    return OK
+        return EXIT_OK
+    print(f"{printable(found.name)}  {paint('restored as', 'green')} {printable(branch)}")
+    sys.stderr.write(
+        f"switch to it with: git switch {printable(branch)}, in {printable(found.repo.removesuffix('/.git'))}\n"
+    )
+    return EXIT_OK
 
 
-def _print_table(found: list[Salvaged]) -> None:
-    rows = [(plain(one.name), moment(one.when), plain(one.what)) for one in found]
-    name, when, _ = columns(rows)
+def _print_table(entries: list[SalvageEntry]) -> None:
+    rows = [(printable(entry.name), format_time(entry.when), printable(entry.what)) for entry in entries]
+    name, when, _ = column_widths(rows)
     for row in rows:
         print(f"{row[0]:{name}}  {row[1]:{when}}  {row[2]}")
 

@@ -1,1 +1,1 @@
-"""Commands that other programs start: the agents that come with Holdfast, and the MCP server."""
+"""Commands for other programs: the agents that come with Holdfast, and the MCP server."""

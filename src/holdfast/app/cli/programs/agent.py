@@ -1,15 +1,15 @@
-"""`holdfast agent`: the agents that come with Holdfast. Each is a program that speaks ACP on stdin and stdout."""
+"""`holdfast agent`: the agents that come with Holdfast. Each speaks ACP on stdin and stdout."""
 
 from holdfast.app.cli.arguments import Parser
 
-PROGRAMS = {  # each in a file of its own, agent_NAME.py, with a `run`
-    "builtin": "our own coding agent, for people who have only a model endpoint",
-    "playbook": "plays a script: for demonstrations, rehearsals and tests; no key, no network",
+PROGRAMS = {  # each has a module agent_NAME.py with a function `run`
+    "builtin": "a coding agent for any model endpoint",
+    "playbook": "an agent that plays a script, for demos and tests; needs no key and no network",
 }
 
 _EXAMPLES = """\
-  holdfast agent playbook rehearsal.yaml           the agent itself, for an ACP client
-  holdfast agent playbook --check rehearsal.yaml   is the script good?"""
+  holdfast agent playbook rehearsal.yaml           run the agent, for an ACP client
+  holdfast agent playbook --check rehearsal.yaml   check the script"""
 
 
 def run(arguments: list[str]) -> int:
@@ -18,12 +18,14 @@ def run(arguments: list[str]) -> int:
         code: int = module.run(arguments[1:])
         return code
     width = max(map(len, PROGRAMS))
-    programs = "\n".join(f"  {name:{width}}  {what}" for name, what in PROGRAMS.items())
+    programs = "\n".join(f"  {name:{width}}  {about}" for name, about in PROGRAMS.items())
     parser = Parser(
         "agent",
-        f"An agent that comes with Holdfast, as a program: it speaks ACP on stdin and stdout.\n\n{programs}",
+        f"Run an agent that comes with Holdfast. It speaks ACP on stdin and stdout.\n\n{programs}",
         _EXAMPLES,
     )
-    parser.add_argument("program", choices=PROGRAMS, metavar="|".join(PROGRAMS), help="its own --help tells more")
+    parser.add_argument(
+        "program", choices=PROGRAMS, metavar="|".join(PROGRAMS), help="the agent; it has its own --help"
+    )
     parser.parse_args(arguments)
-    raise AssertionError(arguments)  # a program by that name would have been run
+    raise AssertionError(arguments)  # parse_args exits on an unknown program

@@ -1,33 +1,51 @@
-"""`holdfast mcp`: the tools by which an agent reports to its run."""
+"""`holdfast mcp`: serve the tools with which an agent reports to its run."""
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.engine.places import default_home
-from holdfast.leaf.errors import OK
+from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
-  holdfast mcp --run auth-system-k3x9p2 --role worker      (agents start it themselves; nobody types this)
+  holdfast mcp --run auth-system-k3x9p2 --role worker      (agents start it)
   holdfast mcp --run auth-system --role reviewer:logic --conversation 3f9a2b --home ~/.local/share/holdfast"""
 
 
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "mcp",
-        "A stdio MCP server, handed to each agent: the tools of its role. What is reported is on the disk before the\n"
-        "agent is told that it was received.",
+        "A stdio MCP server with the tools of one role. Holdfast gives it to each agent. A report is on the disk\n"
+        "before the call returns.",
         _EXAMPLES,
     )
     parser.add_argument("--run", required=True, metavar="RUN")
     parser.add_argument("--role", default="agent", metavar="ROLE", help="worker, evaluator, planner, reviewer, …")
-    parser.add_argument("--conversation", metavar="ID", help="whose reports these are")
-    parser.add_argument("--home", metavar="DIR", help="instead of HOLDFAST_HOME, which an agent may not pass on")
-    parser.add_argument("--reports", metavar="FILE", help="of a confined agent, which cannot write to the run's inbox")
-    parser.add_argument("--listed", metavar="FILE", help="where to write that the agent was told the tools")
+    parser.add_argument("--conversation", metavar="ID", help="the conversation that reports")
+    parser.add_argument(
+        "--home", metavar="DIR", help="replaces HOLDFAST_HOME, because agents may not pass variables on"
+    )
+    parser.add_argument(
+        "--reports", metavar="FILE", help="the report file of a confined agent, which cannot write to the inbox"
+    )
+    parser.add_argument("--listed", metavar="FILE", help="a file to write when the agent has listed the tools")
     options = parser.parse_args(arguments)
-    import asyncio
+    from collections.abc import Mapping
+    from functools import partial
+    from typing import Any
 
-    from holdfast.app.mcp.server import serve
-    from holdfast.engine.inbox.report import reporter
+    from holdfast.app.mcp.server import McpServer
+    from holdfast.engine.agents.tool_listing import tell_listed
+    from holdfast.engine.naming import find_run
 
-    who = reporter(options.home or default_home(), options.run, options.role, options.conversation, options.reports)
-    asyncio.run(serve(who, options.listed))
-    return OK
+    home = options.home or default_home()
+    run_id = find_run(home, options.run)
+
+    def submit(tool: str, signal: Mapping[str, Any]) -> str:
+        import asyncio  # with the store: loaded only when there is a report
+
+        from holdfast.engine.inbox.report import Reporter, submit_report
+
+        reporter = Reporter(home, run_id, options.role, options.conversation, options.reports)
+        return asyncio.run(submit_report(reporter, tool, signal))
+
+    on_listed = partial(tell_listed, options.listed) if options.listed is not None else lambda: None
+    McpServer(options.role, submit, on_listed).serve()
+    return EXIT_OK

@@ -1,1 +1,1 @@
-"""Commands that hand on the work of a run: merge, push, pr."""
+"""Commands that publish a run's work: merge, push, pr."""

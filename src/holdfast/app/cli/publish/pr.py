@@ -1,4 +1,4 @@
-"""`holdfast pr`: a run's work as a pull request, once."""
+"""`holdfast pr`: open a pull request for a run, once."""
 
 import asyncio
 import json
@@ -6,12 +6,12 @@ import sys
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.published import warn_uncommitted
-from holdfast.app.text.screen import plain
-from holdfast.engine.commands.publish import request_pull
+from holdfast.app.text.screen import printable
+from holdfast.engine.commands.publish import open_pull_request_for_run
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home
-from holdfast.engine.workspace.publish import Wish
-from holdfast.leaf.errors import OK
+from holdfast.engine.workspace.publish import PullRequestOptions
+from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
   holdfast pr auth-system --draft
@@ -21,25 +21,29 @@ _EXAMPLES = """\
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "pr",
-        "Push a run's branch and open a pull request from it, with gh where it is installed; otherwise the address of\n"
-        "the page is printed on which you open it. Called again, it finds the one that is there.",
+        "Push a run's branch and open a pull request with gh. Without gh, print the page where you can open it.\n"
+        "Called again, it finds the existing pull request.",
         _EXAMPLES,
     )
-    parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")
-    parser.add_argument("--remote", metavar="NAME", help="which one, when there are several (origin, unless named)")
-    parser.add_argument("--base", metavar="BRANCH", help="the branch to merge into (the one the run began from)")
-    parser.add_argument("--title", help="instead of the first line of the goal")
-    parser.add_argument("--body", help="instead of the goal")
-    parser.add_argument("--draft", action="store_true", help="not ready for review yet")
+    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    parser.add_argument("--remote", metavar="NAME", help="the remote, if there are several (default: origin)")
+    parser.add_argument(
+        "--base", metavar="BRANCH", help="the branch to merge into (default: the one that the run started from)"
+    )
+    parser.add_argument("--title", help="the title (default: the first line of the goal)")
+    parser.add_argument("--body", help="the body (default: the goal)")
+    parser.add_argument("--draft", action="store_true", help="open it as a draft")
     options = parser.parse_args(arguments)
     home = default_home()
-    wish = Wish(options.base, options.title, options.body, options.draft)
-    requested = asyncio.run(request_pull(home, find_run(home, options.run), options.remote, wish))
-    warn_uncommitted(requested.pushed)
+    pull_request_options = PullRequestOptions(options.base, options.title, options.body, options.draft)
+    result = asyncio.run(
+        open_pull_request_for_run(home, find_run(home, options.run), options.remote, pull_request_options)
+    )
+    warn_uncommitted(result.pushed)
     if options.json:
-        print(json.dumps({**requested._asdict(), "pushed": requested.pushed._asdict()}, ensure_ascii=False))
-        return OK
-    if not requested.opened:
+        print(json.dumps({**result._asdict(), "pushed": result.pushed._asdict()}, ensure_ascii=False))
+        return EXIT_OK
+    if not result.opened:
         sys.stderr.write("pushed; open the pull request on this page:\n")
-    print(plain(requested.url))
-    return OK
+    print(printable(result.url))
+    return EXIT_OK

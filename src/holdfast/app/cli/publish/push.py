@@ -1,4 +1,4 @@
-"""`holdfast push`: a run's branch to a remote."""
+"""`holdfast push`: push a run's branch to a remote."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from holdfast.app.text.published import print_published
 from holdfast.engine.commands.publish import push_run
 from holdfast.engine.naming import find_run
 from holdfast.engine.places import default_home
-from holdfast.leaf.errors import OK
+from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
   holdfast push auth-system
@@ -16,10 +16,10 @@ _EXAMPLES = """\
 
 def run(arguments: list[str]) -> int:
     parser = Parser("push", "Push a run's branch, under its own name, never by force.", _EXAMPLES)
-    parser.add_argument("run", metavar="RUN", help="id, beginning of an id, or slug")
-    parser.add_argument("--remote", metavar="NAME", help="which one, when there are several (origin, unless named)")
+    parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
+    parser.add_argument("--remote", metavar="NAME", help="the remote, if there are several (default: origin)")
     options = parser.parse_args(arguments)
     home = default_home()
     published = asyncio.run(push_run(home, find_run(home, options.run), options.remote))
     print_published("pushed to", published, as_json=options.json)
-    return OK
+    return EXIT_OK

@@ -1,69 +1,71 @@
-"""What can be typed after `holdfast`: asked of the commands themselves, so that it is never out of date."""
+"""All commands with their options and arguments, read from their parsers."""
 
 import argparse
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from holdfast.app.cli.arguments import WrongUsage
+from holdfast.app.cli.arguments import UsageError
 from holdfast.app.cli.main import COMMANDS, module_of
 from holdfast.core.events import TYPES
 
-_NOBODY_HAS_THIS = "--\N{NULL}"
+_UNKNOWN_OPTION = "--\N{NULL}"
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 
 
-class Value(NamedTuple):
-    """What may stand in a place: some of these words, the name of a run, a file."""
+class CompletionValue(NamedTuple):
+    """What can complete an argument: these words, run names, or files."""
 
     words: tuple[str, ...] = ()
     runs: bool = False
     files: bool = False
 
 
-class Option(NamedTuple):
+class CompletionOption(NamedTuple):
     names: tuple[str, ...]
     about: str
-    value: Value | None = None  # None for one that takes none
+    value: CompletionValue | None = None  # None for a flag
 
 
-class Command(NamedTuple):
+class CompletionCommand(NamedTuple):
     name: str
     about: str
-    options: tuple[Option, ...]
-    places: tuple[Value, ...]
+    options: tuple[CompletionOption, ...]
+    positionals: tuple[CompletionValue, ...]
 
 
-def described() -> list[Command]:
+def describe_commands() -> list[CompletionCommand]:
     return [_command(name, about) for name, about in COMMANDS.items()]
 
 
-def _command(name: str, about: str) -> Command:
+def _command(name: str, about: str) -> CompletionCommand:
     actions = list(_actions(name))
-    options = [Option(tuple(a.option_strings), a.help or "", _value(a)) for a in actions if a.option_strings]
-    places = [_place(action) for action in actions if not action.option_strings]
-    return Command(name, about, tuple(options), tuple(places))
+    options = [
+        CompletionOption(tuple(a.option_strings), a.help or "", _option_value(a)) for a in actions if a.option_strings
+    ]
+    positionals = [_argument_value(action) for action in actions if not action.option_strings]
+    return CompletionCommand(name, about, tuple(options), tuple(positionals))
 
 
 def _actions(command: str) -> Iterator[argparse.Action]:
-    """A command says what it takes when it is given what it does not."""
+    """An unknown option makes a command raise `UsageError`, which has its parser."""
     module = __import__(module_of(command), fromlist=["run"])
     try:
-        module.run([_NOBODY_HAS_THIS])
-    except WrongUsage as wrong:
-        yield from wrong.parser._actions  # noqa: SLF001 - argparse has no other way to ask
+        module.run([_UNKNOWN_OPTION])
+    except UsageError as error:
+        yield from error.parser._actions  # noqa: SLF001 - argparse has no public way
 
 
-def _value(action: argparse.Action) -> Value | None:
-    return None if action.nargs == 0 else _place(action)
+def _option_value(action: argparse.Action) -> CompletionValue | None:
+    return None if action.nargs == 0 else _argument_value(action)
 
 
-def _place(action: argparse.Action) -> Value:
-    named = action.metavar if isinstance(action.metavar, str) else ""
+def _argument_value(action: argparse.Action) -> CompletionValue:
+    metavar = action.metavar if isinstance(action.metavar, str) else ""
     if action.choices is not None:
-        return Value(tuple(map(str, action.choices)))
-    if named == "TYPE":
-        return Value(tuple(TYPES))
-    parts = named.split("|")
+        return CompletionValue(tuple(map(str, action.choices)))
+    if metavar == "TYPE":
+        return CompletionValue(tuple(TYPES))
+    parts = metavar.split("|")
     words = tuple(part for part in parts if len(parts) > 1 and _WORD.fullmatch(part))
-    return Value(words, "RUN" in parts, not words and bool({"PATH", "FILE", "DIR"}.intersection(parts)))
+    return CompletionValue(words, "RUN" in parts, not words and bool({"PATH", "FILE", "DIR"}.intersection(parts)))

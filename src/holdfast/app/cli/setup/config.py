@@ -1,4 +1,4 @@
-"""`holdfast config`: what is set, and where each value came from."""
+"""`holdfast config`: show settings and their origins."""
 
 import json
 import os
@@ -6,28 +6,36 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.text.screen import columns, paint, plain, shortened, warn
-from holdfast.core.config.settings_docs import example, schema
-from holdfast.core.config.validation import instead_of
-from holdfast.engine.config.config import Config, Origin, Value, files_for, load, load_here, trust
-from holdfast.engine.config.files import user_file, write_first
+from holdfast.app.text.screen import column_widths, paint, printable, shorten_to_width, warn
+from holdfast.core.config.settings_docs import example_file, settings_schema
+from holdfast.core.config.validation import suggest_instead
+from holdfast.engine.config.config import (
+    Config,
+    Origin,
+    SettingValue,
+    find_config_files,
+    load_config,
+    load_config_here,
+    trust_project,
+)
+from holdfast.engine.config.files import create_config, user_file_path
 from holdfast.engine.places import default_home
-from holdfast.leaf.errors import OK, BadInput
+from holdfast.leaf.errors import EXIT_OK, BadInput
 
 _EXAMPLES = """\
-  holdfast config                        every setting, its value, and where that came from
-  holdfast config caps                   those of one table; or of one key: caps.iterations
-  holdfast config init                   write a commented example, to begin with
-  holdfast config path                   which files are looked at
+  holdfast config                        all settings, with values and origins
+  holdfast config caps                   the settings of one table; also one key: caps.iterations
+  holdfast config init                   write a commented example file
+  holdfast config path                   which files are read
   holdfast config trust                  let this repository's .holdfast.toml run commands and widen permissions
   holdfast config schema > schema.json   JSON schema, for your editor"""
 
-_WIDTH = 80  # of a value
+_MAX_VALUE_COLUMNS = 80
 
 
 class _Row(NamedTuple):
     key: str
-    value: Value
+    value: SettingValue
     origin: Origin
     trusted: bool = True
 
@@ -35,37 +43,44 @@ class _Row(NamedTuple):
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "config",
-        "What is set. Built-in values come first, then the user's file, then .holdfast.toml of the repository, then\n"
-        "flags. docs/configuration.md has every key.",
+        "Show settings and their origins. Your own file overrides the defaults, .holdfast.toml of the repository\n"
+        "overrides your file, and flags override both. docs/configuration.md lists every key.",
         _EXAMPLES,
     )
     actions = {"init": _init, "path": _path, "schema": _schema, "trust": _trust}
-    parser.add_argument("what", nargs="?", metavar=f"KEY|{'|'.join(actions)}", help="a setting, a table, or what to do")
-    parser.add_argument("--repo", metavar="DIR", help="the repository; else the one you are in")
+    parser.add_argument("what", nargs="?", metavar=f"KEY|{'|'.join(actions)}", help="a setting, a table, or an action")
+    parser.add_argument("--repo", metavar="DIR", help="the repository (default: the current one)")
     options = parser.parse_args(arguments)
     if options.what in actions:
         actions[options.what](options.repo or ".", as_json=options.json)
     else:
-        config = load(options.repo) if options.repo is not None else load_here()
+        config = load_config(options.repo) if options.repo is not None else load_config_here()
         _show(config, options.what, as_json=options.json)
-    return OK
+    return EXIT_OK
 
 
-def _show(config: Config, asked: str | None, *, as_json: bool) -> None:
-    rows = [row for row in _rows(config) if asked is None or _is_in(row.key, asked)]
+def _show(config: Config, wanted_key: str | None, *, as_json: bool) -> None:
+    rows = [row for row in _rows(config) if wanted_key is None or _is_in(row.key, wanted_key)]
     if not rows:
-        raise BadInput(f"there is no setting {asked!r}; {instead_of(asked or '', _names(config))}")
+        raise BadInput(f"unknown setting {wanted_key!r}; {suggest_instead(wanted_key or '', _names(config))}")
     warn(config.warnings)
     if as_json:
         for row in rows:
-            print(json.dumps(_object(row), ensure_ascii=False))
+            print(json.dumps(_row_as_json(row), ensure_ascii=False))
         return
-    cells = [(plain(row.key), shortened(plain(row.value.written), _WIDTH), plain(str(row.origin))) for row in rows]
-    widths = columns(cells)
+    cells = [
+        (
+            printable(row.key),
+            shorten_to_width(printable(row.value.toml), _MAX_VALUE_COLUMNS),
+            printable(str(row.origin)),
+        )
+        for row in rows
+    ]
+    widths = column_widths(cells)
     for row, (key, value, origin) in zip(rows, cells, strict=True):
-        told = origin if row.trusted else f"{origin}  not trusted"
+        origin_text = origin if row.trusted else f"{origin}  not trusted"
         colour = "yellow" if not row.trusted else "dim" if row.origin.file is None else "cyan"
-        print(f"{key:{widths[0]}}  {value:{widths[1]}}  {paint(told, colour)}")
+        print(f"{key:{widths[0]}}  {value:{widths[1]}}  {paint(origin_text, colour)}")
 
 
 def _rows(config: Config) -> Iterator[_Row]:
@@ -76,46 +91,46 @@ def _rows(config: Config) -> Iterator[_Row]:
 
 
 def _names(config: Config) -> list[str]:
-    """Every key, and every table above one."""
+    """Return all keys and tables."""
     parts = (key.split(".") for key in config.values)
     return sorted({".".join(words[:count]) for words in parts for count in range(1, len(words) + 1)})
 
 
-def _is_in(key: str, asked: str) -> bool:
-    return key == asked or key.startswith(f"{asked}.")
+def _is_in(key: str, table: str) -> bool:
+    return key == table or key.startswith(f"{table}.")
 
 
-def _object(row: _Row) -> dict[str, Any]:
+def _row_as_json(row: _Row) -> dict[str, Any]:
     return {"key": row.key, "value": row.value.data, **row.origin._asdict(), "trusted": row.trusted}
 
 
 def _init(_: str, *, as_json: bool) -> None:
-    file = user_file()
-    write_first(file, example())
-    print(json.dumps({"file": file}, ensure_ascii=False) if as_json else plain(file))
+    file = user_file_path()
+    create_config(file, example_file())
+    print(json.dumps({"file": file}, ensure_ascii=False) if as_json else printable(file))
 
 
 def _schema(_: str, *, as_json: bool) -> None:
-    print(json.dumps(schema(), indent=None if as_json else 2, ensure_ascii=False))
+    print(json.dumps(settings_schema(), indent=None if as_json else 2, ensure_ascii=False))
 
 
 def _path(folder: str, *, as_json: bool) -> None:
-    files = files_for(folder)
+    files = find_config_files(folder)
     for layer, file in (("user", files.user), ("project", files.project)):
         if file is None:
             continue
-        there = os.path.exists(file)
+        exists = os.path.exists(file)
         trusted = layer == "user" or files.trusted
         if as_json:
-            found = {"layer": layer, "file": file, "exists": there, "trusted": trusted}
+            found = {"layer": layer, "file": file, "exists": exists, "trusted": trusted}
             print(json.dumps(found, ensure_ascii=False))
         else:
-            told = "" if there and trusted else "not trusted" if there else "not there"
-            print(f"{layer:7}  {plain(file)}  {paint(told, 'dim')}".rstrip())
+            status = "" if exists and trusted else "not trusted" if exists else "does not exist"
+            print(f"{layer:7}  {printable(file)}  {paint(status, 'dim')}".rstrip())
 
 
 def _trust(folder: str, *, as_json: bool) -> None:
-    file, guarded = trust(folder, default_home())
+    file, guarded = trust_project(folder, default_home())
     if as_json:
         print(
             json.dumps(
@@ -124,5 +139,5 @@ def _trust(folder: str, *, as_json: bool) -> None:
         )
         return
     for key, value in guarded.items():
-        print(f"{plain(key)}  {plain(value.written)}")
-    warn([f"{file} is trusted as it is now; when it changes, you are asked again"])
+        print(f"{printable(key)}  {printable(value.toml)}")
+    warn([f"trusted {file} as it is now; if it changes, trust it again"])

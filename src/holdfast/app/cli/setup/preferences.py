@@ -1,4 +1,4 @@
-"""`holdfast preferences`: what agents propose for later runs, for you to accept or to refuse."""
+"""`holdfast preferences`: accept or refuse what agents propose for later runs."""
 
 import asyncio
 import json
@@ -8,55 +8,68 @@ import sys
 import msgspec
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.text.screen import paint, plain
-from holdfast.engine.commands.preferences import Places, Preference, Said, accept, preferences, refuse
+from holdfast.app.text.screen import paint, printable
+from holdfast.engine.commands.preferences import (
+    Preference,
+    PreferencePaths,
+    PreferenceStatus,
+    accept_preferences,
+    list_preferences,
+    refuse_preferences,
+)
 from holdfast.engine.places import default_home
-from holdfast.leaf.errors import OK
+from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
-  holdfast preferences ls                      what is proposed, and nobody has said anything to
-  holdfast preferences ls auth-system --all    of one run; also what was accepted or refused
-  holdfast preferences accept 3fa2c1 90bd      told to that role in every later run
-  holdfast preferences accept 3fa2c1 --here    in those of this repository: .holdfast/preferences/ROLE.md
-  holdfast preferences refuse 77e0             not told, and not proposed again"""
+  holdfast preferences ls                      open proposals
+  holdfast preferences ls auth-system --all    of one run, with accepted and refused ones
+  holdfast preferences accept 3fa2c1 90bd      add them to the role's prompts in all later runs
+  holdfast preferences accept 3fa2c1 --here    only in this repository: .holdfast/preferences/ROLE.md
+  holdfast preferences refuse 77e0             never use it, and do not propose it again"""
 
 
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "preferences",
-        "Agents may propose what their role should hold to in later runs. It is kept, and nobody is told before you\n"
-        "accept it.",
+        "Agents can propose preferences for their role in later runs. A proposal has no effect until you accept it.",
         _EXAMPLES,
     )
     parser.add_argument("action", choices=("ls", "accept", "refuse"), metavar="ls|accept|refuse")
-    parser.add_argument("names", nargs="*", metavar="ID|RUN", help="accept, refuse: which; ls: of which run")
-    parser.add_argument("--all", action="store_true", help="ls: also those that were accepted or refused")
-    parser.add_argument("--here", action="store_true", help="accept: for this repository, not for all of yours")
+    parser.add_argument("names", nargs="*", metavar="ID|RUN", help="accept, refuse: the proposals; ls: the run")
+    parser.add_argument("--all", action="store_true", help="ls: also list accepted and refused proposals")
+    parser.add_argument("--here", action="store_true", help="accept: only for this repository")
     options = parser.parse_intermixed_args(arguments)  # `ls --all RUN` as well as `ls RUN --all`
-    places = Places(default_home(), os.getcwd())
+    paths = PreferencePaths(default_home(), os.getcwd())
     if options.action == "ls":
         if len(options.names) > 1:
-            parser.error("ls is of one run, or of all")
-        found = asyncio.run(preferences(places, *options.names))
-        _print([one for one in found if options.all or one.said is Said.PROPOSED], as_json=options.json)
-        return OK
+            parser.error("ls takes at most one run")
+        found = asyncio.run(list_preferences(paths, *options.names))
+        _print(
+            [preference for preference in found if options.all or preference.said is PreferenceStatus.PROPOSED],
+            as_json=options.json,
+        )
+        return EXIT_OK
     if not options.names:
-        parser.error(f"{options.action} which? `holdfast preferences ls` lists what is proposed")
+        parser.error(f"{options.action} needs an ID; list the proposals with: holdfast preferences ls")
     if options.action == "accept":
-        decided = asyncio.run(accept(places, options.names, here=options.here))
+        decided = asyncio.run(accept_preferences(paths, options.names, in_checkout=options.here))
     else:
-        decided = asyncio.run(refuse(places, options.names))
+        decided = asyncio.run(refuse_preferences(paths, options.names))
     _print(decided, as_json=options.json)
-    return OK
+    return EXIT_OK
 
 
-def _print(found: list[Preference], *, as_json: bool) -> None:
+def _print(items: list[Preference], *, as_json: bool) -> None:
     if as_json:
-        for one in found:
-            print(json.dumps(msgspec.to_builtins(one), ensure_ascii=False))
+        for item in items:
+            print(json.dumps(msgspec.to_builtins(item), ensure_ascii=False))
         return
-    if not found:
-        sys.stderr.write("nothing is proposed\n")
-    for one in found:
-        said = "" if one.said is Said.PROPOSED else f"  {one.said}{f': {plain(one.file)}' if one.file else ''}"
-        print(f"{one.id}  {plain(one.role):18} {plain(one.text)}{paint(said, 'dim') if said else ''}")
+    if not items:
+        sys.stderr.write("no proposals\n")
+    for item in items:
+        status = (
+            ""
+            if item.said is PreferenceStatus.PROPOSED
+            else f"  {item.said}{f': {printable(item.file)}' if item.file else ''}"
+        )
+        print(f"{item.id}  {printable(item.role):18} {printable(item.text)}{paint(status, 'dim') if status else ''}")

@@ -1,1 +1,1 @@
-"""Commands that move runs: run, resume, plan, watch, demo."""
+"""Commands that start and continue runs: run, resume, plan, watch, demo."""

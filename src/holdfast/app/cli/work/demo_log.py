@@ -1,47 +1,49 @@
-"""`holdfast demo log`: a log that is written while its writers are killed."""
+"""`holdfast demo log`: a log whose writers are killed."""
 
 import asyncio
 import json
 
-from holdfast.app.text.resume_report import report
-from holdfast.app.text.screen import paint, program
-from holdfast.engine.demo import log as demonstration
+from holdfast.app.text.resume_report import format_report
+from holdfast.app.text.screen import paint, program_name
+from holdfast.engine.demo import log as log_demo
 from holdfast.engine.demo.log import INTERRUPTED_LOG
 from holdfast.engine.queries.logs import analyze_log
 from holdfast.engine.queries.verify import verify_run
-from holdfast.leaf.errors import OK, HoldfastError
+from holdfast.leaf.errors import EXIT_OK, HoldfastError
 
 
-def show(home: str, *, quiet: bool, as_json: bool) -> int:
-    """Read an interrupted log as the Resume Protocol does, kill writers, tear the log's end, and open it again."""
-    tell = _silent if quiet or as_json else print
-    tell(_title(1, "An interrupted session, as its log tells it"))
-    tell(report(asyncio.run(analyze_log(INTERRUPTED_LOG))))
+def run_log_demo(home: str, *, quiet: bool, as_json: bool) -> int:
+    """Analyze an interrupted log, kill writers, tear the end of the log, and open it again."""
+    output = _discard if quiet or as_json else print
+    output(_title(1, "The log of an interrupted session"))
+    output(format_report(asyncio.run(analyze_log(INTERRUPTED_LOG))))
 
-    tell(_title(2, "kill -9, in mid-stream, four times on one log"))
-    run_id = asyncio.run(demonstration.create(home))
+    output(_title(2, "Four writers of one log, each killed with kill -9"))
+    run_id = asyncio.run(log_demo.create_log_run(home))
     acknowledged = lost = 0
-    for kill in demonstration.kill_writers(home, run_id):
+    for kill in log_demo.kill_writers(home, run_id):
         acknowledged, lost = acknowledged + kill.acknowledged, lost + kill.lost
-        verdict = paint("none lost", "green") if not kill.lost else paint(f"{kill.lost} LOST", "red")
-        tell(f"  pid {kill.pid:<7} killed after {kill.acknowledged:>4} acknowledged events; {verdict}")
+        loss = paint("none lost", "green") if not kill.lost else paint(f"{kill.lost} LOST", "red")
+        output(f"  pid {kill.pid:<7} killed after {kill.acknowledged:>4} acknowledged events; {loss}")
 
-    tell(_title(3, "A torn end, as a power cut leaves it"))
-    tell(f"  {demonstration.tear(home, run_id)} bytes of half a line written to the end of the log")
-    repaired = demonstration.resume(home, run_id)
-    tell(f"  resumed: the half line was set aside ({repaired.bytes} bytes, kept in {repaired.kept_as})")
+    output(_title(3, "A torn write, as a power cut leaves it"))
+    output(f"  {log_demo.tear_log_end(home, run_id)} bytes of half a line appended to the log")
+    repaired = log_demo.resume_log_run(home, run_id)
+    output(f"  resumed: set the half line aside ({repaired.bytes} bytes, in {repaired.kept_as})")
 
-    tell(_title(4, "The proof"))
-    verdict_ = asyncio.run(verify_run(home, run_id))
-    whole = verdict_.whole and not lost
-    tell(f"  {verdict_.events} events in {verdict_.sessions} sessions, hash chain {verdict_.chain}")
+    output(_title(4, "The proof"))
+    verification = asyncio.run(verify_run(home, run_id))
+    whole = verification.is_intact and not lost
+    output(f"  {verification.events} events in {verification.sessions} sessions, hash chain {verification.chain}")
     if as_json:
-        print(json.dumps({"run": run_id, "acknowledged": acknowledged, "lost": lost, "whole": verdict_.whole}))
+        print(json.dumps({"run": run_id, "acknowledged": acknowledged, "lost": lost, "whole": verification.is_intact}))
     else:
-        told = f"{acknowledged} events acknowledged, {lost} lost, log {'whole' if verdict_.whole else 'DAMAGED'}"
-        print(f"  {paint(told, 'green' if whole else 'red')}" if not quiet else f"{run_id}: {told}")
-    tell(_next_steps(run_id))
-    return OK if whole else HoldfastError.exit_code
+        result = (
+            f"{acknowledged} events acknowledged, {lost} lost, log {'intact' if verification.is_intact else 'DAMAGED'}"
+        )
+        print(f"  {paint(result, 'green' if whole else 'red')}" if not quiet else f"{run_id}: {result}")
+    output(_next_steps(run_id))
+    return EXIT_OK if whole else HoldfastError.exit_code
 
 
 def _title(number: int, text: str) -> str:
@@ -49,9 +51,9 @@ def _title(number: int, text: str) -> str:
 
 
 def _next_steps(run_id: str) -> str:
-    name = program()
+    name = program_name()
     return (
-        f"\nLook around:\n"
+        f"\nLook at the run:\n"
         f"  {name} ls\n"
         f"  {name} show {run_id}\n"
         f"  {name} logs {run_id} --type 'session.*' --type 'log.*'\n"
@@ -59,5 +61,5 @@ def _next_steps(run_id: str) -> str:
     )
 
 
-def _silent(_: str) -> None:
+def _discard(_: str) -> None:
     pass

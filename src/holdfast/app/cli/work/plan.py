@@ -1,57 +1,61 @@
-"""`holdfast plan`: a run made ready and not begun."""
+"""`holdfast plan`: prepare a run without starting it."""
 
 import asyncio
 import json
 
-from holdfast.app.cli.arguments import Parser, words
-from holdfast.app.cli.live.run_session import flags_of
+from holdfast.app.cli.arguments import Parser, utf8_text
+from holdfast.app.cli.live.run_session import flags_from_options
 from holdfast.app.text.screen import warn
 from holdfast.core.conversation.permission import Policy
-from holdfast.engine.commands.create import Wanted, prepare
-from holdfast.engine.config.config import load
+from holdfast.engine.commands.create import RunRequest, prepare_run
+from holdfast.engine.config.config import load_config
 from holdfast.engine.places import default_home
-from holdfast.leaf.errors import OK
+from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
   holdfast plan --workflow loop tasks/ --seed tests/acceptance
-  holdfast plan "add OAuth login" --name oauth        `holdfast run` starts it"""
+  holdfast plan "add OAuth login" --name oauth        start it with: holdfast run"""
 
 
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "plan",
-        "Make a run ready: its plan is checked, its branch and worktree exist, and nothing has begun. Seed files are\n"
-        "committed to its branch as one commit, for every task to stand on. A seed in your checkout keeps its path;\n"
-        "any other is placed at the top of the repository under its own name.",
+        "Prepare a run: check its plan and create its branch and worktree, without starting it. Seed files are added\n"
+        "to the run's branch in one commit, before the first task. A seed in your checkout keeps its path; any other\n"
+        "seed goes to the top of the repository under its own name.",
         _EXAMPLES,
     )
-    parser.add_argument("goal", type=words, metavar="GOAL|PATH", help="what is to be done, or a task list")
+    parser.add_argument("goal", type=utf8_text, metavar="GOAL|PATH", help="the goal, or a task list")
     parser.add_argument("--repo", default=".", metavar="DIR", help="the repository (default: here)")
     parser.add_argument(
-        "--workflow", type=words, metavar="NAME", help="solo, loop, waves, pipeline, or a file of your own"
-    )
-    parser.add_argument("--with", action="append", default=[], dest="phases", metavar="PHASE", help="an optional phase")
-    parser.add_argument("--name", type=words, metavar="SLUG", help="what the run is called")
-    parser.add_argument("--base", type=words, metavar="BRANCH", help="where it begins (default: what is checked out)")
-    parser.add_argument(
-        "--seed", action="append", default=[], metavar="PATH", help="a file or folder to begin with, committed or not"
-    )
-    parser.add_argument("--agent", type=words, metavar="NAME", help="who will work")
-    parser.add_argument("--parallel", type=int, metavar="N", help="tasks at the same time")
-    parser.add_argument(
-        "--allow", choices=[policy.value for policy in Policy], help="what agents may do without asking"
+        "--workflow", type=utf8_text, metavar="NAME", help="solo, loop, waves, pipeline, or your own file"
     )
     parser.add_argument(
-        "--set", type=words, action="append", default=[], metavar="KEY=VALUE", help="any setting of the config"
+        "--with", action="append", default=[], dest="phases", metavar="PHASE", help="include an optional phase"
     )
+    parser.add_argument("--name", type=utf8_text, metavar="SLUG", help="the name of the run")
+    parser.add_argument(
+        "--base", type=utf8_text, metavar="BRANCH", help="the branch to start from (default: the checked-out branch)"
+    )
+    parser.add_argument(
+        "--seed", action="append", default=[], metavar="PATH", help="a file or folder to start with, committed or not"
+    )
+    parser.add_argument("--agent", type=utf8_text, metavar="NAME", help="the agent")
+    parser.add_argument("--parallel", type=int, metavar="N", help="how many tasks run at once")
+    parser.add_argument(
+        "--allow", choices=[policy.value for policy in Policy], help="what agents may do without permission"
+    )
+    parser.add_argument("--set", type=utf8_text, action="append", default=[], metavar="KEY=VALUE", help="any setting")
     options = parser.parse_args(arguments)
-    flags = flags_of(options)
+    flags = flags_from_options(options)
     if options.workflow is not None:
         flags["workflow"] = options.workflow
     home = default_home()
     seeds, phases = tuple(options.seed), tuple(options.phases)
-    wanted = Wanted(options.goal, options.repo, options.name, options.base, flags, seeds, begin=False, phases=phases)
-    warn(load(options.repo, home=home, flags=flags).warnings)
-    run_id = asyncio.run(prepare(home, wanted))
+    request = RunRequest(
+        options.goal, options.repo, options.name, options.base, flags, seeds, must_start_now=False, phases=phases
+    )
+    warn(load_config(options.repo, home=home, flags=flags).warnings)
+    run_id = asyncio.run(prepare_run(home, request))
     print(json.dumps({"run": run_id}) if options.json else run_id)
-    return OK
+    return EXIT_OK

@@ -1,4 +1,4 @@
-"""`holdfast watch`: unattended runs are brought back after a crash or a reboot."""
+"""`holdfast watch`: resume unattended runs after a crash or a reboot."""
 
 import asyncio
 import json
@@ -6,41 +6,41 @@ import signal
 import sys
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.app.text.screen import plain
-from holdfast.engine.commands.supervise import Say, keep_alive
+from holdfast.app.text.screen import printable
+from holdfast.engine.commands.supervise import ReportRun, supervise_runs
 from holdfast.engine.places import default_home
-from holdfast.leaf.errors import INTERRUPTED
+from holdfast.leaf.errors import EXIT_INTERRUPTED
 
 _EXAMPLES = """\
-  holdfast watch                 until Ctrl-C; start it at boot to have runs back after a power cut
+  holdfast watch                 until Ctrl-C; start it at boot to resume runs after a power cut
   holdfast watch --json >> kept.jsonl"""
 
 
 def run(arguments: list[str]) -> int:
     parser = Parser(
         "watch",
-        "Bring back runs that were cut off, each with a back-off, as `holdfast config resume` says. One that dies\n"
-        "again and again without getting further is parked, with its reason. A run that was stopped stays stopped.",
+        "Resume interrupted runs, with a back-off (settings: `holdfast config resume`). A run that keeps dying\n"
+        "without progress is parked, with the reason. A run that you stopped stays stopped.",
         _EXAMPLES,
     )
     options = parser.parse_args(arguments)
 
-    def say(run_id: str, words: str) -> None:
+    def report(run_id: str, text: str) -> None:
         if options.json:
-            print(json.dumps({"run": run_id, "told": words}), flush=True)
+            print(json.dumps({"run": run_id, "told": text}), flush=True)
         else:
-            sys.stderr.write(f"{run_id}: {plain(words)}\n")
+            sys.stderr.write(f"{run_id}: {printable(text)}\n")
             sys.stderr.flush()
 
-    asyncio.run(_until_stopped(default_home(), say))
-    return INTERRUPTED
+    asyncio.run(_supervise_until_signal(default_home(), report))
+    return EXIT_INTERRUPTED
 
 
-async def _until_stopped(home: str, say: Say) -> None:
-    keeping = asyncio.ensure_future(keep_alive(home, say))
+async def _supervise_until_signal(home: str, report: ReportRun) -> None:
+    supervision = asyncio.ensure_future(supervise_runs(home, report))
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, keeping.cancel)
+        asyncio.get_running_loop().add_signal_handler(number, supervision.cancel)
     try:
-        await keeping
+        await supervision
     except asyncio.CancelledError:
         return

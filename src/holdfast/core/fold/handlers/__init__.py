@@ -1,4 +1,4 @@
-"""What each event does to the state: one handler a type. Each knows the state and its line; none knows another."""
+"""Handlers that apply events to the state, one per event type. No handler depends on another."""
 
 from holdfast.core.fold.handlers import conversations, effects, inbox, issues, notices, phases, runs, tasks
 from holdfast.core.fold.handlers.base import HANDLERS, Handler

@@ -1,4 +1,4 @@
-"""The register of handlers: what each event does to the state, one a type. None knows another."""
+"""The registry of event handlers."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -8,7 +8,7 @@ from holdfast.core.log.codec import Line
 from holdfast.core.state import RunState
 
 E = TypeVar("E", bound=Event)
-Handler = Callable[[RunState, Any, Any], None]  # of a line of talk (`core.talk`) there is the head alone
+Handler = Callable[[RunState, Any, Any], None]  # the second argument is a `Line`, or a `HotLine` without data
 HANDLERS: dict[str, Handler] = {}
 
 
@@ -22,5 +22,5 @@ def on(
     return register
 
 
-def name_of(task: str | int | None) -> str | None:
+def optional_id(task: str | int | None) -> str | None:
     return None if task is None else str(task)

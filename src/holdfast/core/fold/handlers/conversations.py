@@ -1,11 +1,11 @@
-"""Dialogues with agents: where each stands, and what it waits for."""
+"""Handlers of conversation events: states, turns, permission requests, tool calls."""
 
 from typing import Any
 
 import msgspec
 
-from holdfast.core.conversation.call_text import summary_of
-from holdfast.core.conversation.states import CUT_OFF, INTERRUPTED, OVER, Rung
+from holdfast.core.conversation.call_text import call_summary
+from holdfast.core.conversation.states import ENDED_STATES, INTERRUPTED, UNFINISHED_TURN_REASONS, RecoveryStrategy
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationDetached,
@@ -25,22 +25,34 @@ from holdfast.core.events.conversation import (
     TurnWasEmpty,
 )
 from holdfast.core.events.work import ReportRefused
-from holdfast.core.fold.handlers.base import name_of, on
+from holdfast.core.fold.handlers.base import on, optional_id
 from holdfast.core.fold.handlers.notices import forget_notices
-from holdfast.core.log.codec import UNREADABLE, Line
+from holdfast.core.log.codec import DECODE_ERRORS, Line
 from holdfast.core.messages.answers import keep_answer
-from holdfast.core.state import DENIAL, Conversation, GivenAnswer, OpenMessage, Permission, RunState, Turn
+from holdfast.core.messages.schema import DenialReply, encode_body
+from holdfast.core.state import (
+    Conversation,
+    GivenAnswer,
+    OpenMessage,
+    OpenTurn,
+    PermissionRequest,
+    RunState,
+)
 
-_UNHEARD = ("refused", "refusal", "cancelled")  # ends after which the agent may go on as if it had not been prompted
+_UNDELIVERED_STOP_REASONS = (
+    "refused",
+    "refusal",
+    "cancelled",
+)  # after these the agent may not have received the prompt
 
 
 @on(ConversationOpened)
 def _conversation_opened(state: RunState, _: Line, event: ConversationOpened) -> None:
     conversation = _conversation(state, event.conversation)
-    conversation.agent, conversation.role, conversation.task = event.agent, event.role, name_of(event.task)
+    conversation.agent, conversation.role, conversation.task = event.agent, event.role, optional_id(event.task)
     task = state.tasks.get(conversation.task) if conversation.task is not None else None
     if task is not None and event.role == "worker":
-        _handed_on(state, task.worker, event.conversation)
+        _transfer_unheard(state, task.worker, event.conversation)
         task.worker, task.since = event.conversation, 0
     elif task is not None and event.role == "evaluator":
         task.evaluator = event.conversation
@@ -51,22 +63,24 @@ def _conversation_opened(state: RunState, _: Line, event: ConversationOpened) ->
     if asked is not None:
         asked.talk = event.conversation
     elif phase is not None and event.role is not None:
-        _handed_on(state, phase.talks.get(event.role), event.conversation)
+        _transfer_unheard(state, phase.talks.get(event.role), event.conversation)
         phase.talks[event.role] = event.conversation
 
 
-def _handed_on(state: RunState, before: str | None, now: str) -> None:
-    """What one may not have heard is for the other that takes its place."""
-    old = state.conversations.get(before) if before != now and before is not None else None
+def _transfer_unheard(state: RunState, old_id: str | None, new_id: str) -> None:
+    """Messages that the old conversation may not have received go to the new one."""
+    old = state.conversations.get(old_id) if old_id != new_id and old_id is not None else None
     if old is not None:
-        state.conversations[now].unheard, old.unheard = old.unheard | state.conversations[now].unheard, {}
+        state.conversations[new_id].unheard, old.unheard = old.unheard | state.conversations[new_id].unheard, {}
 
 
 @on(ConversationStateChanged)
 def _conversation_state_changed(state: RunState, _: Line, event: ConversationStateChanged) -> None:
     _conversation(state, event.conversation).state = event.state
-    if event.state in OVER:  # nobody is left who could hear what is for it alone
-        state.messages = {key: one for key, one in state.messages.items() if one.conversation != event.conversation}
+    if event.state in ENDED_STATES:  # messages for this conversation only can no longer be delivered
+        state.messages = {
+            key: message for key, message in state.messages.items() if message.conversation != event.conversation
+        }
 
 
 @on(ConversationTokenStored)
@@ -80,7 +94,7 @@ def _conversation_token_stored(state: RunState, _: Line, event: ConversationToke
 def _conversation_attached(state: RunState, _: Line, event: ConversationAttached) -> None:
     conversation = _conversation(state, event.conversation)
     conversation.started = True
-    if event.rung == Rung.INJECT:
+    if event.rung == RecoveryStrategy.HISTORY:
         conversation.blank = True
     conversation.pid, conversation.start_time, conversation.boot_id = event.pid, event.start_time, event.boot_id
 
@@ -100,7 +114,7 @@ def _mode_changed(state: RunState, _: Line, event: ModeChanged) -> None:
 def _permission_requested(state: RunState, _: Line, event: PermissionRequested) -> None:
     conversation = _conversation(state, event.conversation)
     turn = conversation.turn
-    state.permissions[event.request] = Permission(
+    state.permissions[event.request] = PermissionRequest(
         event.conversation,
         event.title,
         event.kind,
@@ -121,19 +135,19 @@ def _permission_requested(state: RunState, _: Line, event: PermissionRequested) 
 
 @on(PermissionAnswered)
 def _permission_answered(state: RunState, line: Line, event: PermissionAnswered) -> None:
-    """An answer is kept until the agent shows that it goes on: cut off before that, it will ask again."""
+    """An answer is kept until the agent continues: if it is interrupted before that, it asks again."""
     asked = state.permissions.pop(event.request, None)
-    refused = asked is not None and event.option in _refusals(asked)
+    refused = asked is not None and event.option in _rejecting_options(asked)
     if asked is not None and refused:
         _count_refusal(state, asked.conversation)
     if asked is not None and event.message is not None:
         allow = event.option is not None and not refused
         given = GivenAnswer(
-            event.request, summary_of(asked), allow, event.by, line.ts, event.option, event.reason, sid=line.sid
+            event.request, call_summary(asked), allow, event.by, line.ts, event.option, event.reason, sid=line.sid
         )
         keep_answer(state, event.message, given)
     if asked is not None and event.reason is not None:
-        _tell_why(state, asked, event)
+        _queue_denial_reason(state, asked, event)
     if asked is None or asked.fingerprint is None or event.option is None:
         return
     conversation = _conversation(state, asked.conversation)
@@ -142,30 +156,30 @@ def _permission_answered(state: RunState, line: Line, event: PermissionAnswered)
     kept[asked.fingerprint] = event.option
 
 
-def _tell_why(state: RunState, asked: Permission, event: PermissionAnswered) -> None:
-    """The protocol has no field for the reason of a refusal: it goes into the next prompt, as a message.
+def _queue_denial_reason(state: RunState, request: PermissionRequest, event: PermissionAnswered) -> None:
+    """The protocol has no field for the reason of a denial, so it becomes a message for the next prompt.
 
-    A worker gets a prompt for it; whoever else asked is told with the next prompt that there is.
+    A worker gets a prompt for it; any other agent gets it with its next regular prompt.
     """
-    talk = _conversation(state, asked.conversation)
-    task = state.tasks.get(talk.task) if talk.task is not None else None
-    is_worker = task is not None and task.worker == asked.conversation
-    body = msgspec.json.encode({"text": f"Your request was denied: {summary_of(asked)}\nThe reason: {event.reason}"})
+    conversation = _conversation(state, request.conversation)
+    task = state.tasks.get(conversation.task) if conversation.task is not None else None
+    is_worker = task is not None and task.worker == request.conversation
+    reply = DenialReply(f"Your request was denied: {call_summary(request)}\nThe reason: {event.reason}")
     state.messages[f"denial-{event.request}"] = OpenMessage(
-        DENIAL,
+        reply.kind,
         event.by,
-        body.decode(),
-        talk.task if is_worker else None,
-        None if is_worker else asked.conversation,
+        bytes(encode_body(reply)).decode(),
+        conversation.task if is_worker else None,
+        None if is_worker else request.conversation,
     )
 
 
-def _refusals(asked: Permission) -> list[str]:
-    """The answers that refuse. That nobody chose, as when the turn was cancelled, is no refusal."""
+def _rejecting_options(request: PermissionRequest) -> list[str]:
+    """The options that reject. No choice, as when the turn was cancelled, is not a rejection."""
     try:
-        offered: Any = msgspec.json.decode(asked.options)
-        return [one["id"] for one in offered or () if one["kind"].startswith("reject")]
-    except (*UNREADABLE, LookupError, TypeError, AttributeError):
+        offered: Any = msgspec.json.decode(request.options)
+        return [option["id"] for option in offered or () if option["kind"].startswith("reject")]
+    except (*DECODE_ERRORS, LookupError, TypeError, AttributeError):
         return []
 
 
@@ -174,11 +188,11 @@ def _tool_blocked(state: RunState, _: Line, event: ToolBlocked) -> None:
     _count_refusal(state, event.conversation)
 
 
-def _count_refusal(state: RunState, conversation: str) -> None:
-    """Those of a task's worker count for the task."""
-    known = state.conversations.get(conversation)
+def _count_refusal(state: RunState, conversation_id: str) -> None:
+    """Count a denied tool call of a task's worker for the task."""
+    known = state.conversations.get(conversation_id)
     task = state.tasks.get(known.task) if known is not None and known.task is not None else None
-    if task is not None and task.worker == conversation:
+    if task is not None and task.worker == conversation_id:
         task.refused += 1
 
 
@@ -187,7 +201,7 @@ def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
     conversation = _conversation(state, event.conversation)
     conversation.turns += 1
     conversation.told += bool(event.messages)
-    conversation.turn = Turn(event.turn, started=line.ts)
+    conversation.turn = OpenTurn(event.turn, started=line.ts)
     conversation.unheard |= {key: state.messages[key] for key in event.messages if key in state.messages}
     conversation.notices += [key for key in event.notices if key not in conversation.notices]
 
@@ -195,19 +209,19 @@ def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
 @on(TurnEnded)
 def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
     conversation = _conversation(state, event.conversation)
-    if event.stop_reason not in _UNHEARD:
+    if event.stop_reason not in _UNDELIVERED_STOP_REASONS:
         conversation.blank, conversation.briefed = False, True
         conversation.unheard.clear()
         forget_notices(state, event.conversation)
-        conversation.granted.clear()  # what was asked before is not asked again
+        conversation.granted.clear()  # earlier requests are not repeated
     conversation.last_message = event.message_id or conversation.last_message
     conversation.empty = 0
-    _turn_is_over(conversation, event.stop_reason)
+    _close_turn(conversation, event.stop_reason)
 
 
 @on(TurnWasEmpty)
 def _turn_was_empty(state: RunState, _: Line, event: TurnWasEmpty) -> None:
-    """Written together with the end of that turn, and after it."""
+    """Written in the same append as the end of that turn, after it."""
     _conversation(state, event.conversation).empty = event.streak
 
 
@@ -223,12 +237,12 @@ def _turn_interrupted(state: RunState, _: Line, event: TurnInterrupted) -> None:
     conversation = _conversation(state, event.conversation)
     if conversation.turn is not None:
         conversation.granted.update(conversation.turn.answers)
-    _turn_is_over(conversation, INTERRUPTED)
+    _close_turn(conversation, INTERRUPTED)
 
 
-def _turn_is_over(conversation: Conversation, last: str | None) -> None:
-    conversation.turn, conversation.last = None, last
-    if last in CUT_OFF:
+def _close_turn(conversation: Conversation, stop_reason: str | None) -> None:
+    conversation.turn, conversation.last = None, stop_reason
+    if stop_reason in UNFINISHED_TURN_REASONS:
         conversation.interrupted_turns += 1
         conversation.cuts += 1
     else:
@@ -259,8 +273,8 @@ def _tool_returned(state: RunState, _: Line, event: ToolReturned) -> None:
             turn.answers.clear()
 
 
-def _conversation(state: RunState, name: str) -> Conversation:
-    found = state.conversations.get(name)
+def _conversation(state: RunState, conversation_id: str) -> Conversation:
+    found = state.conversations.get(conversation_id)
     if found is None:
-        found = state.conversations[name] = Conversation()
+        found = state.conversations[conversation_id] = Conversation()
     return found

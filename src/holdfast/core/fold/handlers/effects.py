@@ -1,21 +1,21 @@
-"""What was changed outside the log: effects, branches, agents at work."""
+"""Handlers of changes outside the log: effects, branches, agents."""
 
 from typing import Any
 
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
-from holdfast.core.fold.handlers.base import name_of, on
+from holdfast.core.fold.handlers.base import on, optional_id
 from holdfast.core.log.codec import Line
-from holdfast.core.state import Agent, Branch, BranchStatus, Effect, EffectStatus, RunState, Stage
-from holdfast.core.work.names import SNAPSHOTS, place_at, place_of
+from holdfast.core.state import Agent, Branch, BranchStatus, Effect, EffectStatus, RunState, TaskStage
+from holdfast.core.work.names import SNAPSHOT_REFS, worktree_names, worktree_names_at
 
 
 @on(AgentSpawned)
 def _agent_spawned(state: RunState, line: Line, event: AgentSpawned) -> None:
-    state.agents[event.name] = Agent(line.sid, event.role, name_of(event.task), event.branch)
+    state.agents[event.name] = Agent(line.sid, event.role, optional_id(event.task), event.branch)
     if event.branch is not None:
-        state.branches.setdefault(event.branch, Branch(BranchStatus.IN_PROGRESS, task=name_of(event.task)))
+        state.branches.setdefault(event.branch, Branch(BranchStatus.IN_PROGRESS, task=optional_id(event.task)))
 
 
 @on(AgentCompleted)
@@ -34,7 +34,7 @@ def _agent_died(state: RunState, line: Line, event: AgentDied) -> None:
 def _branch_created(state: RunState, _: Line, event: BranchCreated) -> None:
     branch = state.branches.setdefault(event.name, Branch(BranchStatus.IN_PROGRESS))
     branch.status, branch.target = BranchStatus.IN_PROGRESS, None
-    branch.task, branch.base = name_of(event.task), event.base
+    branch.task, branch.base = optional_id(event.task), event.base
 
 
 @on(BranchMerged)
@@ -42,8 +42,8 @@ def _branch_merged(state: RunState, _: Line, event: BranchMerged) -> None:
     branch = state.branches.setdefault(event.name, Branch(BranchStatus.IN_PROGRESS))
     branch.status, branch.target = BranchStatus.MERGED, event.target
     task = state.tasks.get(branch.task) if branch.task is not None else None
-    if task is not None and task.stage is Stage.MERGE:
-        task.stage = Stage.COMPLETE
+    if task is not None and task.stage is TaskStage.MERGE:
+        task.stage = TaskStage.COMPLETE
 
 
 @on(BranchDeleted)
@@ -53,7 +53,7 @@ def _branch_deleted(state: RunState, _: Line, event: BranchDeleted) -> None:
 
 @on(EffectIntended)
 def _effect_intended(state: RunState, _: Line, event: EffectIntended) -> None:
-    state.effects[event.effect] = Effect(event.kind, name_of(event.task), event.arguments)
+    state.effects[event.effect] = Effect(event.kind, optional_id(event.task), event.arguments)
 
 
 @on(EffectHappened)
@@ -61,35 +61,35 @@ def _effect_happened(state: RunState, _: Line, event: EffectHappened) -> None:
     left = state.effects.get(event.effect)
     own = state.branches.get(state.run.branch or "") if state.run is not None else None
     if left is not None and own is not None and (left.kind == "merge" or (left.kind == "commit" and not left.task)):
-        own.tip = _text(event.result.get("commit")) or own.tip
+        own.tip = _str_or_none(event.result.get("commit")) or own.tip
     if left is not None and state.run is not None:
         _note_last_seen(state, state.run.run_id, left, event.result)
     _settle(state, event.effect)
 
 
 def _note_last_seen(state: RunState, run_id: str, effect: Effect, result: dict[str, Any]) -> None:
-    """How worktrees were last seen, by what was done in them."""
-    folder = _text(effect.arguments.get("folder"))
-    place = place_of(run_id, effect.task) if folder is None else place_at(run_id, folder)
+    """Record the last snapshot of a worktree, from the effects in it."""
+    folder = _str_or_none(effect.arguments.get("folder"))
+    place = worktree_names(run_id, effect.task) if folder is None else worktree_names_at(run_id, folder)
     branch = state.branches.get(place.branch, Branch(BranchStatus.DELETED))
     match effect.kind:
         case "snapshot.take" | "tree.capture":
-            branch.unsaved = _text(result.get("commit"))
+            branch.unsaved = _str_or_none(result.get("commit"))
         case "snapshot.restore":
-            branch.unsaved = _text(effect.arguments.get("commit"))
+            branch.unsaved = _str_or_none(effect.arguments.get("commit"))
         case "commit.unwind":
-            branch.unsaved = _text(result.get("unwound")) or branch.unsaved
-            branch.theirs = _text(result.get("theirs")) or branch.theirs
+            branch.unsaved = _str_or_none(result.get("unwound")) or branch.unsaved
+            branch.theirs = _str_or_none(result.get("theirs")) or branch.theirs
         case "branch.take_over" if effect.arguments.get("own") and effect.arguments.get("was") not in branch.agents:
             branch.agents = [*branch.agents, str(effect.arguments.get("was"))]
         case "commit" | "commit.failed" | "worktree.remove":
             branch.unsaved = None
-        case "refs.drop" if effect.arguments.get("prefix") == f"{SNAPSHOTS}{run_id}/":
+        case "refs.drop" if effect.arguments.get("prefix") == f"{SNAPSHOT_REFS}{run_id}/":
             for each in state.branches.values():
                 each.unsaved = None
 
 
-def _text(value: Any) -> str | None:
+def _str_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
@@ -98,8 +98,8 @@ def _effect_did_not_happen(state: RunState, _: Line, event: EffectDidNotHappen) 
     _settle(state, event.effect)
 
 
-def _settle(state: RunState, effect: str) -> None:
-    if state.effects.pop(effect, None) is not None:
+def _settle(state: RunState, effect_id: str) -> None:
+    if state.effects.pop(effect_id, None) is not None:
         state.effects_settled += 1
 
 

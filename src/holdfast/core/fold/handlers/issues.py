@@ -1,12 +1,12 @@
-"""Checkpoints, and what went wrong since."""
+"""Handlers of checkpoints, and of issues since the last one."""
 
 from bisect import insort
 
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
-from holdfast.core.fold.handlers.base import name_of, on
-from holdfast.core.fold.handlers.inbox import acted_on
-from holdfast.core.fold.handlers.open_issues import holds_up_a_task, is_newest, issue_of, keep
+from holdfast.core.fold.handlers.base import on, optional_id
+from holdfast.core.fold.handlers.inbox import mark_delivered
+from holdfast.core.fold.handlers.open_issues import add_issue, blocks_task, is_newest_session, issue_from_event
 from holdfast.core.log.codec import Line, data_of
 from holdfast.core.state import CheckpointReached, Issue, RunState
 
@@ -25,11 +25,11 @@ def _checkpoint(state: RunState, line: Line, event: Checkpoint) -> None:
     )
     order = {sid: rank for rank, sid in enumerate(state.sessions)}
     insort(state.checkpoints, reached, key=lambda point: (order[point.sid], point.seq))
-    if is_newest(state, line.sid):
+    if is_newest_session(state, line.sid):
         state.issues = [
             issue
             for issue in state.issues
-            if (issue.sid == line.sid and issue.seq > line.seq) or holds_up_a_task(state, issue)
+            if (issue.sid == line.sid and issue.seq > line.seq) or blocks_task(state, issue)
         ]
         state.warnings = [w for w in state.warnings if w.sid == line.sid and w.seq > line.seq]
 
@@ -37,7 +37,7 @@ def _checkpoint(state: RunState, line: Line, event: Checkpoint) -> None:
 @on(ErrorEncountered)
 def _error_encountered(state: RunState, line: Line, event: ErrorEncountered) -> None:
     if not event.resolved:
-        keep(state, state.warnings if event.retried else state.issues, line, issue_of(state, line, event))
+        add_issue(state, state.warnings if event.retried else state.issues, line, issue_from_event(state, line, event))
         return
     same = {"file": event.file, "error": event.error}
 
@@ -49,12 +49,14 @@ def _error_encountered(state: RunState, line: Line, event: ErrorEncountered) -> 
 
 @on(BlockerReported)
 def _blocker_reported(state: RunState, line: Line, event: BlockerReported) -> None:
-    said = data_of(line)
-    found = issue_of(state, line, event, task=name_of(event.task_id or said.get("taskId") or said.get("task")))
+    data = data_of(line)
+    found = issue_from_event(
+        state, line, event, task_id=optional_id(event.task_id or data.get("taskId") or data.get("task"))
+    )
     if not event.resolved:
-        keep(state, state.issues, line, found)
+        add_issue(state, state.issues, line, found)
         task = state.tasks.get(found.task or "")
-        acted_on(state, task.worker if task is not None else None)
+        mark_delivered(state, task.worker if task is not None else None)
         return
     same = (event.type, found.task, event.description)
     state.issues = [i for i in state.issues if (i.type, i.task, i.detail.get("description")) != same]
@@ -62,4 +64,4 @@ def _blocker_reported(state: RunState, line: Line, event: BlockerReported) -> No
 
 @on(WarningLogged)
 def _warning_logged(state: RunState, line: Line, event: WarningLogged) -> None:
-    keep(state, state.warnings, line, issue_of(state, line, event))
+    add_issue(state, state.warnings, line, issue_from_event(state, line, event))

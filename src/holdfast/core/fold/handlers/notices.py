@@ -1,46 +1,46 @@
-"""What a task's worker has to be told because it cannot know it: that its files were lost, that its task changed."""
+"""Notices for a task's worker about facts that it cannot know: lost files, a changed task."""
 
 from holdfast.core.events.branch import WorkspaceReconciled
-from holdfast.core.fold.handlers.base import name_of, on
+from holdfast.core.fold.handlers.base import on, optional_id
 from holdfast.core.log.codec import Line
-from holdfast.core.messages.notices import as_told, change_key
-from holdfast.core.state import Loss, RunState, Task
-from holdfast.core.work.reconciliation import LOSSES
+from holdfast.core.messages.notices import change_key, task_text
+from holdfast.core.state import LostWork, RunState, Task
+from holdfast.core.work.reconciliation import LOSS_REMEDIES
 
 
 @on(WorkspaceReconciled)
 def _workspace_reconciled(state: RunState, line: Line, event: WorkspaceReconciled) -> None:
-    """One notice a subject: what was written twice because of a crash in between is told once."""
-    name = name_of(event.task)
+    """One notice per subject: an event that was written twice because of a crash gives one notice."""
+    name = optional_id(event.task)
     task = state.tasks.get(name) if name is not None else None
-    if task is None or event.action not in LOSSES or not _has_been_told(state, task):
+    if task is None or event.action not in LOSS_REMEDIES or not _was_prompted(state, task):
         return
     task.losses = {key: loss for key, loss in task.losses.items() if loss.subject != event.subject}
-    task.losses[f"{event.subject} {line.sid}:{line.seq}"] = Loss(event.subject, event.message)
+    task.losses[f"{event.subject} {line.sid}:{line.seq}"] = LostWork(event.subject, event.message)
 
 
-def note_change(state: RunState, task: Task, before: str) -> None:
-    """The plan has the task now, and had it `before`. Its worker knows it as it was when it was last told of it."""
-    if not _has_been_told(state, task):
+def note_change(state: RunState, task: Task, old_text: str) -> None:
+    """The plan changed the task. Remember the text that its worker knows, unless it equals the new text."""
+    if not _was_prompted(state, task):
         task.before = None
     elif task.before is None:
-        task.before = before if before != as_told(task) else None
-    elif task.before == as_told(task):
+        task.before = old_text if old_text != task_text(task) else None
+    elif task.before == task_text(task):
         task.before = None
 
 
-def forget_notices(state: RunState, conversation: str | None) -> None:
-    """The worker has heard what the prompts of its last turns said."""
-    talk = state.conversations.get(conversation) if conversation is not None else None
-    if talk is None:
+def forget_notices(state: RunState, conversation_id: str | None) -> None:
+    """The worker has received the notices in the prompts of its last turns."""
+    conversation = state.conversations.get(conversation_id) if conversation_id is not None else None
+    if conversation is None:
         return
-    task = state.tasks.get(talk.task) if talk.task is not None else None
+    task = state.tasks.get(conversation.task) if conversation.task is not None else None
     if task is not None:
-        task.losses = {key: loss for key, loss in task.losses.items() if key not in talk.notices}
-        task.before = task.before if change_key(task) not in talk.notices else None
-    talk.notices = []
+        task.losses = {key: loss for key, loss in task.losses.items() if key not in conversation.notices}
+        task.before = task.before if change_key(task) not in conversation.notices else None
+    conversation.notices = []
 
 
-def _has_been_told(state: RunState, task: Task) -> bool:
+def _was_prompted(state: RunState, task: Task) -> bool:
     worker = state.conversations.get(task.worker) if task.worker is not None else None
     return worker is not None and worker.turns > 0

@@ -1,6 +1,4 @@
-"""Phases: where the workflow stands, and what was handed in, said and asked for on the way."""
-
-import msgspec
+"""Handlers of phase events: progress, documents, reviews, approvals, change requests, research."""
 
 from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import (
@@ -23,12 +21,12 @@ from holdfast.core.events.phase import (
     WorkPublished,
 )
 from holdfast.core.fold.handlers.base import on
-from holdfast.core.fold.handlers.inbox import acted_on, drop_replies, give_back
-from holdfast.core.fold.handlers.open_issues import issue_of, keep
+from holdfast.core.fold.handlers.inbox import drop_replies, mark_delivered, requeue_unheard
+from holdfast.core.fold.handlers.open_issues import add_issue, issue_from_event
 from holdfast.core.log.codec import Line
 from holdfast.core.messages.answers import approval_key, keep_answer
+from holdfast.core.messages.schema import ResearchReply, encode_body
 from holdfast.core.state import (
-    RESEARCH,
     Approval,
     Document,
     GivenAnswer,
@@ -40,10 +38,10 @@ from holdfast.core.state import (
     RunState,
 )
 from holdfast.core.text.fingerprint import fingerprint
-from holdfast.core.work.research import is_wanted, waits_for_delivery
+from holdfast.core.work.research import is_answer_pending, is_wanted
 
-_PREFERENCES = 50  # the newest of a role
-_EARLIER = 20  # the newest of a document
+_MAX_PREFERENCES = 50  # the newest, per role
+_MAX_EARLIER = 20  # the newest, per document
 
 
 @on(WorkflowChosen)
@@ -53,10 +51,10 @@ def _workflow_chosen(state: RunState, _: Line, event: WorkflowChosen) -> None:
 
 @on(PhaseStarted)
 def _phase_started(state: RunState, _: Line, event: PhaseStarted) -> None:
-    for talk in [talk for phase in state.phases.values() for talk in phase.talks.values()]:
-        give_back(state, talk)
+    for conversation_id in [key for phase in state.phases.values() for key in phase.talks.values()]:
+        requeue_unheard(state, conversation_id)
     before = state.phases.get(event.phase) or PhaseProgress()
-    if {*event.changes, *event.heard} - {*before.changes, *before.heard}:  # what follows is about something else
+    if {*event.changes, *event.heard} - {*before.changes, *before.heard}:  # the next rounds are about new changes
         for other in state.phases.values():
             other.tries = 0
     found = {role: review for role, review in before.reviews.items() if not review.passed}
@@ -81,9 +79,9 @@ def _phase_started(state: RunState, _: Line, event: PhaseStarted) -> None:
 def _phase_delivered(state: RunState, _: Line, event: PhaseDelivered) -> None:
     phase = _phase(state, event.phase)
     phase.delivered = True
-    for talk in phase.talks.values():
-        acted_on(state, talk)
-    state.issues = [  # what its agent reported as in its way no longer is
+    for conversation_id in phase.talks.values():
+        mark_delivered(state, conversation_id)
+    state.issues = [  # blockers that its agent reported are resolved
         one for one in state.issues if not (one.type == BlockerReported.type and one.detail.get("phase") == event.phase)
     ]
 
@@ -93,7 +91,7 @@ def _phase_completed(state: RunState, _: Line, event: PhaseCompleted) -> None:
     phase = _phase(state, event.phase)
     phase.status = PhaseStatus.SKIPPED if event.outcome == SKIPPED else PhaseStatus.COMPLETE
     phase.outcome, phase.reason = event.outcome, event.reason
-    if event.outcome != FAILED:  # what it does in a later loop is counted anew
+    if event.outcome != FAILED:  # a later loop starts counting again
         phase.tries = 0
     state.phase = event.phase
     for change in phase.changes:
@@ -105,12 +103,12 @@ def _phase_completed(state: RunState, _: Line, event: PhaseCompleted) -> None:
 def _phase_failed(state: RunState, line: Line, event: PhaseFailed) -> None:
     phase = _phase(state, event.phase)
     phase.status, phase.reason = PhaseStatus.FAILED, event.reason
-    keep(state, state.issues, line, issue_of(state, line, event))
+    add_issue(state, state.issues, line, issue_from_event(state, line, event))
 
 
 @on(PhaseReopened)
 def _phase_reopened(state: RunState, _: Line, event: PhaseReopened) -> None:
-    """A review that had failed stays one that failed: what it found is to be fixed, whatever was entered since."""
+    """A failed review stays failed: its findings must be fixed, whatever phase was entered since."""
     phase = _phase(state, event.phase)
     state.phase = event.phase
     phase.status = PhaseStatus.COMPLETE if phase.outcome == FAILED else PhaseStatus.IN_PROGRESS
@@ -118,7 +116,7 @@ def _phase_reopened(state: RunState, _: Line, event: PhaseReopened) -> None:
     phase.approval = None
     if not phase.delivered:
         for role in [role for role in phase.talks if role not in phase.reviews]:
-            give_back(state, phase.talks.pop(role))
+            requeue_unheard(state, phase.talks.pop(role))
     state.issues = [one for one in state.issues if one.detail.get("phase") != event.phase]
 
 
@@ -128,7 +126,7 @@ def _artifact_stored(state: RunState, _: Line, event: ArtifactStored) -> None:
     before = documents.get(event.name)
     earlier = [*before.earlier, fingerprint(before.text.encode(errors="replace"))] if before is not None else []
     asked, shown = (before.asked, before.before) if before is not None else (None, None)
-    documents[event.name] = Document(event.title, event.text, earlier[-_EARLIER:], asked, shown)
+    documents[event.name] = Document(event.title, event.text, earlier[-_MAX_EARLIER:], asked, shown)
 
 
 @on(ReviewGiven)
@@ -175,39 +173,40 @@ def _work_published(state: RunState, _: Line, event: WorkPublished) -> None:
 
 @on(ResearchRequested)
 def _research_requested(state: RunState, _: Line, event: ResearchRequested) -> None:
-    """Asked again, it is the same research; whoever asks now gets its answer."""
+    """A repeated request is the same research; the conversation that asks now gets the answer."""
     known = state.research.get(event.research)
     if known is None:
         state.research[event.research] = Research(event.conversation, event.topic, event.question)
         return
     known.conversation = event.conversation
     if known.answered:
-        _deliver(state, event.research, known)
+        _queue_answer(state, event.research, known)
 
 
 @on(ResearchAnswered)
 def _research_answered(state: RunState, _: Line, event: ResearchAnswered) -> None:
-    """It is a message to whoever asked: with the task or the phase as its address, once."""
+    """The answer becomes one message to the task or phase of the asking agent."""
     research = state.research.get(event.research)
     if research is None or research.answered:
         return
     research.answered, research.answer = True, event.answer
-    _deliver(state, event.research, research)
+    _queue_answer(state, event.research, research)
 
 
-def _deliver(state: RunState, name: str, research: Research) -> None:
+def _queue_answer(state: RunState, research_id: str, research: Research) -> None:
     asker = state.conversations.get(research.conversation)
-    if asker is None or not is_wanted(state, asker) or waits_for_delivery(state, name):
+    if asker is None or not is_wanted(state, asker) or is_answer_pending(state, research_id):
         return
-    body = msgspec.json.encode({"text": f"What was found out about {research.topic}:\n\n{research.answer or ''}"})
-    state.messages[name] = OpenMessage(RESEARCH, "researcher", body.decode(), asker.task or asker.about)
+    reply = ResearchReply(f"What was found out about {research.topic}:\n\n{research.answer or ''}")
+    body = bytes(encode_body(reply)).decode()
+    state.messages[research_id] = OpenMessage(reply.kind, "researcher", body, asker.task or asker.about)
 
 
 @on(PreferencesProposed)
 def _preferences_proposed(state: RunState, _: Line, event: PreferencesProposed) -> None:
     kept = state.preferences.setdefault(event.role, [])
-    kept += [one for one in event.preferences if one not in kept]
-    del kept[:-_PREFERENCES]
+    kept += [preference for preference in event.preferences if preference not in kept]
+    del kept[:-_MAX_PREFERENCES]
 
 
 def _phase(state: RunState, name: str) -> PhaseProgress:

@@ -1,9 +1,9 @@
-"""Runs and sittings: what they are, with what they work, what they spent."""
+"""Handlers of run and session events: creation, settings, start and end, usage."""
 
 from holdfast.core.events.budget import BudgetSet, UsageRecorded
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.session import (
-    UPKEEP,
+    MAINTENANCE_COMMANDS,
     ResumeChosen,
     RunArchived,
     RunCreated,
@@ -37,7 +37,7 @@ def _resume_chosen(state: RunState, _: Line, event: ResumeChosen) -> None:
 
 @on(RunResumed)
 def _run_resumed(state: RunState, _: Line, event: RunResumed) -> None:
-    """What stood in the way was looked at, and it was decided how to go on."""
+    """The open issues were decided on; the recorded choice is carried out."""
     state.choice = None
     if event.decision is not None:
         state.issues.clear()
@@ -69,10 +69,10 @@ def _session_start(state: RunState, line: Line, event: SessionStart) -> None:
     session = state.sessions[line.sid]
     session.command, session.started = event.command, line.ts
     session.branch, session.mode = event.branch, event.mode
-    session.upkeep = state.run is not None and event.command in UPKEEP
+    session.upkeep = state.run is not None and event.command in MAINTENANCE_COMMANDS
     state.feature = line.feature or event.feature or state.feature
-    begins = session.events == 1  # one that comes late, or again, does not wipe what its own session did
-    if begins and state.run is None and not session.resumed:
+    begins = session.events == 1  # a late or repeated start must not erase the work of its own session
+    if begins and state.run is None and not session.is_resume:
         state.plan = None
         state.tasks.clear()
         state.agents.clear()
@@ -95,12 +95,12 @@ def _usage_recorded(state: RunState, _: Line, event: UsageRecorded) -> None:
     priced = event.priced or event.dollars > 0
     if priced:
         state.budget.dollars = (state.budget.dollars or 0.0) + event.dollars
-    talk = state.conversations.get(event.conversation or "")
-    if talk is not None:
-        talk.tokens += event.input_tokens + event.output_tokens
-        talk.cost += event.dollars
-        talk.dollars += event.dollars
-        talk.priced = talk.priced or priced
+    conversation = state.conversations.get(event.conversation or "")
+    if conversation is not None:
+        conversation.tokens += event.input_tokens + event.output_tokens
+        conversation.cost += event.dollars
+        conversation.dollars += event.dollars
+        conversation.priced = conversation.priced or priced
 
 
 @on(BudgetSet)
