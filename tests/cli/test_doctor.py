@@ -128,7 +128,7 @@ def test_a_run_whose_owner_is_dead_is_told_of_and_one_at_work_is_not(doctor: Pro
     subjects = found(doctor)
     assert subjects[0][:2] == (
         run_id,
-        f"was interrupted, its owner is dead; `holdfast resume {run_id}` goes on with it",
+        f"was interrupted: its runner is dead. Continue with: holdfast resume {run_id}",
     )
 
 

@@ -98,7 +98,6 @@ WITHOUT = {
     "app/html/spool.py Spool._flush": "for as long as a page is written",
     "app/html/page.py write_page": "for as long as a page is written",
     "app/cli/live/async_writer.py AsyncWriter._write_all": "a terminal",
-    "app/mcp/server.py serve": "a pipe",
     "engine/config/files.py record_trust": "the user's trust in a file: asked for again",
     "engine/config/files.py create_config": "the user's own config: whole or not there",
     "engine/demo/log.py _writer_process": "a show, in a home of its own",

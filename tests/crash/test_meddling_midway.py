@@ -17,7 +17,7 @@ from tests.support.crash_suite.judge import Done
 from tests.support.crash_suite.small_disk import must_be_one_line
 from tests.support.crash_suite.suite import Theatre
 from tests.support.crash_suite.trial_place import Place
-from tests.support.crash_suite.warm_programs import KILLED, Nursery
+from tests.support.crash_suite.warm_programs import KILLED, Ended, Nursery
 from tests.support.runs_at_work import must_be_alike, pages
 
 DECISION_NEEDED = 6
@@ -44,6 +44,13 @@ def everything(place: Place) -> dict[str, Any]:
     return found
 
 
+def must_say_how_to_end_it(place: Place, ended: Ended, worktree: str, command: str) -> None:
+    """Where, why, and what to run there and then."""
+    commands = [f"`git {command} --continue`", f"`git {command} --abort`", f"holdfast resume {place.run_id}"]
+    for part in (f"{worktree} is in the middle of a {command}", *commands):
+        assert part in ended.err
+
+
 async def waits_for_the_user(
     theatre: Theatre, command: str, task: str | None, ending: Ending, doom: str = BEFORE_WORK
 ) -> None:
@@ -54,8 +61,8 @@ async def waits_for_the_user(
     for _ in range(2):
         ended = place.resume()
         must_be_one_line(ended)
-        assert (ended.code, f"`git {command} --continue` there finishes it" in ended.err) == (DECISION_NEEDED, True)
-        assert deeds.worktree(place, task) in ended.err
+        assert ended.code == DECISION_NEEDED, ended
+        must_say_how_to_end_it(place, ended, deeds.worktree(place, task), command)
         assert everything(place) == before
     ending(place, task, command)
     ended = place.resume()

@@ -191,7 +191,7 @@ PIPELINE = Scenario(
         {"when": "You are the planner", "steps": [_GRAPH]},
         {"when": r"(?s)reviewer of the logic.*\+final", "steps": [_PASS]},
         {"when": "reviewer of the logic", "steps": [_FAIL]},
-        {"when": "reviewer of the quality|expert among the reviewers", "steps": [_PASS]},
+        {"when": "reviewer of the quality|expert reviewer", "steps": [_PASS]},
         {"when": "ended without a report", "steps": [CASE]},
     ],
     files={**BEGIN, "A.txt": "final\n"},
@@ -221,7 +221,7 @@ GRAND = Scenario(
         },
         {"when": "You are the planner", "steps": [_ASK, {"say": "I wait."}]},
         {"when": "reviewer of the logic", "steps": [_write("A.txt", "what is this\n"), _PASS]},  # it is not its own
-        {"when": "reviewer of the|expert among the reviewers", "steps": [_PASS]},
+        {"when": "reviewer of the|expert reviewer", "steps": [_PASS]},
         {"when": "ended without a report", "steps": [CASE]},
     ],
     files={**BEGIN, "A.txt": "A\n", "B.txt": "B\n"},

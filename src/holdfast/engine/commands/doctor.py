@@ -131,7 +131,7 @@ async def _check_run(home: str, view: RunView, repositories: list[str]) -> list[
         )
     elif view.status == RunStatus.INTERRUPTED:
         ailments.append(
-            Problem(run_id, f"was interrupted, its owner is dead; `holdfast resume {run_id}` goes on with it")
+            Problem(run_id, f"was interrupted: its runner is dead. Continue with: holdfast resume {run_id}")
         )
     ailments += _check_containers(run_id, view.folder)
     repository = Repository(state.run.repo)

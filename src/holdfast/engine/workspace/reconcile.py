@@ -94,7 +94,7 @@ def require_no_user_operation(workspace: Workspace) -> None:
             waits = operation_in_progress(tree.must_be_ours())
             if waits is not None and waits.since > last_word and waits.note not in ours:
                 problem = waits.describe(tree.path, tree.branch if tree.is_confined else None)
-                raise DecisionNeeded(f"{problem}; then holdfast resume {workspace.run_id} goes on")
+                raise DecisionNeeded(f"{problem}. Then continue with: holdfast resume {workspace.run_id}")
 
 
 async def restore_run_branch(workspace: Workspace) -> list[Finding]:
