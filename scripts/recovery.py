@@ -75,8 +75,8 @@ def held(way: Way, scenario: str) -> Held | None:
     if not whole:
         return None
     tried = [one for one in noted(way) if (one["sources"], one["scenario"]) == (whole[-1], scenario)]
-    reached = {str(one["dooms"]): one for one in tried if one["deaths"] or one["problem"] is not None}
-    wrong = {str(one["dooms"]) for one in tried if one["problem"] is not None}
+    reached = {str(one["failpoints"]): one for one in tried if one["deaths"] or one["problem"] is not None}
+    wrong = {str(one["failpoints"]) for one in tried if one["problem"] is not None}
     again = sum(one["deaths"] > 1 for one in reached.values()) if way is Way.KILLED else 0
     return Held(way, scenario, whole[-1], {"once": len(reached) - again, "again": again}, len(wrong))
 

@@ -85,7 +85,7 @@ class Program:
         return {**passed_on, "LC_ALL": "C.UTF-8", "HOLDFAST_HOME": self.home, **folders, **(more or {})}
 
 
-def doom(folder: str, what: str) -> dict[str, str]:
+def failpoint_environment(folder: str, what: str) -> dict[str, str]:
     """For the environment of one that is to be killed. What it passes is written down in this folder."""
     passes = Path(folder, "passes")
     passes.touch()

@@ -211,12 +211,12 @@ async def test_killed_in_mid_call_the_agent_is_told_an_error_and_the_report_is_s
 ) -> None:
     passes = os.path.join(home, "passes")
     with open(passes, "xb"):
-        doom = {"HOLDFAST_CRASH": f"{point}:1", "HOLDFAST_CRASH_FILE": passes}
+        armed = {"HOLDFAST_CRASH": f"{point}:1", "HOLDFAST_CRASH_FILE": passes}
     words = {"text": "half of it is done"} if not refused else {"words": "half of it is done"}
-    async with client(home, "worker", doom) as session:
+    async with client(home, "worker", armed) as session:
         with pytest.raises(McpError):
             await session.call_tool("report_progress", words)
     assert len(await stored(home)) == reports
-    async with client(home, "worker", doom) as session:  # who asks again is heard
+    async with client(home, "worker", armed) as session:  # who asks again is heard
         assert await call(session, "report_progress", {"text": "all of it is done"}) == (False, "received")
     assert len(await stored(home)) == reports + 1

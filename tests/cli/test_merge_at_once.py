@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import Program, doom, finished
+from tests.cli.program import Program, failpoint_environment, finished
 from tests.cli.runs import log_of
 from tests.support.projects import Project, do_task, new_run
 from tests.support.wait import until
@@ -130,7 +130,7 @@ def test_killed_in_the_middle_it_holds_up_nobody_and_is_done_again(
     holdfast: Program, project: Project, runs: list[str], tmp_path: Path
 ) -> None:
     before = project.tip("release")
-    environment = doom(os.fspath(tmp_path), "merge.into.merged:1")
+    environment = failpoint_environment(os.fspath(tmp_path), "merge.into.merged:1")
     holdfast("merge", runs[0], "--into", "release", env=environment, code=-signal.SIGKILL, cold=True)
     assert project.tip("release") == before
     for run_id in reversed(runs):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import Program, doom
+from tests.cli.program import Program, failpoint_environment
 from tests.support.cli_stage import HELLO, Stage, branch
 from tests.support.crash_suite.warm_programs import KILLED
 from tests.support.projects import Project, do_task, new_run, write
@@ -85,7 +85,7 @@ def test_killed_merge_is_finished_by_the_next(
     holdfast: Program, project: Project, run_id: str, tmp_path: Path, point: str
 ) -> None:
     write(project.path, {"n.txt": "n\n"})
-    holdfast("merge", run_id, env=doom(os.fspath(tmp_path), point), code=KILLED)
+    holdfast("merge", run_id, env=failpoint_environment(os.fspath(tmp_path), point), code=KILLED)
     assert text(project, "n.txt") == "n\n"
     holdfast("merge", run_id)
     assert project.tip("main") == project.tip(branch(run_id))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import doom
+from tests.cli.program import failpoint_environment
 from tests.support.cli_stage import HELLO, Stage, branch
 from tests.support.crash_suite.warm_programs import KILLED
 from tests.support.projects import write
@@ -113,7 +113,7 @@ def test_refused_seeds_leave_nothing(stage: Stage, seeds: tuple[str, ...]) -> No
 def test_killed_plan_continues_with_its_seeds_or_is_never_offered(stage: Stage, point: str) -> None:
     write(stage.project.path, {"tests/one.txt": "1\n", "two.txt": "2\n"})
     before = stage.project.footprint()
-    plan(stage, "--seed", "tests", "--seed", "two.txt", env=doom(stage.folder, point), code=KILLED)
+    plan(stage, "--seed", "tests", "--seed", "two.txt", env=failpoint_environment(stage.folder, point), code=KILLED)
     write(stage.project.path, {"tests/one.txt": "changed since\n"})
     os.unlink(f"{stage.project.path}/two.txt")
     runs = [row["id"] for row in stage.holdfast("ls", "--json").objects]
@@ -136,7 +136,7 @@ def test_killed_plan_continues_with_its_seeds_or_is_never_offered(stage: Stage, 
 
 def test_every_point_that_a_plan_with_seeds_passes_is_tried(stage: Stage) -> None:
     write(stage.project.path, {"tests/one.txt": "1\n"})
-    plan(stage, "--seed", "tests", env=doom(stage.folder, "record"))
+    plan(stage, "--seed", "tests", env=failpoint_environment(stage.folder, "record"))
     passed = [line.split()[0] for line in Path(stage.folder, "passes").read_text().splitlines()]
     numbered = [f"{name}:{passed[: at + 1].count(name)}" for at, name in enumerate(passed)]
     assert [point for point in numbered if not point.startswith("log.repair")] == list(POINTS)

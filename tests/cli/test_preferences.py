@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.events.phase import PreferencesProposed
-from tests.cli.program import Program, doom
+from tests.cli.program import Program, failpoint_environment
 from tests.cli.runs import make_run
 
 BRIEF, SMALL = "be brief", "keep modules   small"
@@ -95,7 +95,7 @@ def test_killed_while_it_is_accepted_it_is_proposed_still_or_accepted_and_never_
     holdfast: Program, tmp_path: Path, side: str
 ) -> None:
     name = listed(holdfast)["architect", "be brief"]
-    env = doom(os.fspath(tmp_path), f"preference.decide.{side}:1")
+    env = failpoint_environment(os.fspath(tmp_path), f"preference.decide.{side}:1")
     holdfast("preferences", "accept", name, code=-signal.SIGKILL, env=env)
     assert (("architect", "be brief") in listed(holdfast)) == (side == "before")
     holdfast("preferences", "accept", name)
@@ -110,7 +110,7 @@ def test_killed_while_the_word_is_kept_it_is_said_or_not_and_can_be_said_again(
 ) -> None:
     """Of what is accepted, the line is there by then: it decides."""
     name = listed(holdfast)["architect", "be brief"]
-    env = doom(os.fspath(tmp_path), f"preference.mark.{side}:1")
+    env = failpoint_environment(os.fspath(tmp_path), f"preference.mark.{side}:1")
     holdfast("preferences", word, name, code=-signal.SIGKILL, env=env)
     assert (("architect", "be brief") in listed(holdfast)) == ((word, side) == ("refuse", "before"))
     holdfast("preferences", word, name)

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.engine.workspace.workspace import open_workspace
 from tests.cli.owner import owner_of
-from tests.cli.program import Program, doom, finished
+from tests.cli.program import Program, failpoint_environment, finished
 from tests.cli.runs import log_of, make_run
 from tests.cli.terminal import CTRL_C, EOF, answered
 from tests.support.programs import DeadlyGit
@@ -265,7 +265,7 @@ def test_killed_while_its_folder_is_moved_it_is_a_run_or_it_is_none(
     holdfast: Program, project: Project, side: str
 ) -> None:
     run_id = new_run(holdfast.home, project)
-    env = doom(project.path, f"run.discard.{side}:1")
+    env = failpoint_environment(project.path, f"run.discard.{side}:1")
     holdfast("reset", run_id, "-y", env=env, code=-signal.SIGKILL)
     assert len(holdfast("ls").lines) == (side == "before")
     if side == "before":

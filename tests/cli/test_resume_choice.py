@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests.cli.program import doom
+from tests.cli.program import failpoint_environment
 from tests.cli.terminal import CTRL_C, EOF, conversation
 from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, branch, worker
 from tests.support.crash_suite.warm_programs import KILLED
@@ -93,7 +93,7 @@ def test_retry_keeps_the_work_and_the_conversation(stage: Stage, failed: str, po
     [pytest.param(point, marks=[] if point in TRIED_EACH_TIME else pytest.mark.torture) for point in POINTS],
 )
 def test_killed_restart_is_finished_and_nobody_is_asked_again(stage: Stage, failed: str, point: str) -> None:
-    killed = doom(stage.folder, point)
+    killed = failpoint_environment(stage.folder, point)
     stage.holdfast("resume", failed, "--on-issue", "restart", "--quiet", env=killed, code=KILLED, cold=True)
     chosen = stage.holdfast("show", failed, "--json").object["state"]["choice"]
     done = stage.holdfast("analyze", failed, "--json").object["decision"]["case"] == "auto"
@@ -106,7 +106,7 @@ def test_killed_restart_is_finished_and_nobody_is_asked_again(stage: Stage, fail
 
 
 def test_other_choice_replaces_one_that_was_not_finished(stage: Stage, failed: str) -> None:
-    killed = doom(stage.folder, "effect.branch.delete.after:1")
+    killed = failpoint_environment(stage.folder, "effect.branch.delete.after:1")
     stage.holdfast("resume", failed, "--on-issue", "restart", "--quiet", env=killed, code=KILLED, cold=True)
     assert stage.resume(failed, "--on-issue", "skip")["ended"] == "all_done"
     assert stage.states(failed) == {"T-1": "SKIPPED"}
@@ -114,7 +114,7 @@ def test_other_choice_replaces_one_that_was_not_finished(stage: Stage, failed: s
 
 
 def test_killed_skip_is_finished_and_nobody_is_asked_again(stage: Stage, failed: str) -> None:
-    killed = doom(stage.folder, "resume.choice.after:1")
+    killed = failpoint_environment(stage.folder, "resume.choice.after:1")
     stage.holdfast("resume", failed, "--on-issue", "skip", "--quiet", env=killed, code=KILLED, cold=True)
     assert stage.resume(failed)["ended"] == "all_done"
     assert stage.data(failed, "run.resumed")[-1]["skipped"] == ["T-1"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.program import Outcome, assert_no_noise, doom
+from tests.cli.program import Outcome, assert_no_noise, failpoint_environment
 from tests.support.cli_stage import Stage, killed, outcome, told, worker
 from tests.support.pipelines import TEAM, file_of
 
@@ -99,7 +99,9 @@ def test_of_two_answers_at_the_same_instant_one_wins(stage: Stage) -> None:
 def test_an_answer_whose_command_was_killed_counts_or_leaves_the_request_open(stage: Stage, point: str) -> None:
     """Nobody was told that it was taken; whichever it is, the next answer says."""
     run = left_asking(stage)
-    with stage.holdfast.start("approve", run, env=doom(stage.folder, f"inbox.append.{point}:1")) as process:
+    with stage.holdfast.start(
+        "approve", run, env=failpoint_environment(stage.folder, f"inbox.append.{point}:1")
+    ) as process:
         process.communicate(timeout=200)
         assert process.returncode == -9
     stands = need_of(stage, run)["answer"] is not None

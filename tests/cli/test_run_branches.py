@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.program import doom
+from tests.cli.program import failpoint_environment
 from tests.cli.test_run_continued import PLANNED
 from tests.support.cli_stage import EVALUATE, HANG, SUBMIT, Stage, branch, killed, worker
 from tests.support.pipelines import file_of, plan
@@ -80,7 +80,7 @@ def test_commits_on_a_branch_of_the_agents_own_are_taken_over(stage: Stage, how:
 def test_killed_while_commits_are_taken_over_it_ends_the_same(stage: Stage, point: str) -> None:
     agent = stage.book(EVALUATE, worker(run_of(*ELSEWHERE["a branch of its own"]), SUBMIT))
     begun = ("run", *LOOP, stage.tasks("T-1"), "--agent", agent, "--json")
-    stage.holdfast(*begun, code=KILLED, env=doom(stage.folder, f"{point}:1"), cold=True)
+    stage.holdfast(*begun, code=KILLED, env=failpoint_environment(stage.folder, f"{point}:1"), cold=True)
     run = stage.only_run()
     stage.resume(run)
     assert stage.file(run, "work.txt") == "done"
@@ -212,7 +212,7 @@ def test_the_doctor_links_a_worktree_whose_git_is_gone(stage: Stage, how: str) -
 def test_killed_while_a_worktree_is_linked_it_ends_the_same(stage: Stage, point: str) -> None:
     agent = stage.book(EVALUATE, worker(run_of(WORK, *GIT_GONE["replaced"]), SUBMIT))
     begun = ("run", *LOOP, stage.tasks("T-1"), "--agent", agent, "--json")
-    stage.holdfast(*begun, code=KILLED, env=doom(stage.folder, f"{point}:1"), cold=True)
+    stage.holdfast(*begun, code=KILLED, env=failpoint_environment(stage.folder, f"{point}:1"), cold=True)
     run = stage.only_run()
     stage.resume(run)
     assert ended(stage, run) == "all_done"
@@ -224,7 +224,7 @@ def test_killed_while_a_worktree_is_linked_it_ends_the_same(stage: Stage, point:
 )
 def test_killed_while_a_run_with_such_a_worktree_is_reset_it_is_reset_the_next_time(stage: Stage, point: str) -> None:
     run = interrupted(stage, "replaced")
-    stage.holdfast("reset", run, "-y", code=KILLED, env=doom(stage.folder, f"{point}:1"), cold=True)
+    stage.holdfast("reset", run, "-y", code=KILLED, env=failpoint_environment(stage.folder, f"{point}:1"), cold=True)
     stage.holdfast("reset", run, "-y")
     saved = [ref for ref in stage.project.salvage() if "-own/" not in ref]
     assert {stage.project.show(f"{ref}:work.txt") for ref in saved} == {"done"}

@@ -27,8 +27,8 @@ phases:
 def dies(stage: Stage, *arguments: str, at: str = "prompt.before:1") -> None:
     passes = Path(stage.folder, "passes")
     passes.touch()
-    doom = {"HOLDFAST_CRASH": at, "HOLDFAST_CRASH_FILE": str(passes)}
-    stage.holdfast(*arguments, code=-signal.SIGKILL, cold=True, env=doom)
+    armed = {"HOLDFAST_CRASH": at, "HOLDFAST_CRASH_FILE": str(passes)}
+    stage.holdfast(*arguments, code=-signal.SIGKILL, cold=True, env=armed)
 
 
 def planned(stage: Stage, agent: str, *options: str) -> str:

@@ -76,8 +76,8 @@ def test_what_failed_and_was_skipped_is_done_once_it_is_written_anew(stage: Stag
 def test_what_is_written_anew_survives_a_kill_over_its_placeholder(stage: Stage, given_up: str, side: str) -> None:
     passes = Path(stage.folder, "passes")
     passes.touch()
-    doom = {"HOLDFAST_CRASH": f"effect.commit.unwind.{side}:1", "HOLDFAST_CRASH_FILE": str(passes)}
-    stage.holdfast("resume", given_up, code=-signal.SIGKILL, cold=True, env=doom)
+    armed = {"HOLDFAST_CRASH": f"effect.commit.unwind.{side}:1", "HOLDFAST_CRASH_FILE": str(passes)}
+    stage.holdfast("resume", given_up, code=-signal.SIGKILL, cold=True, env=armed)
     assert stage.states(given_up) == {"T-1": "PENDING"}
     assert stage.resume(given_up)["ended"] == "all_done"
     assert_done_once(stage, given_up)
@@ -123,8 +123,8 @@ def test_a_worker_that_is_killed_over_a_changed_task_is_told_of_the_change_again
     stage.tasks({"id": "T-1", "description": "be polite"})
     passes = Path(stage.folder, "passes")
     passes.touch()
-    doom = {"HOLDFAST_CRASH": "prompt.before:1", "HOLDFAST_CRASH_FILE": str(passes)}
-    stage.holdfast("resume", run, code=-signal.SIGKILL, cold=True, env=doom)
+    armed = {"HOLDFAST_CRASH": "prompt.before:1", "HOLDFAST_CRASH_FILE": str(passes)}
+    stage.holdfast("resume", run, code=-signal.SIGKILL, cold=True, env=armed)
     assert stage.resume(run)["ended"] == "all_done"
     _, killed, after = stage.prompts(run, "worker")
     assert killed.count("The task changed") == after.count("The task changed") == 1

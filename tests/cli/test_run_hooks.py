@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.program import doom
+from tests.cli.program import failpoint_environment
 from tests.support.cli_stage import EVALUATE, HELLO, SUBMIT, Stage, alive, killed, told, worker
 from tests.support.crash_suite.warm_programs import KILLED
 from tests.support.wait import until
@@ -84,7 +84,7 @@ def test_hook_that_blocks_gives_its_reason(stage: Stage) -> None:
 def test_hook_is_asked_again_when_the_runner_dies_before_the_agent_hears(stage: Stage) -> None:
     """The first answer is not in the log, so nobody acts on it."""
     hook, book = told_to(stage, "pre_tool"), stage.book(CLIENT)
-    env = doom(stage.folder, "hook.run.after:1")
+    env = failpoint_environment(stage.folder, "hook.run.after:1")
     stage.holdfast("run", "say hello", "--agent", book, *hook, env=env, code=KILLED)
     run = stage.only_run()
     assert stage.data(run, "hook.ran") == []
@@ -157,7 +157,7 @@ def test_one_that_outlives_its_runner_is_ended_before_the_run_goes_on(stage: Sta
 def test_none_is_told_of_a_thing_twice_whenever_the_runner_dies(
     stage: Stage, at: str, first: list[str], then: list[str]
 ) -> None:
-    env = doom(stage.folder, f"hook.run.{at}")
+    env = failpoint_environment(stage.folder, f"hook.run.{at}")
     stage.holdfast("run", "say hello", "--agent", stage.book(HELLO), *listening(stage), env=env, code=KILLED)
     assert [line["hook"] for line in heard(stage)] == first
     stage.holdfast("resume", stage.only_run(), code=0 if then else NOTHING_TO_DO)

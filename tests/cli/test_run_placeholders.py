@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.program import doom
+from tests.cli.program import failpoint_environment
 from tests.support.cli_stage import BLOCKED, EVALUATE, SUBMIT, Stage, branch, worker
 
 KILLED = -9
@@ -67,7 +67,7 @@ def test_a_commit_on_top_of_a_placeholder_stays_and_the_placeholder_goes(stage: 
 )
 def test_killed_while_a_placeholder_is_taken_back_it_ends_the_same(stage: Stage, point: str) -> None:
     run = failed(stage, mine="mine\n")
-    env = doom(stage.folder, f"{point}:1")
+    env = failpoint_environment(stage.folder, f"{point}:1")
     stage.holdfast("resume", run, "--on-issue", "fix", code=KILLED, env=env, cold=True)
     stage.resume(run, "--on-issue", "fix")
     assert_whole(stage, run)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.program import doom
+from tests.cli.program import failpoint_environment
 from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, branch, killed, told, worker
 from tests.support.wait import until
 
@@ -76,7 +76,9 @@ def test_a_kill_while_it_is_repaired_does_not_keep_the_agent_from_being_told(
     stage: Stage, run: str, point: str
 ) -> None:
     lose_branch(stage, run)
-    stage.holdfast("resume", run, code=-signal.SIGKILL, cold=True, env=doom(stage.folder, f"{point}:1"))
+    stage.holdfast(
+        "resume", run, code=-signal.SIGKILL, cold=True, env=failpoint_environment(stage.folder, f"{point}:1")
+    )
     stage.resume(run)
     _, continued = stage.prompts(run, "worker")
     assert continued.count(f"The branch {branch(run, 'T-1')} was deleted outside Holdfast") == 1
@@ -85,7 +87,9 @@ def test_a_kill_while_it_is_repaired_does_not_keep_the_agent_from_being_told(
 
 def test_a_kill_while_the_agent_is_told_has_it_told_again_and_then_no_more(stage: Stage, run: str) -> None:
     lose_worktree(stage, run)
-    stage.holdfast("resume", run, code=-signal.SIGKILL, cold=True, env=doom(stage.folder, "prompt.before:1"))
+    stage.holdfast(
+        "resume", run, code=-signal.SIGKILL, cold=True, env=failpoint_environment(stage.folder, "prompt.before:1")
+    )
     stage.resume(run)
     stage.holdfast("send", run, "one more thing")
     stage.resume(run)
@@ -107,7 +111,7 @@ def test_what_the_log_knows_nothing_of_is_warned_of_and_left_alone(stage: Stage,
 def test_what_is_left_of_a_merged_task_is_removed_and_that_is_logged(stage: Stage) -> None:
     agent = stage.book(EVALUATE, worker(HALF, SUBMIT))
     command = ("run", stage.tasks("T-1", "T-2"), "--workflow", "loop", "--agent", agent)
-    fatal = doom(stage.folder, "effect.worktree.remove.before:1")
+    fatal = failpoint_environment(stage.folder, "effect.worktree.remove.before:1")
     stage.holdfast(*command, code=-signal.SIGKILL, cold=True, env=fatal)
     run = stage.only_run()
     shown = stage.holdfast("resume", run)

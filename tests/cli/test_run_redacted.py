@@ -140,9 +140,9 @@ def test_killed_while_a_report_is_blanked_the_report_counts_and_holds_no_secret(
     agent = stage.book(worker({"write": {"path": "a.txt", "text": "a\n"}}, submit), EVALUATE)
     passes = Path(stage.folder, "passes")
     passes.touch()
-    doom = {"HOLDFAST_CRASH": f"inbox.blank.{side}:1", "HOLDFAST_CRASH_FILE": str(passes)}
+    armed = {"HOLDFAST_CRASH": f"inbox.blank.{side}:1", "HOLDFAST_CRASH_FILE": str(passes)}
     options = ("--workflow", "loop", "--agent", agent)
-    with stage.start("run", stage.tasks("A"), *options, env={**ENVIRONMENT, **doom}) as process:
+    with stage.start("run", stage.tasks("A"), *options, env={**ENVIRONMENT, **armed}) as process:
         process.communicate()
         assert process.returncode == -signal.SIGKILL
     run = stage.only_run()

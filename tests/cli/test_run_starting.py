@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import doom
+from tests.cli.program import failpoint_environment
 from tests.support.cli_stage import HELLO, Stage, alive
 from tests.support.crash_suite.warm_programs import KILLED
 from tests.support.wait import until
@@ -22,7 +22,7 @@ def test_killed_around_a_terminal_of_its_agent(stage: Stage, side: str) -> None:
     again = Path(stage.folder, "again")
     command = f"[ -e {again} ] && exec echo again > again.txt; exec sleep 100"
     agent = stage.book(otherwise=[{"run": {"command": command, "via": "client"}}, {"say": "done"}])
-    env = doom(stage.folder, f"terminal.create.{side}:1")
+    env = failpoint_environment(stage.folder, f"terminal.create.{side}:1")
     stage.holdfast("run", "wait a little", "--agent", agent, env=env, code=KILLED)
     again.touch()
     run = stage.only_run()
@@ -36,7 +36,7 @@ def test_killed_around_the_note_where_its_containers_are(stage: Stage, side: str
     """Once it is noted, a container may be there; with an engine that cannot be asked, nobody goes on beside it."""
     runtime = {"kind": "container", "image": "x", "socket": os.path.join(stage.folder, "nowhere.sock")}
     contained = ("--set", f"runtime={json.dumps(runtime)}")
-    env = doom(stage.folder, f"container.note.{side}:1")
+    env = failpoint_environment(stage.folder, f"container.note.{side}:1")
     agent = stage.book(HELLO)
     stage.holdfast("run", "say hello", "--agent", agent, *contained, env=env, code=KILLED)
     run = stage.only_run()
@@ -53,7 +53,7 @@ def test_killed_around_the_note_where_its_containers_are(stage: Stage, side: str
 @SIDES
 def test_killed_around_the_start_of_a_runner_of_its_own(stage: Stage, side: str) -> None:
     """The runner needs nobody; where it was not started, the run is there and can be resumed."""
-    env = doom(stage.folder, f"runner.detach.{side}:1")
+    env = failpoint_environment(stage.folder, f"runner.detach.{side}:1")
     stage.holdfast("run", "say hello", "--agent", stage.book(HELLO), "--detach", env=env, code=KILLED)
     run = stage.only_run()
     if side == "before":

@@ -100,8 +100,8 @@ def test_killed_while_it_notes_where_its_tmux_is(stage: Stage, side: str) -> Non
     passes = Path(stage.folder, "passes")
     passes.touch()
     let_go(stage)
-    doom = {FAILPOINT_VARIABLE: f"tmux.place.{side}:1", FAILPOINT_FILE_VARIABLE: str(passes)}
-    with stage.start("run", "say one", "--agent", patient(stage), *IN_TMUX, env=doom) as process:
+    armed = {FAILPOINT_VARIABLE: f"tmux.place.{side}:1", FAILPOINT_FILE_VARIABLE: str(passes)}
+    with stage.start("run", "say one", "--agent", patient(stage), *IN_TMUX, env=armed) as process:
         process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL
     run = stage.only_run()

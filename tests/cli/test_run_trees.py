@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import doom
+from tests.cli.program import failpoint_environment
 from tests.support.cli_stage import ACCEPT, EVALUATE, SUBMIT, Stage, branch, worker
 
 KILLED = -9
@@ -88,7 +88,7 @@ def test_killed_around_a_commit_that_a_hook_changed_it_ends_the_same(stage: Stag
     hook(stage, FORMAT)
     agent = stage.book(EVALUATE, worker(WRITE, SUBMIT))
     begun = ("run", *LOOP, stage.tasks("T-1"), "--agent", agent, *check("grep -q x a.py"), "--json")
-    stage.holdfast(*begun, code=KILLED, env=doom(stage.folder, point), cold=True)
+    stage.holdfast(*begun, code=KILLED, env=failpoint_environment(stage.folder, point), cold=True)
     run = stage.only_run()
     stage.resume(run)
     assert_formatted(stage, run)
@@ -207,7 +207,7 @@ def test_without_checks_or_an_evaluator_what_was_captured_is_committed(stage: St
 def test_commits_that_somebody_adds_before_the_merge_are_checked_and_judged_first(stage: Stage) -> None:
     agent = stage.book(EVALUATE, worker(WRITE, SUBMIT))
     begun = ("run", *LOOP, stage.tasks("T-1"), "--agent", agent, *check("! grep -rq bad ."), "--json")
-    stage.holdfast(*begun, code=KILLED, env=doom(stage.folder, "effect.merge.before:1"), cold=True)
+    stage.holdfast(*begun, code=KILLED, env=failpoint_environment(stage.folder, "effect.merge.before:1"), cold=True)
     run = stage.only_run()
     tree = os.path.join(stage.home_of(run), "tasks", "T-1")
     Path(tree, "mine.txt").write_text("mine\n")

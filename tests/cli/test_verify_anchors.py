@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.core.log import chain
 from holdfast.store.files.layout import run_folder
-from tests.cli.program import doom
+from tests.cli.program import failpoint_environment
 from tests.support.cli_stage import HELLO, Stage, branch
 
 Lines = list[bytes]
@@ -210,7 +210,7 @@ def test_anchors_of_other_runs_say_nothing(stage: Stage, run: str) -> None:
 @pytest.mark.parametrize("time", [1, 2])
 def test_killed_at_an_anchor_the_run_goes_on_and_is_whole(stage: Stage, point: str, time: int) -> None:
     agent = stage.book(HELLO)
-    environment = doom(stage.folder, f"{point}:{time}")
+    environment = failpoint_environment(stage.folder, f"{point}:{time}")
     stage.holdfast("run", "say hello", "--agent", agent, env=environment, code=-signal.SIGKILL, cold=True)
     run = stage.only_run()
     verified(stage, run)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.crash_suite.builtin_runs import modelled_nursery
 from tests.support.crash_suite.scenarios import SCENARIOS
-from tests.support.crash_suite.suite import Theatre, Theatres
+from tests.support.crash_suite.suite import FailpointSuite, FailpointSuites
 from tests.support.crash_suite.warm_programs import Nursery
 from tests.support.effect_crash import Play, Prepared
 from tests.support.effect_stage import Stage
@@ -14,19 +14,19 @@ from tests.support.memory import in_memory
 
 
 @pytest.fixture(scope="session")
-def theatres(warm: Nursery) -> Iterator[Theatres]:
+def suites(warm: Nursery) -> Iterator[FailpointSuites]:
     """Where whole runs are killed; each is begun once and kept, for it knows how the undisturbed one ends."""
-    known: dict[str, Theatre] = {}
+    known: dict[str, FailpointSuite] = {}
 
-    def theatre(name: str) -> Theatre:
+    def suite(name: str) -> FailpointSuite:
         if name not in known:
             script = SCENARIOS[name].model
             own = warm if script is None else opened.enter_context(modelled_nursery(folder, script))
-            known[name] = Theatre(folder, SCENARIOS[name], own)
+            known[name] = FailpointSuite(folder, SCENARIOS[name], own)
         return known[name]
 
     with in_memory() as folder, ExitStack() as opened:
-        yield theatre
+        yield suite
 
 
 @pytest.fixture(scope="session")

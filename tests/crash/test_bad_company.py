@@ -22,7 +22,7 @@ from tests.support.crash_suite.judge import Done
 from tests.support.crash_suite.program import CLOCK, FILE_SIZE, OBEDIENT
 from tests.support.crash_suite.scenarios import SOLO
 from tests.support.crash_suite.small_disk import must_be_one_line
-from tests.support.crash_suite.suite import Theatre, Theatres
+from tests.support.crash_suite.suite import FailpointSuite, FailpointSuites
 from tests.support.crash_suite.trial import play
 from tests.support.crash_suite.trial_place import Place
 from tests.support.crash_suite.warm_programs import KILLED, Born, Ended, Nursery
@@ -36,10 +36,10 @@ from tests.support.wait import PATIENCE, until
 OWNED, NOTHING_TO_DO = 5, 4
 
 
-async def killed(theatre: Theatre, doom: str = "prompt.after:1") -> Place:
-    await theatre.undisturbed()
-    place = theatre.place()
-    assert place.begin(doom).code == KILLED
+async def killed(suite: FailpointSuite, failpoint: str = "prompt.after:1") -> Place:
+    await suite.undisturbed()
+    place = suite.place()
+    assert place.begin(failpoint).code == KILLED
     return place
 
 
@@ -51,10 +51,10 @@ def behind(place: Place, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", first("snapshot.json", "plan.json", "catalog.sqlite"))
-async def test_what_is_only_derived_is_not_missed(theatres: Theatres, name: str) -> None:
+async def test_what_is_only_derived_is_not_missed(suites: FailpointSuites, name: str) -> None:
     """A folder has its name: it can be neither read nor written."""
-    theatre = theatres("solo")
-    place = await killed(theatre)
+    suite = suites("solo")
+    place = await killed(suite)
     path = behind(place, name)
     if os.path.exists(path):
         os.unlink(path)
@@ -62,13 +62,15 @@ async def test_what_is_only_derived_is_not_missed(theatres: Theatres, name: str)
     ended = place.resume()
     must_be_one_line(ended)
     assert ended.code == 0
-    await theatre.must_end_alike(place, name)
+    await suite.must_end_alike(place, name)
 
 
 @pytest.mark.parametrize("name", first("inbox.jsonl", "events.jsonl", "owner.lock", "tether"))
-async def test_what_cannot_be_read_is_named_and_the_run_goes_on_when_it_is_back(theatres: Theatres, name: str) -> None:
-    theatre = theatres("solo")
-    place = await killed(theatre)
+async def test_what_cannot_be_read_is_named_and_the_run_goes_on_when_it_is_back(
+    suites: FailpointSuites, name: str
+) -> None:
+    suite = suites("solo")
+    place = await killed(suite)
     path, aside = place.of_run(name), os.path.join(place.folder, "aside")
     run_id = place.run_id
     os.rename(path, aside)
@@ -80,15 +82,15 @@ async def test_what_cannot_be_read_is_named_and_the_run_goes_on_when_it_is_back(
     os.rmdir(path)
     os.rename(aside, path)
     play(place)
-    await theatre.must_end_alike(place, name)
+    await suite.must_end_alike(place, name)
 
 
 @pytest.mark.parametrize("names", first((), ("events.jsonl",), ("inbox.jsonl",), ("owner.lock",)))
 async def test_what_may_not_be_written_is_named_and_the_run_goes_on_when_it_may(
-    theatres: Theatres, names: tuple[str, ...]
+    suites: FailpointSuites, names: tuple[str, ...]
 ) -> None:
-    theatre = theatres("solo")
-    place = await killed(theatre)
+    suite = suites("solo")
+    place = await killed(suite)
     path = place.of_run(*names)
     mode = os.stat(path).st_mode
     os.chmod(path, 0o500 if os.path.isdir(path) else 0o000)
@@ -98,11 +100,11 @@ async def test_what_may_not_be_written_is_named_and_the_run_goes_on_when_it_may(
     assert ended.code == 1
     assert "Permission denied" in ended.err
     play(place)
-    await theatre.must_end_alike(place, str(names))
+    await suite.must_end_alike(place, str(names))
 
 
-async def test_a_home_that_may_not_be_written_is_named(theatres: Theatres) -> None:
-    place = theatres("solo").place()
+async def test_a_home_that_may_not_be_written_is_named(suites: FailpointSuites) -> None:
+    place = suites("solo").place()
     os.chmod(place.home, 0o500)
     ended = place.begin(**{OBEDIENT: "yes"})
     must_be_one_line(ended)
@@ -112,33 +114,33 @@ async def test_a_home_that_may_not_be_written_is_named(theatres: Theatres) -> No
 
 
 @pytest.mark.parametrize("most", first(2048, 600, 5000, 9000))
-async def test_a_file_that_may_not_grow_ends_the_sitting_in_a_line(theatres: Theatres, most: int) -> None:
+async def test_a_file_that_may_not_grow_ends_the_sitting_in_a_line(suites: FailpointSuites, most: int) -> None:
     """A quota: git dies of it by a signal, and we do not."""
-    theatre = theatres("solo")
-    await theatre.undisturbed()
-    place = theatre.place()
+    suite = suites("solo")
+    await suite.undisturbed()
+    place = suite.place()
     ended = place.begin(**{FILE_SIZE: str(most)})
     must_be_one_line(ended)
     assert ended.code == 1
     play(place)
-    await theatre.must_end_alike(place, str(most))
+    await suite.must_end_alike(place, str(most))
 
 
 # --- the clock, and pids ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("clock", first("jumping", "-864000"))
-async def test_a_clock_that_goes_back_changes_nothing(theatres: Theatres, clock: str) -> None:
-    theatre = theatres("solo")
-    place = await killed(theatre)
+async def test_a_clock_that_goes_back_changes_nothing(suites: FailpointSuites, clock: str) -> None:
+    suite = suites("solo")
+    place = await killed(suite)
     assert place.resume("journal.append.after:5", "again", **{CLOCK: clock}).code == KILLED
     assert place.resume(**{CLOCK: clock}).code == 0
-    await theatre.must_end_alike(place, clock)
+    await suite.must_end_alike(place, clock)
 
 
-async def test_a_pid_that_belongs_to_somebody_else_now_is_left_in_peace(theatres: Theatres) -> None:
-    theatre = theatres("solo")
-    place = await killed(theatre, "prompt.after:1:everyone")
+async def test_a_pid_that_belongs_to_somebody_else_now_is_left_in_peace(suites: FailpointSuites) -> None:
+    suite = suites("solo")
+    place = await killed(suite, "prompt.after:1:everyone")
     with open(place.of_run("events.jsonl"), "rb") as file:
         events = events_in(file.read())
     pids = {event.pid for event in events if isinstance(event, SessionStart | ConversationAttached)}
@@ -153,7 +155,7 @@ async def test_a_pid_that_belongs_to_somebody_else_now_is_left_in_peace(theatres
         ended = place.resume()
         must_be_one_line(ended)
         assert ended.code == 0
-    await theatre.must_end_alike(place, f"{pids}")
+    await suite.must_end_alike(place, f"{pids}")
 
 
 # --- what an agent leaves behind --------------------------------------------------------------------
@@ -175,8 +177,8 @@ async def test_who_shed_all_that_it_was_known_by_is_gone_when_the_run_was_killed
         {**turn, "steps": [{"run": STRAY}, *turn["steps"]]} if turn["when"] == "ask `A`" else turn
         for turn in scenario.turns
     ]
-    theatre = Theatre(os.fspath(tmp_path), scenario._replace(turns=turns), warm)
-    place = theatre.place()
+    suite = FailpointSuite(os.fspath(tmp_path), scenario._replace(turns=turns), warm)
+    place = suite.place()
     with at_work(place) as let_go:
         with open(place.of_run("events.jsonl"), "rb") as file:
             events = events_in(file.read())
@@ -196,15 +198,15 @@ async def test_who_shed_all_that_it_was_known_by_is_gone_when_the_run_was_killed
 # --- several at once ----------------------------------------------------------------------------------
 
 
-async def two_at_once(theatre: Theatre, doom: str) -> int:
+async def two_at_once(suite: FailpointSuite, failpoint: str) -> int:
     """Started in one moment: the code of the one that did not go on."""
-    place = await killed(theatre, doom)
+    place = await killed(suite, failpoint)
     with ExitStack() as stack:
         born = [stack.enter_context(place.start(*place.going_on())) for _ in range(2)]
         both = [ended_of(one) for one in born]
     codes = sorted(ended.code for ended in both)
-    assert codes in ([0, NOTHING_TO_DO], [0, OWNED]), (doom, both)
-    await theatre.must_end_alike(place, f"{doom}: {both}")
+    assert codes in ([0, NOTHING_TO_DO], [0, OWNED]), (failpoint, both)
+    await suite.must_end_alike(place, f"{failpoint}: {both}")
     return codes[1]
 
 
@@ -213,27 +215,29 @@ def ended_of(born: Born) -> Ended:
     return born.ended()
 
 
-async def drawn(theatre: Theatre, count: int) -> list[str]:
+async def drawn(suite: FailpointSuite, count: int) -> list[str]:
     """Deaths of the runner, from its first worktree to its last effect: a resume has something to do after each."""
-    passes = (await theatre.undisturbed()).of_runner
-    effects = [number for number, doom in enumerate(passes) if doom.startswith("effect.")]
+    passes = (await suite.undisturbed()).of_runner
+    effects = [number for number, failpoint in enumerate(passes) if failpoint.startswith("effect.")]
     return random.Random(6).choices(passes[effects[0] : effects[-1] + 1], k=count)
 
 
-async def at_once_for(theatre: Theatre, count: int) -> None:
+async def at_once_for(suite: FailpointSuite, count: int) -> None:
     """Most of those who did not go on met the one who did, at work."""
-    codes = [await two_at_once(theatre, doom) for doom in await drawn(theatre, count)]
+    codes = [await two_at_once(suite, failpoint) for failpoint in await drawn(suite, count)]
     assert codes.count(OWNED) > count // 2, codes
 
 
-async def test_of_two_resumes_at_once_one_goes_on(theatres: Theatres) -> None:
-    await at_once_for(theatres("solo"), 2)
+async def test_of_two_resumes_at_once_one_goes_on(suites: FailpointSuites) -> None:
+    await at_once_for(suites("solo"), 2)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize(("name", "count"), [("solo", 70), ("loop", 30)])
-async def test_of_two_resumes_at_once_one_goes_on_a_hundred_times(theatres: Theatres, name: str, count: int) -> None:
-    await at_once_for(theatres(name), count)
+async def test_of_two_resumes_at_once_one_goes_on_a_hundred_times(
+    suites: FailpointSuites, name: str, count: int
+) -> None:
+    await at_once_for(suites(name), count)
 
 
 # --- what a power cut leaves --------------------------------------------------------------------------
@@ -250,9 +254,9 @@ def empty(place: Place, oid: str) -> None:
     os.truncate(path, 0)
 
 
-@pytest.mark.parametrize("doom", first("lost.mend.set-back:1", None, "lost.mend.before:1", "lost.mend.after:1"))
+@pytest.mark.parametrize("failpoint", first("lost.mend.set-back:1", None, "lost.mend.before:1", "lost.mend.after:1"))
 async def test_commits_of_an_agent_that_a_power_cut_left_empty_are_made_again(
-    warm: Nursery, tmp_path: os.PathLike[str], doom: str | None
+    warm: Nursery, tmp_path: os.PathLike[str], failpoint: str | None
 ) -> None:
     """The branch names a commit that is not there; what was in it is in the files. We may die while we mend that."""
     commit = {
@@ -260,40 +264,40 @@ async def test_commits_of_an_agent_that_a_power_cut_left_empty_are_made_again(
     }
     turns = [{"when": "the greeting", "steps": [{"write": {"path": "hello.txt", "text": "hello\n"}}, commit]}]
     files = {name: text for name, text in SOLO.files.items() if name != "shared.txt"}
-    theatre = Theatre(os.fspath(tmp_path), SOLO._replace(name="committing", turns=turns, files=files), warm)
-    place = await killed(theatre, "prompt.after:1:everyone")
+    suite = FailpointSuite(os.fspath(tmp_path), SOLO._replace(name="committing", turns=turns, files=files), warm)
+    place = await killed(suite, "prompt.after:1:everyone")
     task = f"holdfast/{place.run_id}/T-1"
     assert place.git("log", "-1", "--format=%s", task) == "Mine\n"
     empty_the_objects_of(place, task, "--not", "main")
-    if doom is not None:
-        assert place.resume(doom, "again").code == KILLED
+    if failpoint is not None:
+        assert place.resume(failpoint, "again").code == KILLED
     ended = place.resume()
     must_be_one_line(ended)
     assert ended.code == 0
-    await theatre.must_end_alike(place, "emptied")
+    await suite.must_end_alike(place, "emptied")
 
 
-@pytest.mark.parametrize("doom", first("lost.mend.before:1", None, "lost.mend.after:1"))
+@pytest.mark.parametrize("failpoint", first("lost.mend.before:1", None, "lost.mend.after:1"))
 async def test_what_the_user_staged_and_a_power_cut_left_empty_is_written_again(
-    theatres: Theatres, doom: str | None
+    suites: FailpointSuites, failpoint: str | None
 ) -> None:
     """It is dropped first: who dies then leaves the next to know of it."""
-    place = await killed(theatres("solo"), "prompt.after:1:everyone")
+    place = await killed(suites("solo"), "prompt.after:1:everyone")
     deeds.put(place.repo, "staged.txt")
     place.git("add", "staged.txt")
     oid = place.git("rev-parse", ":staged.txt").strip()
     empty(place, oid)
-    if doom is not None:
-        assert place.resume(doom, "again").code == KILLED
+    if failpoint is not None:
+        assert place.resume(failpoint, "again").code == KILLED
     assert place.resume().code == 0
     assert place.git("cat-file", "-p", oid) == "mine\n"
     assert "garbage: 0\n" in place.git("count-objects", "-v")
 
 
 @pytest.mark.parametrize("ends", first("kill -9 $$", "exit 128"))
-async def test_what_git_could_not_write_again_the_next_run_does(theatres: Theatres, ends: str) -> None:
+async def test_what_git_could_not_write_again_the_next_run_does(suites: FailpointSuites, ends: str) -> None:
     """It was killed, or the disk was full."""
-    place = await killed(theatres("solo"), "prompt.after:1:everyone")
+    place = await killed(suites("solo"), "prompt.after:1:everyone")
     deeds.put(place.repo, "staged.txt")
     place.git("add", "staged.txt")
     oid = place.git("rev-parse", ":staged.txt").strip()
@@ -334,9 +338,9 @@ MEDDLING = [collect, prune, delete_worktrees, delete_and_prune, deeds.leave_unco
 MORE_MEDDLING = [deeds.rebase_the_run, deeds.begin_a_rebase]
 
 
-async def meddled(theatre: Theatre, meddle: Callable[[Place], None], doom: str) -> None:
+async def meddled(suite: FailpointSuite, meddle: Callable[[Place], None], failpoint: str) -> None:
     """The run's own work is as it would have been; what the user did is as the user left it."""
-    place = await killed(theatre, doom)
+    place = await killed(suite, failpoint)
     meddle(place)
     users = place.git("status", "--porcelain"), place.git("rev-parse", "HEAD", "main")
     ended = place.resume()
@@ -350,15 +354,15 @@ async def meddled(theatre: Theatre, meddle: Callable[[Place], None], doom: str) 
 
 @pytest.mark.parametrize("meddle", first(delete_and_prune, deeds.rebase_the_run))
 async def test_what_the_user_does_with_git_between_a_kill_and_the_resume(
-    theatres: Theatres, meddle: Callable[[Place], None]
+    suites: FailpointSuites, meddle: Callable[[Place], None]
 ) -> None:
-    await meddled(theatres("solo"), meddle, "prompt.before:1")
+    await meddled(suites("solo"), meddle, "prompt.before:1")
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("doom", ["prompt.before:1", "effect.worktree.make.after:2", "effect.merge.before:1"])
+@pytest.mark.parametrize("failpoint", ["prompt.before:1", "effect.worktree.make.after:2", "effect.merge.before:1"])
 @pytest.mark.parametrize("meddle", MEDDLING + MORE_MEDDLING)
 async def test_whatever_the_user_does_with_git_between_a_kill_and_the_resume(
-    theatres: Theatres, meddle: Callable[[Place], None], doom: str
+    suites: FailpointSuites, meddle: Callable[[Place], None], failpoint: str
 ) -> None:
-    await meddled(theatres("solo"), meddle, doom)
+    await meddled(suites("solo"), meddle, failpoint)

@@ -14,9 +14,9 @@ from tests.support.crash_suite.private_mounts import held_apart
 from tests.support.crash_suite.resumable_trials import hold, shared_out, some
 from tests.support.crash_suite.scenarios import SCENARIOS
 from tests.support.crash_suite.small_disk import must_be_one_line
-from tests.support.crash_suite.suite import Theatre, Theatres, Undisturbed
+from tests.support.crash_suite.suite import FailpointSuite, FailpointSuites, Undisturbed
 from tests.support.crash_suite.trial import FAULTS, Trial
-from tests.support.crash_suite.trial_log import Dooms, Shard, Way
+from tests.support.crash_suite.trial_log import Failpoints, Shard, Way
 from tests.support.variants import first
 
 # Of ours, and what an agent has us write: what it keeps itself is the agent's; and a call writes nothing.
@@ -41,49 +41,49 @@ def test_a_disk_that_is_full_in_the_middle_of_a_merge_leaves_nothing_half_merged
     on_a_small_disk(os.fspath(tmp_path), "loop", 77)
 
 
-async def failing(theatre: Theatre, doom: str) -> Trial:
-    trial = await theatre.survives(doom)
+async def failing(suite: FailpointSuite, failpoint: str) -> Trial:
+    trial = await suite.survives(failpoint)
     must_be_one_line(trial.ended[0])
     return trial
 
 
 @pytest.mark.parametrize("fault", first(*FAULTS))
-async def test_a_write_that_fails_ends_the_sitting_in_one_line(theatres: Theatres, fault: str) -> None:
-    theatre = theatres("solo")
-    undisturbed, dice = await theatre.undisturbed(), random.Random(fault)
+async def test_a_write_that_fails_ends_the_sitting_in_one_line(suites: FailpointSuites, fault: str) -> None:
+    suite = suites("solo")
+    undisturbed, dice = await suite.undisturbed(), random.Random(fault)
     for family in ("journal.append", "projection.write", "snapshot.save", "effect.merge"):
         side = dice.choice(["before", "after"])
-        await failing(theatre, f"{dice.choice(undisturbed.named(f'{family}.{side}'))}:{fault}")
+        await failing(suite, f"{dice.choice(undisturbed.named(f'{family}.{side}'))}:{fault}")
 
 
-async def test_a_report_that_finds_no_room_is_made_again(theatres: Theatres) -> None:
+async def test_a_report_that_finds_no_room_is_made_again(suites: FailpointSuites) -> None:
     """The agent is told, and the playbook's agents try three times."""
-    await failing(theatres("loop"), "inbox.append.torn:1:eio")
+    await failing(suites("loop"), "inbox.append.torn:1:eio")
 
 
-async def test_a_disk_on_which_agents_cannot_report_costs_them_no_attempt(theatres: Theatres) -> None:
+async def test_a_disk_on_which_agents_cannot_report_costs_them_no_attempt(suites: FailpointSuites) -> None:
     """The sitting ends in one line: what they were asked for, and could not give, is not held against them."""
-    await failing(theatres("loop"), "inbox.append.before:3:enospc")
+    await failing(suites("loop"), "inbox.append.before:3:enospc")
 
 
 @pytest.mark.parametrize("fault", first(*FAULTS))
 @pytest.mark.parametrize("side", first("named", "before", "after"))
 async def test_a_file_that_an_agent_has_us_write_is_written_though_the_disk_refused_it(
-    theatres: Theatres, side: str, fault: str
+    suites: FailpointSuites, side: str, fault: str
 ) -> None:
     """The agent is told. What it then does is its own: here it gives up its turn, and is asked again."""
-    trial = await failing(theatres("solo"), f"file.replace.{side}:1:{fault}")
+    trial = await failing(suites("solo"), f"file.replace.{side}:1:{fault}")
     assert trial.struck == 1
 
 
 async def test_a_task_that_is_given_up_is_given_up_once_though_the_disk_refused_to_keep_what_it_did(
-    theatres: Theatres,
+    suites: FailpointSuites,
 ) -> None:
-    await failing(theatres("capped"), "effect.commit.failed.before:1:eio")
+    await failing(suites("capped"), "effect.commit.failed.before:1:eio")
 
 
-async def test_what_the_disk_would_not_delete_is_deleted_when_the_sitting_ends(theatres: Theatres) -> None:
-    await failing(theatres("solo"), "worktree.remove.dropped:1:enospc")
+async def test_what_the_disk_would_not_delete_is_deleted_when_the_sitting_ends(suites: FailpointSuites) -> None:
+    await failing(suites("solo"), "worktree.remove.dropped:1:enospc")
 
 
 # --- the whole of it ---------------------------------------------------------------------------------
@@ -97,18 +97,18 @@ def test_a_disk_that_is_full_at_any_page(tmp_path: os.PathLike[str], scenario: s
     on_a_small_disk(os.fspath(tmp_path), scenario, *pages, noted=shard)
 
 
-def every_fault(name: str, undisturbed: Undisturbed) -> list[Dooms]:
+def every_fault(name: str, undisturbed: Undisturbed) -> list[Failpoints]:
     """At all writes of the short run, and at some of the others."""
-    writes = [(doom,) for doom in undisturbed.passes if not doom.startswith(NO_WRITES)]
+    writes = [(failpoint,) for failpoint in undisturbed.passes if not failpoint.startswith(NO_WRITES)]
     chosen = writes if name == "solo" else some(writes, FEW.get(name, SOME))
-    return [(f"{doom}:{fault}",) for (doom,) in chosen for fault in FAULTS]
+    return [(f"{failpoint}:{fault}",) for (failpoint,) in chosen for fault in FAULTS]
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("which", range(SHARDS))
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_an_error_at_a_write(theatres: Theatres, name: str, which: int) -> None:
-    theatre = theatres(name)
-    wanted = shared_out(every_fault(name, await theatre.undisturbed()), which, SHARDS)
-    problems = await hold(partial(failing, theatre), name, wanted, Shard(Way.DISK_FAILED, which, SHARDS))
+async def test_an_error_at_a_write(suites: FailpointSuites, name: str, which: int) -> None:
+    suite = suites(name)
+    wanted = shared_out(every_fault(name, await suite.undisturbed()), which, SHARDS)
+    problems = await hold(partial(failing, suite), name, wanted, Shard(Way.DISK_FAILED, which, SHARDS))
     assert not problems, "\n\n".join(problems)

@@ -70,8 +70,8 @@ class Scene:
         shutil.rmtree(self.place.folder)
         shutil.copytree(self._kept, self.place.folder, symlinks=True)
 
-    def call(self, command: str, doom: str | None = None, passes: str = "passes") -> Ended:
-        ended = self.place.call(command, self.run_id, *COMMANDS[command], doom=doom, passes=passes)
+    def call(self, command: str, failpoint: str | None = None, passes: str = "passes") -> Ended:
+        ended = self.place.call(command, self.run_id, *COMMANDS[command], failpoint=failpoint, passes=passes)
         must_be_civil(ended)
         return ended
 
@@ -82,15 +82,15 @@ class Scene:
             self._known[command] = Undisturbed(await self.world(), numbered(self.place.passes("recorded")))
         return self._known[command]
 
-    async def survives(self, command: str, doom: str) -> None:
+    async def survives(self, command: str, failpoint: str) -> None:
         expected = (await self.undisturbed(command)).world
         self.put_back()
-        assert self.call(command, doom).code == KILLED, doom
+        assert self.call(command, failpoint).code == KILLED, failpoint
         again = self.call(command)
-        assert again.code in (0, _NOTHING_TO_DO), (doom, again)
+        assert again.code in (0, _NOTHING_TO_DO), (failpoint, again)
         found = await self.world()
         different = {what: (found[what], expected[what]) for what in expected if found[what] != expected[what]}
-        assert not different, f"{doom} {again} {different}"
+        assert not different, f"{failpoint} {again} {different}"
 
     async def world(self) -> dict[str, Any]:
         """All that somebody could notice, but for what chance decides."""
@@ -129,19 +129,23 @@ def scene(warm: Nursery) -> Iterator[Scene]:
 async def test_a_command_that_is_killed_at_what_only_it_does_is_finished_by_calling_it_again(
     scene: Scene, command: str
 ) -> None:
-    passes = [doom for doom in (await scene.undisturbed(command)).passes if doom.startswith(OWN[command])]
+    passes = [
+        failpoint for failpoint in (await scene.undisturbed(command)).passes if failpoint.startswith(OWN[command])
+    ]
     assert len(passes) >= 2 * len(OWN[command])
-    for doom in passes:
-        await scene.survives(command, doom)
+    for failpoint in passes:
+        await scene.survives(command, failpoint)
 
 
 async def test_an_archive_whose_last_line_was_torn_leaves_a_whole_log_when_it_is_called_again(scene: Scene) -> None:
     passes = (await scene.undisturbed("archive")).passes
-    await scene.survives("archive", [doom for doom in passes if doom.startswith("journal.append.torn:")][-1])
+    await scene.survives(
+        "archive", [failpoint for failpoint in passes if failpoint.startswith("journal.append.torn:")][-1]
+    )
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("command", COMMANDS)
 async def test_a_command_that_is_killed_anywhere_is_finished_by_calling_it_again(scene: Scene, command: str) -> None:
-    for doom in (await scene.undisturbed(command)).passes:
-        await scene.survives(command, doom)
+    for failpoint in (await scene.undisturbed(command)).passes:
+        await scene.survives(command, failpoint)

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.core.events.conversation import ConversationOpened, TurnStarted
 from holdfast.core.events.session import SessionStart
-from tests.support.crash_suite.suite import Theatres, Undisturbed
+from tests.support.crash_suite.suite import FailpointSuites, Undisturbed
 from tests.support.events import events_in
 
 WAYS = {
@@ -53,21 +53,21 @@ def turns(undisturbed: Undisturbed) -> list[At]:
     return found
 
 
-def doom_in(undisturbed: Undisturbed, turn: At, way: str) -> tuple[str | None, ...]:
+def failpoints_in(undisturbed: Undisturbed, turn: At, way: str) -> tuple[str | None, ...]:
     """Whoever is to die does so at the first point that comes after the prompt of the turn."""
     point, whom = WAYS[way]
     passes = undisturbed.sittings[turn.sitting]
     after = passes[passes.index(f"prompt.before:{turn.ordinal}") :]
-    first = next(doom for doom in after if doom.startswith(f"{point}:"))
+    first = next(failpoint for failpoint in after if failpoint.startswith(f"{point}:"))
     return (*[None] * turn.sitting, f"{first}{whom}")
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize(("name", "phase", "way"), ROWS)
-async def test_who_dies_in_a_phase_comes_back_in_it(theatres: Theatres, name: str, phase: str, way: str) -> None:
-    theatre = theatres(name)
-    undisturbed = await theatre.undisturbed()
+async def test_who_dies_in_a_phase_comes_back_in_it(suites: FailpointSuites, name: str, phase: str, way: str) -> None:
+    suite = suites(name)
+    undisturbed = await suite.undisturbed()
     for turn in turns(undisturbed):
         if turn.about == phase:
-            trial = await theatre.survives(*doom_in(undisturbed, turn, way))
+            trial = await suite.survives(*failpoints_in(undisturbed, turn, way))
             assert trial.struck == 1

@@ -11,7 +11,7 @@ from holdfast.git.effects import GitEffect
 from holdfast.leaf.failpoints import FAILPOINT_FILE_VARIABLE, FAILPOINT_VARIABLE, POINTS
 from holdfast.store.files.disk import REAL_DISK, AppendFailpoints
 from tests.cli.program import Program
-from tests.support.crash_suite.suite import Theatres
+from tests.support.crash_suite.suite import FailpointSuites
 from tests.support.crash_suite.trial_place import Place
 from tests.support.durable_writes import (
     Lasting,
@@ -276,7 +276,7 @@ def test_an_append_can_be_cut_off_before_in_the_middle_and_after(family: str) ->
     assert {f"{family}.{side}" for side in ("before", "torn", "after")} <= POINTS.keys()
 
 
-def test_without_a_doom_the_journal_writes_by_the_very_disk_that_it_was_given() -> None:
+def test_unarmed_journal_uses_the_disk_it_was_given() -> None:
     assert AppendFailpoints("some.append").wrap(REAL_DISK) is REAL_DISK
     del POINTS["some.append.before"], POINTS["some.append.torn"], POINTS["some.append.after"]
 
@@ -299,7 +299,7 @@ def test_one_variable_alone_kills_nobody_and_says_nothing(program: Program, tmp_
     )
 
 
-def test_who_is_doomed_says_so(program: Program, tmp_path: Path) -> None:
+def test_armed_failpoint_is_announced(program: Program, tmp_path: Path) -> None:
     passes = tmp_path / "passes"
     passes.touch()
     said = program(
@@ -308,14 +308,14 @@ def test_who_is_doomed_says_so(program: Program, tmp_path: Path) -> None:
     assert said == "holdfast: HOLDFAST_CRASH is on: group will be killed at pass 2 of journal.append.before\n"
 
 
-def test_a_doom_that_cannot_be_read_is_refused(program: Program, tmp_path: Path) -> None:
+def test_malformed_failpoint_is_refused(program: Program, tmp_path: Path) -> None:
     passes = tmp_path / "passes"
     passes.touch()
-    for doom in ("journal.append.before", "journal.append.before:x", "a:1:nobody"):
+    for failpoint in ("journal.append.before", "journal.append.before:x", "a:1:nobody"):
         assert (
             "unset it"
             in program(
-                "--version", code=2, env={FAILPOINT_VARIABLE: doom, FAILPOINT_FILE_VARIABLE: str(passes)}
+                "--version", code=2, env={FAILPOINT_VARIABLE: failpoint, FAILPOINT_FILE_VARIABLE: str(passes)}
             ).complaint
         )
 
@@ -323,15 +323,15 @@ def test_a_doom_that_cannot_be_read_is_refused(program: Program, tmp_path: Path)
 def test_a_real_program_is_really_killed(program: Program, tmp_path: Path) -> None:
     passes = tmp_path / "passes"
     passes.touch()
-    doom = {FAILPOINT_VARIABLE: "journal.append.before:1", FAILPOINT_FILE_VARIABLE: str(passes)}
-    with program.start("demo", "--json", env=doom) as process:
+    armed = {FAILPOINT_VARIABLE: "journal.append.before:1", FAILPOINT_FILE_VARIABLE: str(passes)}
+    with program.start("demo", "--json", env=armed) as process:
         process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL
     assert "journal.append.before" in passes.read_text()
 
 
-def test_neither_agents_nor_validators_inherit_a_doom(theatres: Theatres) -> None:
-    place: Place = theatres("solo").place()
+def test_agents_and_validators_do_not_inherit_the_failpoint(suites: FailpointSuites) -> None:
+    place: Place = suites("solo").place()
     look = {"run": 'env > "$HOME/agent.env"'}
     place.scenario = place.scenario._replace(
         turns=[{"when": "the greeting", "steps": [look]}],

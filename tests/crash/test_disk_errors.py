@@ -16,7 +16,7 @@ from holdfast.store.files import inbox as inboxes
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.crash_suite.small_disk import must_be_one_line
-from tests.support.crash_suite.suite import Theatres
+from tests.support.crash_suite.suite import FailpointSuites
 from tests.support.disks import FailingDisk, short_writes
 from tests.support.events import START, Label, labels_in, numbered
 from tests.support.logs import assert_whole, folded, is_prefix, whole
@@ -212,10 +212,10 @@ async def test_an_inbox_that_somebody_writes_in_takes_messages(home: str, monkey
         await FileStore(home).inbox(RUN).check_writable()
 
 
-@pytest.mark.parametrize("doom", ["journal.append.after:65:enospc", "journal.append.torn:71:eio"])
+@pytest.mark.parametrize("failpoint", ["journal.append.after:65:enospc", "journal.append.torn:71:eio"])
 async def test_a_log_that_fails_while_several_agents_are_at_work_is_told_of_in_one_line(
-    theatres: Theatres, doom: str
+    suites: FailpointSuites, failpoint: str
 ) -> None:
     """Each of them is ended, and of none is anything written any more."""
-    trial = await theatres("waves").survives(doom)
+    trial = await suites("waves").survives(failpoint)
     must_be_one_line(trial.ended[0])

@@ -12,7 +12,7 @@ import pytest
 import holdfast
 from holdfast.leaf.failpoints import POINTS
 from tests.crash.test_crash_anywhere import singles
-from tests.support.crash_suite.suite import Theatre, Theatres
+from tests.support.crash_suite.suite import FailpointSuite, FailpointSuites
 
 TESTS = Path(__file__).parents[1]
 
@@ -65,16 +65,16 @@ def all_points() -> set[str]:
     return set(POINTS)
 
 
-async def struck(theatre: Theatre, name: str) -> set[str]:
+async def struck(suite: FailpointSuite, name: str) -> set[str]:
     """The points at which somebody is killed in the runs of a scenario, by the long suite."""
-    dooms = singles(name, await theatre.undisturbed())
-    return {doom.partition(":")[0] for one in dooms for doom in one if doom is not None}
+    failpoints = singles(name, await suite.undisturbed())
+    return {failpoint.partition(":")[0] for one in failpoints for failpoint in one if failpoint is not None}
 
 
-async def test_somebody_is_killed_at_every_point(theatres: Theatres) -> None:
+async def test_somebody_is_killed_at_every_point(suites: FailpointSuites) -> None:
     """In the short run at each that it passes."""
     points, longer = all_points(), frozenset[str]().union(*LONGER.values(), *ELSEWHERE.values())
-    short = {doom.partition(":")[0] for doom in (await theatres("solo").undisturbed()).passes}
+    short = {failpoint.partition(":")[0] for failpoint in (await suites("solo").undisturbed()).passes}
     assert points - short - longer == set(), "no test kills anybody there"
     assert longer <= points, "it is told of points that are no more"
 
@@ -94,5 +94,7 @@ def test_whoever_is_said_to_kill_at_a_point_names_it(file: str) -> None:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("name", LONGER)
-async def test_the_longer_runs_are_killed_at_the_points_that_they_are_said_to_be(theatres: Theatres, name: str) -> None:
-    assert await struck(theatres(name), name) >= LONGER[name]
+async def test_the_longer_runs_are_killed_at_the_points_that_they_are_said_to_be(
+    suites: FailpointSuites, name: str
+) -> None:
+    assert await struck(suites(name), name) >= LONGER[name]

@@ -13,7 +13,7 @@ import traceback
 import pytest
 
 from tests.support.crash_suite.small_disk import must_be_alone, must_be_one_line
-from tests.support.crash_suite.suite import Theatre, Theatres
+from tests.support.crash_suite.suite import FailpointSuite, FailpointSuites
 from tests.support.crash_suite.trial import play as play_on
 from tests.support.effect_crash import Play, Prepared
 from tests.support.effect_scenes import KINDS
@@ -112,9 +112,9 @@ async def test_what_was_staged_in_a_deleted_worktree_is_not_given_up_for_a_bad_d
 # --- whole runs --------------------------------------------------------------------------------------
 
 
-def commands_of(theatre: Theatre) -> int:
+def commands_of(suite: FailpointSuite) -> int:
     """How many commands of a run change something."""
-    place = theatre.place()
+    place = suite.place()
     fate = fate_of(place.folder)
     fate.watch(MOST)
     place.begin(PATH=path_with(fate))
@@ -133,9 +133,9 @@ def path_with(fate: Fate) -> str:
     return f"{fate.folder}:{os.environ['PATH']}"
 
 
-async def goes_on(theatre: Theatre, command: int, calls: str) -> bool:
+async def goes_on(suite: FailpointSuite, command: int, calls: str) -> bool:
     """False when that command makes no such call, and so met no error."""
-    place = theatre.place()
+    place = suite.place()
     fate = fate_of(place.folder)
     fate.fail(command, calls, "EIO", "1+")
     ended = place.begin(PATH=path_with(fate))
@@ -143,24 +143,24 @@ async def goes_on(theatre: Theatre, command: int, calls: str) -> bool:
     must_be_alone(place)
     trial = play_on(place)
     told = f"command {command}, {calls}: {ended.err}\n{trial}"
-    await theatre.must_end_alike(place, told, later=True)  # what failed is tried again after a pause
+    await suite.must_end_alike(place, told, later=True)  # what failed is tried again after a pause
     return not fate.is_open()
 
 
-async def test_a_run_goes_on_after_a_disk_failed_inside_git(theatres: Theatres) -> None:
-    theatre = theatres("solo")
-    count, met = commands_of(theatre), 0
+async def test_a_run_goes_on_after_a_disk_failed_inside_git(suites: FailpointSuites) -> None:
+    suite = suites("solo")
+    count, met = commands_of(suite), 0
     for command in random.Random("git").sample(range(1, count + 1), count):
-        met += await goes_on(theatre, command, TO_THE_DISK)
+        met += await goes_on(suite, command, TO_THE_DISK)
         if met == 2:
             break
     assert met == 2
 
 
-async def test_what_git_failed_to_take_away_from_a_task_that_is_done_is_taken_away(theatres: Theatres) -> None:
+async def test_what_git_failed_to_take_away_from_a_task_that_is_done_is_taken_away(suites: FailpointSuites) -> None:
     """The last command of a run deletes a branch. Nobody resumes a run that is done."""
-    theatre = theatres("solo")
-    assert await goes_on(theatre, commands_of(theatre), "unlink")
+    suite = suites("solo")
+    assert await goes_on(suite, commands_of(suite), "unlink")
 
 
 # --- the whole of it ---------------------------------------------------------------------------------
@@ -191,11 +191,11 @@ EVERYWHERE = [
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("scenario", "calls"), EVERYWHERE)
-async def test_a_run_goes_on_whichever_git_failed(theatres: Theatres, scenario: str, calls: str) -> None:
-    theatre, problems, met = theatres(scenario), [], 0
-    for command in range(1, commands_of(theatre) + 1):
+async def test_a_run_goes_on_whichever_git_failed(suites: FailpointSuites, scenario: str, calls: str) -> None:
+    suite, problems, met = suites(scenario), [], 0
+    for command in range(1, commands_of(suite) + 1):
         try:
-            met += await goes_on(theatre, command, calls)
+            met += await goes_on(suite, command, calls)
         except AssertionError:
             problems.append(f"command {command}: {traceback.format_exc()}")
     assert not problems, "\n\n".join(problems)

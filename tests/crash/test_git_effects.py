@@ -26,7 +26,7 @@ async def test_killed_after_the_intent_or_before_the_outcome_it_is_done_once(pre
         await play.must_be_as_if_nothing_had_been()
 
 
-async def doomed_at_commands(prepared: Prepared, kind: str, who: str, numbers: range) -> None:
+async def killed_at_commands(prepared: Prepared, kind: str, who: str, numbers: range) -> None:
     play = await prepared(kind)
     stage = play.stage
     for number in numbers:
@@ -48,7 +48,7 @@ async def test_whoever_orders_an_effect_and_dies_between_its_commands_it_is_done
     prepared: Prepared, kind: str
 ) -> None:
     """At one of three of them."""
-    await doomed_at_commands(prepared, kind, "orchestrator", range(1, MOST, 3))
+    await killed_at_commands(prepared, kind, "orchestrator", range(1, MOST, 3))
 
 
 @pytest.mark.torture
@@ -57,4 +57,4 @@ async def test_whoever_orders_an_effect_and_dies_between_its_commands_it_is_done
 async def test_whoever_dies_at_any_command_of_an_effect_it_is_done_once(
     prepared: Prepared, kind: str, who: str
 ) -> None:
-    await doomed_at_commands(prepared, kind, who, range(1, MOST))
+    await killed_at_commands(prepared, kind, who, range(1, MOST))

@@ -51,13 +51,13 @@ async def test_killed_at_any_command_of_the_recovery_it_recovers(prepared: Prepa
     for number in range(1, MOST):
         stage.set_back(crashed)
         stage.fate.kill("both", number)
-        with child(git_orchestrator.settle, stage.environment_of_the_doomed, stage.home, play.run_id) as settling:
+        with child(git_orchestrator.settle, stage.environment_with_faulty_git, stage.home, play.run_id) as settling:
             settling.hear()
             settling.wait()
-        doomed = stage.fate.is_open()
+        was_pending = stage.fate.is_open()
         await play.finish()
         await play.must_be_as_if_nothing_had_been()
-        if doomed:
+        if was_pending:
             return
     pytest.fail("so many commands?")
 

@@ -13,16 +13,16 @@ from holdfast.leaf.process.fd_marker import marker_fds
 from tests.support.crash_suite.judge import Work, but_for, different
 from tests.support.crash_suite.resumable_trials import hold
 from tests.support.crash_suite.small_disk import must_not_have_lost_attempts
-from tests.support.crash_suite.suite import NotReached, Theatre, Theatres
+from tests.support.crash_suite.suite import FailpointSuite, FailpointSuites, NotReached
 from tests.support.crash_suite.trial import Trial, play
 from tests.support.crash_suite.trial_place import Place
 from tests.support.crash_suite.warm_programs import Ended
 from tests.support.load.resources import Held, must_be_bounded
 
 
-async def ended(theatre: Theatre) -> Place:
-    await theatre.undisturbed()
-    place = theatre.place()
+async def ended(suite: FailpointSuite) -> Place:
+    await suite.undisturbed()
+    place = suite.place()
     play(place)
     return place
 
@@ -82,21 +82,21 @@ def commit_for_the_user(place: Place) -> None:
     ],
 )
 async def test_what_is_wrong_with_branches_and_refs_is_seen(
-    theatres: Theatres, harm: Callable[[Place], None], told: str
+    suites: FailpointSuites, harm: Callable[[Place], None], told: str
 ) -> None:
-    theatre = theatres("capped")
-    place = await ended(theatre)
+    suite = suites("capped")
+    place = await ended(suite)
     harm(place)
     with pytest.raises(AssertionError, match=told):
-        await theatre.must_end_alike(place, "harmed")
+        await suite.must_end_alike(place, "harmed")
 
 
 @pytest.mark.parametrize("by", ["its mark", "where it stands", "what it holds"])
 async def test_a_process_that_is_left_is_seen_by_its_mark_or_where_it_stands_or_by_what_it_holds(
-    theatres: Theatres, by: str
+    suites: FailpointSuites, by: str
 ) -> None:
-    theatre = theatres("capped")
-    place = await ended(theatre)
+    suite = suites("capped")
+    place = await ended(suite)
     environment = {RUN_MARK: place.run_id} if by == "its mark" else {}
     cwd = place.of_run("tasks") if by == "where it stands" else "/"
     with marker_fds(place.of_run(FD_MARKER_FILE) if by == "what it holds" else None) as held:
@@ -104,16 +104,16 @@ async def test_a_process_that_is_left_is_seen_by_its_mark_or_where_it_stands_or_
     with stray:
         try:
             with pytest.raises(AssertionError, match="a process is left"):
-                await theatre.must_end_alike(place, "not alone")
+                await suite.must_end_alike(place, "not alone")
         finally:
             stray.kill()
-    await theatre.must_end_alike(place, "alone")
+    await suite.must_end_alike(place, "alone")
 
 
 # --- trials that show nothing -------------------------------------------------------------------------
 
 
-async def held(*dooms: tuple[str | None, ...], alive: set[str]) -> list[str]:
+async def held(*failpoints: tuple[str | None, ...], alive: set[str]) -> list[str]:
     """What is wrong with trials in which nobody comes by at those."""
 
     async def trial(*each: str | None) -> Trial:
@@ -121,7 +121,7 @@ async def held(*dooms: tuple[str | None, ...], alive: set[str]) -> list[str]:
             raise NotReached("nobody came by")
         return Trial(struck=1)
 
-    return await hold(trial, "solo", dooms)
+    return await hold(trial, "solo", failpoints)
 
 
 MANY: list[tuple[str | None, ...]] = [(f"a.before:{number}",) for number in range(1, 10)]
@@ -139,7 +139,10 @@ async def test_a_suite_in_which_too_few_die_is_wrong() -> None:
 @pytest.mark.parametrize("wanted", [[(None, "b.after:1")], [("b.after:8",), ("b.after:9",)]])
 async def test_a_point_that_nobody_comes_by_is_wrong(wanted: list[tuple[str | None, ...]]) -> None:
     told = await held(
-        *MANY, *wanted, *[(f"c.after:{number}",) for number in range(9)], alive={str(dooms[-1]) for dooms in wanted}
+        *MANY,
+        *wanted,
+        *[(f"c.after:{number}",) for number in range(9)],
+        alive={str(failpoints[-1]) for failpoints in wanted},
     )
     assert [line.partition(",")[0] for line in told] == ["nobody came by at b.after"]
 
@@ -219,7 +222,7 @@ def test_a_turn_that_was_cut_off_excuses_what_is_of_its_own_task_and_no_attempt(
     assert [*judged] == wrong
 
 
-async def test_a_run_that_waits_for_what_nobody_says_tells_what_it_waits_for(theatres: Theatres) -> None:
-    place = await ended(theatres("capped"))
+async def test_a_run_that_waits_for_what_nobody_says_tells_what_it_waits_for(suites: FailpointSuites) -> None:
+    place = await ended(suites("capped"))
     with pytest.raises(AssertionError, match="it waits, and nobody has an answer: a merge waits"):
         place.answer(Ended(6, "", "a merge waits"))

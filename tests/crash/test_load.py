@@ -19,7 +19,7 @@ from holdfast.engine.queries.follow import Follower
 from holdfast.leaf.process.env_markers import RUN_MARK, mark_of
 from tests.support.crash_suite.leftover_processes import strays_in
 from tests.support.crash_suite.scenarios import Scenario
-from tests.support.crash_suite.suite import Theatres
+from tests.support.crash_suite.suite import FailpointSuites
 from tests.support.crash_suite.trial_log import LOAD, Finished, Lived, lives, shards
 from tests.support.crash_suite.trial_place import Place, make_template
 from tests.support.crash_suite.warm_programs import Nursery
@@ -32,7 +32,7 @@ A_TASK = 30_000  # bytes that a runner may remember of each task
 
 
 async def loaded(
-    theatres: Theatres,
+    suites: FailpointSuites,
     nursery: Nursery,
     folder: str,
     load: Load,
@@ -43,7 +43,7 @@ async def loaded(
     os.makedirs(template)
     make_template(template)
 
-    undisturbed = {name: (await theatres(name).undisturbed()).end for name in dict.fromkeys(load.names)}
+    undisturbed = {name: (await suites(name).undisturbed()).end for name in dict.fromkeys(load.names)}
     crowd = Crowd(folder, template, nursery, load, undisturbed, add)
     lived = await crowd.live()
     at_its_end()
@@ -118,13 +118,13 @@ async def test_a_runner_that_lives_long_does_not_grow(warm: Nursery, home: str) 
     must_not_grow(await held_by_a_runner(warm, home, 150))
 
 
-async def test_a_few_runs_at_once_killed_at_random(theatres: Theatres, warm: Nursery, home: str) -> None:
+async def test_a_few_runs_at_once_killed_at_random(suites: FailpointSuites, warm: Nursery, home: str) -> None:
     load = Load(seed=1, at_once=3, seconds=4, pace=0.4, names=("solo", "loop", "waves"))
-    await loaded(theatres, warm, home, load)
+    await loaded(suites, warm, home, load)
 
 
 @pytest.mark.torture
-async def test_a_hundred_runs_at_once_killed_at_random(theatres: Theatres, warm: Nursery, home: str) -> None:
+async def test_a_hundred_runs_at_once_killed_at_random(suites: FailpointSuites, warm: Nursery, home: str) -> None:
     at_once = int(os.environ.get("HOLDFAST_LOAD_RUNS", "100"))
     seconds = float(os.environ.get("HOLDFAST_LOAD_SECONDS", "600"))
     seed = int(os.environ.get("HOLDFAST_LOAD_SEED", "1"))
@@ -136,4 +136,4 @@ async def test_a_hundred_runs_at_once_killed_at_random(theatres: Theatres, warm:
     )
     load = Load(seed, at_once, seconds, pace=max(0.5, at_once * PACE), spent=spent, first=first)
     ends = shards()  # of the sources as they are now
-    await loaded(theatres, warm, home, load, report.add, lambda: ends.add(Finished(LOAD, str(at_once), seed, 1)))
+    await loaded(suites, warm, home, load, report.add, lambda: ends.add(Finished(LOAD, str(at_once), seed, 1)))

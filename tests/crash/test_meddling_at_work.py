@@ -14,7 +14,7 @@ import pytest
 from tests.support import user_actions as deeds
 from tests.support.crash_suite.scenarios import Scenario
 from tests.support.crash_suite.small_disk import must_be_alone, must_be_one_line
-from tests.support.crash_suite.suite import Theatre
+from tests.support.crash_suite.suite import FailpointSuite
 from tests.support.crash_suite.trial_place import Place
 from tests.support.crash_suite.warm_programs import KILLED, Ended, Nursery
 from tests.support.runs_at_work import Obeying, at_work, must_be_alike, pages, users
@@ -26,22 +26,22 @@ AT_THE_FIRST = pages(first=True)
 
 
 @pytest.fixture(scope="module")
-def theatre(warm: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+def suite(warm: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailpointSuite]:
     folder = tmp_path_factory.mktemp("meddling")
-    yield Theatre(str(folder), pages(), warm)
+    yield FailpointSuite(str(folder), pages(), warm)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def placed(theatre: Theatre, scenario: Scenario) -> Place:
-    place = theatre.place()
+def placed(suite: FailpointSuite, scenario: Scenario) -> Place:
+    place = suite.place()
     place.scenario = scenario
     place.write()
     return place
 
 
-def meddled(theatre: Theatre, scenario: Scenario, deed: Deed) -> tuple[Place, dict[str, Any], Ended]:
+def meddled(suite: FailpointSuite, scenario: Scenario, deed: Deed) -> tuple[Place, dict[str, Any], Ended]:
     """The place, what the user has there after what they did, and how the sitting ended."""
-    place = placed(theatre, scenario)
+    place = placed(suite, scenario)
     with at_work(place) as let_go:
         deed(place)
         theirs = users(place)
@@ -111,78 +111,80 @@ MADE_AGAIN = [
 ]
 
 
-async def gone_on_with(theatre: Theatre, meddling: Meddling) -> Place:
-    place, theirs, ended = meddled(theatre, meddling.scenario, meddling.deed)
+async def gone_on_with(suite: FailpointSuite, meddling: Meddling) -> Place:
+    place, theirs, ended = meddled(suite, meddling.scenario, meddling.deed)
     assert ended.code == 0, ended
     assert users(place) == theirs
     if meddling.deed is deeds.begin_a_rebase:
         place.git("rebase", "--continue")
-    await must_be_alike(theatre, place, but=meddling.but)
+    await must_be_alike(suite, place, but=meddling.but)
     return place
 
 
 @pytest.mark.parametrize("deed", [deeds.leave_uncommitted, pytest.param(deeds.clean_up, marks=pytest.mark.torture)])
-async def test_what_the_user_does_in_their_own_checkout_is_theirs_alone(theatre: Theatre, deed: Deed) -> None:
-    await gone_on_with(theatre, Meddling(deed))
+async def test_what_the_user_does_in_their_own_checkout_is_theirs_alone(suite: FailpointSuite, deed: Deed) -> None:
+    await gone_on_with(suite, Meddling(deed))
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize(
     "deed", [deed for deed in OWN + OTHERS if deed not in (deeds.leave_uncommitted, deeds.clean_up)]
 )
-async def test_whatever_the_user_does_in_their_own_checkout_is_theirs_alone(theatre: Theatre, deed: Deed) -> None:
-    await gone_on_with(theatre, Meddling(deed))
+async def test_whatever_the_user_does_in_their_own_checkout_is_theirs_alone(suite: FailpointSuite, deed: Deed) -> None:
+    await gone_on_with(suite, Meddling(deed))
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("meddling", GONE_ON, ids=str)
 async def test_a_run_goes_on_with_what_the_user_does_to_its_branches_and_worktrees(
-    theatre: Theatre, meddling: Meddling
+    suite: FailpointSuite, meddling: Meddling
 ) -> None:
-    await gone_on_with(theatre, meddling)
+    await gone_on_with(suite, meddling)
 
 
-async def test_a_worktree_that_is_deleted_under_its_agent_is_made_again_and_the_agent_is_told(theatre: Theatre) -> None:
-    await gone_on_with(theatre, Meddling(deeds.delete_the_tasks_folder, REPORTING, but=("iterations",)))
+async def test_a_worktree_that_is_deleted_under_its_agent_is_made_again_and_the_agent_is_told(
+    suite: FailpointSuite,
+) -> None:
+    await gone_on_with(suite, Meddling(deeds.delete_the_tasks_folder, REPORTING, but=("iterations",)))
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("deed", MADE_AGAIN[1:])
 async def test_a_worktree_that_is_taken_from_its_agent_is_made_again_and_the_agent_is_told(
-    theatre: Theatre, deed: Deed
+    suite: FailpointSuite, deed: Deed
 ) -> None:
-    await gone_on_with(theatre, Meddling(deed, REPORTING, but=("iterations",)))
+    await gone_on_with(suite, Meddling(deed, REPORTING, but=("iterations",)))
 
 
 @pytest.mark.parametrize(
     "deed", [MADE_AGAIN[0], *(pytest.param(deed, marks=pytest.mark.torture) for deed in MADE_AGAIN[1:])]
 )
 async def test_what_an_agent_had_done_by_the_end_of_its_turn_comes_back_with_its_worktree(
-    theatre: Theatre, deed: Deed
+    suite: FailpointSuite, deed: Deed
 ) -> None:
-    await gone_on_with(theatre, Meddling(deed, JUDGING))
+    await gone_on_with(suite, Meddling(deed, JUDGING))
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("again", ["effect.worktree.make.before:1", "effect.worktree.make.after:1"])
 @pytest.mark.parametrize(
-    ("doom", "but"), [("effect.commit.before:2", ()), ("effect.snapshot.take.before:2", ("iterations",))]
+    ("failpoint", "but"), [("effect.commit.before:2", ()), ("effect.snapshot.take.before:2", ("iterations",))]
 )
 async def test_a_death_while_a_worktree_is_made_again_is_one_more_death(
-    theatre: Theatre, doom: str, again: str, but: tuple[str, ...]
+    suite: FailpointSuite, failpoint: str, again: str, but: tuple[str, ...]
 ) -> None:
     """Whether what its worker did can be brought back, or not."""
-    place = placed(theatre, pages())
-    assert place.begin(doom).code == KILLED
+    place = placed(suite, pages())
+    assert place.begin(failpoint).code == KILLED
     deeds.delete_the_tasks_folder(place)
     assert place.resume(again, "again").code == KILLED
     assert go_on(place, place.run_id).code == 0
-    await must_be_alike(theatre, place, but=but)
+    await must_be_alike(suite, place, but=but)
 
 
 @pytest.mark.torture
-async def test_what_the_runs_branch_had_before_it_was_set_back_is_kept_and_told(theatre: Theatre) -> None:
-    place = await gone_on_with(theatre, Meddling(deeds.reset_the_run))
+async def test_what_the_runs_branch_had_before_it_was_set_back_is_kept_and_told(suite: FailpointSuite) -> None:
+    place = await gone_on_with(suite, Meddling(deeds.reset_the_run))
     (kept,) = salvaged(place).splitlines()
     assert place.git("log", "-1", "--format=%s", kept) == "Merge task A\n"
     assert f"git merge {kept}" in place.call("logs", place.run_id).out
@@ -224,8 +226,8 @@ STOPPING = [
 ]
 
 
-async def stopped_and_gone_on(theatre: Theatre, stopping: Stopping) -> None:
-    place, theirs, ended = meddled(theatre, stopping.scenario, stopping.deed)
+async def stopped_and_gone_on(suite: FailpointSuite, stopping: Stopping) -> None:
+    place, theirs, ended = meddled(suite, stopping.scenario, stopping.deed)
     assert (ended.code, stopping.says in ended.err) == (stopping.code, True), ended
     must_be_alone(place)
     if stopping.then is not None:
@@ -238,19 +240,21 @@ async def stopped_and_gone_on(theatre: Theatre, stopping: Stopping) -> None:
     must_be_one_line(again)
     assert again.code == 0, again
     assert users(place) == theirs
-    await must_be_alike(theatre, place, but=stopping.but)
+    await must_be_alike(suite, place, but=stopping.but)
 
 
-async def test_a_branch_that_is_deleted_ends_the_sitting_in_a_line_and_comes_back_by_resume(theatre: Theatre) -> None:
-    await stopped_and_gone_on(theatre, Stopping(deeds.remove_the_run, FAILED, NO_BRANCH))
+async def test_a_branch_that_is_deleted_ends_the_sitting_in_a_line_and_comes_back_by_resume(
+    suite: FailpointSuite,
+) -> None:
+    await stopped_and_gone_on(suite, Stopping(deeds.remove_the_run, FAILED, NO_BRANCH))
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("stopping", STOPPING, ids=str)
 async def test_what_a_run_cannot_go_on_with_is_named_and_it_goes_on_when_that_is_put_right(
-    theatre: Theatre, stopping: Stopping
+    suite: FailpointSuite, stopping: Stopping
 ) -> None:
-    await stopped_and_gone_on(theatre, stopping)
+    await stopped_and_gone_on(suite, stopping)
 
 
 # --- what is moved away, and what may not be written --------------------------------------------------
@@ -268,9 +272,9 @@ MOVED = {
 @pytest.mark.torture
 @pytest.mark.parametrize("name", MOVED)
 async def test_what_is_moved_away_under_a_run_ends_its_sitting_and_it_goes_on_when_it_is_back(
-    theatre: Theatre, name: str
+    suite: FailpointSuite, name: str
 ) -> None:
-    place = placed(theatre, WRITING)
+    place = placed(suite, WRITING)
     with at_work(place) as let_go:
         theirs, run_id = users(place), place.run_id
         path = {"repo": place.repo, "home": place.home}.get(name) or place.of_run(name)
@@ -287,15 +291,15 @@ async def test_what_is_moved_away_under_a_run_ends_its_sitting_and_it_goes_on_wh
     must_be_one_line(again)
     assert again.code == 0, again
     assert users(place) == theirs
-    await must_be_alike(theatre, place, maybe=("iterations",))  # a report that found no inbox is made again
+    await must_be_alike(suite, place, maybe=("iterations",))  # a report that found no inbox is made again
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("name", ["objects", "refs/heads", "worktrees/B", "worktrees/workspace"])
 async def test_what_may_not_be_written_any_more_is_named_and_the_run_goes_on_when_it_may(
-    theatre: Theatre, warm: Nursery, name: str
+    suite: FailpointSuite, warm: Nursery, name: str
 ) -> None:
-    place = Obeying(theatre.place().folder, WRITING, warm)
+    place = Obeying(suite.place().folder, WRITING, warm)
     place.write()
     with at_work(place) as let_go:
         theirs = users(place)
@@ -313,7 +317,7 @@ async def test_what_may_not_be_written_any_more_is_named_and_the_run_goes_on_whe
     must_be_one_line(again)
     assert again.code == 0, again
     assert users(place) == theirs
-    await must_be_alike(theatre, place)
+    await must_be_alike(suite, place)
 
 
 # --- a second terminal --------------------------------------------------------------------------------
@@ -322,8 +326,8 @@ LOOKING = (["ls"], ["show"], ["diff"], ["verify"], ["logs"], ["analyze"], ["salv
 TOUCHING = (["resume"], ["reset", "--yes"], ["archive"], ["merge"], ["merge", "--into", "main"], ["push"], ["pr"])
 
 
-async def test_a_second_terminal_may_look_and_speak_and_touches_nothing(theatre: Theatre) -> None:
-    place = placed(theatre, WRITING)
+async def test_a_second_terminal_may_look_and_speak_and_touches_nothing(suite: FailpointSuite) -> None:
+    place = placed(suite, WRITING)
     with at_work(place) as let_go:
         theirs = users(place)
         for command, *options in TOUCHING:
@@ -339,12 +343,12 @@ async def test_a_second_terminal_may_look_and_speak_and_touches_nothing(theatre:
         ended = let_go()
     assert ended.code == 0, ended
     assert users(place) == theirs
-    await must_be_alike(theatre, place, but=("verdicts",))  # for who is spoken to has more to do
+    await must_be_alike(suite, place, but=("verdicts",))  # for who is spoken to has more to do
 
 
 @pytest.mark.torture
-async def test_a_second_terminal_stops_a_run_and_goes_on_with_it(theatre: Theatre) -> None:
-    place = placed(theatre, WRITING)
+async def test_a_second_terminal_stops_a_run_and_goes_on_with_it(suite: FailpointSuite) -> None:
+    place = placed(suite, WRITING)
     with at_work(place) as let_go:
         assert place.call("stop", place.run_id).code == 0
         ended = let_go()
@@ -352,4 +356,4 @@ async def test_a_second_terminal_stops_a_run_and_goes_on_with_it(theatre: Theatr
         assert f"holdfast resume {place.run_id}" in ended.err
         must_be_alone(place)
     assert go_on(place, place.run_id).code == 0
-    await must_be_alike(theatre, place)
+    await must_be_alike(suite, place)

@@ -15,7 +15,7 @@ from tests.crash.test_meddling_at_work import placed
 from tests.support import user_actions as deeds
 from tests.support.crash_suite.judge import Done
 from tests.support.crash_suite.small_disk import must_be_one_line
-from tests.support.crash_suite.suite import Theatre
+from tests.support.crash_suite.suite import FailpointSuite
 from tests.support.crash_suite.trial_place import Place
 from tests.support.crash_suite.warm_programs import KILLED, Ended, Nursery
 from tests.support.runs_at_work import must_be_alike, pages
@@ -27,9 +27,9 @@ Ending = Callable[[Place, str | None, str], None]
 
 
 @pytest.fixture(scope="module")
-def theatre(warm: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+def suite(warm: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailpointSuite]:
     folder = tmp_path_factory.mktemp("midway")
-    yield Theatre(str(folder), pages(), warm)
+    yield FailpointSuite(str(folder), pages(), warm)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -52,10 +52,10 @@ def must_say_how_to_end_it(place: Place, ended: Ended, worktree: str, command: s
 
 
 async def waits_for_the_user(
-    theatre: Theatre, command: str, task: str | None, ending: Ending, doom: str = BEFORE_WORK
+    suite: FailpointSuite, command: str, task: str | None, ending: Ending, failpoint: str = BEFORE_WORK
 ) -> None:
-    place = placed(theatre, pages())
-    assert place.begin(doom).code == KILLED
+    place = placed(suite, pages())
+    assert place.begin(failpoint).code == KILLED
     deeds.stop_midway(place, task, command)
     before = everything(place)
     for _ in range(2):
@@ -68,57 +68,57 @@ async def waits_for_the_user(
     ended = place.resume()
     must_be_one_line(ended)
     assert ended.code == 0, ended
-    await must_have_their_work_too(theatre, place, ending, command)
+    await must_have_their_work_too(suite, place, ending, command)
 
 
-async def must_have_their_work_too(theatre: Theatre, place: Place, ending: Ending, command: str) -> None:
+async def must_have_their_work_too(suite: FailpointSuite, place: Place, ending: Ending, command: str) -> None:
     """What they finished. A page that was rebased under the run is there as they have it, and as the run had it."""
     done, finished = await Done.look(place), ending is deeds.finish
     names = place.git("ls-tree", "-r", "--name-only", deeds.branch(place, "main")).splitlines()
     assert set(names) == {*pages().files, *(["mine.txt"] if finished else [])}
     assert {task.status for task in done.state.tasks.values()} == {TaskStatus.COMPLETE}
     if not finished or command != "rebase":
-        await must_be_alike(theatre, place, but=("files",) if finished else (), maybe=("history",))
+        await must_be_alike(suite, place, but=("files",) if finished else (), maybe=("history",))
 
 
 @pytest.mark.parametrize(
-    ("command", "task", "ending", "doom"),
+    ("command", "task", "ending", "failpoint"),
     [
         ("rebase", "B", deeds.finish, BEFORE_WORK),
         ("merge", None, deeds.take_back, BEFORE_MERGE),
     ],
 )
 async def test_a_run_leaves_alone_what_the_user_is_in_the_middle_of(
-    theatre: Theatre, command: str, task: str | None, ending: Ending, doom: str
+    suite: FailpointSuite, command: str, task: str | None, ending: Ending, failpoint: str
 ) -> None:
     """Also where a merge of the run was cut off, and what stands there could be taken for the rest of it."""
-    await waits_for_the_user(theatre, command, task, ending, doom)
+    await waits_for_the_user(suite, command, task, ending, failpoint)
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("doom", [BEFORE_WORK, BEFORE_MERGE])
+@pytest.mark.parametrize("failpoint", [BEFORE_WORK, BEFORE_MERGE])
 @pytest.mark.parametrize("ending", [deeds.finish, deeds.take_back])
 @pytest.mark.parametrize("task", [None, "B"])
 @pytest.mark.parametrize("command", ["rebase", "merge", "cherry-pick"])
 async def test_a_run_leaves_alone_whatever_the_user_is_in_the_middle_of(
-    theatre: Theatre, command: str, task: str | None, ending: Ending, doom: str
+    suite: FailpointSuite, command: str, task: str | None, ending: Ending, failpoint: str
 ) -> None:
-    await waits_for_the_user(theatre, command, task, ending, doom)
+    await waits_for_the_user(suite, command, task, ending, failpoint)
 
 
 @pytest.mark.parametrize("command", ["rebase", pytest.param("merge", marks=pytest.mark.torture)])
-async def test_what_an_agent_may_have_been_in_the_middle_of_is_left_to_it(theatre: Theatre, command: str) -> None:
+async def test_what_an_agent_may_have_been_in_the_middle_of_is_left_to_it(suite: FailpointSuite, command: str) -> None:
     """It was killed in its turn: nobody need be there for the run to go on."""
-    place = placed(theatre, pages())
+    place = placed(suite, pages())
     assert place.begin(AT_WORK).code == KILLED
     deeds.stop_midway(place, "B", command)
     ended = place.resume()
     assert ended.code != DECISION_NEEDED
 
 
-async def test_a_merge_of_our_own_whose_note_the_power_cut_emptied_is_nobody_elses(theatre: Theatre) -> None:
+async def test_a_merge_of_our_own_whose_note_the_power_cut_emptied_is_nobody_elses(suite: FailpointSuite) -> None:
     """The branch is back where it was, and of git's note the name is left."""
-    place = placed(theatre, pages())
+    place = placed(suite, pages())
     assert place.begin("effect.merge.after:2").code == KILLED
     main = f"refs/heads/{deeds.branch(place, 'main')}"
     place.git("update-ref", main, f"{main}^1")
@@ -127,4 +127,4 @@ async def test_a_merge_of_our_own_whose_note_the_power_cut_emptied_is_nobody_els
         ended = place.resume()
     must_be_one_line(ended)
     assert ended.code == 0, ended
-    await must_be_alike(theatre, place)
+    await must_be_alike(suite, place)

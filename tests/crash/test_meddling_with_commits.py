@@ -11,7 +11,7 @@ import pytest
 from tests.crash.test_meddling_at_work import JUDGING, go_on, placed, salvaged
 from tests.support import user_actions as deeds
 from tests.support.crash_suite.scenarios import CASE, WAVES, Scenario
-from tests.support.crash_suite.suite import Theatre
+from tests.support.crash_suite.suite import FailpointSuite
 from tests.support.crash_suite.trial_place import Place
 from tests.support.crash_suite.warm_programs import KILLED, Nursery
 from tests.support.runs_at_work import at_work, must_be_alike, pages
@@ -22,9 +22,9 @@ LINES = ["begin", "A", "B"]
 
 
 @pytest.fixture(scope="module")
-def theatre(warm: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+def suite(warm: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailpointSuite]:
     folder = tmp_path_factory.mktemp("meddling")
-    yield Theatre(str(folder), pages(), warm)
+    yield FailpointSuite(str(folder), pages(), warm)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -44,50 +44,52 @@ def must_have_both(place: Place) -> None:
 
 
 @pytest.mark.torture
-async def test_an_agent_that_concludes_the_merge_itself_is_merged(theatre: Theatre) -> None:
+async def test_an_agent_that_concludes_the_merge_itself_is_merged(suite: FailpointSuite) -> None:
     own = "git -c user.name=a -c user.email=a@b commit --quiet --all --message=own"
-    place = placed(theatre, resolving(own))
+    place = placed(suite, resolving(own))
     assert place.begin().code == 0
     must_have_both(place)
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("doom", ["effect.snapshot.take.before:3", "effect.snapshot.take.after:3"])
-async def test_conflicts_come_anew_with_the_worktree_in_which_they_were_resolved(theatre: Theatre, doom: str) -> None:
-    place = placed(theatre, resolving())
-    assert place.begin(doom).code == KILLED
+@pytest.mark.parametrize("failpoint", ["effect.snapshot.take.before:3", "effect.snapshot.take.after:3"])
+async def test_conflicts_come_anew_with_the_worktree_in_which_they_were_resolved(
+    suite: FailpointSuite, failpoint: str
+) -> None:
+    place = placed(suite, resolving())
+    assert place.begin(failpoint).code == KILLED
     shutil.rmtree(place.of_run("tasks"))
     assert go_on(place, place.run_id).code == 0
     must_have_both(place)
 
 
-async def test_a_task_that_is_removed_before_it_is_merged_is_merged(theatre: Theatre) -> None:
-    place = placed(theatre, pages())
+async def test_a_task_that_is_removed_before_it_is_merged_is_merged(suite: FailpointSuite) -> None:
+    place = placed(suite, pages())
     assert place.begin(BEFORE_MERGE).code == KILLED
     deeds.remove_the_task(place)
     assert go_on(place, place.run_id).code == 0
-    await must_be_alike(theatre, place)
+    await must_be_alike(suite, place)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("again", ["effect.branch.restore.before:1", "effect.branch.restore.after:1"])
-async def test_a_death_while_a_branch_is_brought_back_is_one_more_death(theatre: Theatre, again: str) -> None:
-    place = placed(theatre, pages())
+async def test_a_death_while_a_branch_is_brought_back_is_one_more_death(suite: FailpointSuite, again: str) -> None:
+    place = placed(suite, pages())
     assert place.begin(BEFORE_MERGE).code == KILLED
     deeds.remove_the_task(place)
     assert place.resume(again, "again").code == KILLED
     assert go_on(place, place.run_id).code == 0
-    await must_be_alike(theatre, place)
+    await must_be_alike(suite, place)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("deed", [deeds.set_the_task_back, deeds.reset_the_task])
 @pytest.mark.parametrize("again", [None, "effect.merge.before:1", "effect.merge.after:1"])
 async def test_what_a_tasks_branch_had_before_it_was_set_back_is_kept_and_told(
-    theatre: Theatre, deed: Deed, again: str | None
+    suite: FailpointSuite, deed: Deed, again: str | None
 ) -> None:
     """Whenever one dies over it."""
-    place = placed(theatre, pages())
+    place = placed(suite, pages())
     assert place.begin(BEFORE_MERGE).code == KILLED
     was = place.git("rev-parse", deeds.branch(place)).strip()
     deed(place)
@@ -99,39 +101,39 @@ async def test_what_a_tasks_branch_had_before_it_was_set_back_is_kept_and_told(
 
 
 @pytest.mark.torture
-async def test_who_judged_what_is_not_there_any_more_does_not_judge_what_is_done_again(theatre: Theatre) -> None:
-    place = placed(theatre, JUDGING)
+async def test_who_judged_what_is_not_there_any_more_does_not_judge_what_is_done_again(suite: FailpointSuite) -> None:
+    place = placed(suite, JUDGING)
     with at_work(place) as let_go:
         assert place.call("stop", place.run_id).code == 0
         let_go()
     deeds.remove_the_tasks_worktree(place)
     deeds.set_the_task_back(place)
     assert go_on(place, place.run_id).code == 0
-    await must_be_alike(theatre, place, but=("iterations",))
+    await must_be_alike(suite, place, but=("iterations",))
     with open(place.of_run("events.jsonl"), encoding="utf-8") as log:
         evaluators = [line for line in log if '"conversation.opened"' in line and '"role":"evaluator"' in line]
     assert len(evaluators) == 3  # of A; of B, and of B done again
 
 
 @pytest.mark.torture
-async def test_a_case_of_a_worker_that_is_cut_off_does_not_stand_for_files_that_are_gone(theatre: Theatre) -> None:
+async def test_a_case_of_a_worker_that_is_cut_off_does_not_stand_for_files_that_are_gone(suite: FailpointSuite) -> None:
     scenario = pages(reporting=True)
     *others, (last) = scenario.turns
     *steps, here, wait, case = last["steps"]
-    place = placed(theatre, scenario._replace(turns=[*others, {**last, "steps": [*steps, case, here, wait]}]))
+    place = placed(suite, scenario._replace(turns=[*others, {**last, "steps": [*steps, case, here, wait]}]))
     with at_work(place) as let_go:
         assert place.call("stop", place.run_id).code == 0
         let_go()
     deeds.delete_the_tasks_folder(place)
     assert go_on(place, place.run_id).code == 0
-    await must_be_alike(theatre, place, but=("iterations",))
+    await must_be_alike(suite, place, but=("iterations",))
 
 
 @pytest.mark.torture
-async def test_a_task_that_did_nothing_is_taken_away_though_the_runs_branch_was_deleted(theatre: Theatre) -> None:
+async def test_a_task_that_did_nothing_is_taken_away_though_the_runs_branch_was_deleted(suite: FailpointSuite) -> None:
     scenario = pages()
     *others, last = scenario.turns
-    place = placed(theatre, scenario._replace(turns=[*others, {**last, "steps": [CASE]}]))
+    place = placed(suite, scenario._replace(turns=[*others, {**last, "steps": [CASE]}]))
     assert place.begin("effect.worktree.remove.before:2").code == KILLED
     deeds.remove_the_run(place)
     assert go_on(place, place.run_id).code == 0

@@ -42,7 +42,7 @@ from holdfast.store.files.store import FileStore
 from holdfast.store.fold import fold_log
 from holdfast.store.run import open_run
 from holdfast.store.sequencer import CONTINUATION_MARK
-from tests.support.crash_suite.suite import Theatre, Theatres
+from tests.support.crash_suite.suite import FailpointSuite, FailpointSuites
 from tests.support.crash_suite.trial import play
 from tests.support.crash_suite.trial_place import Place
 from tests.support.crash_suite.warm_programs import KILLED, Ended
@@ -83,17 +83,17 @@ async def log_of(place: Place) -> bytes:
     return await whole(FileStore(place.home), place.run_id)
 
 
-async def killed_at(theatre: Theatre, kind: type[Event], nth: int, side: str, whom: str = "self") -> Place:
+async def killed_at(suite: FailpointSuite, kind: type[Event], nth: int, side: str, whom: str = "self") -> Place:
     """A place whose runner was killed before, in or after the commit that holds the n-th event of a kind."""
-    known = await theatre.undisturbed()
+    known = await suite.undisturbed()
     every = commits(known.log)
     at = ordinal(kind, every, nth)
     last, count = (every[at - 1][-1], nth) if side == "after" else (every[at - 2][-1], nth - 1)
-    own = sum(doom.startswith("journal.append.after:") for passes in known.sittings for doom in passes)
+    own = sum(failpoint.startswith("journal.append.after:") for passes in known.sittings for failpoint in passes)
 
-    def begun(doom: str) -> tuple[Place, Ended]:
-        place = theatre.place()
-        return place, place.begin(f"{doom}:{whom}")
+    def begun(failpoint: str) -> tuple[Place, Ended]:
+        place = suite.place()
+        return place, place.begin(f"{failpoint}:{whom}")
 
     return await killed(
         begun,
@@ -139,9 +139,9 @@ class Remains:
 # --- the properties ----------------------------------------------------------------------------------
 
 
-async def test_prefix_continuation(theatres: Theatres, home: str) -> None:
+async def test_prefix_continuation(suites: FailpointSuites, home: str) -> None:
     """Whatever part of a log there is, a session opens on it and goes on, and the whole is in order."""
-    log = (await theatres("loop").undisturbed()).log
+    log = (await suites("loop").undisturbed()).log
     store = FileStore(home)
     for end in random.Random(1).sample(range(1, len(log)), 60):
         run_id = f"{RUN}-{end}"
@@ -160,13 +160,13 @@ async def test_prefix_continuation(theatres: Theatres, home: str) -> None:
 @pytest.mark.parametrize(
     "kind", [TurnStarted, *(pytest.param(one, marks=LONG) for one in (InboxConsumed, BranchMerged))]
 )
-async def test_prefix_continuation_of_a_run_to_its_end(theatres: Theatres, kind: type[Event]) -> None:
+async def test_prefix_continuation_of_a_run_to_its_end(suites: FailpointSuites, kind: type[Event]) -> None:
     """Cut at any byte of its last call, as a torn write leaves it, a log is gone on with to the undisturbed end.
 
     A log without what came before that call is not what a death leaves: the world would be ahead of it.
     """
-    theatre = theatres("spoken")
-    place = await killed_at(theatre, kind, 1, "after", whom="everyone")
+    suite = suites("spoken")
+    place = await killed_at(suite, kind, 1, "after", whom="everyone")
     remains, path = Remains(place), log_file(place.home, place.run_id)
     log = content(path)
     start, end = ends_of_calls(log)[-2:]
@@ -176,26 +176,26 @@ async def test_prefix_continuation_of_a_run_to_its_end(theatres: Theatres, kind:
         put_content(path, log[:cut])
         play(place)
         assert (await log_of(place)).startswith(log[:start])
-        await theatre.must_end_alike(place, f"with its log cut at {cut} of {start} to {end}, it ends otherwise")
+        await suite.must_end_alike(place, f"with its log cut at {cut} of {start} to {end}, it ends otherwise")
     remains.remove()
 
 
-async def test_effects_exactly_once(theatres: Theatres) -> None:
+async def test_effects_exactly_once(suites: FailpointSuites) -> None:
     """Killed before and after each effect of a run, it is in the world once, and once in the log."""
-    theatre = theatres("solo")
-    passed = [doom for doom in (await theatre.undisturbed()).passes if doom.startswith("effect.")]
+    suite = suites("solo")
+    passed = [failpoint for failpoint in (await suite.undisturbed()).passes if failpoint.startswith("effect.")]
     assert len(passed) > 10
-    for doom in passed:
-        assert (await theatre.survives(doom)).struck == 1
+    for failpoint in passed:
+        assert (await suite.survives(failpoint)).struck == 1
 
 
-async def test_effects_exactly_once_whoever_dies_when_one_is_written_down(theatres: Theatres) -> None:
+async def test_effects_exactly_once_whoever_dies_when_one_is_written_down(suites: FailpointSuites) -> None:
     """Killed right after the outcome of a merge is in the log: what the merge means is there with it."""
-    theatre = theatres("solo")
-    merge = nth_that_happened("merge", (await theatre.undisturbed()).log)
-    place = await killed_at(theatre, EffectHappened, merge, "after")
+    suite = suites("solo")
+    merge = nth_that_happened("merge", (await suite.undisturbed()).log)
+    place = await killed_at(suite, EffectHappened, merge, "after")
     play(place)
-    await theatre.must_end_alike(place, "killed after the outcome of a merge, it ends otherwise")
+    await suite.must_end_alike(place, "killed after the outcome of a merge, it ends otherwise")
 
 
 def nth_that_happened(kind: str, log: bytes) -> int:
@@ -205,9 +205,9 @@ def nth_that_happened(kind: str, log: bytes) -> int:
     return happened.index(kind) + 1
 
 
-async def test_fork_determinism(theatres: Theatres) -> None:
+async def test_fork_determinism(suites: FailpointSuites) -> None:
     """The same beginning of a log leads to the same state and the same decisions, however it was read."""
-    log = (await theatres("loop").undisturbed()).log
+    log = (await suites("loop").undisturbed()).log
     dice = random.Random(2)
     for end in ends_of_lines(log):
         cut = dice.choice([place for place in (0, *ends_of_lines(log)) if place <= end])
@@ -217,9 +217,9 @@ async def test_fork_determinism(theatres: Theatres) -> None:
 
 
 @pytest.mark.parametrize("workflow", ["loop", "waves"])
-async def test_fork_determinism_in_every_process(theatres: Theatres, workflow: str) -> None:
+async def test_fork_determinism_in_every_process(suites: FailpointSuites, workflow: str) -> None:
     """Processes that hash by other seeds, and so have their sets in another order, decide the same."""
-    log = (await theatres("loop").undisturbed()).log if workflow == "loop" else log_of_many_at_once()
+    log = (await suites("loop").undisturbed()).log if workflow == "loop" else log_of_many_at_once()
     first, other = (told_elsewhere(log, workflow, seed) for seed in "12")
     assert len(first) == len(ends_of_lines(log))
     different = [(number, *pair) for number, pair in enumerate(zip(first, other, strict=True), 1) if len(set(pair)) > 1]
@@ -245,14 +245,14 @@ def told_elsewhere(log: bytes, workflow: str, seed: str) -> list[str]:
 
 
 @pytest.mark.parametrize("side", SIDES)
-async def test_checkpoint_validity(theatres: Theatres, side: str) -> None:
+async def test_checkpoint_validity(suites: FailpointSuites, side: str) -> None:
     """Killed where a checkpoint is written, a run has named what was merged by then; and so at its end."""
-    theatre = theatres("spoken")
-    place = await killed_at(theatre, Checkpoint, 2, side)
+    suite = suites("spoken")
+    place = await killed_at(suite, Checkpoint, 2, side)
     assert len(await valid_checkpoints(place)) == (2 if side == "after" else 1)
     play(place)
     assert len(await valid_checkpoints(place)) == 2
-    await theatre.must_end_alike(place, f"killed {side} its checkpoint, it ends otherwise")
+    await suite.must_end_alike(place, f"killed {side} its checkpoint, it ends otherwise")
 
 
 @pytest.mark.parametrize(
@@ -264,19 +264,19 @@ async def test_checkpoint_validity(theatres: Theatres, side: str) -> None:
     ],
 )
 async def test_checkpoint_validity_where_a_recovery_writes_it(
-    theatres: Theatres, effect: str, sides: Sequence[str]
+    suites: FailpointSuites, effect: str, sides: Sequence[str]
 ) -> None:
     """Killed at the merge that a checkpoint is to name, then where the recovery writes that checkpoint."""
-    theatre = theatres("loop")
-    place = theatre.place()
+    suite = suites("loop")
+    place = suite.place()
     assert place.begin(f"{effect}:everyone").code == KILLED
     assert [point.label for point in await valid_checkpoints(place)] == ["run-start", "wave-1-complete"]
     remains, left = Remains(place), await log_of(place)
     play(place)
     at = ordinal(Checkpoint, commits((await log_of(place))[len(left) :]))
 
-    def resumed(doom: str) -> tuple[Place, Ended]:
-        return remains.put_back(), place.resume(doom, "again")
+    def resumed(failpoint: str) -> tuple[Place, Ended]:
+        return remains.put_back(), place.resume(failpoint, "again")
 
     for side in sides:
         points = 3 if side == "after" else 2
@@ -284,7 +284,7 @@ async def test_checkpoint_validity_where_a_recovery_writes_it(
         assert len(await valid_checkpoints(place)) == points
     play(place)
     assert len(await valid_checkpoints(place)) == 3
-    await theatre.must_end_alike(place, f"killed at {effect} and at its checkpoint, it ends otherwise")
+    await suite.must_end_alike(place, f"killed at {effect} and at its checkpoint, it ends otherwise")
     remains.remove()
 
 
@@ -311,25 +311,25 @@ async def valid_checkpoints(place: Place) -> list[Checkpoint]:
 
 
 @pytest.mark.parametrize("side", ["torn", *(pytest.param(side, marks=LONG) for side in ("before", "after"))])
-async def test_consume_once(theatres: Theatres, side: str) -> None:
+async def test_consume_once(suites: FailpointSuites, side: str) -> None:
     """Whoever dies while an agent's report is put, it is consumed once; or it was never put, and is put again."""
-    assert (await theatres("again").survives(f"inbox.append.{side}:1")).struck == 1
+    assert (await suites("again").survives(f"inbox.append.{side}:1")).struck == 1
 
 
 @pytest.mark.parametrize("side", SIDES)
-async def test_consume_once_though_its_sender_dies(theatres: Theatres, side: str) -> None:
+async def test_consume_once_though_its_sender_dies(suites: FailpointSuites, side: str) -> None:
     """A person's words that were put are consumed once; those that were not are said again, and are not there twice."""
-    theatre = theatres("spoken")
-    place = theatre.place()
+    suite = suites("spoken")
+    place = suite.place()
     words = place.scenario.words
     assert words is not None
     _, *how, _ = place.beginning()
     assert place.call("plan", *how).code == 0
-    assert place.call("send", place.run_id, words, doom=f"inbox.append.{side}:1").code == KILLED
+    assert place.call("send", place.run_id, words, failpoint=f"inbox.append.{side}:1").code == KILLED
     if side != "after":
         assert place.call("send", place.run_id, words).code == 0
     play(place)
-    await theatre.must_end_alike(place, f"with a sender killed {side} it was put, it ends otherwise")
+    await suite.must_end_alike(place, f"with a sender killed {side} it was put, it ends otherwise")
 
 
 @pytest.mark.parametrize(
@@ -344,14 +344,14 @@ async def test_consume_once_though_its_sender_dies(theatres: Theatres, side: str
     ],
 )
 async def test_consume_once_whoever_dies_taking_it_in_or_acting_on_it(
-    theatres: Theatres, name: str, kind: type[Event], side: str
+    suites: FailpointSuites, name: str, kind: type[Event], side: str
 ) -> None:
     """The words of a person, and the report of an agent: none is lost, said again, or acted on twice."""
-    theatre = theatres(name)
-    place = await killed_at(theatre, kind, 1, side)
+    suite = suites(name)
+    place = await killed_at(suite, kind, 1, side)
     play(place)
-    assert heard(await log_of(place)) == heard((await theatre.undisturbed()).log)
-    await theatre.must_end_alike(place, f"killed {side} {kind.type}, it ends otherwise")
+    assert heard(await log_of(place)) == heard((await suite.undisturbed()).log)
+    await suite.must_end_alike(place, f"killed {side} {kind.type}, it ends otherwise")
 
 
 def heard(log: bytes) -> list[str]:
@@ -378,31 +378,31 @@ RECOVERIES = {
 
 
 @pytest.mark.parametrize(
-    ("name", "doom"),
+    ("name", "failpoint"),
     [("loop", "prompt.before:6"), pytest.param("again", "effect.commit.failed.after:1", marks=LONG)],
 )
-async def test_recovery_determinism(theatres: Theatres, name: str, doom: str) -> None:
+async def test_recovery_determinism(suites: FailpointSuites, name: str, failpoint: str) -> None:
     """From what a death left, the same is decided each time: by the log or a snapshot, whoever dies deciding it."""
-    theatre = theatres(name)
-    known = await theatre.undisturbed()
-    place = theatre.place()
-    assert place.begin(f"{doom}:everyone").code == KILLED
+    suite = suites(name)
+    known = await suite.undisturbed()
+    place = suite.place()
+    assert place.begin(f"{failpoint}:everyone").code == KILLED
     remains, left = Remains(place), await log_of(place)
     await must_be_decided_by_snapshot_too(place)
 
     play(place)
     once = await log_of(place)
-    await theatre.must_end_alike(place, "resumed once, it ends otherwise")
+    await suite.must_end_alike(place, "resumed once, it ends otherwise")
     play(remains.put_back())
     twice = await log_of(place)
-    await theatre.must_end_alike(place, "resumed from the same once more, it ends otherwise")
+    await suite.must_end_alike(place, "resumed from the same once more, it ends otherwise")
     assert resumes(once[len(left) :]) == resumes(twice[len(left) :])
     assert story(once) == story(twice) == story(known.log)
 
     remains.put_back()
     (decided,) = standings_after_resumes(once)
     resumed: list[Standing] = []
-    for number, again in enumerate(RECOVERIES[name, doom]):
+    for number, again in enumerate(RECOVERIES[name, failpoint]):
         assert place.resume(again, f"again-{number}").code == KILLED
         await must_be_decided_by_snapshot_too(place)
         log = await log_of(place)
@@ -416,7 +416,7 @@ async def test_recovery_determinism(theatres: Theatres, name: str, doom: str) ->
     log = await log_of(place)
     assert standings_after_resumes(log)[-1] == decided
     assert story(log) == story(known.log)
-    await theatre.must_end_alike(place, "killed again and again on its way back, it ends otherwise")
+    await suite.must_end_alike(place, "killed again and again on its way back, it ends otherwise")
     remains.remove()
 
 

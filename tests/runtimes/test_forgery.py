@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.agents.launch import Runtime
-from tests.cli.program import Program, doom
+from tests.cli.program import Program, failpoint_environment
 from tests.support.cli_stage import ACCEPT, EVALUATE, HELLO, REJECT, SUBMIT, Stage, worker
 from tests.support.projects import Project
 
@@ -177,7 +177,9 @@ def test_report_that_is_being_moved_when_the_runner_dies_comes_once(stage: Stage
     stage.book(worker({"write": {"path": "a.txt", "text": "1\n"}}, SUBMIT), EVALUATE)
     chosen = settings(stage, boxed)
     command = ("run", stage.tasks("T-1"), "--workflow", "loop", *chosen)
-    stage.holdfast(*command, code=-signal.SIGKILL, env=doom(stage.folder, f"report.move.{side}:1"), cold=True)
+    stage.holdfast(
+        *command, code=-signal.SIGKILL, env=failpoint_environment(stage.folder, f"report.move.{side}:1"), cold=True
+    )
     run = stage.only_run()
     stage.resume(run, *chosen[:-2], cold=True)
     assert stage.states(run) == {"T-1": "COMPLETE"}

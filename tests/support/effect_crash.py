@@ -62,7 +62,7 @@ class Play:
         return self.orchestrator_of(self.kind, stop)
 
     def orchestrator_of(self, kind: str, stop: str | None = None) -> AbstractContextManager[Child]:
-        environment = self.stage.environment_of_the_doomed
+        environment = self.stage.environment_with_faulty_git
         return child(git_orchestrator.perform, environment, self.stage.home, self.run_id, kind, stop)
 
     @asynccontextmanager

@@ -102,7 +102,7 @@ class Stage:
         }
 
     @property
-    def environment_of_the_doomed(self) -> dict[str, str]:
+    def environment_with_faulty_git(self) -> dict[str, str]:
         return {**self.environment, "PATH": f"{self.fate.folder}:{self.environment['PATH']}"}
 
     def set_up(self) -> None:

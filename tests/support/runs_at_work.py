@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.crash_suite.judge import Done
 from tests.support.crash_suite.program import OBEDIENT
 from tests.support.crash_suite.scenarios import BEGIN, CASE, Scenario
-from tests.support.crash_suite.suite import Theatre
+from tests.support.crash_suite.suite import FailpointSuite
 from tests.support.crash_suite.trial_place import Place
 from tests.support.crash_suite.warm_programs import Born, Ended
 from tests.support.wait import PATIENCE
@@ -115,12 +115,12 @@ def users(place: Place) -> dict[str, Any]:
 
 
 async def must_be_alike(
-    theatre: Theatre, place: Place, *, but: tuple[str, ...] = (), maybe: tuple[str, ...] = ()
+    suite: FailpointSuite, place: Place, *, but: tuple[str, ...] = (), maybe: tuple[str, ...] = ()
 ) -> None:
     """As the undisturbed run, but for what the user changed there, what may differ, and what is only theirs."""
     done = await Done.look(place)
     done.must_be_sound()
-    expected, end = _told_apart((await theatre.undisturbed()).end), _told_apart(done.end())
+    expected, end = _told_apart((await suite.undisturbed()).end), _told_apart(done.end())
     different = {what: (end[what], expected[what]) for what in end if end[what] != expected[what]}
     assert set(but) <= set(different) <= {*but, *maybe}, different
 

@@ -39,7 +39,7 @@ _SERVER = os.path.join(os.path.dirname(__file__), "quick_mcp_server.py")
 
 
 class Life:
-    """One conversation, in one process after the other, each under a doom; `words` of the user begin each turn."""
+    """One conversation, in one process after the other, each under a failpoint; `words` of the user begin each turn."""
 
     def __init__(self, bench: Bench, model: ModelServer, name: str) -> None:
         self._bench = replace(bench, cwd=f"{bench.cwd}-{name}")
@@ -54,11 +54,11 @@ class Life:
         model.play(_SCRIPT)
 
     @asynccontextmanager
-    async def agent(self, doom: str) -> AsyncIterator[Driven]:
+    async def agent(self, failpoint: str) -> AsyncIterator[Driven]:
         passes = Path(f"{self._bench.cwd}-passes-{len(self._passes)}")
         passes.touch()
         self._passes.append(passes)
-        variables: dict[str, Any] = {FAILPOINT_VARIABLE: doom, FAILPOINT_FILE_VARIABLE: str(passes)}
+        variables: dict[str, Any] = {FAILPOINT_VARIABLE: failpoint, FAILPOINT_FILE_VARIABLE: str(passes)}
         async with self._bench.agent(self._model, "openai", "--mode", "code", **variables) as agent:
             yield agent
 
@@ -74,9 +74,9 @@ class Life:
         self._open_in = agent
         assert (await agent.say(self.session, self._words[-1])).stop_reason == "end_turn"
 
-    async def sit(self, doom: str) -> list[str]:
+    async def sit(self, failpoint: str) -> list[str]:
         """A process to its end; the points that it came by."""
-        async with self.agent(doom) as agent:
+        async with self.agent(failpoint) as agent:
             with suppress(ConnectionError):
                 await self.speak(agent)
         return [line.split()[0] for line in self._passes[-1].read_text().splitlines()]

@@ -235,9 +235,9 @@ async def test_a_disk_that_fails_at_any_save_is_told_and_the_conversation_goes_o
     bench: Bench, model: ModelServer, fault: str, told: str, stride: int
 ) -> None:
     """In the same process when it failed once, in the next when it is full from then on."""
-    for doom in each(await Life(bench, model, "whole").sit(RECORD_ONLY), "builtin.save.before")[::stride]:
-        life = Life(bench, model, doom)
-        async with life.agent(f"{doom}:{fault}") as agent:
+    for failpoint in each(await Life(bench, model, "whole").sit(RECORD_ONLY), "builtin.save.before")[::stride]:
+        life = Life(bench, model, failpoint)
+        async with life.agent(f"{failpoint}:{fault}") as agent:
             with pytest.raises(RequestError) as caught:
                 await life.speak(agent)
             assert told in str(caught.value.data)

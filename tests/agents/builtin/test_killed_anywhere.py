@@ -25,12 +25,12 @@ POINTS = (
 )
 
 
-async def held(bench: Bench, model: ModelServer, *dooms: str) -> None:
-    life = Life(bench, model, dooms[-1])
-    for doom in dooms:
-        passed = await life.sit(doom)
-        name, number = doom.split(":")
-        assert passed.count(name) == int(number), f"nobody came by at {doom}"
+async def held(bench: Bench, model: ModelServer, *failpoints: str) -> None:
+    life = Life(bench, model, failpoints[-1])
+    for failpoint in failpoints:
+        passed = await life.sit(failpoint)
+        name, number = failpoint.split(":")
+        assert passed.count(name) == int(number), f"nobody came by at {failpoint}"
     kept = life.kept
     assert life.session is None or kept["lines"] == life.saves, "saved, and not there"
     lost = life.saves - kept["lines"]  # of a session of which nobody was told
@@ -44,24 +44,24 @@ async def held(bench: Bench, model: ModelServer, *dooms: str) -> None:
 async def test_killed_at_each_pass_of_a_point_it_goes_on_from_what_was_saved(
     bench: Bench, model: ModelServer, point: str, most: int
 ) -> None:
-    dooms = each(await Life(bench, model, "whole").sit(RECORD_ONLY), point)
-    assert dooms
-    for doom in dooms[:most]:
-        await held(bench, model, doom)
+    failpoints = each(await Life(bench, model, "whole").sit(RECORD_ONLY), point)
+    assert failpoints
+    for failpoint in failpoints[:most]:
+        await held(bench, model, failpoint)
 
 
 async def test_killed_at_some_of_its_saves_it_goes_on_from_what_was_saved(bench: Bench, model: ModelServer) -> None:
-    dooms = each(await Life(bench, model, "whole").sit(RECORD_ONLY), "builtin.save.before")[::6]
-    assert len(dooms) > 1
-    for doom in dooms:
-        await held(bench, model, doom)
+    failpoints = each(await Life(bench, model, "whole").sit(RECORD_ONLY), "builtin.save.before")[::6]
+    assert len(failpoints) > 1
+    for failpoint in failpoints:
+        await held(bench, model, failpoint)
 
 
 async def test_killed_again_over_the_half_of_a_line_it_goes_on_from_what_was_saved(
     bench: Bench, model: ModelServer
 ) -> None:
-    for doom in ("builtin.repair.before:1", "builtin.repair.after:1"):
-        await held(bench, model, "builtin.save.torn:7", doom)
+    for failpoint in ("builtin.repair.before:1", "builtin.repair.after:1"):
+        await held(bench, model, "builtin.save.torn:7", failpoint)
 
 
 @pytest.mark.torture
@@ -71,5 +71,5 @@ async def test_killed_again_wherever_it_comes_by_it_goes_on_from_what_was_saved(
 ) -> None:
     life = Life(bench, model, "whole")
     await life.sit(first)
-    for doom in each(await life.sit(RECORD_ONLY)):
-        await held(bench, model, first, doom)
+    for failpoint in each(await life.sit(RECORD_ONLY)):
+        await held(bench, model, first, failpoint)

@@ -1,4 +1,4 @@
-"""The built-in agent as a child of the zygote, under the doom that its environment names."""
+"""The built-in agent as a child of the zygote, under the failpoint that its environment names."""
 
 from holdfast.app.cli.programs import agent_builtin
 from holdfast.leaf.failpoints import arm_failpoints

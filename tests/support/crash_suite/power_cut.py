@@ -24,9 +24,9 @@ from tests.support.crash_suite.judge import Done, Work, but_for, different
 from tests.support.crash_suite.private_mounts import arguments
 from tests.support.crash_suite.resumable_trials import hold, shared_out
 from tests.support.crash_suite.scenarios import SCENARIOS, TRUSTFUL
-from tests.support.crash_suite.suite import NotReached, Theatre, Undisturbed, one_of_each
+from tests.support.crash_suite.suite import FailpointSuite, NotReached, Undisturbed, one_of_each
 from tests.support.crash_suite.trial import Trial, play
-from tests.support.crash_suite.trial_log import Dooms, Shard, Way
+from tests.support.crash_suite.trial_log import Failpoints, Shard, Way
 from tests.support.crash_suite.warm_programs import KILLED, nursery
 from tests.support.events import events_in
 from tests.support.logs import whole
@@ -51,15 +51,15 @@ def is_off(machine: Machine) -> bool:
     return True
 
 
-async def survives_the_night(machine: Machine, theatre: Theatre, *dooms: str) -> Trial:
+async def survives_the_night(machine: Machine, suite: FailpointSuite, *failpoints: str) -> Trial:
     """The power goes at the last of these; at those before it the runner is killed, and the machine goes on."""
-    place = theatre.place()
+    place = suite.place()
     await sync_file_systems(machine.mounted)  # what was there before the run began is not what is looked at
-    for number, doom in enumerate([*dooms[:-1], f"{dooms[-1]}:everyone"]):
-        ended = (place.resume if place.runs() else place.begin)(doom, f"before-{number}")
+    for number, failpoint in enumerate([*failpoints[:-1], f"{failpoints[-1]}:everyone"]):
+        ended = (place.resume if place.runs() else place.begin)(failpoint, f"before-{number}")
         if ended.code != KILLED:
             place.remove()
-            raise NotReached(f"the runner did not come by at {doom}: {ended}")
+            raise NotReached(f"the runner did not come by at {failpoint}: {ended}")
     machine.cut_power()
     await end(machine)
     machine.power_on()
@@ -68,10 +68,10 @@ async def survives_the_night(machine: Machine, theatre: Theatre, *dooms: str) ->
     done = await Done.look(place)
     done.must_be_sound()
     place.git("fsck", "--strict", "--no-dangling", "--no-progress")
-    told = f"the power went at {dooms}, it ends otherwise\n{trial}"
-    must_end_as(done, await theatre.undisturbed(), known_then, told)
+    told = f"the power went at {failpoints}, it ends otherwise\n{trial}"
+    must_end_as(done, await suite.undisturbed(), known_then, told)
     place.remove()
-    trial.struck = len(dooms)
+    trial.struck = len(failpoints)
     return trial
 
 
@@ -96,40 +96,40 @@ def must_end_as(done: Done, known: Undisturbed, known_then: Collection[str], tol
     assert not wrong, f"{told}\n{wrong}"
 
 
-def on_the_way_back(theatre: Theatre, known: Undisturbed) -> list[Dooms]:
+def on_the_way_back(suite: FailpointSuite, known: Undisturbed) -> list[Failpoints]:
     """A seeded sample: the runner is killed, and the power goes in the sitting that comes back."""
     dice = random.Random(7)
     firsts = dice.sample(one_of_each(known.of_runner, dice), _KILLED_BEFORE)
     return [
         (first, then)
         for first in firsts
-        for then in dice.sample(one_of_each(theatre.of_runner_after(first), dice), _CUTS_THEN)
+        for then in dice.sample(one_of_each(suite.of_runner_after(first), dice), _CUTS_THEN)
     ]
 
 
-def as_found(theatre: Theatre, known: Undisturbed) -> list[Dooms]:
+def as_found(suite: FailpointSuite, known: Undisturbed) -> list[Failpoints]:
     """The runner is killed with something done that it has not written down; the power goes when the next one has."""
-    firsts = [doom for doom in known.of_runner if re.fullmatch(r"(effect\..*|prompt)\.after:1", doom)]
-    return [(first, last_word(theatre.of_runner_after(first))) for first in firsts]
+    firsts = [failpoint for failpoint in known.of_runner if re.fullmatch(r"(effect\..*|prompt)\.after:1", failpoint)]
+    return [(first, last_word(suite.of_runner_after(first))) for first in firsts]
 
 
 def last_word(passed: list[str]) -> str:
     """What a sitting has written down last before it does anything."""
-    acts = (index for index, doom in enumerate(passed) if re.match(r"effect\.(?!settle)|agent\.spawn", doom))
-    return [doom for doom in passed[: next(acts, None)] if doom.startswith("journal.append.after:")][-1]
+    acts = (index for index, failpoint in enumerate(passed) if re.match(r"effect\.(?!settle)|agent\.spawn", failpoint))
+    return [failpoint for failpoint in passed[: next(acts, None)] if failpoint.startswith("journal.append.after:")][-1]
 
 
 async def main(folder: str, scenario: str, which: int, of: int, noted: Shard | None) -> int:
     machine = switched_on(folder)
     with nursery(folder) as warm:
-        theatre = Theatre(machine.mounted, {**SCENARIOS, **TRUSTFUL}[scenario], warm)
-        known = await theatre.undisturbed()
-        wanted = [*shared_out(((doom,) for doom in known.of_runner), which, of)]
+        suite = FailpointSuite(machine.mounted, {**SCENARIOS, **TRUSTFUL}[scenario], warm)
+        known = await suite.undisturbed()
+        wanted = [*shared_out(((failpoint,) for failpoint in known.of_runner), which, of)]
         if noted is not None and scenario in _ALSO_KILLED_BEFORE:
-            wanted += shared_out(on_the_way_back(theatre, known), noted.which, noted.of)
+            wanted += shared_out(on_the_way_back(suite, known), noted.which, noted.of)
         if scenario in _ALSO_AS_FOUND:
-            wanted += shared_out(as_found(theatre, known), *((noted.which, noted.of) if noted is not None else (0, 1)))
-        problems = await hold(partial(survives_the_night, machine, theatre), scenario, wanted, noted)
+            wanted += shared_out(as_found(suite, known), *((noted.which, noted.of) if noted is not None else (0, 1)))
+        problems = await hold(partial(survives_the_night, machine, suite), scenario, wanted, noted)
         await end(machine)
     sys.stderr.write("\n".join(problems))
     return min(len(problems), 1)

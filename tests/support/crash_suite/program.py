@@ -16,8 +16,9 @@ from holdfast.app.cli.main import main
 from holdfast.leaf.failpoints import FAILPOINT_FILE_VARIABLE, FAILPOINT_VARIABLE
 
 # By these names, for the built-in agent hands nothing else on to what it starts.
-STAND_IN, ZYGOTE, DOOM, DOOM_FILE, CLOCK, OBEDIENT, FILE_SIZE = (
-    f"HOLDFAST_TEST_{what}" for what in ("STAND_IN", "ZYGOTE", "DOOM", "DOOM_FILE", "CLOCK", "OBEDIENT", "FILE_SIZE")
+STAND_IN, ZYGOTE, FAILPOINT, FAILPOINT_FILE, CLOCK, OBEDIENT, FILE_SIZE = (
+    f"HOLDFAST_TEST_{what}"
+    for what in ("STAND_IN", "ZYGOTE", "FAILPOINT", "FAILPOINT_FILE", "CLOCK", "OBEDIENT", "FILE_SIZE")
 )
 
 _PASS_OVER_MODES = (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
@@ -36,10 +37,13 @@ MODULES = (
 
 
 def run(arguments: list[str]) -> int:
-    """Under the doom of the whole test: Holdfast does not pass it on, so it is put back for each process here."""
+    """Under the failpoint of the whole test: Holdfast does not pass it on, so it is put back for each process here."""
     sys.executable = os.environ[STAND_IN]
-    if DOOM in os.environ:
-        os.environ[FAILPOINT_VARIABLE], os.environ[FAILPOINT_FILE_VARIABLE] = os.environ[DOOM], os.environ[DOOM_FILE]
+    if FAILPOINT in os.environ:
+        os.environ[FAILPOINT_VARIABLE], os.environ[FAILPOINT_FILE_VARIABLE] = (
+            os.environ[FAILPOINT],
+            os.environ[FAILPOINT_FILE],
+        )
     if CLOCK in os.environ:
         _live_in_another_time(os.environ[CLOCK])
     if OBEDIENT in os.environ:

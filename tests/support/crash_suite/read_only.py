@@ -14,7 +14,7 @@ import sys
 
 from tests.support.crash_suite.power_cut import end
 from tests.support.crash_suite.small_disk import must_be_alone, must_be_one_line
-from tests.support.crash_suite.suite import Theatre
+from tests.support.crash_suite.suite import FailpointSuite
 from tests.support.crash_suite.trial_place import Place, make_template
 from tests.support.crash_suite.warm_programs import KILLED, Ended, Nursery, nursery
 from tests.support.real_power_cut import NOT_POSSIBLE, Machine, NotPossible
@@ -74,7 +74,7 @@ def content(folder: str) -> dict[str, bytes]:
     return found
 
 
-async def before_a_resume(theatre: Theatre, disk: Disk, place: Place) -> None:
+async def before_a_resume(suite: FailpointSuite, disk: Disk, place: Place) -> None:
     assert place.begin("prompt.after:1:everyone").code == KILLED
     await until(disk.refuse)
     run_id, before = place.run_id, content(place.home)
@@ -84,10 +84,10 @@ async def before_a_resume(theatre: Theatre, disk: Disk, place: Place) -> None:
     assert content(place.home) == before
     disk.allow()
     assert place.resume().code == 0
-    await must_be_alike(theatre, place)
+    await must_be_alike(suite, place)
 
 
-async def at_its_work(theatre: Theatre, disk: Disk, place: Place) -> None:
+async def at_its_work(suite: FailpointSuite, disk: Disk, place: Place) -> None:
     with at_work(place) as let_go:
         disk.meet_an_error()
         must_be_refused(place, let_go(), _GIVEN_UP)
@@ -97,7 +97,7 @@ async def at_its_work(theatre: Theatre, disk: Disk, place: Place) -> None:
     ended = place.resume()
     must_be_one_line(ended)
     assert ended.code == 0, ended
-    await must_be_alike(theatre, place)
+    await must_be_alike(suite, place)
 
 
 async def main(folder: str) -> int:
@@ -108,10 +108,10 @@ async def main(folder: str) -> int:
         sys.stderr.write(str(reason))
         return NOT_POSSIBLE
     with nursery(folder) as warm:
-        theatre = Theatre(folder, pages(), warm)
-        await theatre.undisturbed()
-        await before_a_resume(theatre, disk, placed(os.path.join(folder, "before"), disk, warm))
-        await at_its_work(theatre, disk, placed(os.path.join(folder, "at-work"), disk, warm, writing=True))
+        suite = FailpointSuite(folder, pages(), warm)
+        await suite.undisturbed()
+        await before_a_resume(suite, disk, placed(os.path.join(folder, "before"), disk, warm))
+        await at_its_work(suite, disk, placed(os.path.join(folder, "at-work"), disk, warm, writing=True))
         await end(disk)
     return 0
 

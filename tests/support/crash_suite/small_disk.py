@@ -25,7 +25,7 @@ from tests.support.crash_suite.leftover_processes import strays_of
 from tests.support.crash_suite.private_mounts import NOT_POSSIBLE, arguments
 from tests.support.crash_suite.resumable_trials import hold
 from tests.support.crash_suite.scenarios import SCENARIOS
-from tests.support.crash_suite.suite import Theatre
+from tests.support.crash_suite.suite import FailpointSuite
 from tests.support.crash_suite.trial import Trial, must_be_civil, play
 from tests.support.crash_suite.trial_log import Shard, Way
 from tests.support.crash_suite.trial_place import Place
@@ -62,10 +62,10 @@ def _command(*words: str) -> None:
     subprocess.run(words, check=True, capture_output=True)
 
 
-async def filled(disk: SmallDisk, theatre: Theatre, free: int) -> Ended:
+async def filled(disk: SmallDisk, suite: FailpointSuite, free: int) -> Ended:
     """One run with so many pages free; then with room, until it is done."""
-    await theatre.undisturbed()
-    place = theatre.place()
+    await suite.undisturbed()
+    place = suite.place()
     disk.leave(free)
     try:
         ended = place.begin()
@@ -74,16 +74,16 @@ async def filled(disk: SmallDisk, theatre: Theatre, free: int) -> Ended:
     must_be_one_line(ended)
     must_be_alone(place)
     play(place, may_fail=True)  # whether it may is told by its log
-    await must_end_well(theatre, place)
+    await must_end_well(suite, place)
     place.remove()
     return ended
 
 
-async def must_end_well(theatre: Theatre, place: Place) -> None:
+async def must_end_well(suite: FailpointSuite, place: Place) -> None:
     """As the undisturbed run did; or soundly, when agents could not do their part for want of room."""
     done = await Done.look(place)
     done.must_be_sound()
-    expected, end = (await theatre.undisturbed()).end, done.end()
+    expected, end = (await suite.undisturbed()).end, done.end()
     must_not_have_lost_attempts(end, expected, done.tasks_of(who_met_the_end(done)))
     if any(event.stop_reason == REFUSED for event in done.of(TurnEnded)):
         assert end["user's"] == expected["user's"]
@@ -144,12 +144,12 @@ async def main(folder: str, scenario: str, pages: list[int], noted: Shard | None
 
     async def trial(free: str) -> Trial:
         nonlocal enough
-        ended = await filled(disk, theatre, int(free))
+        ended = await filled(disk, suite, int(free))
         enough = ended.code in SCENARIOS[scenario].ends and not is_for_want_of_room(ended)
         return Trial([ended], struck=1)
 
     with nursery(folder) as warm:
-        theatre = Theatre(folder, SCENARIOS[scenario], warm)
+        suite = FailpointSuite(folder, SCENARIOS[scenario], warm)
         wanted = takewhile(lambda _: not enough, ((str(free),) for free in pages))
         problems = await hold(trial, scenario, wanted, noted)
     sys.stderr.write("\n".join(problems))

@@ -42,13 +42,13 @@ class Undisturbed(NamedTuple):
         return of_first(self.passed[0])
 
     def named(self, *names: str) -> list[str]:
-        return [doom for doom in self.passes if doom.rpartition(":")[0] in names]
+        return [failpoint for failpoint in self.passes if failpoint.rpartition(":")[0] in names]
 
     def one_of_each(self, dice: random.Random) -> list[str]:
         return one_of_each(self.passes, dice)
 
 
-class Theatre:
+class FailpointSuite:
     """Where the trials of a scenario are held."""
 
     def __init__(self, folder: str, scenario: Scenario, nursery: Nursery) -> None:
@@ -83,31 +83,31 @@ class Theatre:
             place.remove()
         return self._known
 
-    def passed_after(self, *dooms: str) -> list[str]:
+    def passed_after(self, *failpoints: str) -> list[str]:
         """The points of the sitting that comes back from these deaths, each with its number."""
-        return numbered(self._after_these(*dooms))
+        return numbered(self._after_these(*failpoints))
 
-    def of_runner_after(self, *dooms: str) -> list[str]:
+    def of_runner_after(self, *failpoints: str) -> list[str]:
         """Of these, what the runner itself came by."""
-        return of_first(self._after_these(*dooms))
+        return of_first(self._after_these(*failpoints))
 
-    def _after_these(self, *dooms: str) -> list[Passed]:
-        if dooms not in self._after:
+    def _after_these(self, *failpoints: str) -> list[Passed]:
+        if failpoints not in self._after:
             place = self.place()
-            play(place, *dooms, RECORD)
-            self._after[dooms] = place.passes(f"passes-{len(dooms)}")
+            play(place, *failpoints, RECORD)
+            self._after[failpoints] = place.passes(f"passes-{len(failpoints)}")
             place.remove()
-        return self._after[dooms]
+        return self._after[failpoints]
 
-    async def survives(self, *dooms: str | None) -> Trial:
+    async def survives(self, *failpoints: str | None) -> Trial:
         """Kill there, resume until it is done, and see that all is as if nothing had been. `NotReached` is no proof."""
         place = self.place()
-        trial = play(place, *dooms)
+        trial = play(place, *failpoints)
         if not trial.struck:
             place.remove()
-            raise NotReached(f"nobody came by at {dooms}\n{trial}")
-        on_a_good_disk = not any(doom is not None and doom.endswith(FAULTS) for doom in dooms)
-        told = f"killed at {dooms}, it ends otherwise\n{trial}"
+            raise NotReached(f"nobody came by at {failpoints}\n{trial}")
+        on_a_good_disk = not any(failpoint is not None and failpoint.endswith(FAULTS) for failpoint in failpoints)
+        told = f"killed at {failpoints}, it ends otherwise\n{trial}"
         await self.must_end_alike(place, told, readable=on_a_good_disk, later=not on_a_good_disk)
         return trial
 
@@ -122,7 +122,7 @@ class Theatre:
         expected, done = known.end, await Done.look(place)
         if later and done.begun_late() - known.late:
             done.must_be_sound()
-            wrong = different(fates_in(done.end()), fates_in(expected))
+            wrong = different(task_outcomes(done.end()), task_outcomes(expected))
         else:
             done.must_hold()
             wrong = different(*map(beside_main, (done.end(), expected))) if later else different(done.end(), expected)
@@ -132,7 +132,7 @@ class Theatre:
         place.remove()
 
 
-def fates_in(end: Mapping[str, Any]) -> dict[str, Any]:
+def task_outcomes(end: Mapping[str, Any]) -> dict[str, Any]:
     """What each task came to, and in how many attempts."""
     attempts = attempts_in(end)
     return {name: (status, error, attempts[name]) for name, (status, error, _) in end["tasks"].items()}
@@ -154,7 +154,7 @@ def _without(found: Any, main: Any) -> Any:
     return [subject for subject in found if subject not in main]
 
 
-Theatres = Callable[[str], Theatre]  # what the fixture gives: the theatre of a scenario
+FailpointSuites = Callable[[str], FailpointSuite]  # what the fixture gives: the suite of a scenario
 
 
 def numbered(passed: list[Passed]) -> list[str]:
@@ -168,12 +168,12 @@ def numbered(passed: list[Passed]) -> list[str]:
 
 def of_first(passed: list[Passed]) -> list[str]:
     """What the runner came by, with the numbers that others count too: it was the first."""
-    return [doom for doom, one in zip(numbered(passed), passed, strict=True) if one.pid == passed[0].pid]
+    return [failpoint for failpoint, one in zip(numbered(passed), passed, strict=True) if one.pid == passed[0].pid]
 
 
-def one_of_each(dooms: list[str], dice: random.Random) -> list[str]:
+def one_of_each(failpoints: list[str], dice: random.Random) -> list[str]:
     """For each point that is passed, one of its passes; not the last of many, which not every run comes to."""
     passes: dict[str, list[str]] = {}
-    for doom in dooms:
-        passes.setdefault(doom.rpartition(":")[0], []).append(doom)
+    for failpoint in failpoints:
+        passes.setdefault(failpoint.rpartition(":")[0], []).append(failpoint)
     return [dice.choice(of_one[: max(3, len(of_one) * 3 // 4)]) for of_one in passes.values()]

@@ -13,7 +13,7 @@ FAULTS = ("eio", "enospc")  # instead of a death
 
 @dataclass
 class Trial:
-    """How each sitting ended, the first first; and how many dooms came true, be it for a runner or for an agent."""
+    """How each session ended, in order, and how many failpoints were reached."""
 
     ended: list[Ended] = field(default_factory=list)
     struck: int = 0
@@ -22,18 +22,18 @@ class Trial:
         return "\n".join(f"  sitting {number}: {ended.code} {ended.err}" for number, ended in enumerate(self.ended, 1))
 
 
-def play(place: Place, *dooms: str | None, may_fail: bool = False) -> Trial:
-    """The first sitting under the first doom, the second under the second; those after them under none.
+def play(place: Place, *failpoints: str | None, may_fail: bool = False) -> Trial:
+    """The first sitting under the first failpoint, the second under the second; those after them under none.
 
     It `may_fail` where agents could not do their part: then it is over too.
     """
     trial = Trial()
     for number in range(MOST):
-        doom = dooms[number] if number < len(dooms) else None
-        ended = (place.resume if place.runs() else place.begin)(doom, f"passes-{number}")
+        failpoint = failpoints[number] if number < len(failpoints) else None
+        ended = (place.resume if place.runs() else place.begin)(failpoint, f"passes-{number}")
         trial.ended.append(ended)
         must_be_civil(ended)
-        trial.struck += doom is not None and _came_true(place, doom, f"passes-{number}")
+        trial.struck += failpoint is not None and _came_true(place, failpoint, f"passes-{number}")
         if ended.code in (0, _NOTHING_TO_DO):
             if place.scenario.publishes:
                 place.outside.must_have_once(place.run_id)
@@ -42,13 +42,13 @@ def play(place: Place, *dooms: str | None, may_fail: bool = False) -> Trial:
             place.answer(ended)
         if may_fail and ended.code == _FAILED and ended.code not in place.scenario.ends:
             return trial
-        failed = doom is not None and doom.endswith(FAULTS) and ended.code == _FAILED
-        assert failed or ended.code == KILLED or ended.code in place.scenario.ends, f"{dooms}:\n{trial}"
-    raise AssertionError(f"{dooms}: not done after {MOST} sittings:\n{trial}")
+        failed = failpoint is not None and failpoint.endswith(FAULTS) and ended.code == _FAILED
+        assert failed or ended.code == KILLED or ended.code in place.scenario.ends, f"{failpoints}:\n{trial}"
+    raise AssertionError(f"{failpoints}: not done after {MOST} sittings:\n{trial}")
 
 
-def _came_true(place: Place, doom: str, passes: str) -> bool:
-    name, _, rest = doom.partition(":")
+def _came_true(place: Place, failpoint: str, passes: str) -> bool:
+    name, _, rest = failpoint.partition(":")
     passed = sum(one.point == name for one in place.passes(passes))
     return name != RECORD and passed >= int(rest.partition(":")[0])
 

@@ -15,7 +15,7 @@ FOLDER = ROOT / ".torture"
 
 LOAD = "load"  # the way of those that are killed at random, among many; each size of it is a scenario
 
-Dooms = tuple[str | None, ...]  # of each sitting
+Failpoints = tuple[str | None, ...]  # of each sitting
 
 
 class Way(StrEnum):
@@ -39,7 +39,7 @@ class Tried(NamedTuple):
     """Without a death, or whatever else was to befall it, it shows nothing."""
 
     scenario: str
-    dooms: Dooms
+    failpoints: Failpoints
     deaths: int
     sittings: int
     problem: str | None = None
@@ -120,7 +120,7 @@ def lives() -> Report[Lived]:
     return Report(Lived, FOLDER / f"{LOAD}.jsonl")
 
 
-def passed(report: Report[Tried], scenario: str) -> set[Dooms]:
+def passed(report: Report[Tried], scenario: str) -> set[Failpoints]:
     """What was tried already, and went well."""
     own = [entry for entry in report.entries() if entry.scenario == scenario]
-    return {entry.dooms for entry in own if entry.deaths and entry.problem is None}
+    return {entry.failpoints for entry in own if entry.deaths and entry.problem is None}

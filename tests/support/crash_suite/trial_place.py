@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
 from holdfast.core.log.chain import has_more_to_come
-from tests.support.crash_suite.program import DOOM, DOOM_FILE
+from tests.support.crash_suite.program import FAILPOINT, FAILPOINT_FILE
 from tests.support.crash_suite.remote_services import NOBODY, Outside
 from tests.support.crash_suite.scenarios import BEGIN, Scenario
 from tests.support.crash_suite.warm_programs import Born, Ended, Nursery
@@ -60,14 +60,14 @@ class Place:
         tasks = self.scenario.goal
         put(self.folder, {"book.json": self.scenario.book, "plan.json": json.dumps({"tasks": tasks})})
 
-    def begin(self, doom: str | None = None, passes: str = "passes", **world: str) -> Ended:
+    def begin(self, failpoint: str | None = None, passes: str = "passes", **world: str) -> Ended:
         """`holdfast run`, from nothing; or `plan` and `send` before it, when somebody has something to say."""
         if self.scenario.words is None:
-            return self.call(*self.beginning(), doom=doom, passes=passes, **world)
+            return self.call(*self.beginning(), failpoint=failpoint, passes=passes, **world)
         _, *how = self.beginning()
         assert self.call("plan", *how[:-1]).code == 0
         assert self.call("send", self.run_id, self.scenario.words).code == 0
-        return self.resume(doom, passes, **world)
+        return self.resume(failpoint, passes, **world)
 
     def beginning(self) -> list[str]:
         goal = self.scenario.goal if isinstance(self.scenario.goal, str) else self._plan
@@ -84,8 +84,8 @@ class Place:
         own = [self._nursery.stand_in, "-m", "holdfast", "agent", "builtin", *model]
         return ["--agent", "builtin", "--set", f"agents.builtin.command={json.dumps(own)}"]
 
-    def resume(self, doom: str | None = None, passes: str = "passes", **world: str) -> Ended:
-        return self.call(*self.going_on(), doom=doom, passes=passes, **world)
+    def resume(self, failpoint: str | None = None, passes: str = "passes", **world: str) -> Ended:
+        return self.call(*self.going_on(), failpoint=failpoint, passes=passes, **world)
 
     def going_on(self) -> list[str]:
         return ["resume", self.run_id, "--on-issue", self.scenario.on_issue, "--quiet"]
@@ -99,13 +99,13 @@ class Place:
         ended = self.call(what, self.run_id, *words)
         assert ended.code == 0, ended.err
 
-    def call(self, *arguments: str, doom: str | None = None, passes: str = "passes", **world: str) -> Ended:
+    def call(self, *arguments: str, failpoint: str | None = None, passes: str = "passes", **world: str) -> Ended:
         """`world` is the one that it lives in: its clock, its rights, its room."""
         environment = {**self._environment(), **world}
-        if doom is not None:
+        if failpoint is not None:
             file = os.path.join(self.folder, passes)
             with open(file, "ab"):
-                environment |= {DOOM: doom, DOOM_FILE: file}
+                environment |= {FAILPOINT: failpoint, FAILPOINT_FILE: file}
         return self._nursery.run(list(arguments), self.repo, environment)
 
     def start(self, *arguments: str) -> AbstractContextManager[Born]:
