@@ -63,7 +63,7 @@ async def refusal(launch: Launch) -> str:
 
 
 async def test_an_image_must_be_named(cwd: str) -> None:
-    assert "image = …" in await refusal(launched(Runtime(kind="container"), cwd, "true"))
+    assert "set runtime.image" in await refusal(launched(Runtime(kind="container"), cwd, "true"))
 
 
 async def test_without_the_package_it_is_told_what_to_install(cwd: str, monkeypatch: pytest.MonkeyPatch) -> None:

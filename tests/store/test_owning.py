@@ -104,7 +104,7 @@ async def test_of_many_processes_one_owns(home: str, store: FileStore) -> None:
     epochs = [answer for answer in answers if answer.startswith("epoch")]
     assert epochs
     assert len(set(epochs)) == len(epochs)
-    assert all(answer.startswith(("epoch", "Owned: ")) for answer in answers)
+    assert all(answer.startswith(("epoch", "RunOwned: ")) for answer in answers)
 
 
 async def test_those_who_only_look_hinder_nobody(home: str, store: FileStore) -> None:

@@ -139,7 +139,7 @@ async def test_what_is_not_there_or_cannot_be_started_is_told(cwd: str) -> None:
         problem="no-such-program is not there, or is no program; install it, or set PATH so that it is found",
     )
     assert not broken.passed
-    assert "cannot be started" in str(broken.problem)
+    assert "cannot start" in str(broken.problem)
     assert script.problem == "it exited with code 127: a command in it was not found"
     with pytest.raises(BadInput, match="nothing can be validated in it"):
         await run(os.path.join(cwd, "gone"), "true")

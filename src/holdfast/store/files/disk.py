@@ -1,5 +1,6 @@
 """The few calls that write bytes to a disk durably. Tests replace them with a disk that fails or forgets."""
 
+import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +21,13 @@ class Disk(NamedTuple):
 
 
 REAL_DISK = Disk()
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+def disk_advice(error: BaseException) -> str:
+    """What the user must do before the run can continue."""
+    is_full = isinstance(error, OSError) and error.errno in _NO_SPACE
+    return "free disk space, then resume the run" if is_full else "check the disk, then resume the run"
 
 
 class AppendFailpoints:

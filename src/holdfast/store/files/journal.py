@@ -20,7 +20,7 @@ from types import coroutine
 from holdfast.core.events import Draft, Event
 from holdfast.leaf.errors import HoldfastError, StorageFailed
 from holdfast.store.base import SNAPSHOT_EVERY_BYTES, Batch, Head, Position, WriterContext
-from holdfast.store.files.disk import AppendFailpoints, Disk, write_all
+from holdfast.store.files.disk import AppendFailpoints, Disk, disk_advice, write_all
 from holdfast.store.files.write_guard import WriteGuard
 from holdfast.store.sequencer import Sequencer, position_mismatch
 
@@ -131,9 +131,7 @@ class FileJournal:
 
     def _storage_error(self, error: BaseException) -> StorageFailed:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
-        return StorageFailed(
-            f"cannot write {self._path}: {reason}; the events were not saved. Free disk space, then resume the run"
-        )
+        return StorageFailed(f"cannot write {self._path}: {reason}; the events were not saved; {disk_advice(error)}")
 
     def _copy_error(self) -> HoldfastError:
         """Return a copy of the error: an exception that many tasks raise collects the tracebacks of all of them."""

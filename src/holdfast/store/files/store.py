@@ -15,7 +15,7 @@ from holdfast.store import snapshot
 from holdfast.store.base import Holder, Snapshot, WriterContext
 from holdfast.store.files import owner
 from holdfast.store.files.create import create_run_folder
-from holdfast.store.files.disk import REAL_DISK, AppendFailpoints, Disk, make_directories, replace
+from holdfast.store.files.disk import REAL_DISK, AppendFailpoints, Disk, disk_advice, make_directories, replace
 from holdfast.store.files.inbox import FileInbox
 from holdfast.store.files.journal import FileJournal
 from holdfast.store.files.layout import INBOX, LOCK, LOG, SNAPSHOT, run_folder, runs_folder, trash_folder
@@ -142,7 +142,7 @@ class FileLease:
             return await find_repairs(self._log)
         except OSError as error:
             raise StorageFailed(
-                f"cannot repair the torn end of {self._log}: {error.strerror}; free disk space, then resume the run"
+                f"cannot repair the torn end of {self._log}: {error.strerror}; {disk_advice(error)}"
             ) from error
 
     async def open_journal(self, context: WriterContext) -> FileJournal:
