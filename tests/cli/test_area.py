@@ -10,7 +10,7 @@ from holdfast.core.events.session import RunCreated, SessionStart
 from holdfast.core.events.task import TaskStarted
 from holdfast.core.events.work import CaseSubmitted, VerdictGiven
 from tests.cli.scenes import FIRST_WAVE, SECOND_WAVE
-from tests.core.logs import fold_all, sitting
+from tests.core.logs import fold_all, session_log
 
 RUN = "auth-abc234"
 CREATED = (SessionStart(), RunCreated(run_id=RUN, goal="g", workflow="waves"))
@@ -18,7 +18,7 @@ NOW = "2026-02-14T10:01:05.000Z"
 
 
 def drawn(*events: Event, width: int = 100, height: int = 24) -> list[str]:
-    state = fold_all(sitting(*CREATED, *events))
+    state = fold_all(session_log(*CREATED, *events))
     return ["".join(span.text for span in row) for row in live_rows(state, RUN, NOW, width, height)]
 
 

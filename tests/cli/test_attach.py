@@ -63,7 +63,7 @@ def attached(holdfast: Program, *options: str) -> Iterator[Attached]:
             process.kill()
 
 
-def test_it_tells_what_happens_and_ends_with_the_sitting(holdfast: Program, run: str) -> None:
+def test_it_tells_what_happens_and_ends_with_the_session(holdfast: Program, run: str) -> None:
     with owner_of(holdfast.home, run) as owner:
         owner.append(*SECOND_WAVE)
         with attached(holdfast) as view:

@@ -61,7 +61,7 @@ def test_what_is_left_of_a_merged_task_can_go(doctor: Program, project: Project)
     assert doctor("show", run_id, "--json").object["id"] == run_id
 
 
-def test_several_ailments_of_a_run_are_repaired_in_one_sitting(doctor: Program, project: Project) -> None:
+def test_several_ailments_of_a_run_are_repaired_in_one_session(doctor: Program, project: Project) -> None:
     run_id = new_run(doctor.home, project)
     do_task(doctor.home, run_id)
     do_task(doctor.home, run_id, "T-2")

@@ -177,7 +177,7 @@ def test_what_tells_of_the_end_goes_on_when_the_runner_dies_though_the_run_goes_
     stage.resume(run)
     gate.touch()
     asyncio.run(until(said.exists))
-    assert len(stage.data(run, "hook.ran")) == 1, "that of the second sitting"
+    assert len(stage.data(run, "hook.ran")) == 1, "that of the second session"
     assert alive(stage) == []
 
 

@@ -88,7 +88,7 @@ def test_an_evaluator_that_was_killed_after_its_verdict_is_not_waited_for(stage:
     assert states[-1] == "completed"
 
 
-def test_an_evaluator_that_was_never_spoken_to_keeps_no_later_sitting_from_work(stage: Stage) -> None:
+def test_an_evaluator_that_was_never_spoken_to_keeps_no_later_session_from_work(stage: Stage) -> None:
     """It was about to be told what changed when git died; then another was to judge, and then there was more to do."""
     agent = stage.book(EVALUATE, worker(writes("one\n"), SUBMIT), {"when": "and more", "steps": [SUBMIT]})
     dying = put_program(f"{stage.folder}/bin/git", DIES_OVER_A_DIFF.format(shutil.which("git")))

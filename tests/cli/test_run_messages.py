@@ -117,7 +117,7 @@ ODD = {
 
 @pytest.mark.parametrize("consumed", [False, True])
 def test_messages_that_say_nothing_to_anybody_are_passed_over_and_told(stage: Stage, *, consumed: bool) -> None:
-    """Also those that a sitting took in, and then died."""
+    """Also those that a session took in, and then died."""
     run = stage.holdfast("plan", "go on", "--agent", stage.book(worker({"say": "done"})), "--json").object["run"]
     asyncio.run(_put(stage.home, run, ODD.items(), consumed=consumed))
     stage.holdfast("send", run, WORDS)
@@ -133,9 +133,9 @@ async def _put(home: str, run: str, messages: Iterable[tuple[str, bytes]], *, co
     for kind, body in messages:
         await store.inbox(run).put(Message(id=kind, kind=kind, sender="somebody", body=Raw(body)))
     if consumed:
-        async with open_run(store, run) as sitting:
-            await sitting.begin_session(SessionStart(command="run"))
-            await sitting.consume_inbox()
+        async with open_run(store, run) as session:
+            await session.begin_session(SessionStart(command="run"))
+            await session.consume_inbox()
 
 
 def test_words_for_a_phase_reach_its_workers_or_are_refused_where_no_agent_hears_them(stage: Stage) -> None:

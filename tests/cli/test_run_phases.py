@@ -126,10 +126,10 @@ async def test_a_phase_whose_agent_was_never_started_when_a_change_came_is_gone_
     """The runner had noted whom it was to speak to in a second review, and was killed there."""
     agent = stage.book({"when": "(?s)You are the planner.*a second", "steps": [plan("A", "B")]}, REVIEWER, *TEAM)
     run = str(stage.ended(*small(stage, agent), code=6)["run"])
-    async with open_run(FileStore(stage.home), run) as sitting:
-        await sitting.begin_session(SessionStart(command="resume"))
+    async with open_run(FileStore(stage.home), run) as session:
+        await session.begin_session(SessionStart(command="resume"))
         opened = ConversationOpened(conversation="unheard", agent=agent, role="reviewer", about="reviewing")
-        await sitting.append(PhaseStarted(phase="reviewing", round=2), opened)
+        await session.append(PhaseStarted(phase="reviewing", round=2), opened)
     stage.holdfast("send", run, "--change", "a second note, please")
     stage.resume(run, code=6)
     assert [row for row in told(stage, run) if row.startswith(("reviewing", "completing"))] == [

@@ -162,7 +162,7 @@ def test_a_run_that_is_done_and_was_sent_words_is_one_to_resume(holdfast: Progra
     assert holdfast("show", RUN).lines[-1].endswith(f"holdfast resume {RUN}")
 
 
-def test_what_the_last_sitting_did_and_left_is_told(holdfast: Program) -> None:
+def test_what_the_last_session_did_and_left_is_told(holdfast: Program) -> None:
     make_run(holdfast.home, RUN, *FIRST_WAVE, DONE)
     resume_run(holdfast.home, RUN, *SECOND_WAVE)
     told = holdfast("show", RUN).out.partition("\nlast session\n")[2].partition("\n\n")[0].splitlines()

@@ -7,8 +7,8 @@ from holdfast.store.base import Store
 from holdfast.store.files.layout import LOCK, run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.memory import MemoryStore
-from tests.support import opened_run as sittings
-from tests.support.opened_run import Sitting
+from tests.support import opened_run as sessions
+from tests.support.opened_run import StoreSession
 
 
 class Backend(Protocol):
@@ -16,7 +16,7 @@ class Backend(Protocol):
         """A store on the same runs, as another process would open it."""
         ...
 
-    async def kill(self, sitting: Sitting) -> None:
+    async def kill(self, session: StoreSession) -> None:
         """The owner dies without a word."""
         ...
 
@@ -32,8 +32,8 @@ class Files:
     def store(self) -> FileStore:
         return FileStore(self._home)
 
-    async def kill(self, sitting: Sitting) -> None:
-        await sittings.kill(sitting)
+    async def kill(self, session: StoreSession) -> None:
+        await sessions.kill(session)
 
     async def usurp(self, run_id: str) -> None:
         os.unlink(os.path.join(run_folder(self._home, run_id), LOCK))
@@ -46,8 +46,8 @@ class Memory:
     def store(self) -> MemoryStore:
         return self._store
 
-    async def kill(self, sitting: Sitting) -> None:
-        await sitting.leave_without_writing()
+    async def kill(self, session: StoreSession) -> None:
+        await session.leave_without_writing()
 
     async def usurp(self, run_id: str) -> None:
         self._store._runs[run_id].holder = None

@@ -14,7 +14,7 @@ from tests.contract.conftest import RUN
 from tests.support.children import discard_and_die
 from tests.support.events import START, numbered
 from tests.support.logs import whole
-from tests.support.opened_run import Sitting
+from tests.support.opened_run import StoreSession
 from tests.support.processes import KILLED, child
 
 
@@ -58,9 +58,9 @@ async def test_a_run_that_somebody_owns_is_not_discarded(backend: Backend, store
 
 
 async def test_a_run_whose_owner_died_is_discarded(backend: Backend, store: Store) -> None:
-    sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin_session(START)
-    await backend.kill(sitting)
+    session = await StoreSession.open(store, RUN)
+    await session.run.begin_session(START)
+    await backend.kill(session)
     await backend.store().discard(RUN)
     assert list(await store.run_ids()) == []
 

@@ -13,7 +13,7 @@ from tests.contract.backends import Backend
 from tests.contract.conftest import RUN
 from tests.support.events import START, events_in, numbered
 from tests.support.logs import assert_whole, closed, folded, whole
-from tests.support.opened_run import Sitting
+from tests.support.opened_run import StoreSession
 from tests.support.wait import PATIENCE
 
 
@@ -187,7 +187,7 @@ async def test_an_owner_who_dies_between_reading_and_writing_has_consumed_nothin
     backend: Backend, store: Store
 ) -> None:
     await put_all(store, "m1", "m2")
-    first = await Sitting.open(store, RUN)
+    first = await StoreSession.open(store, RUN)
     await first.run.begin_session(START)
     assert len(await received(store, first.run.state.inbox_cursor)) == 2
     await backend.kill(first)
@@ -198,7 +198,7 @@ async def test_an_owner_who_dies_between_reading_and_writing_has_consumed_nothin
 
 async def test_an_owner_who_dies_after_taking_in_has_consumed(backend: Backend, store: Store) -> None:
     await put_all(store, "m1", "m2")
-    first = await Sitting.open(store, RUN)
+    first = await StoreSession.open(store, RUN)
     await first.run.begin_session(START)
     assert len(await first.run.consume_inbox()) == 2
     await backend.kill(first)

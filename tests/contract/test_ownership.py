@@ -13,7 +13,7 @@ from tests.contract.backends import Backend
 from tests.contract.conftest import RUN
 from tests.support.events import START, labels_in, numbered
 from tests.support.logs import assert_whole, folded, whole
-from tests.support.opened_run import Sitting
+from tests.support.opened_run import StoreSession
 
 
 async def test_a_second_taker_is_told_who_owns_the_run(backend: Backend, store: Store) -> None:
@@ -56,9 +56,9 @@ async def test_two_runs_have_two_owners(store: Store) -> None:
 async def test_the_epoch_grows_with_every_owner(backend: Backend, store: Store) -> None:
     epochs = []
     for turn in range(6):
-        sitting = await Sitting.open(backend.store(), RUN)
-        epochs.append(sitting.run.epoch)
-        await (backend.kill(sitting) if turn % 2 else sitting.close())
+        session = await StoreSession.open(backend.store(), RUN)
+        epochs.append(session.run.epoch)
+        await (backend.kill(session) if turn % 2 else session.close())
     assert epochs == sorted(set(epochs))
 
 
@@ -71,10 +71,10 @@ async def test_a_run_is_free_after_an_error_in_its_owner(store: Store) -> None:
 
 
 async def test_a_dead_owners_run_is_free_at_once_and_whole(backend: Backend, store: Store) -> None:
-    sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin_session(START)
-    await sitting.run.append(numbered("a", 1))
-    await backend.kill(sitting)
+    session = await StoreSession.open(store, RUN)
+    await session.run.begin_session(START)
+    await session.run.append(numbered("a", 1))
+    await backend.kill(session)
     assert await store.holder(RUN) is None
     async with open_run(backend.store(), RUN) as run:
         await run.begin_session(START, numbered("a", 2))
@@ -84,7 +84,7 @@ async def test_a_dead_owners_run_is_free_at_once_and_whole(backend: Backend, sto
 
 
 async def test_a_usurped_owner_writes_nothing_more(backend: Backend, store: Store) -> None:
-    old = await Sitting.open(store, RUN)
+    old = await StoreSession.open(store, RUN)
     await old.run.begin_session(START, numbered("old", 1))
     await backend.usurp(RUN)
     async with open_run(backend.store(), RUN) as run:
@@ -99,7 +99,7 @@ async def test_a_usurped_owner_writes_nothing_more(backend: Backend, store: Stor
         assert holder is not None
         assert holder.epoch == run.epoch
         with pytest.raises(RunOwned):
-            await Sitting.open(store, RUN)
+            await StoreSession.open(store, RUN)
         await run.append(numbered("new", 3))
     data = await whole(store, RUN)
     assert_whole(data)
@@ -107,7 +107,7 @@ async def test_a_usurped_owner_writes_nothing_more(backend: Backend, store: Stor
 
 
 async def test_every_waiting_appender_of_a_usurped_owner_is_told(backend: Backend, store: Store) -> None:
-    old = await Sitting.open(store, RUN)
+    old = await StoreSession.open(store, RUN)
     await old.run.begin_session(START)
     await backend.usurp(RUN)
     async with open_run(backend.store(), RUN):

@@ -23,7 +23,7 @@ def foreign(kind: str, seq: int = 0, sid: str = "s1", **rest: Any) -> bytes:
     return msgspec.json.encode({"sid": sid, "seq": seq, "type": kind, **rest}) + b"\n"
 
 
-def sitting(*events: Event, sid: str = "s1", first: int = 0, **head: Any) -> bytes:
+def session_log(*events: Event, sid: str = "s1", first: int = 0, **head: Any) -> bytes:
     """Events of one session, numbered without a gap."""
     return b"".join(entry(event, seq, sid, **head) for seq, event in enumerate(events, start=first))
 

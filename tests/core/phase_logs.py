@@ -27,7 +27,7 @@ from holdfast.core.state import RunState
 from holdfast.core.work.tasks import TaskList, TaskSpec
 from holdfast.core.work.workflow import Bounds, PlanShape, Workflow, build_plan
 from holdfast.workflows.builtin import find_workflow
-from tests.core.logs import fold_all, sitting
+from tests.core.logs import fold_all, session_log
 
 PIPELINE = find_workflow("pipeline")
 BOUNDS = Bounds(parallel=3)
@@ -40,7 +40,7 @@ REVIEWERS = ("reviewer:logic", "reviewer:quality", "reviewer:expert")
 
 
 def state_of(*events: Event) -> RunState:
-    return fold_all(sitting(*BEGUN, *events))
+    return fold_all(session_log(*BEGUN, *events))
 
 
 def next_of(

@@ -93,7 +93,7 @@ def lines(draw: st.DrawFn, sids: Sequence[str] = SIDS) -> bytes:
 
 
 @st.composite
-def sittings(draw: st.DrawFn, *, types: Sequence[str] = (), most: int = 4) -> bytes:
+def sessions(draw: st.DrawFn, *, types: Sequence[str] = (), most: int = 4) -> bytes:
     """Sessions one after the other, as one program at a time writes them: numbered upwards, some numbers lost."""
     log: list[bytes] = []
     for index in range(draw(st.integers(1, most))):

@@ -14,7 +14,7 @@ from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.events.issue import ErrorEncountered
 from holdfast.core.events.task import TaskFailed, TaskStarted
 from holdfast.core.state import MAX_KEPT
-from tests.core.logs import fold_once, sitting, size
+from tests.core.logs import fold_once, session_log, size
 
 Pair = Callable[[int], tuple[Event, ...]]
 DIGITS = 60  # numbers that count may grow longer
@@ -58,8 +58,8 @@ def spending(number: int) -> tuple[Event, ...]:
 
 def log_of(kind: Pair, count: int) -> bytes:
     """A turn, and in it so many pairs of events; encoded once, numbered by hand: it is the fold that is measured."""
-    begun = sitting(TurnStarted(conversation="c", turn="t"))
-    pair = sitting(*kind(7777777), first=8888888).replace(b"8888888", b"%(a)d").replace(b"8888889", b"%(b)d")
+    begun = session_log(TurnStarted(conversation="c", turn="t"))
+    pair = session_log(*kind(7777777), first=8888888).replace(b"8888888", b"%(a)d").replace(b"8888889", b"%(b)d")
     pair = pair.replace(b"7777777", b"%(n)d")
     return begun + b"".join(pair % {b"n": n, b"a": 2 * n + 1, b"b": 2 * n + 2} for n in range(count))
 
@@ -81,7 +81,7 @@ def stays_small(kind: Pair, pairs: int) -> None:
 
 
 def test_of_endless_issues_the_newest_are_kept() -> None:
-    log = sitting(*(ErrorEncountered(error=f"error {number}") for number in range(MAX_KEPT + 50)))
+    log = session_log(*(ErrorEncountered(error=f"error {number}") for number in range(MAX_KEPT + 50)))
     state = fold_once(log).state
     assert len(state.issues) == MAX_KEPT
     assert state.issues[-1].detail["error"] == f"error {MAX_KEPT + 49}"

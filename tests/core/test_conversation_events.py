@@ -27,7 +27,7 @@ from holdfast.core.events.session import RunResumed
 from holdfast.core.events.task import TaskCompleted
 from holdfast.core.events.work import ReportRefused
 from holdfast.core.state import Conversation, OpenMessage, OpenTurn, PermissionRequest
-from tests.core.logs import TS, Row, fold_once, row, sitting
+from tests.core.logs import TS, Row, fold_once, row, session_log
 
 OPENED = ConversationOpened(conversation="c", agent="claude", role="coder", task=2)
 TURN = TurnStarted(conversation="c", turn="t1")
@@ -307,4 +307,4 @@ TABLE = (
 
 @pytest.mark.parametrize("case", TABLE, ids=[case.fact for case in TABLE])
 def test_fact(case: Row) -> None:
-    assert getattr(fold_once(sitting(*case.events)).state, case.field) == case.expected
+    assert getattr(fold_once(session_log(*case.events)).state, case.field) == case.expected

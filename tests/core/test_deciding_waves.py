@@ -1,4 +1,4 @@
-"""What a run does next: waves, places, merges, messages, and how a sitting ends."""
+"""What a run does next: waves, places, merges, messages, and how a session ends."""
 
 from typing import NamedTuple
 
@@ -322,7 +322,7 @@ def test_a_run(row: Row) -> None:
     assert told(decide(row.state, SOLO, row.bounds, row.facts)) == row.expected
 
 
-def test_a_failed_part_of_a_plan_ends_the_sitting_as_what_it_was_when_nothing_else_can_be_done() -> None:
+def test_a_failed_part_of_a_plan_ends_the_session_as_what_it_was_when_nothing_else_can_be_done() -> None:
     blocked = situation(
         {"a": failed("evaluator_cap"), "b": PENDING, "c": PENDING}, "a", "b", "c", needs={"b": "a", "c": "b"}
     )

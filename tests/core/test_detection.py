@@ -12,8 +12,8 @@ from holdfast.core.decide.analysis import (
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.session import SessionEnd, SessionStart
 from tests.core import seed_protocol as seed
-from tests.core.logs import entry, fold_all, foreign, sitting
-from tests.core.strategies import examples, sittings
+from tests.core.logs import entry, fold_all, foreign, session_log
+from tests.core.strategies import examples, sessions
 
 START = SessionStart(command="implement")
 RESUME = SessionStart(command="resume")
@@ -27,7 +27,7 @@ def detect(newest_first: Iterable[bytes]) -> tuple[str | None, bool]:
     return detection.sid, detection.is_interrupted
 
 
-@given(sittings())
+@given(sessions())
 @examples(100)
 def test_detection_from_the_end_is_that_of_the_protocol_and_of_the_whole_analysis(log: bytes) -> None:
     whole = analyze(fold_all(log))
@@ -37,7 +37,7 @@ def test_detection_from_the_end_is_that_of_the_protocol_and_of_the_whole_analysi
 
 
 @st.composite
-def damaged_sittings(draw: st.DrawFn) -> bytes:
+def damaged_sessions(draw: st.DrawFn) -> bytes:
     """Sessions one after the other, with lines that are none between them, and numbers that come again."""
     log: list[bytes] = []
     for sid in ("s1", "s2"):
@@ -54,7 +54,7 @@ def damaged_sittings(draw: st.DrawFn) -> bytes:
     return b"".join(log)
 
 
-@given(damaged_sittings())
+@given(damaged_sessions())
 @examples(150)
 def test_detection_from_the_end_sees_through_damage_as_the_whole_analysis_does(log: bytes) -> None:
     whole = analyze(fold_all(log))
@@ -62,10 +62,10 @@ def test_detection_from_the_end_sees_through_damage_as_the_whole_analysis_does(l
 
 
 def test_detection_reads_no_more_than_the_newest_session() -> None:
-    lines = iter(reversed((sitting(START, POINT) + sitting(RESUME, POINT, sid="s2")).splitlines()))
+    lines = iter(reversed((session_log(START, POINT) + session_log(RESUME, POINT, sid="s2")).splitlines()))
     assert detect(lines) == ("s2", True)
     assert len(list(lines)) == 1
-    lines = iter(reversed(sitting(START, POINT, SessionEnd()).splitlines()))
+    lines = iter(reversed(session_log(START, POINT, SessionEnd()).splitlines()))
     assert detect(lines) == ("s1", False)
     assert len(list(lines)) == 2
 

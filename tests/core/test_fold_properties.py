@@ -7,9 +7,9 @@ from holdfast.core.decide.analysis import analyze
 from holdfast.core.log.codec import Line, parse_lines
 from holdfast.core.state import RunState
 from tests.core.logs import fold_all, fold_once, stored
-from tests.core.strategies import examples, lines, sittings
+from tests.core.strategies import examples, lines, sessions
 
-logs = st.lists(lines(), max_size=12) | sittings().map(lambda log: log.splitlines(keepends=True))
+logs = st.lists(lines(), max_size=12) | sessions().map(lambda log: log.splitlines(keepends=True))
 
 
 @given(logs)

@@ -63,7 +63,7 @@ from holdfast.core.state import (
     TaskStatus,
     Wave,
 )
-from tests.core.logs import TS, Row, fold_once, row, sitting
+from tests.core.logs import TS, Row, fold_once, row, session_log
 from tests.core.test_conversation_events import TABLE as TALK
 from tests.core.test_phase_events import PHASES
 from tests.core.test_task_events import TABLE as STEPS
@@ -380,7 +380,7 @@ TABLE = (
 
 @pytest.mark.parametrize("case", TABLE, ids=[case.fact for case in TABLE])
 def test_fact(case: Row) -> None:
-    assert getattr(fold_once(sitting(*case.events)).state, case.field) == case.expected
+    assert getattr(fold_once(session_log(*case.events)).state, case.field) == case.expected
 
 
 def test_the_table_has_a_row_for_every_event_type_that_is_handled() -> None:
@@ -397,7 +397,7 @@ def test_only_talk_and_remarks_have_no_handler() -> None:
 
 def test_a_session_has_its_command_its_times_and_its_end() -> None:
     start = SessionStart(command="resume", branch="b", mode="strict")
-    state = fold_once(sitting(start, SessionEnd(reason="stopped"), sid="s7")).state
+    state = fold_once(session_log(start, SessionEnd(reason="stopped"), sid="s7")).state
     session = state.sessions["s7"]
     assert (session.command, session.branch, session.mode, session.is_resume) == ("resume", "b", "strict", True)
     assert (session.started, session.last, session.events, session.seen) == (TS, TS, 2, [[0, 1]])
@@ -405,12 +405,12 @@ def test_a_session_has_its_command_its_times_and_its_end() -> None:
 
 
 def test_an_issue_names_the_task_of_the_agent_that_met_it() -> None:
-    state = fold_once(sitting(SPAWNED, ERROR, WarningLogged(), agent="eng")).state
+    state = fold_once(session_log(SPAWNED, ERROR, WarningLogged(), agent="eng")).state
     assert [(found.agent, found.task) for found in [*state.issues, *state.warnings]] == [("eng", "2")] * 2
 
 
 def test_an_issue_that_names_its_task_is_of_that_task_whoever_met_it() -> None:
-    state = fold_once(sitting(SPAWNED, BlockerReported(task_id=9), TaskFailed(task_id=8), agent="eng")).state
+    state = fold_once(session_log(SPAWNED, BlockerReported(task_id=9), TaskFailed(task_id=8), agent="eng")).state
     assert [issue.task for issue in state.issues] == ["9", "8"]
 
 
@@ -423,12 +423,14 @@ def test_an_issue_keeps_what_another_tool_wrote_into_it() -> None:
 
 def test_a_blocker_resolved_later_leaves_other_blockers() -> None:
     other = BlockerReported(description="no network", task_id=2)
-    state = fold_once(sitting(BLOCKER, other, BlockerReported(description="no key", task_id=2, resolved=True))).state
+    state = fold_once(
+        session_log(BLOCKER, other, BlockerReported(description="no key", task_id=2, resolved=True))
+    ).state
     assert [issue.detail["description"] for issue in state.issues] == ["no network"]
 
 
 def test_an_error_resolved_later_leaves_other_errors() -> None:
     other = ErrorEncountered(file="b.py", error="TypeError")
     resolved = ErrorEncountered(file="a.py", error="TypeError", resolved=True)
-    state = fold_once(sitting(ERROR, other, resolved)).state
+    state = fold_once(session_log(ERROR, other, resolved)).state
     assert [issue.detail["file"] for issue in state.issues] == ["b.py"]

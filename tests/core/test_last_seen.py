@@ -8,7 +8,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchDeleted
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended
 from holdfast.core.events.session import RunCreated
-from tests.core.logs import fold_once, sitting
+from tests.core.logs import fold_once, session_log
 
 OWN, TASK = "holdfast/r1/main", "holdfast/r1/T-1"
 BEGUN = (
@@ -26,7 +26,7 @@ def done(kind: str, task: str | None = "T-1", result: dict[str, Any] | None = No
 
 
 def last_seen(*events: Event) -> dict[str, str | None]:
-    state = fold_once(sitting(*BEGUN, *events)).state
+    state = fold_once(session_log(*BEGUN, *events)).state
     return {name: branch.unsaved for name, branch in state.branches.items()}
 
 

@@ -31,7 +31,7 @@ from holdfast.core.state import (
     Review,
 )
 from holdfast.core.text.fingerprint import fingerprint
-from tests.core.logs import Row, fold_once, row, sitting
+from tests.core.logs import Row, fold_once, row, session_log
 
 BEGUN = PhaseStarted(phase="p", round=1)
 AGAIN = PhaseStarted(phase="p", round=2)
@@ -116,4 +116,4 @@ PHASES: list[Row] = [
 
 @pytest.mark.parametrize("case", PHASES, ids=[case.fact for case in PHASES])
 def test_fact(case: Row) -> None:
-    assert getattr(fold_once(sitting(*case.events)).state, case.field) == case.expected
+    assert getattr(fold_once(session_log(*case.events)).state, case.field) == case.expected

@@ -8,7 +8,7 @@ from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import ArtifactStored, PhaseFailed, PhaseReopened, ReviewGiven
 from holdfast.core.events.session import SessionStart
 from holdfast.core.work.workflow import PhaseKind, PhaseSpec, Workflow
-from tests.core.logs import fold_all, sitting
+from tests.core.logs import fold_all, session_log
 from tests.core.phase_logs import (
     BEGUN,
     BOUNDS,
@@ -149,7 +149,7 @@ GATES: dict[str, tuple[tuple[Event, ...], str]] = {
 def test_checks_that_fail_lead_back_within_their_limit(what: str) -> None:
     events, expected = GATES[what]
     assert next_of(*events, workflow=LOOPS) == expected
-    log = sitting(*BEGUN, *events) + sitting(SessionStart(command="resume"), sid="s2")
+    log = session_log(*BEGUN, *events) + session_log(SessionStart(command="resume"), sid="s2")
     assert told(decide(fold_all(log), LOOPS, BOUNDS)) == expected
 
 
@@ -188,7 +188,7 @@ def test_what_was_in_the_way_of_who_handed_in_no_longer_is() -> None:
     """Both may be taken in at once, after a death between the two."""
     log = (started("thinking"), reported("thinking"))
     assert next_of(*log, workflow=LOOPS) == "give up thinking (blocked)"
-    state = fold_all(sitting(*BEGUN, *log, delivered("thinking")))
+    state = fold_all(session_log(*BEGUN, *log, delivered("thinking")))
     assert state.issues == []
     assert told(decide(state, LOOPS, BOUNDS)) == "check thinking validators"
     again = next_of(*log, delivered("thinking"), *failing("thinking", 1), started("thinking", 2), workflow=LOOPS)

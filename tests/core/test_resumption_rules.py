@@ -17,7 +17,7 @@ from holdfast.core.events.phase import PhaseFailed, PhaseReopened, ResearchReque
 from holdfast.core.events.session import RunResumed, SessionStart
 from holdfast.core.events.task import TaskStarted
 from holdfast.core.work.workflow import PlanShape, Workflow
-from tests.core.logs import fold_all, sitting
+from tests.core.logs import fold_all, session_log
 from tests.core.phase_logs import (
     BEGUN,
     BOUNDS,
@@ -130,13 +130,13 @@ BELOW = (7, 13, 15)
 @pytest.mark.parametrize("what", ROWS)
 def test_rule(what: str) -> None:
     _, events, expected = ROWS[what]
-    log = sitting(*BEGUN, *events) + sitting(SessionStart(command="resume"), sid="s2")
+    log = session_log(*BEGUN, *events) + session_log(SessionStart(command="resume"), sid="s2")
     assert told(decide(fold_all(log), PIPELINE, BOUNDS)) == expected
 
 
 def test_a_run_is_known_by_what_its_log_says_it_is() -> None:
     """The seventh: nothing has a name by default."""
-    state = fold_all(sitting(*BEGUN) + sitting(SessionStart(command="resume"), sid="s2"))
+    state = fold_all(session_log(*BEGUN) + session_log(SessionStart(command="resume"), sid="s2"))
     assert state.run is not None
     assert state.run.run_id == "r"
 

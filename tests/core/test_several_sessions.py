@@ -12,7 +12,7 @@ from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted
 from holdfast.core.state import RunState, TaskStatus
-from tests.core.logs import analysis_of, entry, fold_all, sitting
+from tests.core.logs import analysis_of, entry, fold_all, session_log
 
 START = SessionStart(command="implement")
 RESUME = SessionStart(command="resume")
@@ -24,7 +24,7 @@ FAILED = TaskFailed(task_id="2", error="QA", attempts=3)
 
 
 def test_several_interrupted_sessions_come_newest_first() -> None:
-    log = b"".join(sitting(START, PLAN, sid=sid) for sid in ("s1", "s2", "s3"))
+    log = b"".join(session_log(START, PLAN, sid=sid) for sid in ("s1", "s2", "s3"))
     found = analysis_of(log)
     assert found.sid == "s3"
     assert interrupted_sessions(fold_all(log)) == ["s3", "s2", "s1"]
@@ -32,9 +32,9 @@ def test_several_interrupted_sessions_come_newest_first() -> None:
 
 def test_a_resumed_session_cut_off_before_a_new_checkpoint_keeps_the_earlier_one() -> None:
     log = (
-        sitting(START, PLAN, TaskCompleted(task_id="1"), POINT, TaskStarted(task_id="2"))
-        + sitting(RESUME, TaskCompleted(task_id="2"), sid="s2")
-        + sitting(RESUME, TaskStarted(task_id="3"), sid="s3")
+        session_log(START, PLAN, TaskCompleted(task_id="1"), POINT, TaskStarted(task_id="2"))
+        + session_log(RESUME, TaskCompleted(task_id="2"), sid="s2")
+        + session_log(RESUME, TaskStarted(task_id="3"), sid="s3")
     )
     found = analysis_of(log)
     assert found.checkpoint is not None
@@ -48,12 +48,12 @@ def test_a_resumed_session_cut_off_before_a_new_checkpoint_keeps_the_earlier_one
 
 
 def test_issues_that_a_resume_decided_on_do_not_come_again() -> None:
-    log = sitting(START, POINT, FAILED) + sitting(RESUME, TaskStarted(task_id="2"), sid="s2")
+    log = session_log(START, POINT, FAILED) + session_log(RESUME, TaskStarted(task_id="2"), sid="s2")
     assert analysis_of(log).decision.case is ResumeCase.AUTO
 
 
 def test_an_interrupted_session_behind_a_finished_one_is_the_one_to_resume() -> None:
-    log = sitting(START, PLAN, TaskCompleted(task_id="1"), POINT, ERROR) + sitting(
+    log = session_log(START, PLAN, TaskCompleted(task_id="1"), POINT, ERROR) + session_log(
         START, Checkpoint(label="other"), TaskCompleted(task_id="8"), SessionEnd(), sid="s2"
     )
     found = analysis_of(log)
@@ -65,9 +65,9 @@ def test_an_interrupted_session_behind_a_finished_one_is_the_one_to_resume() -> 
 
 def test_a_resume_takes_up_the_interrupted_session_not_the_finished_one_before_it() -> None:
     log = (
-        sitting(START, PLAN, TaskCompleted(task_id="1"), POINT)
-        + sitting(START, TaskCompleted(task_id="8"), SessionEnd(), sid="s2")
-        + sitting(RESUME, TaskStarted(task_id="2"), sid="s3")
+        session_log(START, PLAN, TaskCompleted(task_id="1"), POINT)
+        + session_log(START, TaskCompleted(task_id="8"), SessionEnd(), sid="s2")
+        + session_log(RESUME, TaskStarted(task_id="2"), sid="s3")
     )
     state = fold_all(log)
     assert interrupted_sessions(state) == ["s3"]
@@ -78,17 +78,17 @@ def test_a_resume_takes_up_the_interrupted_session_not_the_finished_one_before_i
 
 
 def test_a_resume_takes_up_the_newest_of_several_interrupted_sessions() -> None:
-    log = sitting(START) + sitting(START, sid="s2") + sitting(RESUME, SessionEnd(), sid="s3")
+    log = session_log(START) + session_log(START, sid="s2") + session_log(RESUME, SessionEnd(), sid="s3")
     state = fold_all(log)
     assert session_lineage(state, "s3") == {"s2", "s3"}
     assert interrupted_sessions(state) == ["s1"]
-    again = fold_all(log + sitting(RESUME, sid="s4"))
+    again = fold_all(log + session_log(RESUME, sid="s4"))
     assert session_lineage(again, "s4") == {"s1", "s4"}
     assert interrupted_sessions(again) == ["s4"]
 
 
 def test_a_resume_of_nothing_interrupted_goes_on_with_the_session_before_it() -> None:
-    log = sitting(START, PLAN, POINT, SessionEnd(reason="stopped")) + sitting(RESUME, sid="s2")
+    log = session_log(START, PLAN, POINT, SessionEnd(reason="stopped")) + session_log(RESUME, sid="s2")
     state = fold_all(log)
     assert session_lineage(state, "s2") == {"s1", "s2"}
     assert analysis_of(log).decision.case is ResumeCase.AUTO
@@ -96,9 +96,9 @@ def test_a_resume_of_nothing_interrupted_goes_on_with_the_session_before_it() ->
 
 def test_in_the_log_of_one_run_every_session_goes_on_with_the_one_before() -> None:
     log = (
-        sitting(START, RUN, PLAN, TaskCompleted(task_id="1"), POINT)
-        + sitting(START, SessionEnd(reason="stopped"), sid="s2")
-        + sitting(START, TaskStarted(task_id="2"), sid="s3")
+        session_log(START, RUN, PLAN, TaskCompleted(task_id="1"), POINT)
+        + session_log(START, SessionEnd(reason="stopped"), sid="s2")
+        + session_log(START, TaskStarted(task_id="2"), sid="s3")
     )
     state = fold_all(log)
     assert session_lineage(state, "s3") == {"s1", "s2", "s3"}
@@ -107,18 +107,18 @@ def test_in_the_log_of_one_run_every_session_goes_on_with_the_one_before() -> No
 
 
 def test_a_fresh_session_stands_alone() -> None:
-    state = fold_all(sitting(START, PLAN) + sitting(START, sid="s2"))
+    state = fold_all(session_log(START, PLAN) + session_log(START, sid="s2"))
     assert session_lineage(state, "s1") == {"s1"}
     assert session_lineage(state, "s2") == {"s2"}
 
 
 def test_when_none_was_interrupted_the_newest_is_the_one_to_look_at() -> None:
-    state = fold_all(sitting(START, SessionEnd()) + sitting(START, SessionEnd(), sid="s2"))
+    state = fold_all(session_log(START, SessionEnd()) + session_log(START, SessionEnd(), sid="s2"))
     assert session_to_resume(state) == "s2"
     assert session_to_resume(RunState()) is None
 
 
 def test_a_session_whose_start_was_lost_is_analyzed_by_itself() -> None:
-    log = sitting(START, PLAN, TaskCompleted(task_id="1"), POINT) + entry(TaskStarted(task_id="9"), 4, "s2")
+    log = session_log(START, PLAN, TaskCompleted(task_id="1"), POINT) + entry(TaskStarted(task_id="9"), 4, "s2")
     found = analysis_of(log)
     assert (found.sid, list(found.tasks), found.checkpoint) == ("s2", ["9"], None)

@@ -10,7 +10,7 @@ from holdfast.core.events.plan import PlanCreated, PlannedTask, PlannedWave
 from holdfast.core.events.session import RunCreated, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
 from holdfast.core.events.work import CaseSubmitted, TaskReopened
-from tests.core.logs import analysis_of, sitting
+from tests.core.logs import analysis_of, session_log
 from tests.core.phase_logs import PLANNED, completed, delivered, next_of, plan, started, state_of
 
 START = SessionStart(command="run")
@@ -54,7 +54,7 @@ GO: dict[str, tuple[Event, ...]] = {
 
 @pytest.mark.parametrize("events", STAY.values(), ids=STAY)
 def test_a_checkpoint_does_not_leave_behind(events: tuple[Event, ...]) -> None:
-    analysis = analysis_of(sitting(START, RUN, PLAN, *events))
+    analysis = analysis_of(session_log(START, RUN, PLAN, *events))
     assert {issue.task for issue in analysis.issues} == {"2"}
     assert analysis.decision.case is ResumeCase.ISSUES
     assert analysis.decision.affected == ("2",)
@@ -62,13 +62,13 @@ def test_a_checkpoint_does_not_leave_behind(events: tuple[Event, ...]) -> None:
 
 @pytest.mark.parametrize("events", GO.values(), ids=GO)
 def test_nobody_is_asked_any_more_about(events: tuple[Event, ...]) -> None:
-    analysis = analysis_of(sitting(START, RUN, PLAN, *events))
+    analysis = analysis_of(session_log(START, RUN, PLAN, *events))
     assert (analysis.issues, analysis.decision.case) == ((), ResumeCase.AUTO)
 
 
 @pytest.mark.parametrize("events", [*STAY.values(), *GO.values()], ids=[*STAY, *GO])
 def test_in_a_log_that_is_no_runs_a_checkpoint_leaves_all_of_it_behind(events: tuple[Event, ...]) -> None:
-    analysis = analysis_of(sitting(START, PLAN, *events, POINT))
+    analysis = analysis_of(session_log(START, PLAN, *events, POINT))
     assert (analysis.issues, analysis.decision.case) == ((), ResumeCase.AUTO)
 
 

@@ -39,7 +39,7 @@ from holdfast.core.events.work import (
     VerdictGiven,
 )
 from holdfast.core.state import Check, EvaluatorVerdict, OpenMessage, Plan, Task, TaskStage, TaskStatus, Wave
-from tests.core.logs import TS, Row, fold_once, row, sitting
+from tests.core.logs import TS, Row, fold_once, row, session_log
 
 STARTED = TaskStarted(task_id="1")
 WORKER = ConversationOpened(conversation="w", agent="claude", role="worker", task="1")
@@ -500,23 +500,23 @@ TABLE = (
 
 @pytest.mark.parametrize("case", TABLE, ids=[case.fact for case in TABLE])
 def test_fact(case: Row) -> None:
-    assert getattr(fold_once(sitting(*case.events)).state, case.field) == case.expected
+    assert getattr(fold_once(session_log(*case.events)).state, case.field) == case.expected
 
 
 def test_the_newest_verdicts_of_a_task_are_kept() -> None:
     verdicts: list[Event] = [VerdictGiven(task_id="1", iteration=number, accept=False) for number in range(60)]
-    task = fold_once(sitting(STARTED, *verdicts)).state.tasks["1"]
+    task = fold_once(session_log(STARTED, *verdicts)).state.tasks["1"]
     assert [verdict.iteration for verdict in task.verdicts] == list(range(10, 60))
     assert task.evaluations == 60
 
 
 def test_what_blocks_others_still_does_when_a_task_is_opened_again() -> None:
     blockers = [BlockerReported(task_id=number, description="no key") for number in (1, 2)]
-    state = fold_once(sitting(*blockers, TaskReopened(task_id=1))).state
+    state = fold_once(session_log(*blockers, TaskReopened(task_id=1))).state
     assert [issue.task for issue in state.issues] == ["2"]
 
 
 def test_who_argues_that_it_is_done_is_no_longer_blocked() -> None:
     blockers = [BlockerReported(task_id=number, description="no key") for number in (1, 2)]
-    state = fold_once(sitting(*blockers, CASE)).state
+    state = fold_once(session_log(*blockers, CASE)).state
     assert [issue.task for issue in state.issues] == ["2"]

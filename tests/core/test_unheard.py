@@ -12,7 +12,7 @@ from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
 from holdfast.core.events.work import CaseSubmitted
 from holdfast.core.state import RunState
-from tests.core.logs import fold_once, sitting
+from tests.core.logs import fold_once, session_log
 
 
 def sent(*names: str) -> list[Event]:
@@ -42,7 +42,7 @@ THINKING = [PHASE, THINKER, *sent("m"), *told("m")]
 
 
 def after(*events: Event) -> RunState:
-    return fold_once(sitting(*events)).state
+    return fold_once(session_log(*events)).state
 
 
 def unheard(state: RunState) -> dict[str, list[str]]:

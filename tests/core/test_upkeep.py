@@ -15,7 +15,7 @@ from holdfast.core.events.issue import ErrorEncountered
 from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import MAINTENANCE_COMMANDS, RunCreated, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskStarted
-from tests.core.logs import analysis_of, fold_all, sitting
+from tests.core.logs import analysis_of, fold_all, session_log
 
 RUN = RunCreated(run_id="r1", goal="g", repo="/r/.git")
 WORK: tuple[Event, ...] = (
@@ -26,7 +26,7 @@ WORK: tuple[Event, ...] = (
     TaskStarted(task_id="1", agent="eng"),
     AgentSpawned(name="eng", role="coder", task="1"),
 )
-INTERRUPTED = sitting(*WORK, sid="work")
+INTERRUPTED = session_log(*WORK, sid="work")
 EFFECT = (EffectIntended(effect="e1", kind="push", arguments={}), EffectHappened(effect="e1"))
 DONE = SessionEnd(reason="all_done")
 REFUSED = SessionEnd(reason="error", summary="no")
@@ -35,7 +35,7 @@ ENDS = {"done": (*EFFECT, DONE), "refused": (REFUSED,), "killed": (EFFECT[0],), 
 
 
 def upkeep(command: str, *events: Event, sid: str = "care") -> bytes:
-    return sitting(SessionStart(command=command), *events, sid=sid)
+    return session_log(SessionStart(command=command), *events, sid=sid)
 
 
 def essence(analysis: Analysis) -> object:
@@ -55,21 +55,21 @@ def test_an_interrupted_run_is_as_interrupted_after_upkeep(command: str, events:
 
 @pytest.mark.parametrize("command", sorted(MAINTENANCE_COMMANDS))
 def test_the_issues_and_the_decision_that_they_need_stay(command: str) -> None:
-    issues = sitting(*WORK, ErrorEncountered(error="TypeError"), sid="work")
+    issues = session_log(*WORK, ErrorEncountered(error="TypeError"), sid="work")
     after = analysis_of(issues + upkeep(command, *EFFECT, DONE))
     assert essence(after) == essence(analysis_of(issues))
     assert after.decision.case is ResumeCase.ISSUES
 
 
 def test_a_finished_run_stays_finished_though_upkeep_was_killed() -> None:
-    finished = sitting(*WORK, DONE, sid="work")
+    finished = session_log(*WORK, DONE, sid="work")
     after = analysis_of(finished + upkeep("push", EFFECT[0]))
     assert not after.interrupted
     assert after.decision == analysis_of(finished).decision
 
 
 def test_a_resume_after_upkeep_goes_on_with_the_work_and_not_with_the_upkeep() -> None:
-    log = INTERRUPTED + upkeep("merge", *EFFECT, DONE) + sitting(SessionStart(command="resume"), sid="again")
+    log = INTERRUPTED + upkeep("merge", *EFFECT, DONE) + session_log(SessionStart(command="resume"), sid="again")
     state = fold_all(log)
     assert session_lineage(state, "again") == {"again", "work"}
     assert interrupted_sessions(state) == ["again"]
@@ -78,13 +78,13 @@ def test_a_resume_after_upkeep_goes_on_with_the_work_and_not_with_the_upkeep() -
 
 def test_in_a_log_of_another_tool_the_same_words_are_work() -> None:
     """Only a run of ours has upkeep: elsewhere `merge` may be what the session was for."""
-    log = sitting(SessionStart(command="implement"), sid="one") + upkeep("merge", TaskStarted(task_id="1"))
+    log = session_log(SessionStart(command="implement"), sid="one") + upkeep("merge", TaskStarted(task_id="1"))
     assert analysis_of(log).sid == "care"
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(MAINTENANCE_COMMANDS)), st.sampled_from(sorted(ENDS))), max_size=6))
-def test_however_much_upkeep_there_was(sittings: list[tuple[str, str]]) -> None:
+def test_however_much_upkeep_there_was(sessions: list[tuple[str, str]]) -> None:
     log = INTERRUPTED + b"".join(
-        upkeep(command, *ENDS[end], sid=f"care-{number}") for number, (command, end) in enumerate(sittings)
+        upkeep(command, *ENDS[end], sid=f"care-{number}") for number, (command, end) in enumerate(sessions)
     )
     assert essence(analysis_of(log)) == essence(analysis_of(INTERRUPTED))

@@ -114,7 +114,7 @@ async def test_a_home_that_may_not_be_written_is_named(suites: FailpointSuites) 
 
 
 @pytest.mark.parametrize("most", first(2048, 600, 5000, 9000))
-async def test_a_file_that_may_not_grow_ends_the_sitting_in_a_line(suites: FailpointSuites, most: int) -> None:
+async def test_a_file_that_may_not_grow_ends_the_session_in_a_line(suites: FailpointSuites, most: int) -> None:
     """A quota: git dies of it by a signal, and we do not."""
     suite = suites("solo")
     await suite.undisturbed()

@@ -48,7 +48,7 @@ async def failing(suite: FailpointSuite, failpoint: str) -> Trial:
 
 
 @pytest.mark.parametrize("fault", first(*FAULTS))
-async def test_a_write_that_fails_ends_the_sitting_in_one_line(suites: FailpointSuites, fault: str) -> None:
+async def test_a_write_that_fails_ends_the_session_in_one_line(suites: FailpointSuites, fault: str) -> None:
     suite = suites("solo")
     undisturbed, dice = await suite.undisturbed(), random.Random(fault)
     for family in ("journal.append", "projection.write", "snapshot.save", "effect.merge"):
@@ -62,7 +62,7 @@ async def test_a_report_that_finds_no_room_is_made_again(suites: FailpointSuites
 
 
 async def test_a_disk_on_which_agents_cannot_report_costs_them_no_attempt(suites: FailpointSuites) -> None:
-    """The sitting ends in one line: what they were asked for, and could not give, is not held against them."""
+    """The session ends in one line: what they were asked for, and could not give, is not held against them."""
     await failing(suites("loop"), "inbox.append.before:3:enospc")
 
 
@@ -82,7 +82,7 @@ async def test_a_task_that_is_given_up_is_given_up_once_though_the_disk_refused_
     await failing(suites("capped"), "effect.commit.failed.before:1:eio")
 
 
-async def test_what_the_disk_would_not_delete_is_deleted_when_the_sitting_ends(suites: FailpointSuites) -> None:
+async def test_what_the_disk_would_not_delete_is_deleted_when_the_session_ends(suites: FailpointSuites) -> None:
     await failing(suites("solo"), "worktree.remove.dropped:1:enospc")
 
 

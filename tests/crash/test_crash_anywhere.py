@@ -28,7 +28,7 @@ _TO_BE_WRITTEN, _WRITTEN = ({f"{name}.{side}" for name in _WRITES} for side in (
 PAIRS = 24  # of each scenario
 RESUMES = 2
 EARLY = 5  # passes of a point
-WAY_BACK = 20  # passes of each such sitting
+WAY_BACK = 20  # passes of each such session
 _LONG = ("waves", "pipeline", "grand")
 _TORN_OF_LONG = 3  # one of so many: a torn write leaves what one that was never begun leaves
 _ONLY_SOME = {"grand": 80}  # passes: it is the pipeline once more, with more phases, and with people
@@ -212,7 +212,7 @@ def other_deaths(undisturbed: Undisturbed) -> list[Failpoints]:
 
 
 def on_the_way_back(suite: FailpointSuite, undisturbed: Undisturbed) -> list[Failpoints]:
-    """The passes of the sitting that follows a death, for a sample of deaths."""
+    """The passes of the session that follows a death, for a sample of deaths."""
     return [
         back
         for first in come_back_from(undisturbed)

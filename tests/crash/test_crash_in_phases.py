@@ -30,36 +30,36 @@ ROWS = [(name, phase, way) for name, phases in PHASES.items() for phase in phase
 
 
 class At(NamedTuple):
-    """A turn: what it is about, in which sitting it is, and as which of its prompts."""
+    """A turn: what it is about, in which session it is, and as which of its prompts."""
 
     about: str
-    sitting: int
+    session: int
     ordinal: int
 
 
 def turns(undisturbed: Undisturbed) -> list[At]:
     found: list[At] = []
     about: dict[str, str] = {}
-    sitting, ordinal = -1, 0
+    session, ordinal = -1, 0
     for event in events_in(undisturbed.log):
         match event:
             case SessionStart(command="run" | "resume"):
-                sitting, ordinal = sitting + 1, 0
+                session, ordinal = session + 1, 0
             case ConversationOpened():
                 about[event.conversation] = event.about or f"{event.task} {event.role}"
             case TurnStarted():
                 ordinal += 1
-                found.append(At(about[event.conversation], sitting, ordinal))
+                found.append(At(about[event.conversation], session, ordinal))
     return found
 
 
 def failpoints_in(undisturbed: Undisturbed, turn: At, way: str) -> tuple[str | None, ...]:
     """Whoever is to die does so at the first point that comes after the prompt of the turn."""
     point, whom = WAYS[way]
-    passes = undisturbed.sittings[turn.sitting]
+    passes = undisturbed.sessions[turn.session]
     after = passes[passes.index(f"prompt.before:{turn.ordinal}") :]
     first = next(failpoint for failpoint in after if failpoint.startswith(f"{point}:"))
-    return (*[None] * turn.sitting, f"{first}{whom}")
+    return (*[None] * turn.session, f"{first}{whom}")
 
 
 @pytest.mark.torture

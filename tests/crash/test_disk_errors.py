@@ -20,7 +20,7 @@ from tests.support.crash_suite.suite import FailpointSuites
 from tests.support.disks import FailingDisk, short_writes
 from tests.support.events import START, Label, labels_in, numbered
 from tests.support.logs import assert_whole, folded, is_prefix, whole
-from tests.support.opened_run import Sitting, kill
+from tests.support.opened_run import StoreSession, kill
 from tests.support.run_files import RUN, inbox_file, torn_pieces
 from tests.support.wait import open_descriptors, until
 
@@ -54,7 +54,7 @@ async def test_the_disk_fails_at_any_call(home: str, kind: str, leaves: int, cod
         place = f"{home}-{fails_at}"
         await made(place)
         failing = FailingDisk(kind, fails_at, code, leaves)
-        sitting = await Sitting.open(FileStore(place, disk=failing.disk), RUN)
+        session = await StoreSession.open(FileStore(place, disk=failing.disk), RUN)
         acknowledged: list[Label] = []
         submitted: list[Label] = []
         refused = False
@@ -62,7 +62,7 @@ async def test_the_disk_fails_at_any_call(home: str, kind: str, leaves: int, cod
             labels = [("a", 3 * number + index) for index in range(3)]
             submitted += labels
             outcomes = await asyncio.gather(
-                *(sitting.run.append(numbered(*label, 100)) for label in labels), return_exceptions=True
+                *(session.run.append(numbered(*label, 100)) for label in labels), return_exceptions=True
             )
             if refused or any(isinstance(outcome, BaseException) for outcome in outcomes):
                 refused = True
@@ -72,7 +72,7 @@ async def test_the_disk_fails_at_any_call(home: str, kind: str, leaves: int, cod
                 acknowledged += labels
         assert acknowledged == submitted[: 3 * fails_at]
         failing.healed = True
-        await (kill(sitting) if end == "killed" else sitting.close())
+        await (kill(session) if end == "killed" else session.close())
         await assert_goes_on(place, acknowledged, submitted)
 
 

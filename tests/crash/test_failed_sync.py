@@ -13,7 +13,7 @@ from holdfast.store.run import open_run
 from tests.support.disks import LossyDisk
 from tests.support.events import START, labels_in, numbered
 from tests.support.logs import whole
-from tests.support.opened_run import Sitting, kill
+from tests.support.opened_run import StoreSession, kill
 from tests.support.real_power_cut import NOT_POSSIBLE
 from tests.support.run_files import RUN, log_file
 from tests.support.thin_pool import SCENES
@@ -67,13 +67,13 @@ async def test_a_message_that_its_reader_cannot_sync_is_not_there_for_the_next(h
     with pytest.raises(StorageFailed):
         await store.inbox(RUN).put(Message(id="unsynced", kind="say"))
     lossy.calls_left = None
-    sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin_session(START)
+    session = await StoreSession.open(store, RUN)
+    await session.run.begin_session(START)
     lossy.next_sync_fails = True
     with pytest.raises(StorageFailed):
-        await sitting.run.consume_inbox()
-    assert await sitting.run.consume_inbox() == []
-    await kill(sitting)
+        await session.run.consume_inbox()
+    assert await session.run.consume_inbox() == []
+    await kill(session)
     await store.inbox(RUN).put(Message(id="acknowledged", kind="say"))
     lossy.cut(Nothing())
     assert await taken_in(store) == ["acknowledged"]
@@ -89,7 +89,7 @@ async def test_what_an_opening_could_not_sync_the_next_does_not_build_on(home: s
     lossy.tear(log_file(home), killed)
     lossy.next_sync_fails = True
     with pytest.raises(StorageFailed):
-        await Sitting.open(store, RUN)
+        await StoreSession.open(store, RUN)
     async with open_run(store, RUN) as run:
         await run.begin_session(START, numbered("acknowledged", 0))
     lossy.cut(Nothing())

@@ -12,7 +12,7 @@ from holdfast.store.files.store import FileStore
 from holdfast.store.run import OwnedRun, open_run
 from tests.support.events import START, events_in
 from tests.support.logs import assert_whole, closed, folded, whole
-from tests.support.opened_run import Sitting, kill
+from tests.support.opened_run import StoreSession, kill
 from tests.support.run_files import RUN, content, inbox_file, put_content
 from tests.support.wait import PATIENCE
 
@@ -111,7 +111,7 @@ async def test_that_it_is_read_again_and_what_is_found_are_one_commit(home: str)
     store = await read_before(home)
     put_content(inbox_file(home), WAYS["cut after a line"](content(inbox_file(home))))
     await put(store, "m4")
-    first = await Sitting.open(store, RUN)
+    first = await StoreSession.open(store, RUN)
     await first.run.begin_session(START)
     before = len(await whole(store, RUN))
     await first.run.consume_inbox()

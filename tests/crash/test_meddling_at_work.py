@@ -1,6 +1,6 @@
 """What users do to their repository, and to a run's own places in it, while an agent is in the middle of its turn.
 
-The run ends as the one that nobody disturbed; or its sitting ends in a line that says what to do, and then it goes on.
+The run ends as the one that nobody disturbed; or its session ends in a line that says what to do, and then it goes on.
 What the user has in their own checkout is as they left it.
 """
 
@@ -40,7 +40,7 @@ def placed(suite: FailpointSuite, scenario: Scenario) -> Place:
 
 
 def meddled(suite: FailpointSuite, scenario: Scenario, deed: Deed) -> tuple[Place, dict[str, Any], Ended]:
-    """The place, what the user has there after what they did, and how the sitting ended."""
+    """The place, what the user has there after what they did, and how the session ended."""
     place = placed(suite, scenario)
     with at_work(place) as let_go:
         deed(place)
@@ -191,7 +191,7 @@ async def test_what_the_runs_branch_had_before_it_was_set_back_is_kept_and_told(
     assert kept.removeprefix("refs/holdfast/salvage/") in place.call("salvage", "ls", place.run_id).out
 
 
-# --- what ends the sitting, in a line that says what to do --------------------------------------------
+# --- what ends the session, in a line that says what to do --------------------------------------------
 
 
 class Stopping(NamedTuple):
@@ -243,7 +243,7 @@ async def stopped_and_gone_on(suite: FailpointSuite, stopping: Stopping) -> None
     await must_be_alike(suite, place, but=stopping.but)
 
 
-async def test_a_branch_that_is_deleted_ends_the_sitting_in_a_line_and_comes_back_by_resume(
+async def test_a_branch_that_is_deleted_ends_the_session_in_a_line_and_comes_back_by_resume(
     suite: FailpointSuite,
 ) -> None:
     await stopped_and_gone_on(suite, Stopping(deeds.remove_the_run, FAILED, NO_BRANCH))
@@ -271,7 +271,7 @@ MOVED = {
 
 @pytest.mark.torture
 @pytest.mark.parametrize("name", MOVED)
-async def test_what_is_moved_away_under_a_run_ends_its_sitting_and_it_goes_on_when_it_is_back(
+async def test_what_is_moved_away_under_a_run_ends_its_session_and_it_goes_on_when_it_is_back(
     suite: FailpointSuite, name: str
 ) -> None:
     place = placed(suite, WRITING)

@@ -19,7 +19,7 @@ from tests.support.disks import PAGE, Fate, LossyDisk
 from tests.support.events import START, Label, labels_in, numbered
 from tests.support.logs import assert_whole, folded, is_prefix, whole
 from tests.support.memory import in_memory
-from tests.support.opened_run import Sitting, kill
+from tests.support.opened_run import StoreSession, kill
 from tests.support.power_cut_outcome import NOTHING_LEFT, Drawn, Fixed
 from tests.support.run_files import RUN, content, log_file
 
@@ -55,12 +55,12 @@ class Machine:
         self.ends.add(len(self.submitted))
         return labels
 
-    async def commit(self, sitting: Sitting, calls: Commit) -> None:
+    async def commit(self, session: StoreSession, calls: Commit) -> None:
         """Append at once, each call by its own producer, so that they share a commit."""
         numbers = [self.number(call) for call in calls]
         outcomes = await asyncio.gather(
             *(
-                sitting.run.append(*(numbered(*label, size) for label, size in zip(labels, call, strict=True)))
+                session.run.append(*(numbered(*label, size) for label, size in zip(labels, call, strict=True)))
                 for labels, call in zip(numbers, calls, strict=True)
             ),
             return_exceptions=True,
@@ -98,15 +98,15 @@ async def life(home: str, history: list[Commit], last: Commit, calls: int, fate:
     """Commit a history, then lose the power `calls` calls into one more commit."""
     machine = Machine(home)
     await machine.store.create(RUN)
-    sitting = await Sitting.open(machine.store, RUN)
-    await sitting.run.begin_session(START)
+    session = await StoreSession.open(machine.store, RUN)
+    await session.run.begin_session(START)
     for commit in history:
-        await machine.commit(sitting, commit)
+        await machine.commit(session, commit)
     assert machine.acknowledged == machine.submitted
     machine.lossy.fail_after(calls)
-    await machine.commit(sitting, last)
+    await machine.commit(session, last)
     assert machine.acknowledged != machine.submitted
-    await kill(sitting)
+    await kill(session)
     machine.lossy.cut(fate)
     return machine
 
@@ -141,10 +141,10 @@ async def goes_on_over_repairs_cut(
     for left in repairs_cut:
         machine.lossy.fail_after(left)
         with suppress(HoldfastError):
-            sitting = await Sitting.open(machine.store, RUN)
+            session = await StoreSession.open(machine.store, RUN)
             with suppress(HoldfastError):
-                await sitting.run.begin_session(RESUME)
-            await kill(sitting)
+                await session.run.begin_session(RESUME)
+            await kill(session)
         machine.lossy.cut(fate)
     await machine.go_on()
     await machine.go_on()
@@ -208,13 +208,13 @@ async def test_what_a_failed_sync_forgot_makes_no_hole_under_later_events(home: 
     """The kernel tries once; after that only what is in memory looks as if it were on the disk."""
     machine = Machine(home)
     await machine.store.create(RUN)
-    sitting = await Sitting.open(machine.store, RUN)
-    await sitting.run.begin_session(START)
-    await machine.commit(sitting, [[0], [0]])
+    session = await StoreSession.open(machine.store, RUN)
+    await session.run.begin_session(START)
+    await machine.commit(session, [[0], [0]])
     machine.lossy.next_sync_fails = True
-    await machine.commit(sitting, [[3 * PAGE], [3 * PAGE, 0]])
+    await machine.commit(session, [[3 * PAGE], [3 * PAGE, 0]])
     assert len(machine.acknowledged) == 2
-    await (kill(sitting) if end == "killed" else sitting.close())
+    await (kill(session) if end == "killed" else session.close())
     await machine.go_on()
     machine.lossy.cut(fate)
     await machine.go_on()
@@ -235,11 +235,11 @@ async def test_a_message_that_is_consumed_before_it_is_synced_hides_no_later_one
     with pytest.raises(StorageFailed):
         await store.inbox(RUN).put(say("m2"))
     lossy.calls_left = None
-    sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin_session(START)
-    taken = [message.id for message in await sitting.run.consume_inbox()]
+    session = await StoreSession.open(store, RUN)
+    await session.run.begin_session(START)
+    taken = [message.id for message in await session.run.consume_inbox()]
     assert taken == ["m1", "m2"]
-    await kill(sitting)
+    await kill(session)
     lossy.cut(fate)
     await store.inbox(RUN).put(say("m3"))
     await store.inbox(RUN).put(say("m4"))

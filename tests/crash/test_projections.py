@@ -52,7 +52,7 @@ async def test_killed_around_the_very_end_of_the_log(suites: FailpointSuites, si
 
 
 async def end_of_log(suite: FailpointSuite, side: str) -> str:
-    """The last append, which is the end of the sitting."""
+    """The last append, which is the end of the session."""
     undisturbed = await suite.undisturbed()
     assert json.loads(undisturbed.log.splitlines()[-1])["type"] == SessionEnd.type
     return last(undisturbed, f"journal.append.{side}")

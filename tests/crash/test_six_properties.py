@@ -89,7 +89,7 @@ async def killed_at(suite: FailpointSuite, kind: type[Event], nth: int, side: st
     every = commits(known.log)
     at = ordinal(kind, every, nth)
     last, count = (every[at - 1][-1], nth) if side == "after" else (every[at - 2][-1], nth - 1)
-    own = sum(failpoint.startswith("journal.append.after:") for passes in known.sittings for failpoint in passes)
+    own = sum(failpoint.startswith("journal.append.after:") for passes in known.sessions for failpoint in passes)
 
     def begun(failpoint: str) -> tuple[Place, Ended]:
         place = suite.place()
@@ -360,13 +360,13 @@ def heard(log: bytes) -> list[str]:
     return [event.type for event in events_in(log) if isinstance(event, kinds)]
 
 
-# Deaths of recoveries, one sitting after the other: as they begin, settle, decide, and go on.
+# Deaths of recoveries, one session after the other: as they begin, settle, decide, and go on.
 RECOVERIES = {
     ("loop", "prompt.before:6"): [
         "journal.append.after:1",
         "journal.append.torn:2",
         *(f"journal.append.after:{number}" for number in (2, 3)),
-        *["prompt.before:1"] * 6,  # more than may be cut off in a row, within one sitting
+        *["prompt.before:1"] * 6,  # more than may be cut off in a row, within one session
     ],
     ("again", "effect.commit.failed.after:1"): [
         "journal.append.after:1",

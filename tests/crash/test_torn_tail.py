@@ -17,7 +17,7 @@ from holdfast.store.sequencer import CONTINUATION_MARK
 from tests.support.disks import FailingDisk
 from tests.support.events import START, events_in, labels_in, numbered
 from tests.support.logs import assert_whole, boundaries, closed, folded, whole
-from tests.support.opened_run import Sitting, kill
+from tests.support.opened_run import StoreSession, kill
 from tests.support.run_files import RUN, content, log_file, put_content, remove, snapshot_file, torn_pieces
 
 RESUME = SessionStart(command="resume")
@@ -28,17 +28,17 @@ async def written(home: str, *last: int) -> tuple[bytes, list[Batch]]:
     """A log whose last commit is of calls with so many events each; its bytes, and those calls."""
     store = FileStore(home)
     await store.create(RUN)
-    sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin_session(START)
-    await sitting.run.append(numbered("before", 1))
-    await sitting.run.append(numbered("before", 2), numbered("before", 3))
+    session = await StoreSession.open(store, RUN)
+    await session.run.begin_session(START)
+    await session.run.append(numbered("before", 1))
+    await session.run.append(numbered("before", 2), numbered("before", 3))
     calls = await asyncio.gather(
         *(
-            sitting.run.append(*(numbered(f"last{call}", number) for number in range(events)))
+            session.run.append(*(numbered(f"last{call}", number) for number in range(events)))
             for call, events in enumerate(last)
         )
     )
-    await kill(sitting)
+    await kill(session)
     lines = b"".join(call.data for call in calls).splitlines()
     assert [line.endswith(CONTINUATION_MARK) for line in lines] == [False] + [True] * (len(lines) - 1), "one commit"
     return content(log_file(home)), calls
@@ -140,7 +140,7 @@ async def test_killed_between_the_copy_and_the_cut(home: str, last: int) -> None
             continue
         for _ in range(2):
             with pytest.raises(StorageFailed, match=CANNOT_REPAIR):
-                await Sitting.open(FileStore(home, disk=FailingDisk("truncate", 0).disk), RUN)
+                await StoreSession.open(FileStore(home, disk=FailingDisk("truncate", 0).disk), RUN)
             assert content(path) == data[:cut]
         store = FileStore(home)
         async with open_run(store, RUN) as run:
@@ -161,7 +161,7 @@ async def test_a_repair_that_fails_changes_nothing(home: str, kind: str) -> None
     path = log_file(home)
     put_content(path, torn)
     with pytest.raises(StorageFailed, match=CANNOT_REPAIR):
-        await Sitting.open(FileStore(home, disk=FailingDisk(kind, 0).disk), RUN)
+        await StoreSession.open(FileStore(home, disk=FailingDisk(kind, 0).disk), RUN)
     assert content(path) == torn
     async with open_run(FileStore(home), RUN) as run:
         await run.begin_session(RESUME)
@@ -172,7 +172,7 @@ async def test_a_repair_is_told_even_if_the_repairer_died_before_it_could(home: 
     data, _ = await written(home, 1)
     put_content(log_file(home), data[:-20])
     store = FileStore(home)
-    await kill(await Sitting.open(store, RUN))
+    await kill(await StoreSession.open(store, RUN))
     async with open_run(store, RUN) as run:
         await run.begin_session(RESUME)
         assert run.state.repairs == list(torn_pieces(log_file(home)))
@@ -186,10 +186,10 @@ async def test_torn_again_and_again_every_piece_is_kept(home: str) -> None:
     for turn in range(5):
         put_content(path, content(path) + b'{"torn":%d' % turn)
         pieces.append(b'{"torn":%d' % turn)
-        sitting = await Sitting.open(store, RUN)
+        session = await StoreSession.open(store, RUN)
         if turn % 2:
-            await sitting.run.begin_session(RESUME, numbered("after", turn))
-        await kill(sitting)
+            await session.run.begin_session(RESUME, numbered("after", turn))
+        await kill(session)
     async with open_run(store, RUN) as run:
         await run.begin_session(RESUME)
         assert sorted(run.state.repairs) == list(torn_pieces(path))

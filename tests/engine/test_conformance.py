@@ -172,16 +172,16 @@ async def test_the_conversation_goes_on(place: Place, case: Case) -> None:
     place.play(case.book())
     if death.of_runner:
         name = await killed_with_its_runner(place, case)
-        async with place.sitting(deadlines=case.deadlines, proven=case.proven) as (_, _, talks):
+        async with place.session(deadlines=case.deadlines, proven=case.proven) as (_, _, talks):
             assert place.processes() == [], "nothing is started before somebody speaks, and nothing is left"
             await goes_on(talks, name, place, case)
     else:
-        async with place.sitting(deadlines=case.deadlines, proven=case.proven) as sitting:
-            talks = sitting.talks
+        async with place.session(deadlines=case.deadlines, proven=case.proven) as session:
+            talks = session.talks
             name = await talks.open(AGENT)
             await talks.send_prompt(name, TOLD, place.cwd)
             if death.said is None:
-                await kill_idle(sitting, name)
+                await kill_idle(session, name)
                 play_fault(place, case)
             else:
                 turn = await talks.send_prompt(name, death.said, place.cwd)
@@ -249,7 +249,7 @@ async def killed_with_its_runner(place: Place, case: Case) -> str:
     """SIGKILL the runner of a conversation there, and with it, if so said, the agent; the conversation's name."""
     death = DEATHS[case.death]
     if death.fault is not None:
-        async with place.sitting() as (_, _, talks):
+        async with place.session() as (_, _, talks):
             name = await talks.open(AGENT)
             await talks.send_prompt(name, TOLD, place.cwd)
         play_fault(place, case)
@@ -276,14 +276,14 @@ async def killed_with_its_runner(place: Place, case: Case) -> str:
 @pytest.mark.parametrize("way", ["resume", "load"])
 async def test_a_runner_that_is_killed_while_a_session_comes_back_can_ask_for_it_again(place: Place, way: str) -> None:
     place.play(book(**{way: "works"}))
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, TOLD, place.cwd)
     place.play(book(**{way: {"how": "hangs", "once": True}}))
     with child(ready_until_killed, place, name, DEADLINES, {}) as runner:
         await until(lambda: place.harmed() == 1)
         runner.kill()
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         assert place.processes() == []
         assert talks.resume_need(name) == (True, "agent_not_running")
         await talks.send_prompt(name, KNOW, place.cwd)

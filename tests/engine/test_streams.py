@@ -34,7 +34,7 @@ async def test_a_long_stream_keeps_its_order_and_takes_little_memory_and_disk(pl
         if heard % 1_000 == 0:
             most = max(most, resident())
 
-    async with place.sitting(hint=hear) as (_, _, talks):
+    async with place.session(hint=hear) as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, "warm up", place.cwd)
         heard = out_of_order = 0
@@ -59,11 +59,11 @@ async def test_of_a_stream_that_the_runners_death_cuts_off_the_log_has_all_but_t
         runner.hear()
         runner.hear_some(len(text) // WORD)
         runner.kill()
-    async with place.sitting():
+    async with place.session():
         parts = [event for event in await place.events(MessageRecorded) if event.speaker == "agent"]
         kept = "".join(part.text for part in parts)
         assert text.startswith(kept)
         assert len(kept) > len(text) - MAX_BUFFER_CHARS
         assert all(part.more for part in parts)
     (reason,) = await place.interruptions()
-    assert reason == "the sitting died; the agent had begun to answer"
+    assert reason == "the session died; the agent had begun to answer"

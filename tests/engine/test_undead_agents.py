@@ -30,7 +30,7 @@ def immortal(place: Place, name: str) -> Iterator[int]:
 
 async def test_a_turn_that_it_cut_off_counts_as_such_and_no_other_agent_comes(place: Place) -> None:
     place.play(book(load="works"))
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, TOLD, place.cwd)
         with immortal(place, name) as pid:
@@ -47,7 +47,7 @@ async def test_a_turn_that_it_cut_off_counts_as_such_and_no_other_agent_comes(pl
 
 async def test_it_is_not_sent_away_and_its_conversation_not_over_as_long_as_it_lives(place: Place) -> None:
     place.play(book(load="works"))
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, TOLD, place.cwd)
         with immortal(place, name) as pid:

@@ -157,7 +157,7 @@ async def test_a_worktree_that_cannot_be_read_keeps_the_doctor_from_no_other_run
 
 
 @needs_strace
-async def test_a_sitting_that_a_bad_block_ended_does_not_look_as_if_it_had_been_killed(
+async def test_a_session_that_a_bad_block_ended_does_not_look_as_if_it_had_been_killed(
     repo: UserRepository, home: str
 ) -> None:
     """Else whoever watches would go on with a run that somebody wanted to take away."""

@@ -31,7 +31,7 @@ from holdfast.store.files.store import FileStore
 from tests.support.disks import PAGE, LossyDisk
 from tests.support.events import Label, events_in, labels_in, numbered
 from tests.support.logs import assert_whole, collect, folded, is_prefix, whole
-from tests.support.opened_run import Sitting, kill
+from tests.support.opened_run import StoreSession, kill
 from tests.support.power_cut_outcome import Drawn
 from tests.support.run_files import RUN, content, inbox_file, log_file, put_content, remove, snapshot_file
 
@@ -41,8 +41,8 @@ sizes = st.sampled_from([0, 0, 0, 200, PAGE, 3 * PAGE])
 commits = st.lists(st.lists(sizes, min_size=1, max_size=3), min_size=1, max_size=5)  # by producer, event by event
 names = st.integers(0, 12).map("m{}".format)
 
-opened = precondition(lambda machine: machine.sitting is not None)
-unopened = precondition(lambda machine: machine.sitting is None)
+opened = precondition(lambda machine: machine.session is not None)
+unopened = precondition(lambda machine: machine.session is None)
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -53,7 +53,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.loop = asyncio.Runner()
         self.lossy = LossyDisk()
         self.store = FileStore(self.home, disk=self.lossy.disk)
-        self.sitting: Sitting | None = None
+        self.session: StoreSession | None = None
         self.submitted: list[Label] = []
         self.acknowledged: list[Label] = []
         self.ends = {0}  # how many were submitted at the end of each call
@@ -79,8 +79,8 @@ class StoreMachine(RuleBasedStateMachine):
         async def story() -> None:
             self.lossy.fail_after(calls)
             with suppress(HoldfastError):
-                self.sitting = await Sitting.open(self.store, RUN)
-                await self.sitting.run.begin_session(BEGIN)
+                self.session = await StoreSession.open(self.store, RUN)
+                await self.session.run.begin_session(BEGIN)
 
         self.loop.run(story())
         self.power_cut(data)
@@ -113,38 +113,38 @@ class StoreMachine(RuleBasedStateMachine):
     @opened
     @rule()
     def take_in(self) -> None:
-        assert self.sitting is not None
-        self.taken += [message.id for message in self.loop.run(self.sitting.run.consume_inbox())]
+        assert self.session is not None
+        self.taken += [message.id for message in self.loop.run(self.session.run.consume_inbox())]
 
     @opened
     @rule(calls=st.integers(0, 2), data=st.data())
     def take_in_and_lose_power(self, calls: int, data: st.DataObject) -> None:
-        assert self.sitting is not None
+        assert self.session is not None
         self.lossy.fail_after(calls)
         with suppress(StorageFailed):
-            self.taken += [message.id for message in self.loop.run(self.sitting.run.consume_inbox())]
+            self.taken += [message.id for message in self.loop.run(self.session.run.consume_inbox())]
         self.power_cut(data)
 
     @opened
     @rule()
     def save_snapshot(self) -> None:
-        assert self.sitting is not None
-        self.loop.run(self.sitting.run.save_snapshot())
+        assert self.session is not None
+        self.loop.run(self.session.run.save_snapshot())
         self.snapshots.append(content(snapshot_file(self.home)))
 
     @opened
     @rule()
     def close(self) -> None:
-        assert self.sitting is not None
-        self.loop.run(self.sitting.close())
-        self.sitting = None
+        assert self.session is not None
+        self.loop.run(self.session.close())
+        self.session = None
 
     @opened
     @rule()
     def kill(self) -> None:
-        assert self.sitting is not None
-        self.loop.run(kill(self.sitting))
-        self.sitting = None
+        assert self.session is not None
+        self.loop.run(kill(self.session))
+        self.session = None
 
     # the others
 
@@ -186,7 +186,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def power_cut(self, data: st.DataObject) -> None:
-        if self.sitting is not None:
+        if self.session is not None:
             self.kill()
         self.lossy.cut(Drawn(data))
         self.read, self.repaired = b"", False
@@ -210,14 +210,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def all_is_well(self) -> None:
-        if self.sitting is not None:
+        if self.session is not None:
             self._check(self.loop.run(whole(self.store, RUN)))
 
     def teardown(self) -> None:
         if not hasattr(self, "loop"):
             return
         try:
-            if self.sitting is None:
+            if self.session is None:
                 self.open()
                 self.all_is_well()
             self.take_in()
@@ -229,11 +229,11 @@ class StoreMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     def _check(self, data: bytes) -> None:
-        assert self.sitting is not None
+        assert self.session is not None
         assert_whole(data)
         assert data == content(log_file(self.home))
-        assert self.sitting.run.state == folded(data)
-        assert self.sitting.run.head.position == len(data)
+        assert self.session.run.state == folded(data)
+        assert self.session.run.head.position == len(data)
         labels = labels_in(data)
         assert is_prefix(self.acknowledged, labels)
         assert is_prefix(labels, self.submitted)
@@ -248,13 +248,13 @@ class StoreMachine(RuleBasedStateMachine):
         assert data.startswith(self.read)
 
     async def _open(self) -> None:
-        self.sitting = await Sitting.open(self.store, RUN)
+        self.session = await StoreSession.open(self.store, RUN)
         self.repaired = True
-        assert self.sitting.run.state.malformed == []
-        await self.sitting.run.begin_session(BEGIN)
+        assert self.session.run.state.malformed == []
+        await self.session.run.begin_session(BEGIN)
 
     async def _append(self, commit: list[list[int]]) -> None:
-        assert self.sitting is not None
+        assert self.session is not None
         appends, labels = [], []
         for producer, events in enumerate(commit):
             own = [(f"p{producer}", len(self.submitted) + index) for index in range(len(events))]
@@ -262,7 +262,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.ends.add(len(self.submitted))
             labels.append(own)
             drafts = [numbered(*label, size) for label, size in zip(own, events, strict=True)]
-            appends.append(self.sitting.run.append(*drafts))
+            appends.append(self.session.run.append(*drafts))
         for own, outcome in zip(labels, await asyncio.gather(*appends, return_exceptions=True), strict=True):
             if isinstance(outcome, Batch):
                 assert labels_in(outcome.data) == own

@@ -105,10 +105,10 @@ class Stage(NamedTuple):
 
 
 def run_a_command_until_killed(report: Report, place: Place, agent: str) -> None:
-    """A sitting with two turns, in the second of which a command waits at a gate."""
+    """A session with two turns, in the second of which a command waits at a gate."""
 
     async def talk() -> None:
-        async with place.sitting(consent=WILLING, deadlines=PATIENT) as (_, _, talks):
+        async with place.session(consent=WILLING, deadlines=PATIENT) as (_, _, talks):
             name = await talks.open(agent)
             report(name)
             report((await talks.send_prompt(name, WRITE, place.cwd)).reason)

@@ -40,7 +40,7 @@ def must_know_the_first_turn(seen: Seen, stage: Stage) -> None:
 
 async def test_killed_while_idle_it_comes_back(stage: Stage) -> None:
     place = stage.place
-    async with place.sitting(consent=WILLING, deadlines=PATIENT) as (_, _, talks):
+    async with place.session(consent=WILLING, deadlines=PATIENT) as (_, _, talks):
         name = await talks.open(stage.name)
         assert (await talks.send_prompt(name, WRITE, place.cwd)).reason == "end_turn"
         assert stage.content("notes.txt") == "kelp-0000aa"
@@ -61,7 +61,7 @@ async def test_killed_while_the_model_answers_it_comes_back_and_goes_on(stage: S
         if "dream" in text:
             dreams.set()
 
-    async with place.sitting(consent=WILLING, deadlines=PATIENT, hint=hint) as (_, _, talks):
+    async with place.session(consent=WILLING, deadlines=PATIENT, hint=hint) as (_, _, talks):
         name = await talks.open(stage.name)
         await talks.send_prompt(name, WRITE, place.cwd)
         turn = asyncio.ensure_future(talks.send_prompt(name, DREAM, place.cwd))
@@ -88,7 +88,7 @@ async def test_killed_with_its_orchestrator_while_a_command_runs_nothing_of_it_w
         name, reason = orchestrator.hear_some(2)
         assert reason == "end_turn"
         orchestrator.kill()
-    async with place.sitting(consent=WILLING, deadlines=PATIENT) as (_, _, talks):
+    async with place.session(consent=WILLING, deadlines=PATIENT) as (_, _, talks):
         assert place.processes() == []
         assert not stage.is_anybody_at_the_gate()
         await stage.grow_old()

@@ -64,7 +64,7 @@ def daemon(place: Place) -> str:
 
 
 async def test_a_killed_agents_turn_is_interrupted_and_its_session_comes_back(place: Place, daemon: str) -> None:
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         assert (await talks.send_prompt(name, TOLD, place.cwd)).reason == "end_turn"
         assert (await talks.send_prompt(name, "die", place.cwd)).reason == "interrupted"
@@ -76,7 +76,7 @@ async def test_a_killed_agents_turn_is_interrupted_and_its_session_comes_back(pl
 
 
 async def test_what_was_spawned_is_killed_and_the_session_comes_back(place: Place, daemon: str) -> None:
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, TOLD, place.cwd)
         pid = talks.state(name).pid
@@ -96,7 +96,7 @@ async def test_nothing_outlives_our_own_sigkill_though_nobody_looks(place: Place
         assert running(daemon)
         runner.kill()
         await until(lambda: not running(daemon) and not place.processes())
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert await place.rungs() == ["fresh", "session/load"]
     assert TOLD in (await place.said())[-1]
@@ -116,7 +116,7 @@ async def test_the_fence_ends_what_lives_though_it_hides_its_environment(place: 
         assert place.processes() == []
 
 
-async def test_when_all_of_ours_are_killed_at_once_the_next_sitting_ends_the_rest(
+async def test_when_all_of_ours_are_killed_at_once_the_next_session_ends_the_rest(
     place: Place, daemon: str, runtime: Runtime
 ) -> None:
     with child(say_until_killed, place, [TOLD, "leave"]) as runner:
@@ -129,7 +129,7 @@ async def test_when_all_of_ours_are_killed_at_once_the_next_sitting_ends_the_res
         runner.kill()
     if runtime.kind == "container":
         assert running(daemon), "a container needs none of us to live"
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         assert running(daemon) == []
         assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert TOLD in (await place.said())[-1]

@@ -6,7 +6,7 @@ from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 from tests.support.children import follow_for_ever
 from tests.support.events import START, numbered
-from tests.support.opened_run import Sitting, kill
+from tests.support.opened_run import StoreSession, kill
 from tests.support.processes import child
 from tests.support.run_files import RUN
 
@@ -31,9 +31,9 @@ async def test_many_processes_follow_through_the_death_of_the_writer(home: str) 
     with ExitStack() as running:
         followers = [running.enter_context(child(follow_for_ever, home)) for _ in range(4)]
         for turn in range(3):
-            sitting = await Sitting.open(store, RUN)
-            await sitting.run.begin_session(START, numbered("a", turn))
-            await kill(sitting)
+            session = await StoreSession.open(store, RUN)
+            await session.run.begin_session(START, numbered("a", turn))
+            await kill(session)
             with open(f"{home}/runs/{RUN}/events.jsonl", "ab") as log:
                 log.write(b'{"torn":')
         async with open_run(store, RUN) as run:

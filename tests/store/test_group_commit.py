@@ -14,7 +14,7 @@ from holdfast.store.run import OwnedRun, open_run
 from tests.support.disks import CountingDisk
 from tests.support.events import START, by_producer, labels_in, numbered
 from tests.support.logs import assert_whole, whole
-from tests.support.opened_run import Sitting
+from tests.support.opened_run import StoreSession
 from tests.support.run_files import RUN, content, log_file
 from tests.support.wait import ticks
 
@@ -129,17 +129,17 @@ async def test_an_append_that_was_interrupted_leaves_no_hole(home: str) -> None:
     """Ctrl-C between the stamping of lines and their keeping: what comes after them is not written either."""
     store = FileStore(home)
     await store.create(RUN)
-    sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin_session(START)
+    session = await StoreSession.open(store, RUN)
+    await session.run.begin_session(START)
     before = content(log_file(home))
-    journal = sitting.run._journal
+    journal = session.run._journal
     assert isinstance(journal, FileJournal)
     journal._sequencer.encode_lines([numbered("lost", 1)])
     journal._sequencer._pending.clear()
-    outcomes = await asyncio.gather(*(sitting.run.append(numbered("a", n)) for n in range(3)), return_exceptions=True)
+    outcomes = await asyncio.gather(*(session.run.append(numbered("a", n)) for n in range(3)), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [StorageFailed] * 3
     assert content(log_file(home)) == before
-    await sitting.close()
+    await session.close()
 
 
 async def test_who_is_cancelled_while_others_write_keeps_nobody_waiting(home: str) -> None:

@@ -19,7 +19,7 @@ from holdfast.store.run import open_run
 from tests.support.children import look_for_ever, own_once, own_until_killed
 from tests.support.events import START, labels_in, numbered
 from tests.support.logs import whole
-from tests.support.opened_run import Sitting
+from tests.support.opened_run import StoreSession
 from tests.support.processes import child
 from tests.support.run_files import RUN, content, lock_file, log_file, put_content, snapshot_file
 from tests.support.wait import open_descriptors, until
@@ -224,7 +224,7 @@ async def test_a_refused_taker_holds_nothing(home: str, store: FileStore) -> Non
         held = open_descriptors()
         for _ in range(5):
             with pytest.raises(RunOwned):
-                await Sitting.open(store, RUN)
+                await StoreSession.open(store, RUN)
         await until(lambda: open_descriptors() == held)
     await until(lambda: open_descriptors() == before)
     assert not os.path.exists(snapshot_file(home))

@@ -17,7 +17,7 @@ from holdfast.store.run import OwnedRun, open_run
 from tests.support.disks import FailingDisk
 from tests.support.events import START, numbered
 from tests.support.logs import folded, whole
-from tests.support.opened_run import Sitting, kill
+from tests.support.opened_run import StoreSession, kill
 from tests.support.run_files import RUN, content, log_file, put_content, remove, snapshot_file
 
 
@@ -44,9 +44,9 @@ async def test_opening_with_a_snapshot_reads_only_the_tail(home: str) -> None:
     snapshot_ = await store.snapshot(RUN)
     assert snapshot_ is not None
     assert (await fold_log(store.log(RUN), snapshot_)).lines_read == 0
-    sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin_session(START, numbered("b", 1), numbered("b", 2))
-    await kill(sitting)
+    session = await StoreSession.open(store, RUN)
+    await session.run.begin_session(START, numbered("b", 1), numbered("b", 2))
+    await kill(session)
     assert (await fold_log(store.log(RUN), await store.snapshot(RUN))).lines_read == 3
     remove(snapshot_file(home))
     assert (await fold_log(store.log(RUN), await store.snapshot(RUN))).lines_read == 54
@@ -57,12 +57,12 @@ async def test_a_long_log_is_saved_as_it_grows(home: str) -> None:
     """So a killed owner leaves a tail of a bounded length."""
     store = FileStore(home)
     await store.create(RUN)
-    sitting = await Sitting.open(store, RUN)
-    await sitting.run.begin_session(START)
+    session = await StoreSession.open(store, RUN)
+    await session.run.begin_session(START)
     for number in range(25):
-        await sitting.run.append(numbered("a", number, SNAPSHOT_EVERY_BYTES // 10))
-    end = sitting.run.head.position
-    await kill(sitting)
+        await session.run.append(numbered("a", number, SNAPSHOT_EVERY_BYTES // 10))
+    end = session.run.head.position
+    await kill(session)
     found = await store.snapshot(RUN)
     assert found is not None
     assert end - found.head.position < SNAPSHOT_EVERY_BYTES

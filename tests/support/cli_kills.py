@@ -11,7 +11,7 @@ from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, alive, branch, work
 
 MAKE = {"run": "t=$(git rev-parse --abbrev-ref HEAD | sed 's,.*/,,'); echo $t >> $t.txt"}
 TASKS = ("A", "B", "C")
-SITTINGS = 12  # of which all but the last few may be killed
+SESSIONS = 12  # of which all but the last few may be killed
 _DONE = (EXIT_OK, NothingToDo.exit_code)  # the latter, where it was killed after its last word
 
 
@@ -22,9 +22,9 @@ def survived(stage: Stage, seed: int, kills: int) -> str:
     tasks = stage.tasks("A", "B", {"id": "C", "depends_on": ["A", "B"]})
     command = ["run", "--workflow", "waves", tasks, "--agent", agent]
     run, code = None, None
-    for sitting in range(SITTINGS):
+    for session in range(SESSIONS):
         with stage.start(*command) as process:
-            if sitting < kills:
+            if session < kills:
                 _interrupted(stage, process, chance)
             process.communicate()
         code = process.returncode

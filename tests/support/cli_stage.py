@@ -86,7 +86,7 @@ class Stage:
         return self.ended("resume", *arguments, code=code, **how)
 
     def ended(self, *arguments: str, code: int = 0, **how: Any) -> Event:
-        """The last line that a sitting told."""
+        """The last line that a session told."""
         told: Event = self.holdfast(*arguments, "--json", code=code, **how).objects[-1]
         return told
 
@@ -135,7 +135,7 @@ def branch(run: str, task: str | None = None) -> str:
 
 
 def heard(process: subprocess.Popen[bytes], fits: Callable[[Event], bool]) -> Event:
-    """Read what a sitting tells until something fits."""
+    """Read what a session tells until something fits."""
     assert process.stdout is not None
     for line in process.stdout:
         event: Event = json.loads(line)

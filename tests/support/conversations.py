@@ -48,7 +48,7 @@ ASK = PermissionConfig()
 DEADLINES = Deadlines(start=PATIENCE, session=PATIENCE, silence=PATIENCE)
 
 
-class Sitting(NamedTuple):
+class EngineSession(NamedTuple):
     run: OwnedRun
     desk: PermissionBroker
     talks: Conversations
@@ -99,14 +99,14 @@ class Place(NamedTuple):
         )
 
     @asynccontextmanager
-    async def sitting(
+    async def session(
         self,
         *,
         consent: PermissionConfig = ASK,
         deadlines: Deadlines = DEADLINES,
         proven: Mapping[str, bool] | None = None,
         hint: Callable[[str, str, str], None] | None = None,
-    ) -> AsyncIterator[Sitting]:
+    ) -> AsyncIterator[EngineSession]:
         """Own the run and hold its conversations; afterwards none of its agents lives, and its log is whole."""
         async with open_run(FileStore(self.home), self.run_id) as run:
             await run.begin_session(SessionStart(command="run"))
@@ -114,7 +114,7 @@ class Place(NamedTuple):
             await asyncio.to_thread(end_containers, run_folder(self.home, self.run_id), self.run_id)
             desk = PermissionBroker(run, consent)
             async with Conversations(run, self.ground(deadlines, proven), desk, hint) as talks:
-                yield Sitting(run, desk, talks)
+                yield EngineSession(run, desk, talks)
         assert self.processes() == []
         assert (await verify_run(self.home, self.run_id)).is_intact
 
@@ -170,7 +170,7 @@ def say_until_killed(report: Report, place: Place, prompts: list[str], messages:
     """
 
     async def talk() -> None:
-        async with place.sitting(hint=lambda *heard: report(heard[2])) as (run, _, talks):
+        async with place.session(hint=lambda *heard: report(heard[2])) as (run, _, talks):
             await run.consume_inbox()
             name = await talks.open(AGENT)
             report(name)
@@ -188,7 +188,7 @@ def ready_until_killed(
     """Bring a conversation back, and wait to be killed, then or before."""
 
     async def talk() -> None:
-        async with place.sitting(deadlines=deadlines, proven=proven) as (_, _, talks):
+        async with place.session(deadlines=deadlines, proven=proven) as (_, _, talks):
             await talks.ensure_agent(name, place.cwd)
             report("ready")
             await asyncio.Event().wait()
@@ -200,7 +200,7 @@ def answer_until_killed(report: Report, place: Place, prompt: str, option: str) 
     """Answer an agent, report the conversation, and die: the answer is in the log, and nobody was told of it."""
 
     async def talk() -> None:
-        async with place.sitting() as (run, desk, talks):
+        async with place.session() as (run, desk, talks):
             name = await talks.open(AGENT)
             turn = asyncio.ensure_future(talks.send_prompt(name, prompt, place.cwd))
             await until(lambda: bool(run.state.permissions))
@@ -219,7 +219,7 @@ def ask_until_killed(report: Report, place: Place, prompt: str) -> None:
     """Say something to which the agent has a question; report the question when it is in the log."""
 
     async def talk() -> None:
-        async with place.sitting() as (run, _, talks):
+        async with place.session() as (run, _, talks):
             name = await talks.open(AGENT)
             turn = asyncio.ensure_future(talks.send_prompt(name, prompt, place.cwd))
             await until(lambda: bool(run.state.permissions))

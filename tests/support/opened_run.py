@@ -10,13 +10,13 @@ from holdfast.store.files.store import FileLease
 from holdfast.store.run import OwnedRun, open_run
 
 
-class Sitting:
+class StoreSession:
     def __init__(self, context: AbstractAsyncContextManager[OwnedRun], run: OwnedRun) -> None:
         self._context = context
         self.run = run
 
     @classmethod
-    async def open(cls, store: Store, run_id: str, *, sid: str | None = None) -> "Sitting":
+    async def open(cls, store: Store, run_id: str, *, sid: str | None = None) -> "StoreSession":
         context = open_run(store, run_id, sid=sid)
         return cls(context, await context.__aenter__())
 
@@ -29,15 +29,15 @@ class Sitting:
         await self.close()
 
 
-async def kill(sitting: Sitting) -> None:
+async def kill(session: StoreSession) -> None:
     """What the kernel does for a killed owner of files: its descriptors close, and nothing more is written.
 
     The numbers stay open, on a file that nobody sees: what the object still does goes nowhere.
     """
-    lease, journal = sitting.run._lease, sitting.run._journal
+    lease, journal = session.run._lease, session.run._journal
     assert isinstance(lease, FileLease)
     assert isinstance(journal, FileJournal)
     with tempfile.TemporaryFile() as nowhere:
         for fd in (lease._lock._fd, journal._fd):
             os.dup2(nowhere.fileno(), fd, inheritable=False)
-    await sitting.leave_without_writing()
+    await session.leave_without_writing()

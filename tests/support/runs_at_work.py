@@ -67,7 +67,7 @@ class Obeying(Place):
 
 @contextmanager
 def at_work(place: Place) -> Iterator[Callable[[], Ended]]:
-    """The run has begun, and its agent waits. What this gives lets it go on, and waits for the end of the sitting."""
+    """The run has begun, and its agent waits. What this gives lets it go on, and waits for the end of the session."""
     path = os.path.join(place.folder, _HERE)
     os.mkfifo(path)
     with place.start(*place.beginning()) as run, open(path, "r+b", buffering=0) as here:

@@ -5,7 +5,7 @@ import signal
 from typing import Any
 
 from holdfast.store.run import OwnedRun
-from tests.support.conversations import Sitting
+from tests.support.conversations import EngineSession
 from tests.support.wait import until
 
 KNOW = "What do you know?"
@@ -38,12 +38,12 @@ def book(**agent: Any) -> dict[str, Any]:
     return {"agent": can, "sessions": {"interrupted": "next"}, "turns": TURNS, "otherwise": OTHERWISE}
 
 
-async def kill_idle(sitting: Sitting, name: str) -> None:
+async def kill_idle(session: EngineSession, name: str) -> None:
     """SIGKILL the agent while it waits for us."""
-    pid = sitting.talks.state(name).pid
+    pid = session.talks.state(name).pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    await until(lambda: sitting.talks.resume_need(name)[0])
+    await until(lambda: session.talks.resume_need(name)[0])
 
 
 def calls_of(run: OwnedRun, name: str) -> list[str]:

@@ -86,7 +86,7 @@ class Simulation:
         self.merged: list[str] = []  # commits
         self._dice = Random(world.seed)
         self._fold = Fold()
-        self._sitting = self._seq = 0
+        self._session = self._seq = 0
         self._busy: dict[ActionKey, Action] = {}
         self._stuck: set[ActionKey] = set()
         self._numbers: Counter[str] = Counter()
@@ -282,7 +282,7 @@ class Simulation:
     def _resume(self) -> None:
         """All that was under way is gone; what the log knows of is settled, and what failed is tried again."""
         self._crashes -= 1
-        self._sitting, self._seq = self._sitting + 1, 0
+        self._session, self._seq = self._session + 1, 0
         self._busy.clear()
         self._stuck.clear()
         self._fold = Fold(fold_all(b"".join(self.log)))
@@ -303,7 +303,7 @@ class Simulation:
 
     def _append(self, *events: Event) -> None:
         for event in events:
-            line = entry(event, self._seq, f"s{self._sitting}")
+            line = entry(event, self._seq, f"s{self._session}")
             self.log.append(line)
             self._fold.feed(line)
             self._seq += 1

@@ -24,7 +24,7 @@ async def talk(folder: str, engine: str, places: tuple[str, ...]) -> None:
     runtime = Runtime(kind="container", image=IMAGE, socket=socket, readable=places)
     place = (await Place.make(folder))._replace(runtime=runtime)
     place.play(_STAYS)
-    async with place.sitting(deadlines=_PATIENT) as (_, _, talks):
+    async with place.session(deadlines=_PATIENT) as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, "one", place.cwd)
         os.unlink(socket)

@@ -22,7 +22,7 @@ from holdfast.leaf.process.identity import ProcessIdentity, identify
 from holdfast.store.files.layout import run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
-from tests.support.conversations import AGENT, ASK, DEADLINES, Place, Report, Sitting
+from tests.support.conversations import AGENT, ASK, DEADLINES, EngineSession, Place, Report
 from tests.support.wait import until
 
 DONE = {"summary": "made it"}
@@ -45,7 +45,7 @@ class Room(NamedTuple):
         return cls(place)
 
     @asynccontextmanager
-    async def sitting(self, consent: PermissionConfig = ASK) -> AsyncIterator[Sitting]:
+    async def session(self, consent: PermissionConfig = ASK) -> AsyncIterator[EngineSession]:
         """As a run's own: what is left of an earlier one is ended first, and afterwards nothing lives."""
         place = self.place
         known = find_agent(f"playbook:{os.path.join(place.home, AGENT)}.yaml")
@@ -60,7 +60,7 @@ class Room(NamedTuple):
             await asyncio.to_thread(fence, place.run_id, place.tether)
             desk = PermissionBroker(run, consent)
             async with Conversations(run, ground, desk) as talks:
-                yield Sitting(run, desk, talks)
+                yield EngineSession(run, desk, talks)
         assert place.processes() == []
 
     async def reported(self, name: str, tool: str = "submit_done", role: str = "agent") -> None:
@@ -115,7 +115,7 @@ def say_until_killed(tell: Report, room: Room, prompt: str) -> None:
     """Open a conversation, say this, and wait to be killed; tells the conversation's name."""
 
     async def talk() -> None:
-        async with room.sitting() as (_, _, talks):
+        async with room.session() as (_, _, talks):
             name = await talks.open(AGENT)
             tell(name)
             await talks.send_prompt(name, prompt, room.place.cwd)

@@ -18,7 +18,7 @@ LOST = "its tmux pane was lost"
 
 
 async def test_a_prompt_is_a_file_and_a_report_is_the_answer(room: Room) -> None:
-    async with room.sitting() as (_, _, talks):
+    async with room.session() as (_, _, talks):
         name = await talks.open(AGENT, role="agent", task="T-1")
         turn = asyncio.ensure_future(talks.send_prompt(name, "one, in many\nlines", room.place.cwd))
         await room.written("one")
@@ -39,7 +39,7 @@ async def test_a_prompt_is_a_file_and_a_report_is_the_answer(room: Room) -> None
 
 
 async def test_a_lost_pane_is_an_event_and_replaced_when_it_is_needed_and_others_are_undisturbed(room: Room) -> None:
-    async with room.sitting() as (_, _, talks):
+    async with room.session() as (_, _, talks):
         one = await talks.open(AGENT, task="A")
         two = await talks.open(AGENT, task="B")
         first = asyncio.ensure_future(talks.send_prompt(one, "one", room.place.cwd))
@@ -65,7 +65,7 @@ async def test_a_lost_pane_is_an_event_and_replaced_when_it_is_needed_and_others
 
 
 async def test_a_session_that_cannot_be_shown_now_is_not_begun_anew(room: Room) -> None:
-    async with room.sitting() as (_, _, talks):
+    async with room.session() as (_, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "one", room.place.cwd))
         assert (await room.ended(turn, name, "one")).reason == "end_turn"
@@ -86,7 +86,7 @@ async def test_a_session_that_cannot_be_shown_now_is_not_begun_anew(room: Room) 
 
 @pytest.mark.torture
 async def test_after_kill_server_each_role_comes_back_when_it_is_needed(room: Room) -> None:
-    async with room.sitting() as (_, _, talks):
+    async with room.session() as (_, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "one", room.place.cwd))
         assert (await room.ended(turn, name, "one")).reason == "end_turn"
@@ -109,7 +109,7 @@ async def test_when_all_of_ours_are_killed_the_pane_is_ended_before_anybody_goes
         os.kill(go_between, signal.SIGKILL)
         runner.kill()
     assert pane.process.is_alive()  # tmux is its parent, and lives
-    async with room.sitting() as (_, _, talks):
+    async with room.session() as (_, _, talks):
         assert not pane.process.is_alive()
         turn = asyncio.ensure_future(talks.send_prompt(name, "What do you know?", room.place.cwd))
         assert (await room.ended(turn, name, "told")).reason == "end_turn"
@@ -118,14 +118,14 @@ async def test_when_all_of_ours_are_killed_the_pane_is_ended_before_anybody_goes
 
 @pytest.mark.torture
 async def test_one_that_its_program_does_not_know_any_more_is_told_its_history(room: Room) -> None:
-    async with room.sitting() as (_, _, talks):
+    async with room.session() as (_, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "one", room.place.cwd))
         assert (await room.ended(turn, name, "one")).reason == "end_turn"
     sessions = os.path.join(room.place.home, "memory", "sessions")
     for file in os.listdir(sessions):
         os.unlink(os.path.join(sessions, file))
-    async with room.sitting() as (_, _, talks):
+    async with room.session() as (_, _, talks):
         turn = asyncio.ensure_future(talks.send_prompt(name, "go on", room.place.cwd))
         assert (await room.ended(turn, name, "other")).reason == "end_turn"
     assert await room.place.rungs() == [RecoveryStrategy.FRESH, RecoveryStrategy.HISTORY]
@@ -136,7 +136,7 @@ async def test_one_that_its_program_does_not_know_any_more_is_told_its_history(r
 
 @pytest.mark.torture
 async def test_a_cancelled_turn_gets_the_key_that_interrupts(room: Room) -> None:
-    async with room.sitting() as (_, _, talks):
+    async with room.session() as (_, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "one", room.place.cwd))
         await room.written("one")
@@ -151,7 +151,7 @@ async def test_a_cancelled_turn_gets_the_key_that_interrupts(room: Room) -> None
 
 @pytest.mark.torture
 async def test_who_types_scrolls_and_sends_clients_away_breaks_nothing(room: Room) -> None:
-    async with room.sitting() as (_, _, talks):
+    async with room.session() as (_, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "one", room.place.cwd))
         await room.written("one")

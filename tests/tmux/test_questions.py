@@ -38,7 +38,7 @@ def shy(room: Room, tmp_path: Path) -> Room:
 
 async def test_a_rule_answers_once_and_the_prompt_comes_after(shy: Room) -> None:
     allowing = PermissionConfig(rules=(Rule(then=PermissionDecision.ALLOW, tool="Trust it?"),))
-    async with shy.sitting(allowing) as (_, _, talks):
+    async with shy.session(allowing) as (_, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "one", shy.place.cwd))
         assert (await shy.ended(turn, name, "one")).reason == "end_turn"
@@ -47,7 +47,7 @@ async def test_a_rule_answers_once_and_the_prompt_comes_after(shy: Room) -> None
 
 @pytest.mark.torture
 async def test_without_a_rule_a_person_is_asked_and_may_answer_from_elsewhere(shy: Room) -> None:
-    async with shy.sitting(ASK) as (run, desk, talks):
+    async with shy.session(ASK) as (run, desk, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "one", shy.place.cwd))
         await until(lambda: bool(run.state.permissions))
@@ -60,7 +60,7 @@ async def test_without_a_rule_a_person_is_asked_and_may_answer_from_elsewhere(sh
 
 @pytest.mark.torture
 async def test_or_answers_at_the_window(shy: Room) -> None:
-    async with shy.sitting(ASK) as (run, _, talks):
+    async with shy.session(ASK) as (run, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "one", shy.place.cwd))
         await until(lambda: bool(run.state.permissions))
@@ -73,7 +73,7 @@ async def test_or_answers_at_the_window(shy: Room) -> None:
 @pytest.mark.torture
 async def test_a_refusal_is_given_to_the_program(shy: Room) -> None:
     refusing = PermissionConfig(rules=(Rule(then=PermissionDecision.DENY, tool="Trust it?"),))
-    async with shy.sitting(refusing) as (_, _, talks):
+    async with shy.session(refusing) as (_, _, talks):
         name = await talks.open(AGENT)
         turn = await talks.send_prompt(name, "one", shy.place.cwd)
         assert turn.reason == "interrupted"

@@ -25,7 +25,7 @@ async def test_those_who_are_others_every_moment_end_with_their_command(tmp_path
             assert marked_processes(SESSION_MARK, session) == []
 
 
-def test_those_who_are_others_every_moment_are_ended_by_the_next_sitting(tmp_path: os.PathLike[str]) -> None:
+def test_those_who_are_others_every_moment_are_ended_by_the_next_session(tmp_path: os.PathLike[str]) -> None:
     session = os.fspath(tmp_path)
     with hopping(tmp_path) as hopper:
         for _ in SEVERAL:

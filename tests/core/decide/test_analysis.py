@@ -23,8 +23,8 @@ from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
 from tests.core import seed_protocol as seed
-from tests.core.logs import analysis_of, entry, fold_all, fold_once, foreign, sitting
-from tests.core.strategies import examples, sittings
+from tests.core.logs import analysis_of, entry, fold_all, fold_once, foreign, session_log
+from tests.core.strategies import examples, sessions
 
 EXAMPLE = (Path(__file__).parents[2] / "golden" / "resume-protocol-interrupted.jsonl").read_bytes()
 RESUMED = (
@@ -183,7 +183,7 @@ RULES = (
 
 @pytest.mark.parametrize("given_rule", RULES, ids=[each.fact for each in RULES])
 def test_rule(given_rule: Rule) -> None:
-    found = analysis_of(sitting(*given_rule.events))
+    found = analysis_of(session_log(*given_rule.events))
     assert found.decision.case is given_rule.case
     assert tuple(issue.type for issue in found.issues) == given_rule.issues
     assert found.interrupted is not any(isinstance(event, SessionEnd) for event in given_rule.events)
@@ -194,7 +194,7 @@ def test_rule(given_rule: Rule) -> None:
     ["stopped", "interrupted", "wall_clock", "token_cap", "cost_cap", "iter_cap", "evaluator_cap", "error", "parked"],
 )
 def test_an_end_whose_reason_says_unfinished_is_not_complete(reason: str) -> None:
-    found = analysis_of(sitting(START, POINT, SessionEnd(reason=reason)))
+    found = analysis_of(session_log(START, POINT, SessionEnd(reason=reason)))
     assert (found.interrupted, found.interrupted_sessions) == (False, ())
     assert found.decision.case is ResumeCase.AUTO
 
@@ -207,21 +207,21 @@ def test_what_happened_after_the_checkpoint_is_told_apart_by_number_not_by_place
 
 
 def test_warnings_since_the_checkpoint_are_shown() -> None:
-    found = analysis_of(sitting(WarningLogged(message="old"), POINT, WarningLogged(message="new")))
+    found = analysis_of(session_log(WarningLogged(message="old"), POINT, WarningLogged(message="new")))
     assert [warning.detail["message"] for warning in found.warnings] == ["new"]
 
 
 def test_a_repeated_number_that_replaces_an_issue_undoes_it() -> None:
-    assert analysis_of(sitting(START, POINT, FAILED) + entry(WarningLogged(), 2)).decision.case is ResumeCase.AUTO
+    assert analysis_of(session_log(START, POINT, FAILED) + entry(WarningLogged(), 2)).decision.case is ResumeCase.AUTO
 
 
 def test_a_repeated_number_that_replaces_the_checkpoint_undoes_it() -> None:
-    found = analysis_of(sitting(START, ERROR, POINT) + entry(WarningLogged(), 2))
+    found = analysis_of(session_log(START, ERROR, POINT) + entry(WarningLogged(), 2))
     assert (found.checkpoint, found.decision.case) == (None, ResumeCase.ISSUES)
 
 
 def test_damage_is_passed_on() -> None:
-    found = analysis_of(b"garbage\n" + sitting(START, POINT) + entry(POINT, 1) + b'{"sid":\n')
+    found = analysis_of(b"garbage\n" + session_log(START, POINT) + entry(POINT, 1) + b'{"sid":\n')
     assert [note.line for note in found.malformed] == [1, 5]
     assert found.decision.case is ResumeCase.AUTO
 
@@ -249,23 +249,23 @@ def test_a_log_without_any_event_has_nothing_to_resume(log: bytes) -> None:
 def test_active_agents_are_those_that_were_spawned_and_not_heard_the_end_of(
     events: tuple[Event, ...], active: list[str]
 ) -> None:
-    assert [agent.name for agent in analysis_of(sitting(START, *events)).active_agents] == active
+    assert [agent.name for agent in analysis_of(session_log(START, *events)).active_agents] == active
 
 
-def test_agents_of_an_earlier_sitting_are_not_active_in_this_one() -> None:
-    log = sitting(START, AgentSpawned(name="a")) + sitting(RESUME, AgentSpawned(name="b"), sid="s2")
+def test_agents_of_an_earlier_session_are_not_active_in_this_one() -> None:
+    log = session_log(START, AgentSpawned(name="a")) + session_log(RESUME, AgentSpawned(name="b"), sid="s2")
     assert [agent.name for agent in analysis_of(log).active_agents] == ["b"]
 
 
 def test_planned_tasks_that_nobody_began_are_pending() -> None:
-    found = analysis_of(sitting(START, PLAN, TaskCompleted(task_id="1"), TaskSkipped(task_id="2")))
+    found = analysis_of(session_log(START, PLAN, TaskCompleted(task_id="1"), TaskSkipped(task_id="2")))
     assert found.pending == ("3",)
     assert {name: task.status for name, task in found.tasks.items()} == {"1": "COMPLETE", "2": "SKIPPED"}
 
 
 def test_tasks_that_a_new_plan_left_out_are_not_pending() -> None:
     new = PlanCreated(tasks=[PlannedTask(id="2"), PlannedTask(id="9")])
-    found = analysis_of(sitting(START, PLAN, TaskCompleted(task_id="1"), new))
+    found = analysis_of(session_log(START, PLAN, TaskCompleted(task_id="1"), new))
     assert found.pending == ("2", "9")
     assert list(found.tasks) == ["1"]
 
@@ -290,7 +290,7 @@ def test_gaps_are_those_that_the_protocol_detects(seqs: list[int]) -> None:
 
 
 @given(
-    sittings(
+    sessions(
         types=(
             "session.start",
             "task.started",
@@ -337,7 +337,7 @@ def was_settled(issue: seed.Record, events: list[seed.Record]) -> bool:
     return any(event["type"] == issue["type"] and event["data"]["resolved"] for event in later)
 
 
-@given(sittings(types=("session.end", "task.started", "checkpoint", "message.recorded")))
+@given(sessions(types=("session.end", "task.started", "checkpoint", "message.recorded")))
 @examples(50)
 def test_without_resumes_the_interrupted_sessions_are_the_protocols(log: bytes) -> None:
     assert interrupted_sessions(fold_all(log)) == seed.interrupted_sessions(seed.records(log))

@@ -48,8 +48,8 @@ def test_what_a_dead_session_left_open(what: str) -> None:
 @pytest.mark.parametrize(
     ("was_heard", "rebooted", "reason"),
     [
-        (False, False, "the sitting died; whether the agent got the prompt is unknown"),
-        (True, False, "the sitting died; the agent had begun to answer"),
+        (False, False, "the session died; whether the agent got the prompt is unknown"),
+        (True, False, "the session died; the agent had begun to answer"),
         (True, True, "the machine went down; the agent had begun to answer"),
     ],
 )

@@ -24,7 +24,7 @@ from holdfast.core.events.task import TaskFailed, TaskStarted
 from holdfast.core.messages.addressing import messages_for, shared_addresses, undeliverable_reason
 from holdfast.core.state import TaskStatus
 from holdfast.core.work.workflow import Bounds, PhaseKind, PhaseSpec, Workflow
-from tests.core.logs import fold_all, sitting
+from tests.core.logs import fold_all, session_log
 from tests.core.phase_logs import (
     BEGUN,
     BOUNDS,
@@ -320,7 +320,7 @@ def test_what_comes_next_follows_from_the_log(what: str) -> None:
 @pytest.mark.parametrize("what", ROWS)
 def test_a_run_that_was_cut_off_there_goes_on_as_if_it_had_not_been(what: str) -> None:
     events, expected = ROWS[what]
-    log = sitting(*BEGUN, *events) + sitting(SessionStart(command="resume"), sid="s2")
+    log = session_log(*BEGUN, *events) + session_log(SessionStart(command="resume"), sid="s2")
     assert told(decide(fold_all(log), PIPELINE, BOUNDS)) == expected
 
 

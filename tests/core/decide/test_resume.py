@@ -31,7 +31,7 @@ from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskSkipped, Ta
 from holdfast.core.events.work import TaskCommitted, TaskReopened, TaskRestarted
 from holdfast.core.state import Issue, RunState
 from holdfast.leaf.errors import BadInput, DecisionNeeded
-from tests.core.logs import analysis_of, entry, fold_all, sitting
+from tests.core.logs import analysis_of, entry, fold_all, session_log
 
 START = SessionStart(command="implement")
 POINT = Checkpoint(label="wave-1-complete", plan_step="wave-2-start")
@@ -48,7 +48,7 @@ CUSTOM = ResumeOption("C", "Provide custom instructions", Choice.CUSTOM)
 
 
 def decision_on(*events: Event) -> ResumeDecision:
-    return analysis_of(sitting(START, *events)).decision
+    return analysis_of(session_log(START, *events)).decision
 
 
 def warning_of(decision: ResumeDecision) -> str | None:
@@ -132,7 +132,7 @@ def test_affected_tasks_are_named_once_in_the_order_of_their_numbers() -> None:
 
 
 def test_an_error_touches_the_task_of_the_agent_that_met_it() -> None:
-    log = sitting(START, POINT, AgentSpawned(name="eng", task=2)) + entry(ErrorEncountered(), 3, agent="eng")
+    log = session_log(START, POINT, AgentSpawned(name="eng", task=2)) + entry(ErrorEncountered(), 3, agent="eng")
     assert analysis_of(log).decision.affected == ("2",)
 
 
@@ -257,7 +257,7 @@ MERGED = (TaskCommitted(task_id="4", commit="c"), BranchCreated(name="b", task="
     ],
 )
 def test_tasks_of_a_choice(choice: Choice, events: tuple[Event, ...], affected: list[str], names: list[str]) -> None:
-    assert tasks_for_choice(choice, fold_all(sitting(START, *BEGUN, *events)), affected) == names
+    assert tasks_for_choice(choice, fold_all(session_log(START, *BEGUN, *events)), affected) == names
 
 
 # What a session does, as a table
@@ -352,7 +352,7 @@ def _told(event: Event) -> str:
 @pytest.mark.parametrize("what", RESUMES)
 def test_what_a_session_does_with_what_the_log_has(what: str) -> None:
     events, expected = RESUMES[what]
-    assert resumed(fold_all(sitting(START, *events))) == expected
+    assert resumed(fold_all(session_log(START, *events))) == expected
 
 
 def test_every_choice_is_in_the_table() -> None:
@@ -361,7 +361,7 @@ def test_every_choice_is_in_the_table() -> None:
 
 
 def test_resume_records_what_was_done_for_whom() -> None:
-    state = fold_all(sitting(START, *FAILED_2, chosen("restart", "2"), sid="s1"))
+    state = fold_all(session_log(START, *FAILED_2, chosen("restart", "2"), sid="s1"))
     outcome = ResumeOutcome(
         instructions="not these: the choice has its own",
         last_sid="s1",
@@ -391,7 +391,7 @@ def test_resume_records_what_was_done_for_whom() -> None:
 
 def test_plan_comes_before_a_skip() -> None:
     """A changed plan must not bring back the task that a person skipped."""
-    state = fold_all(sitting(START, *FAILED_2, chosen("skip", "2")))
+    state = fold_all(session_log(START, *FAILED_2, chosen("skip", "2")))
     assert resumed(state, ResumeOutcome(plan=THREE)).endswith("plan.created, task.skipped 2, run.resumed skip")
 
 
@@ -407,7 +407,7 @@ def test_plan_comes_before_a_skip() -> None:
 )
 def test_session_opens_by_what_the_one_before_left(command: str, ended: bool, opening: Opening) -> None:
     end = [SessionEnd(reason="planned")] if ended else []
-    assert opening_of(fold_all(sitting(SessionStart(command=command), *end))) is opening
+    assert opening_of(fold_all(session_log(SessionStart(command=command), *end))) is opening
 
 
 RETRY, ONLY_WORDS = ResumeChoice(Choice.RETRY, "i"), ResumeChoice(None, "i")

@@ -265,7 +265,7 @@ SPENT: dict[str, tuple[Bounds, RuntimeFacts, str]] = {
 
 
 @pytest.mark.parametrize("what", SPENT)
-def test_a_sitting_ends_when_it_has_spent_what_it_may(what: str) -> None:
+def test_a_session_ends_when_it_has_spent_what_it_may(what: str) -> None:
     bounds, facts, expected = SPENT[what]
     assert told(decide(alone(begun(), budget=Budget(5, 2, 1.5)), SOLO, bounds, facts)) == expected
 

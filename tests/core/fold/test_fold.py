@@ -13,7 +13,7 @@ from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted
 from holdfast.core.fold.fold import Fold, SupersededLines
 from holdfast.core.state import MAX_KEPT, RunState, TaskStatus
-from tests.core.logs import entry, fold_all, fold_once, foreign, sitting
+from tests.core.logs import entry, fold_all, fold_once, foreign, session_log
 
 RUN = RunCreated(run_id="r1", goal="g")
 FRESH = SessionStart(command="implement")
@@ -92,7 +92,7 @@ def test_bom_and_crlf_do_not_matter() -> None:
 
 
 def test_a_fold_fed_in_pieces_is_the_fold_of_the_whole() -> None:
-    log = sitting(FRESH, PLAN, DONE, POINT, ERROR)
+    log = session_log(FRESH, PLAN, DONE, POINT, ERROR)
     fold = Fold()
     for line in log.splitlines(keepends=True):
         fold.feed(line)
@@ -100,7 +100,7 @@ def test_a_fold_fed_in_pieces_is_the_fold_of_the_whole() -> None:
 
 
 def test_folding_twice_gives_the_same() -> None:
-    log = sitting(RUN, FRESH, PLAN, DONE, POINT, ERROR) + b"garbage\n" + sitting(RESUME, DONE, sid="s2")
+    log = session_log(RUN, FRESH, PLAN, DONE, POINT, ERROR) + b"garbage\n" + session_log(RESUME, DONE, sid="s2")
     assert fold_all(log) == fold_all(log)
 
 
@@ -189,7 +189,7 @@ def test_three_lines_with_one_number_leave_the_last() -> None:
 
 
 def test_the_same_number_in_two_sessions_is_no_repetition() -> None:
-    assert fold_once(sitting(FRESH, DONE) + sitting(RESUME, DONE, sid="s2")).repeated == set()
+    assert fold_once(session_log(FRESH, DONE) + session_log(RESUME, DONE, sid="s2")).repeated == set()
 
 
 def test_a_replacement_that_cannot_be_read_replaces_all_the_same() -> None:
@@ -235,7 +235,7 @@ def test_a_start_that_comes_late_does_not_wipe_what_its_own_session_did() -> Non
 
 
 def test_a_second_start_in_a_session_does_not_wipe_what_it_did() -> None:
-    state = fold_all(sitting(FRESH, PLAN, DONE, POINT, FRESH))
+    state = fold_all(session_log(FRESH, PLAN, DONE, POINT, FRESH))
     assert statuses(state) == {"1": "COMPLETE", "2": "PENDING"}
     assert len(state.checkpoints) == 1
 
@@ -243,47 +243,49 @@ def test_a_second_start_in_a_session_does_not_wipe_what_it_did() -> None:
 # Sessions
 
 
-FIRST = sitting(FRESH, PLAN, AgentSpawned(name="eng", branch="b1"), DONE, BranchMerged(name="b1"), POINT, ERROR)
+FIRST = session_log(FRESH, PLAN, AgentSpawned(name="eng", branch="b1"), DONE, BranchMerged(name="b1"), POINT, ERROR)
 
 
 def test_in_a_foreign_log_a_fresh_command_starts_afresh() -> None:
-    state = fold_all(FIRST + sitting(FRESH, TaskStarted(task_id="9"), sid="s2"))
+    state = fold_all(FIRST + session_log(FRESH, TaskStarted(task_id="9"), sid="s2"))
     assert statuses(state) == {"9": "IN_PROGRESS"}
     assert (state.plan, state.agents, state.checkpoints, state.branches, state.issues) == (None, {}, [], {}, [])
     assert list(state.sessions) == ["s1", "s2"]
 
 
 def test_in_a_foreign_log_a_resume_goes_on() -> None:
-    state = fold_all(FIRST + sitting(RESUME, TaskStarted(task_id="2"), sid="s2"))
+    state = fold_all(FIRST + session_log(RESUME, TaskStarted(task_id="2"), sid="s2"))
     assert statuses(state) == {"1": "COMPLETE", "2": "IN_PROGRESS"}
     assert [point.label for point in state.checkpoints] == ["wave-1"]
     assert state.plan is not None
 
 
 def test_in_the_log_of_one_run_every_session_goes_on() -> None:
-    state = fold_all(sitting(FRESH, RUN, PLAN, DONE, POINT) + sitting(FRESH, TaskStarted(task_id="2"), sid="s2"))
+    state = fold_all(
+        session_log(FRESH, RUN, PLAN, DONE, POINT) + session_log(FRESH, TaskStarted(task_id="2"), sid="s2")
+    )
     assert statuses(state) == {"1": "COMPLETE", "2": "IN_PROGRESS"}
     assert len(state.checkpoints) == 1
 
 
-def test_what_an_earlier_sitting_ran_into_still_stands_when_it_is_resumed() -> None:
+def test_what_an_earlier_session_ran_into_still_stands_when_it_is_resumed() -> None:
     """Killed right after its start, a resumed session leaves the same question as before."""
-    state = fold_all(sitting(FRESH, POINT, ERROR, WarningLogged()) + sitting(RESUME, sid="s2"))
+    state = fold_all(session_log(FRESH, POINT, ERROR, WarningLogged()) + session_log(RESUME, sid="s2"))
     assert ([issue.type for issue in state.issues], len(state.warnings)) == ([ERROR.type], 1)
 
 
 def test_a_checkpoint_of_the_resumed_session_settles_what_came_before() -> None:
-    state = fold_all(sitting(FRESH, POINT, ERROR, WarningLogged()) + sitting(RESUME, POINT, sid="s2"))
+    state = fold_all(session_log(FRESH, POINT, ERROR, WarningLogged()) + session_log(RESUME, POINT, sid="s2"))
     assert (state.issues, state.warnings) == ([], [])
 
 
 def test_a_fresh_start_leaves_earlier_issues_behind() -> None:
-    state = fold_all(sitting(FRESH, POINT, ERROR, WarningLogged()) + sitting(FRESH, sid="s2"))
+    state = fold_all(session_log(FRESH, POINT, ERROR, WarningLogged()) + session_log(FRESH, sid="s2"))
     assert (state.issues, state.warnings) == ([], [])
 
 
 def test_folding_some_sessions_leaves_the_others_out() -> None:
-    log = sitting(FRESH, TaskStarted(task_id="1")) + b"garbage\n" + sitting(RESUME, ERROR, sid="s2")
+    log = session_log(FRESH, TaskStarted(task_id="1")) + b"garbage\n" + session_log(RESUME, ERROR, sid="s2")
     state = fold_all(log, only=frozenset({"s1"}))
     assert (list(state.sessions), statuses(state), state.issues) == (["s1"], {"1": "IN_PROGRESS"}, [])
     assert (state.lines, state.events, len(state.malformed)) == (5, 2, 1)
@@ -297,8 +299,8 @@ def interleaved(*logs: bytes) -> bytes:
 
 
 def test_interleaved_sessions_are_each_what_they_are_alone() -> None:
-    one = sitting(FRESH, PLAN, DONE, POINT, ERROR)
-    other = sitting(FRESH, TaskStarted(task_id="9"), BlockerReported(), TaskFailed(task_id="9"), sid="s2")
+    one = session_log(FRESH, PLAN, DONE, POINT, ERROR)
+    other = session_log(FRESH, TaskStarted(task_id="9"), BlockerReported(), TaskFailed(task_id="9"), sid="s2")
     log = interleaved(one, other)
     for sid, alone in (("s1", one), ("s2", other)):
         among, by_itself = fold_all(log, only=frozenset({sid})), fold_all(alone)
@@ -307,12 +309,12 @@ def test_interleaved_sessions_are_each_what_they_are_alone() -> None:
 
 
 def test_interleaved_sessions_keep_their_own_numbers() -> None:
-    state = fold_once(interleaved(sitting(FRESH, DONE, DONE), sitting(FRESH, DONE, sid="s2"))).state
+    state = fold_once(interleaved(session_log(FRESH, DONE, DONE), session_log(FRESH, DONE, sid="s2"))).state
     assert {sid: session.seen for sid, session in state.sessions.items()} == {"s1": [[0, 2]], "s2": [[0, 1]]}
 
 
 def test_what_an_older_session_still_writes_is_not_the_newer_ones_issue() -> None:
-    log = sitting(FRESH, POINT) + sitting(RESUME, sid="s2")
+    log = session_log(FRESH, POINT) + session_log(RESUME, sid="s2")
     late = entry(ERROR, 2) + entry(WarningLogged(), 3) + entry(TaskFailed(task_id="1"), 4)
     state = fold_all(log + late)
     assert (state.issues, state.warnings) == ([], [])
@@ -320,17 +322,21 @@ def test_what_an_older_session_still_writes_is_not_the_newer_ones_issue() -> Non
 
 
 def test_a_checkpoint_that_an_older_session_still_writes_does_not_clear_the_newer_ones_issues() -> None:
-    log = sitting(FRESH, POINT) + sitting(RESUME, ERROR, WarningLogged(), sid="s2") + entry(POINT, 90)
+    log = session_log(FRESH, POINT) + session_log(RESUME, ERROR, WarningLogged(), sid="s2") + entry(POINT, 90)
     state = fold_all(log)
     assert (len(state.issues), len(state.warnings)) == (1, 1)
 
 
 def test_the_feature_is_that_of_the_newest_session() -> None:
-    log = sitting(FRESH, feature="auth") + sitting(SessionStart(feature="billing"), sid="s2") + sitting(DONE, sid="s3")
+    log = (
+        session_log(FRESH, feature="auth")
+        + session_log(SessionStart(feature="billing"), sid="s2")
+        + session_log(DONE, sid="s3")
+    )
     assert fold_once(log).state.feature == "billing"
 
 
 def test_a_checkpoint_that_an_older_session_still_writes_is_not_the_last() -> None:
-    log = sitting(FRESH, POINT) + sitting(RESUME, Checkpoint(label="newer"), sid="s2") + entry(POINT, 90)
+    log = session_log(FRESH, POINT) + session_log(RESUME, Checkpoint(label="newer"), sid="s2") + entry(POINT, 90)
     state = fold_all(log + entry(ERROR, 0, "s2"))
     assert [point.label for point in state.checkpoints] == ["wave-1", "wave-1", "newer"]

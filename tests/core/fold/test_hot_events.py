@@ -11,7 +11,7 @@ from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import ConversationOpened, MessageRecorded, ToolCalled, ToolReturned, TurnStarted
 from holdfast.core.fold.fold import Fold
 from holdfast.core.fold.hot_events import read_hot_lines
-from tests.core.logs import entry, fold_once, foreign, sitting
+from tests.core.logs import entry, fold_once, foreign, session_log
 from tests.core.strategies import GARBAGE, events, examples, lines
 
 TURN = (
@@ -67,7 +67,7 @@ def assert_the_same(data: bytes) -> None:
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_line_among_talk_means_what_it_means_alone(name: str) -> None:
     """First of a session, between others, and last; once, and again and again."""
-    talk = sitting(*TURN * 3).splitlines(keepends=True)
+    talk = session_log(*TURN * 3).splitlines(keepends=True)
     for step in (1, 2, 7, len(talk)):
         for first in range(min(step, len(talk))):
             log = [ODD[name](line) if at % step == first else line for at, line in enumerate(talk)]
@@ -101,7 +101,7 @@ def test_talk_among_anything_folds_as_line_by_line(data: bytes) -> None:
 
 
 def test_talk_ends_at_the_first_line_that_is_something_else() -> None:
-    talk = sitting(*TURN).splitlines(keepends=True)
+    talk = session_log(*TURN).splitlines(keepends=True)
     for other in (foreign("never.heard.of", 9), entry(ConversationOpened(conversation="c"), 9), b"{}\n", b"\n"):
         unread = iter([*talk, other, *talk])
         assert len(read_hot_lines(unread)) == len(talk)

@@ -5,7 +5,7 @@ import pytest
 from holdfast.core.events.session import RunCreated, SessionStart
 from holdfast.core.log.anchors import Anchor, RecordedAnchor, anchors_in
 from holdfast.core.log.verification import Verifier
-from tests.core.logs import entry, foreign, sitting
+from tests.core.logs import entry, foreign, session_log
 
 LINK = "0123456789abcdef" * 2
 OTHER = "f" * 32
@@ -72,7 +72,7 @@ def test_a_log_that_has_no_chain_is_ours_by_its_run_or_by_an_anchor() -> None:
     theirs, anchored, created = Verifier(), Verifier(anchors=[recorded(1, OTHER)]), Verifier()
     for verifier in (theirs, anchored):
         verifier.feed(unchained)
-    created.feed(sitting(SessionStart(), RunCreated(run_id="a", goal="g")))
+    created.feed(session_log(SessionStart(), RunCreated(run_id="a", goal="g")))
     assert (theirs.result().ours, theirs.result().is_intact) == (False, True)
     assert (anchored.result().ours, anchored.result().damage[0].line) == (True, 1)
     verdict = created.result()

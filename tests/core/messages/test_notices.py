@@ -9,7 +9,7 @@ from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.task import TaskCompleted, TaskStarted
 from holdfast.core.events.work import CaseSubmitted
 from holdfast.core.state import Task
-from tests.core.logs import fold_once, sitting
+from tests.core.logs import fold_once, session_log
 
 
 def planned(words: str, key: str | None = None) -> PlanCreated:
@@ -34,7 +34,7 @@ AT_WORK = [*UNTOLD, turn(), CUT]
 
 
 def task_after(*events: Event) -> Task:
-    return fold_once(sitting(*events)).state.tasks["A"]
+    return fold_once(session_log(*events)).state.tasks["A"]
 
 
 def losses(*events: Event) -> list[str]:

@@ -25,18 +25,18 @@ from holdfast.core.log.codec import Line, parse
 from holdfast.core.state import RunState
 from holdfast.core.summary.digest import Digest, DigestBuilder
 from holdfast.core.summary.needs import Need, NeedKind, needs_of
-from tests.core.logs import fold_all, sitting
+from tests.core.logs import fold_all, session_log
 
 CREATED = (SessionStart(), RunCreated(run_id="r-aaaaaa", goal="g"))
 
 
 def state_of(*events: Event) -> RunState:
-    return fold_all(sitting(*CREATED, *events))
+    return fold_all(session_log(*CREATED, *events))
 
 
 def digest_of(*events: Event) -> Digest:
     gatherer = DigestBuilder()
-    for raw in reversed(sitting(*CREATED, *events).splitlines()):
+    for raw in reversed(session_log(*CREATED, *events).splitlines()):
         line = parse(raw)
         assert isinstance(line, Line)
         gatherer.add(line)
@@ -118,7 +118,7 @@ def test_failures_and_blockers_are_needs() -> None:
     ]
 
 
-def test_an_agent_waits_for_a_person_only_when_the_sitting_ended_for_that() -> None:
+def test_an_agent_waits_for_a_person_only_when_the_session_ended_for_that() -> None:
     waiting = (
         TaskStarted(task_id="1"),
         ConversationOpened(conversation="c", agent="claude", role="worker", task="1"),

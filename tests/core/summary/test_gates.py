@@ -8,7 +8,7 @@ from holdfast.core.events.phase import ApprovalAnswered, ApprovalRequested, Arti
 from holdfast.core.state import RunState
 from holdfast.core.summary.gates import GateReview, change_target, gate_lines, gate_of, phase_awaiting_approval
 from holdfast.core.work.workflow import PhaseKind, PhaseSpec, Workflow
-from tests.core.logs import analysis_of, fold_all, sitting
+from tests.core.logs import analysis_of, fold_all, session_log
 
 BEGUN = PhaseStarted(phase="p", round=1)
 ASKED = ApprovalRequested(phase="p", round=1)
@@ -17,7 +17,7 @@ AGAIN = PhaseStarted(phase="p", round=2)
 
 
 def state_of(*events: Event) -> RunState:
-    return fold_all(sitting(*events))
+    return fold_all(session_log(*events))
 
 
 def stored(text: str) -> ArtifactStored:
@@ -64,8 +64,8 @@ def test_reviews_are_a_part_of_it() -> None:
 def test_run_waits_while_approval_is_asked_for() -> None:
     assert phase_awaiting_approval(state_of(BEGUN, ASKED)) == "p"
     assert phase_awaiting_approval(state_of(BEGUN, ASKED, BACK)) is None
-    assert analysis_of(sitting(BEGUN, ASKED)).decision.case is ResumeCase.WAITING
-    assert analysis_of(sitting(BEGUN, ASKED, BACK)).decision.case is not ResumeCase.WAITING
+    assert analysis_of(session_log(BEGUN, ASKED)).decision.case is ResumeCase.WAITING
+    assert analysis_of(session_log(BEGUN, ASKED, BACK)).decision.case is not ResumeCase.WAITING
 
 
 def phase(name: str, kind: PhaseKind = PhaseKind.AGENT, **more: object) -> PhaseSpec:

@@ -11,7 +11,7 @@ from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, Plan
 from holdfast.core.events.task import WaveStarted
 from holdfast.core.work.plan import PlanGraph, build_graph, natural_sort_key, plan_graph
 from holdfast.leaf.errors import PlanRejected
-from tests.core.logs import fold_once, sitting
+from tests.core.logs import fold_once, session_log
 from tests.core.strategies import examples
 
 DIAMOND = {"left": ["top"], "right": ["top"], "bottom": ["left", "right"]}
@@ -115,7 +115,7 @@ def test_a_rejected_plan_in_a_log_is_kept_and_rejected_when_it_is_used() -> None
         tasks=[PlannedTask(id=1), PlannedTask(id=2)],
         dependencies=[Dependency(task_id=1, blocked_by=2), Dependency(task_id=2, blocked_by=1)],
     )
-    kept = fold_once(sitting(plan)).state.plan
+    kept = fold_once(session_log(plan)).state.plan
     assert kept is not None
     with pytest.raises(PlanRejected, match="'1' → '2' → '1'"):
         plan_graph(kept)
@@ -157,7 +157,7 @@ def test_the_waves_of_a_log_go_by_their_numbers() -> None:
         ],
         dependencies=[Dependency(task_id=2, blocked_by="1"), Dependency(task_id=3, blocked_by=2)],
     )
-    kept = fold_once(sitting(plan, WaveStarted(wave=99))).state.plan
+    kept = fold_once(session_log(plan, WaveStarted(wave=99))).state.plan
     assert kept is not None
     assert plan_graph(kept).waves == (("1",), ("2",), ("3",))
 

@@ -9,7 +9,7 @@ from holdfast.core.events.phase import PhaseCompleted, PhaseStarted, ResearchAns
 from holdfast.core.events.task import TaskCompleted, TaskSkipped, TaskStarted
 from holdfast.core.state import RunState
 from holdfast.core.work.research import find_same_research
-from tests.core.logs import fold_once, sitting
+from tests.core.logs import fold_once, session_log
 
 WORKER = ConversationOpened(conversation="w", agent="one", role="worker", task="A")
 OTHER = ConversationOpened(conversation="x", agent="two", role="worker", task="A")
@@ -28,7 +28,7 @@ ASKED: list[Event] = [TaskStarted(task_id="A"), TaskStarted(task_id="B"), WORKER
 
 
 def after(*events: Event) -> RunState:
-    return fold_once(sitting(*events)).state
+    return fold_once(session_log(*events)).state
 
 
 @pytest.mark.parametrize(

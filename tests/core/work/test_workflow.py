@@ -14,7 +14,7 @@ from holdfast.core.state import TaskStatus
 from holdfast.core.work.tasks import TaskList, TaskSpec, input_keys
 from holdfast.core.work.workflow import PlanShape, build_plan
 from holdfast.leaf.errors import PlanRejected
-from tests.core.logs import fold_once, sitting
+from tests.core.logs import fold_once, session_log
 from tests.core.strategies import examples
 
 
@@ -124,9 +124,9 @@ def test_what_it_builds_on_makes_its_key_in_whatever_order_it_is_named() -> None
 
 def to_be_done(before: Sequence[TaskSpec], after: Sequence[TaskSpec], shape: PlanShape) -> set[str]:
     """The tasks that are to be done when a list, all of it done, has become another."""
-    fold = Fold(fold_once(sitting(plan(*before, shape=shape))).state)
+    fold = Fold(fold_once(session_log(plan(*before, shape=shape))).state)
     done = [TaskCompleted(task_id=task.id, key=fold.state.tasks[task.id].key) for task in before]
-    fold.feed(sitting(*done, plan(*after, shape=shape), first=1))
+    fold.feed(session_log(*done, plan(*after, shape=shape), first=1))
     assert fold.state.plan is not None
     return {name for name in fold.state.plan.order if fold.state.tasks[name].status is not TaskStatus.COMPLETE}
 
@@ -169,7 +169,7 @@ def test_of_ninety_tasks_with_seventy_done_an_edit_of_one_in_front_leaves_twenty
     tasks = [spec(f"T-{number}") for number in range(1, 91)]
     done = [TaskCompleted(task_id=task.id) for task in tasks[:70]]
     edited = [spec("T-0"), spec("T-1", title="Another"), *tasks[1:]]
-    log = sitting(plan(*tasks, shape=PlanShape.SEQUENCE), *done, plan(*edited, shape=PlanShape.SEQUENCE))
+    log = session_log(plan(*tasks, shape=PlanShape.SEQUENCE), *done, plan(*edited, shape=PlanShape.SEQUENCE))
     found = [name for name, task in fold_once(log).state.tasks.items() if task.status is TaskStatus.PENDING]
     assert sorted(found) == sorted(["T-0", "T-1", *(f"T-{number}" for number in range(71, 91))])
 

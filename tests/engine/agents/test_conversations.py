@@ -32,10 +32,10 @@ from tests.support.wait import ticks, until
 async def test_a_resumed_agent_is_not_prompted(place: Place) -> None:
     """It boots idle, and the conversation waits for input as before."""
     place.play(book(load="works"))
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, TOLD, place.cwd)
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         assert place.processes() == [], "nor started before it is needed"
         await talks.ensure_agent(name, place.cwd)
         assert talks.state(name).state == "waiting_for_input"
@@ -45,18 +45,18 @@ async def test_a_resumed_agent_is_not_prompted(place: Place) -> None:
 
 async def test_two_requests_at_once_start_one_agent(place: Place) -> None:
     place.play(book(load="works"))
-    async with place.sitting() as sitting:
-        name = await sitting.talks.open(AGENT)
-        await sitting.talks.send_prompt(name, TOLD, place.cwd)
-        await kill_idle(sitting, name)
-        one, other = await asyncio.gather(*(sitting.talks.ensure_agent(name, place.cwd) for _ in range(2)))
+    async with place.session() as session:
+        name = await session.talks.open(AGENT)
+        await session.talks.send_prompt(name, TOLD, place.cwd)
+        await kill_idle(session, name)
+        one, other = await asyncio.gather(*(session.talks.ensure_agent(name, place.cwd) for _ in range(2)))
         assert one is other
     assert len(await place.events(ConversationAttached)) == 2
 
 
 async def test_two_prompts_at_once_are_two_turns_one_after_the_other(place: Place) -> None:
     place.play(book(load="works"))
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         turns = await asyncio.gather(*(talks.send_prompt(name, f"number {number}", place.cwd) for number in range(3)))
         assert [turn.reason for turn in turns] == ["end_turn"] * 3
@@ -67,7 +67,7 @@ async def test_two_prompts_at_once_are_two_turns_one_after_the_other(place: Plac
 
 async def test_a_prompt_that_nobody_heard_is_sent_once_more_and_the_log_says_so(place: Place) -> None:
     place.play(book(load="works"))
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         assert (await talks.send_prompt(name, "mute", place.cwd)).reason == "end_turn"
     assert await place.said() == ["at last"]
@@ -79,7 +79,7 @@ async def test_a_prompt_that_nobody_heard_is_sent_once_more_and_the_log_says_so(
 
 async def test_a_prompt_is_not_sent_a_third_time(place: Place) -> None:
     place.play(book(load="works"))
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         assert (await talks.send_prompt(name, "never", place.cwd)).reason == "interrupted"
         assert talks.state(name).state == "waiting_for_input"
@@ -90,7 +90,7 @@ async def test_a_prompt_is_not_sent_a_third_time(place: Place) -> None:
 async def test_a_message_whose_agent_cannot_be_started_stays_in_the_inbox(place: Place) -> None:
     place.play(book(new="refuses"))
     await FileStore(place.home).inbox(place.run_id).put(Message(id="m-1", kind="say", sender="me"))
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         await run.consume_inbox()
         name = await talks.open(AGENT)
         with pytest.raises(AgentUnavailable):
@@ -112,10 +112,10 @@ async def test_a_message_in_a_prompt_that_the_runners_death_cut_off_is_not_lost_
         assert name is not None
         await until(lambda: place.harmed() == 1)
         runner.kill()
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         await run.consume_inbox()
         assert run.state.messages == {}, "it is in the log, as the turn's"
-        assert await place.interruptions() == ["the sitting died; whether the agent got the prompt is unknown"]
+        assert await place.interruptions() == ["the session died; whether the agent got the prompt is unknown"]
         turn = await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
         assert turn is not None
     assert await place.said("user") == ["still"]
@@ -134,7 +134,7 @@ async def test_an_agent_whose_turn_the_machine_cut_off_is_told_that_files_may_be
     async with open_run(FileStore(place.home), place.run_id) as run:
         agent = ConversationAttached(conversation=name, rung="fresh", pid=1, start_time=1, boot_id="the boot before")
         await run.begin_session(SessionStart(), agent)
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         assert await place.interruptions() == ["the machine went down; whether the agent got the prompt is unknown"]
         assert await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE) is not None
     (told,) = await place.said("system")
@@ -144,7 +144,7 @@ async def test_an_agent_whose_turn_the_machine_cut_off_is_told_that_files_may_be
 async def test_a_message_of_the_inbox_is_handled_once_though_its_prompt_is_sent_twice(place: Place) -> None:
     place.play(book(load="works"))
     await FileStore(place.home).inbox(place.run_id).put(Message(id="m-1", kind="say", sender="me"))
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         await run.consume_inbox()
         name = await talks.open(AGENT)
         await talks.send_prompt(name, "mute", place.cwd, messages=["m-1"])
@@ -159,7 +159,7 @@ async def test_a_message_of_the_inbox_is_handled_once_though_its_prompt_is_sent_
 @pytest.mark.parametrize("policy", AfterInterruption)
 async def test_a_turn_that_was_cut_off_goes_on_as_the_policy_says(place: Place, policy: AfterInterruption) -> None:
     place.play(book(load="works"))
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, "die", place.cwd)
         turn = await talks.continue_turn(name, place.cwd, policy)
@@ -179,7 +179,7 @@ async def test_a_turn_that_was_cut_off_goes_on_as_the_policy_says(place: Place, 
 async def test_going_on_is_cut_off_too_and_the_request_is_still_the_users(place: Place) -> None:
     turns = [{"when": "die|interrupted", "steps": [{"say": "hm"}, {"crash": "kill"}]}]
     place.play({"turns": turns})
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, "die", place.cwd)
         for _ in range(2):
@@ -192,7 +192,7 @@ async def test_going_on_is_cut_off_too_and_the_request_is_still_the_users(place:
 
 async def test_nothing_was_cut_off_nothing_goes_on(place: Place) -> None:
     place.play(book())
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         assert await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE) is None
         await talks.send_prompt(name, TOLD, place.cwd)
@@ -201,7 +201,7 @@ async def test_nothing_was_cut_off_nothing_goes_on(place: Place) -> None:
 
 async def test_whoever_stops_waiting_for_a_turn_leaves_it_interrupted_and_the_agent_gone(place: Place) -> None:
     place.play(book(load="works"))
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "stop", place.cwd))
         await until(lambda: calls_of(run, name) == ["t-2"])
@@ -220,7 +220,7 @@ async def test_whoever_stops_waiting_at_any_moment_leaves_a_conversation_that_go
 ) -> None:
     """Also between the durable beginning of a turn and the sending of its prompt."""
     place.play(book(load="works"))
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         for _ in range(2):
             await talks.ensure_agent(name, place.cwd)
@@ -241,7 +241,7 @@ async def test_whoever_stops_waiting_at_any_moment_leaves_a_conversation_that_go
 @pytest.mark.parametrize("phase", [ConversationState.COMPLETED, ConversationState.CANCELLED, ConversationState.FAILED])
 async def test_a_conversation_that_is_over_takes_no_more_words(place: Place, phase: ConversationState) -> None:
     place.play(book())
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, TOLD, place.cwd)
         await talks.close(name, phase, "enough")
@@ -257,7 +257,7 @@ async def test_a_conversation_that_is_over_takes_no_more_words(place: Place, pha
 async def test_a_conversation_closed_in_the_middle_of_a_turn_stays_closed(place: Place) -> None:
     """The turn is interrupted, and written before the end; its prompt is not sent to a new agent."""
     place.play({"turns": [{"when": "deaf", "steps": [{"hang": "deaf"}]}]})
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "deaf", place.cwd))
         await until(lambda: talks.state(name).state == "running")
@@ -269,9 +269,9 @@ async def test_a_conversation_closed_in_the_middle_of_a_turn_stays_closed(place:
     assert len(await place.events(ConversationDetached)) == 1
 
 
-async def test_a_sitting_that_ends_in_the_middle_of_a_turn_writes_that_it_was_interrupted(place: Place) -> None:
+async def test_a_session_that_ends_in_the_middle_of_a_turn_writes_that_it_was_interrupted(place: Place) -> None:
     place.play(book())
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "stop", place.cwd))
         await until(lambda: calls_of(run, name) == ["t-2"])
@@ -282,7 +282,7 @@ async def test_a_sitting_that_ends_in_the_middle_of_a_turn_writes_that_it_was_in
 
 async def test_a_cancelled_turn_ends_and_the_agent_stays(place: Place) -> None:
     place.play({"turns": [{"when": "long", "steps": [{"tool": {"id": "t-9", "title": "Dig"}}, {"hang": "turn"}]}]})
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "long", place.cwd))
         await until(lambda: calls_of(run, name) == ["t-9"])
@@ -294,7 +294,7 @@ async def test_a_cancelled_turn_ends_and_the_agent_stays(place: Place) -> None:
 
 async def test_a_turn_that_is_cancelled_while_its_agent_starts_is_not_begun(place: Place) -> None:
     place.play(book(load="works"))
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, TOLD, place.cwd))
         await until(lambda: talks.state(name).state == "starting")
@@ -307,7 +307,7 @@ async def test_a_turn_that_is_cancelled_while_its_agent_starts_is_not_begun(plac
 
 async def test_an_agent_that_does_not_stop_when_asked_is_ended_and_not_asked_again(place: Place) -> None:
     place.play({"turns": [{"when": "deaf", "steps": [{"hang": "deaf"}]}], "otherwise": OTHERWISE})
-    async with place.sitting(deadlines=Deadlines(cancel=0.3)) as (_, _, talks):
+    async with place.session(deadlines=Deadlines(cancel=0.3)) as (_, _, talks):
         name = await talks.open(AGENT)
         turn = asyncio.ensure_future(talks.send_prompt(name, "deaf", place.cwd))
         await until(lambda: talks.state(name).state == "running")
@@ -322,19 +322,19 @@ async def test_an_agent_that_does_not_stop_when_asked_is_ended_and_not_asked_aga
 
 async def test_there_is_nothing_to_cancel_between_turns(place: Place) -> None:
     place.play(book())
-    async with place.sitting() as sitting:
-        name = await sitting.talks.open(AGENT)
-        await sitting.talks.cancel(name)
-        await sitting.talks.send_prompt(name, TOLD, place.cwd)
-        await sitting.talks.cancel(name)
-        await kill_idle(sitting, name)
-        await sitting.talks.cancel(name)
-        assert (await sitting.talks.send_prompt(name, TOLD, place.cwd)).reason == "end_turn"
+    async with place.session() as session:
+        name = await session.talks.open(AGENT)
+        await session.talks.cancel(name)
+        await session.talks.send_prompt(name, TOLD, place.cwd)
+        await session.talks.cancel(name)
+        await kill_idle(session, name)
+        await session.talks.cancel(name)
+        assert (await session.talks.send_prompt(name, TOLD, place.cwd)).reason == "end_turn"
 
 
 async def test_a_refused_prompt_ends_its_turn_with_what_the_agent_said(place: Place) -> None:
     place.play({"turns": [{"when": "x", "steps": [{"error": {"code": -32000, "message": "usage limit reached"}}]}]})
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         turn = await talks.send_prompt(name, "x", place.cwd)
         assert turn.reason == "refused"
@@ -347,7 +347,7 @@ async def test_a_refused_prompt_ends_its_turn_with_what_the_agent_said(place: Pl
 async def test_an_answer_that_the_protocol_does_not_know_ends_the_turn(place: Place, result: object) -> None:
     third = {"jsonrpc": "2.0", "id": 2, "result": result}  # initialize, session/new, session/prompt
     place.play({"turns": [{"when": "odd", "steps": [{"send": third}, {"hang": "turn"}]}], "otherwise": OTHERWISE})
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         turn = await talks.send_prompt(name, "odd", place.cwd)
         assert turn.reason == "refused"
@@ -357,7 +357,7 @@ async def test_an_answer_that_the_protocol_does_not_know_ends_the_turn(place: Pl
 
 async def test_before_its_first_agent_a_conversation_needs_no_resume(place: Place) -> None:
     place.play(book())
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         assert talks.resume_need(name) == (False, "not_started")
         with pytest.raises(BadInput, match="there is no conversation 'nobody'"):
@@ -366,7 +366,7 @@ async def test_before_its_first_agent_a_conversation_needs_no_resume(place: Plac
 
 @pytest.mark.parametrize("agent", ["", "nobody", " "])
 async def test_an_agent_that_nobody_knows_opens_no_conversation(place: Place, agent: str) -> None:
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         with pytest.raises(BadInput, match="there is no agent"):
             await talks.open(agent)
         assert run.state.conversations == {}
@@ -383,19 +383,19 @@ async def talk():
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))  # calls that fail are counted by thread
     place = await Place.make(sys.argv[1])
     place.play(book(load="works"))
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         name = await talks.open(AGENT)
         try:
             await talks.send_prompt(name, sys.argv[2], place.cwd)
         except StorageFailed as error:
             assert "Input/output error" in str(error), error
         else:
-            sys.exit("the sitting goes on")
+            sys.exit("the session goes on")
     assert await place.interruptions() == []
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         assert run.state.conversations[name].turn is None
     (why,) = await place.interruptions()
-    assert why.startswith("the sitting died"), why
+    assert why.startswith("the session died"), why
 
 asyncio.run(talk())
 """

@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.conversation.permission import PermissionConfig, PermissionDecision, Policy, Rule
 from holdfast.core.events.conversation import PermissionAnswered, PermissionRequested, ToolBlocked
 from holdfast.leaf.errors import BadInput
-from tests.support.conversations import AGENT, Place, Sitting, answer_until_killed, ask_until_killed
+from tests.support.conversations import AGENT, EngineSession, Place, answer_until_killed, ask_until_killed
 from tests.support.processes import child
 from tests.support.wait import PATIENCE, until
 
@@ -42,9 +42,9 @@ async def place(tmp_path: os.PathLike[str]) -> Place:
     return made
 
 
-async def request_of(sitting: Sitting) -> str:
-    await until(lambda: bool(sitting.run.state.permissions))
-    (request,) = sitting.run.state.permissions
+async def request_of(session: EngineSession) -> str:
+    await until(lambda: bool(session.run.state.permissions))
+    (request,) = session.run.state.permissions
     return request
 
 
@@ -74,7 +74,7 @@ async def answers(place: Place) -> list[tuple[str | None, str | None]]:
 async def test_what_a_rule_or_the_policy_allows_is_answered_at_once(
     place: Place, consent: PermissionConfig, said: str, by: str
 ) -> None:
-    async with place.sitting(consent=consent) as (_, _, talks):
+    async with place.session(consent=consent) as (_, _, talks):
         name = await talks.open(AGENT)
         assert (await talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
     assert await place.said() == [said]
@@ -91,7 +91,7 @@ async def test_what_a_rule_or_the_policy_allows_is_answered_at_once(
 async def test_what_is_denied_is_refused_and_the_log_says_by_what(
     place: Place, consent: PermissionConfig, reason: str
 ) -> None:
-    async with place.sitting(consent=consent) as (_, _, talks):
+    async with place.session(consent=consent) as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["kept"]
@@ -101,7 +101,7 @@ async def test_what_is_denied_is_refused_and_the_log_says_by_what(
 async def test_a_path_outside_the_worktree_does_not_match_a_rule_for_inside(place: Place) -> None:
     place.play(book(locations=["../notes.md"]))
     consent = PermissionConfig(Policy.DENY_ALL, rules=(Rule(then=PermissionDecision.ALLOW, path="notes.md"),))
-    async with place.sitting(consent=consent) as (_, _, talks):
+    async with place.session(consent=consent) as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["kept"]
@@ -120,7 +120,7 @@ def hook(place: Place, script: str) -> tuple[str, ...]:
 async def test_a_hook_that_agrees_leaves_the_decision_to_the_policy(place: Place) -> None:
     """It is told in JSON what the agent wants."""
     consent = PermissionConfig(Policy.ALLOW_ALL, hooks=(hook(place, "cat > told.json"),))
-    async with place.sitting(consent=consent) as (_, _, talks):
+    async with place.session(consent=consent) as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["deleted"]
@@ -138,7 +138,7 @@ async def test_a_hook_that_agrees_leaves_the_decision_to_the_policy(place: Place
 )
 async def test_a_hook_that_refuses_or_hangs_blocks_the_call(place: Place, script: str, reason: str) -> None:
     consent = PermissionConfig(Policy.ALLOW_ALL, hooks=(hook(place, script),), hook_timeout_s=0.5)
-    async with place.sitting(consent=consent) as (_, _, talks):
+    async with place.session(consent=consent) as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["kept"]
@@ -148,7 +148,7 @@ async def test_a_hook_that_refuses_or_hangs_blocks_the_call(place: Place, script
 
 async def test_a_hook_that_is_missing_blocks_the_call(place: Place) -> None:
     consent = PermissionConfig(Policy.ALLOW_ALL, hooks=(("/no/such/hook",),))
-    async with place.sitting(consent=consent) as (_, _, talks):
+    async with place.session(consent=consent) as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["kept"]
@@ -161,13 +161,13 @@ async def test_a_hook_that_is_missing_blocks_the_call(place: Place) -> None:
 
 @pytest.mark.parametrize(("option", "said"), [("yes", "deleted"), ("no", "kept"), (None, "nobody chose")])
 async def test_a_person_answers_while_the_agent_waits(place: Place, option: str | None, said: str) -> None:
-    async with place.sitting() as sitting:
-        name = await sitting.talks.open(AGENT)
-        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
-        request = await request_of(sitting)
-        await sitting.desk.answer(request, option, by="Ada")
+    async with place.session() as session:
+        name = await session.talks.open(AGENT)
+        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        request = await request_of(session)
+        await session.desk.answer(request, option, by="Ada")
         await turn
-        assert sitting.run.state.permissions == {}
+        assert session.run.state.permissions == {}
     assert await place.said() == [said]
     assert await answers(place) == [(option, "Ada")]
     (asked,) = await place.events(PermissionRequested)
@@ -176,44 +176,44 @@ async def test_a_person_answers_while_the_agent_waits(place: Place, option: str 
 
 async def test_a_question_of_a_cancelled_turn_is_withdrawn(place: Place) -> None:
     """The protocol wants it so, and an agent that waits for a person would not hear of the cancel otherwise."""
-    async with place.sitting() as sitting:
-        name = await sitting.talks.open(AGENT)
-        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
-        await request_of(sitting)
-        await sitting.talks.cancel(name)
+    async with place.session() as session:
+        name = await session.talks.open(AGENT)
+        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        await request_of(session)
+        await session.talks.cancel(name)
         assert (await turn).reason == "cancelled"
-        assert sitting.run.state.permissions == {}
-        assert sitting.talks.resume_need(name) == (False, "agent_running")
+        assert session.run.state.permissions == {}
+        assert session.talks.resume_need(name) == (False, "agent_running")
     assert await answers(place) == [(None, "the turn was cancelled")]
 
 
 async def test_an_unknown_request_or_option_is_one_clear_line_and_the_question_stays(place: Place) -> None:
-    async with place.sitting() as sitting:
-        name = await sitting.talks.open(AGENT)
-        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
-        request = await request_of(sitting)
+    async with place.session() as session:
+        name = await session.talks.open(AGENT)
+        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        request = await request_of(session)
         with pytest.raises(BadInput, match="there is no open request 'nope'"):
-            await sitting.desk.answer("nope", "yes", by="Ada")
+            await session.desk.answer("nope", "yes", by="Ada")
         with pytest.raises(BadInput, match="'maybe' is not one of the answers; they are yes, no"):
-            await sitting.desk.answer(request, "maybe", by="Ada")
-        await sitting.desk.answer(request, "yes", by="Ada")
+            await session.desk.answer(request, "maybe", by="Ada")
+        await session.desk.answer(request, "yes", by="Ada")
         with pytest.raises(BadInput, match="it was answered already"):
-            await sitting.desk.answer(request, "no", by="Bob")
+            await session.desk.answer(request, "no", by="Bob")
         await turn
     assert await answers(place) == [("yes", "Ada")]
 
 
 async def test_a_question_is_answered_as_soon_as_it_can_be_seen(place: Place) -> None:
     """However fast the answer comes, the agent gets it."""
-    async with place.sitting() as sitting:
-        name = await sitting.talks.open(AGENT)
+    async with place.session() as session:
+        name = await session.talks.open(AGENT)
 
         async def answer() -> None:
-            await sitting.desk.answer(await request_of(sitting), "yes", by="a program")
+            await session.desk.answer(await request_of(session), "yes", by="a program")
 
         for _ in range(3):
             async with asyncio.timeout(PATIENCE):
-                await asyncio.gather(sitting.talks.send_prompt(name, "go", place.cwd), answer())
+                await asyncio.gather(session.talks.send_prompt(name, "go", place.cwd), answer())
     assert await place.said() == ["deleted"] * 3
 
 
@@ -221,12 +221,12 @@ async def test_an_answer_given_while_the_runner_and_the_agent_are_dead_is_used_w
     with child(ask_until_killed, place, "go") as runner:
         name, request = runner.hear_some(2)
         runner.kill()
-    async with place.sitting() as sitting:
-        assert list(sitting.run.state.permissions) == [request], "the question outlives whoever asked it"
-        await sitting.desk.answer(request, "yes", by="Ada")
-    async with place.sitting() as sitting:
-        assert (await sitting.talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
-        assert sitting.talks.state(name).granted == {}, "once"
+    async with place.session() as session:
+        assert list(session.run.state.permissions) == [request], "the question outlives whoever asked it"
+        await session.desk.answer(request, "yes", by="Ada")
+    async with place.session() as session:
+        assert (await session.talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
+        assert session.talks.state(name).granted == {}, "once"
     assert await place.said() == ["deleted"]
     assert await answers(place) == [("yes", "Ada"), ("yes", "the answer given before")]
 
@@ -236,10 +236,10 @@ async def test_an_earlier_answer_is_not_used_for_another_question(place: Place) 
         name, request = runner.hear_some(2)
         runner.kill()
     place.play(book(title="Delete everything"))
-    async with place.sitting() as sitting:
-        await sitting.desk.answer(request, "yes", by="Ada")
-        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
-        await sitting.desk.answer(await request_of(sitting), "no", by="Ada")
+    async with place.session() as session:
+        await session.desk.answer(request, "yes", by="Ada")
+        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        await session.desk.answer(await request_of(session), "no", by="Ada")
         await turn
     assert await place.said() == ["kept"]
 
@@ -249,25 +249,25 @@ async def test_an_earlier_answer_that_is_not_offered_any_more_is_asked_for_again
         name, request = runner.hear_some(2)
         runner.kill()
     place.play(book(options=[{"id": "sure", "kind": "allow_once", "name": "Sure"}]))
-    async with place.sitting() as sitting:
-        await sitting.desk.answer(request, "yes", by="Ada")
-        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
-        await sitting.desk.answer(await request_of(sitting), "sure", by="Ada")
+    async with place.session() as session:
+        await session.desk.answer(request, "yes", by="Ada")
+        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        await session.desk.answer(await request_of(session), "sure", by="Ada")
         await turn
     assert await place.said() == ["deleted"]
 
 
 async def test_an_agent_that_dies_while_it_waits_for_a_person_leaves_its_question_open(place: Place) -> None:
-    async with place.sitting() as sitting:
-        name = await sitting.talks.open(AGENT)
-        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
-        request = await request_of(sitting)
-        pid = sitting.talks.state(name).pid
+    async with place.session() as session:
+        name = await session.talks.open(AGENT)
+        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        request = await request_of(session)
+        pid = session.talks.state(name).pid
         assert pid is not None
         os.kill(pid, 9)
         assert (await turn).reason == "interrupted"
-        await sitting.desk.answer(request, "yes", by="Ada")
-        assert (await sitting.talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
+        await session.desk.answer(request, "yes", by="Ada")
+        assert (await session.talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
     assert await place.said() == ["deleted"]
 
 
@@ -279,11 +279,11 @@ async def test_an_answer_that_did_not_reach_the_agent_before_all_were_killed_is_
         name = runner.hear()
         assert name is not None
         runner.kill()
-    async with place.sitting() as sitting:
-        assert sitting.run.state.permissions == {}
-        assert (await sitting.talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
-        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
-        await sitting.desk.answer(await request_of(sitting), "no", by="Bob")
+    async with place.session() as session:
+        assert session.run.state.permissions == {}
+        assert (await session.talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
+        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        await session.desk.answer(await request_of(session), "no", by="Bob")
         await turn
     assert await place.said() == [said, "kept"]
     assert await answers(place) == [(option, "Ada"), (option, "the answer given before"), ("no", "Bob")]
@@ -292,13 +292,13 @@ async def test_an_answer_that_did_not_reach_the_agent_before_all_were_killed_is_
 async def test_an_answer_that_was_used_before_the_agent_died_is_asked_for_again(place: Place) -> None:
     done = [{"tool": {"id": "t-1", "title": "Delete"}}, {"tool_done": {"id": "t-1"}}, {"crash": "kill"}]
     place.play({**book(), "turns": [{"when": "crash", "steps": [{"permission": {**QUESTION, "allowed": done}}]}]})
-    async with place.sitting() as sitting:
-        name = await sitting.talks.open(AGENT)
-        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "crash", place.cwd))
-        await sitting.desk.answer(await request_of(sitting), "yes", by="Ada")
+    async with place.session() as session:
+        name = await session.talks.open(AGENT)
+        turn = asyncio.ensure_future(session.talks.send_prompt(name, "crash", place.cwd))
+        await session.desk.answer(await request_of(session), "yes", by="Ada")
         assert (await turn).reason == "interrupted"
-        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
-        await sitting.desk.answer(await request_of(sitting), "no", by="Ada")
+        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        await session.desk.answer(await request_of(session), "no", by="Ada")
         await turn
     assert await place.said() == ["kept"]
     assert await answers(place) == [("yes", "Ada"), ("no", "Ada")]
@@ -308,13 +308,13 @@ async def test_a_question_asked_again_by_an_agent_that_is_back_is_still_one_ques
     with child(ask_until_killed, place, "go") as runner:
         name, request = runner.hear_some(2)
         runner.kill()
-    async with place.sitting() as sitting:
-        turn = asyncio.ensure_future(sitting.talks.send_prompt(name, "go", place.cwd))
-        earlier = sitting.run.state.permissions[request].turn
-        await until(lambda: sitting.run.state.permissions[request].turn != earlier)
-        await sitting.desk.answer(request, "yes", by="Ada")
+    async with place.session() as session:
+        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        earlier = session.run.state.permissions[request].turn
+        await until(lambda: session.run.state.permissions[request].turn != earlier)
+        await session.desk.answer(request, "yes", by="Ada")
         assert (await turn).reason == "end_turn"
-        assert sitting.run.state.permissions == {}
+        assert session.run.state.permissions == {}
     assert await place.said() == ["deleted"]
     assert await answers(place) == [("yes", "Ada")]
 
@@ -324,7 +324,7 @@ async def test_a_rule_that_came_since_is_stronger_than_an_earlier_answer(place: 
         name = runner.hear()
         assert name is not None
         runner.kill()
-    async with place.sitting(consent=PermissionConfig(Policy.ALLOW_ALL)) as (_, _, talks):
+    async with place.session(consent=PermissionConfig(Policy.ALLOW_ALL)) as (_, _, talks):
         await talks.send_prompt(name, "go", place.cwd)
     assert await answers(place) == [("no", "Ada"), ("yes", "policy allow-all")]
 
@@ -334,8 +334,8 @@ async def test_a_question_that_is_not_asked_again_is_withdrawn_when_a_turn_ends(
         name, request = runner.hear_some(2)
         runner.kill()
     place.play({"otherwise": [{"say": "something else"}]})
-    async with place.sitting() as sitting:
-        assert list(sitting.run.state.permissions) == [request]
-        await sitting.talks.send_prompt(name, "go", place.cwd)
-        assert sitting.run.state.permissions == {}
+    async with place.session() as session:
+        assert list(session.run.state.permissions) == [request]
+        await session.talks.send_prompt(name, "go", place.cwd)
+        assert session.run.state.permissions == {}
     assert await answers(place) == [(None, "the turn ended without an answer")]

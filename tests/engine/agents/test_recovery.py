@@ -26,13 +26,13 @@ from tests.support.wait import until
 
 async def test_the_runner_dies_again_and_again_and_the_history_is_told_to_each_new_session_once(place: Place) -> None:
     place.play(book(load="absent"))
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, TOLD, place.cwd)
     for _ in range(2):  # attached, and ended before a word was said: its session knows nothing yet
-        async with place.sitting() as (_, _, talks):
+        async with place.session() as (_, _, talks):
             await talks.ensure_agent(name, place.cwd)
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         await talks.send_prompt(name, KNOW, place.cwd)
     assert await place.rungs() == ["fresh", *["history injection"] * 3]
     assert (await place.said())[-1].count("RESUME CONTEXT FOR") == 1
@@ -42,13 +42,13 @@ async def test_the_runner_dies_again_and_again_and_the_history_is_told_to_each_n
 async def test_a_blank_session_is_not_loaded_though_the_agent_could(place: Place) -> None:
     """It was to be told the history with a first message that never came."""
     place.play(book(load="gone"))
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, TOLD, place.cwd)
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         await talks.ensure_agent(name, place.cwd)
     place.play(book(load="works"))
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         await talks.send_prompt(name, KNOW, place.cwd)
     assert (await place.rungs())[-1] == "history injection"
     assert TOLD in (await place.said())[-1]
@@ -57,7 +57,7 @@ async def test_a_blank_session_is_not_loaded_though_the_agent_could(place: Place
 async def test_a_session_that_was_never_saved_is_replaced(place: Place) -> None:
     """Killed in its first turn, such an agent knows nothing of it, though it offers to load."""
     place.play({**book(load="works", resume="works"), "sessions": {"save": "turn", "interrupted": "next"}})
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, "die", place.cwd)
         await talks.send_prompt(name, KNOW, place.cwd)
@@ -73,10 +73,10 @@ async def test_what_a_session_spent_is_counted_once_though_it_tells_the_sum_agai
     costs = [{"usage": {"used": 1, "size": 9, "cost": cost}} for cost in (0.5, 0.75)]
     turns = [{"when": word, "steps": [cost]} for word, cost in zip(("second", "first"), reversed(costs), strict=True)]
     place.play({**book(load=load), "turns": turns})
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, "first", place.cwd)
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         await talks.send_prompt(name, "second", place.cwd)
         assert run.state.budget.dollars == spent
 
@@ -85,11 +85,11 @@ async def test_what_a_session_spent_is_counted_once_though_it_tells_the_sum_agai
 async def test_what_an_agent_replays_is_not_written_again(place: Place, rung: str) -> None:
     replays = {"how": "works", "replay": True, "tool_calls": "new_ids"}
     place.play(book(**({"resume": replays} if rung == "session/resume" else {"resume": "absent", "load": replays})))
-    async with place.sitting() as sitting:
-        name = await sitting.talks.open(AGENT)
-        await sitting.talks.send_prompt(name, TOLD, place.cwd)
-        await kill_idle(sitting, name)
-        await sitting.talks.ensure_agent(name, place.cwd)
+    async with place.session() as session:
+        name = await session.talks.open(AGENT)
+        await session.talks.send_prompt(name, TOLD, place.cwd)
+        await kill_idle(session, name)
+        await session.talks.ensure_agent(name, place.cwd)
     assert await place.rungs() == ["fresh", rung]
     assert await place.said() == ["noted"]
     assert len(await place.events(ToolCalled)) == 1
@@ -97,11 +97,11 @@ async def test_what_an_agent_replays_is_not_written_again(place: Place, rung: st
 
 async def test_when_no_rung_holds_the_conversation_waits_and_can_be_tried_again(place: Place) -> None:
     place.play(book(load="works"))
-    async with place.sitting() as sitting:
-        talks = sitting.talks
+    async with place.session() as session:
+        talks = session.talks
         name = await talks.open(AGENT)
         await talks.send_prompt(name, TOLD, place.cwd)
-        await kill_idle(sitting, name)
+        await kill_idle(session, name)
         place.play(book(load="gone", new="refuses"))
         with pytest.raises(AgentUnavailable, match="refused session/new"):
             await talks.send_prompt(name, KNOW, place.cwd)
@@ -117,7 +117,7 @@ async def test_when_no_rung_holds_the_conversation_waits_and_can_be_tried_again(
 @pytest.mark.parametrize("start", ["exit", "kill"])
 async def test_an_agent_that_dies_when_it_is_started_leaves_the_conversation_waiting(place: Place, start: str) -> None:
     place.play({**book(), "start": [{"crash": start}]})
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         with pytest.raises(AgentUnavailable, match="died in initialize"):
             await talks.send_prompt(name, TOLD, place.cwd)
@@ -128,7 +128,7 @@ async def test_an_agent_that_dies_when_it_is_started_leaves_the_conversation_wai
 
 async def test_a_folder_that_is_gone_is_one_clear_line_and_the_conversation_waits(place: Place) -> None:
     place.play(book())
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         name = await talks.open(AGENT)
         with pytest.raises(BadInput, match="/nowhere was not found"):
             await talks.send_prompt(name, TOLD, "/nowhere")
@@ -137,11 +137,11 @@ async def test_a_folder_that_is_gone_is_one_clear_line_and_the_conversation_wait
 
 async def told_killed_and_asked(place: Place, proven: dict[str, bool] | None = None) -> None:
     """An agent that was told something, killed, and is then asked what it knows."""
-    async with place.sitting(proven=proven) as sitting:
-        name = await sitting.talks.open(AGENT)
-        await sitting.talks.send_prompt(name, TOLD, place.cwd)
-        await kill_idle(sitting, name)
-        await sitting.talks.send_prompt(name, KNOW, place.cwd)
+    async with place.session(proven=proven) as session:
+        name = await session.talks.open(AGENT)
+        await session.talks.send_prompt(name, TOLD, place.cwd)
+        await kill_idle(session, name)
+        await session.talks.send_prompt(name, KNOW, place.cwd)
 
 
 @pytest.mark.parametrize("lists", ["absent", {"how": "refuses", "advertised": True}])
@@ -184,11 +184,11 @@ async def test_commands_and_modes_that_a_new_session_announces_are_no_replay(pla
 
 async def test_without_a_token_the_resume_is_a_fresh_start(place: Place) -> None:
     place.play(book())
-    async with place.sitting() as (run, _, talks):
+    async with place.session() as (run, _, talks):
         name = await talks.open(AGENT)
         await talks.send_prompt(name, TOLD, place.cwd)
         await run.append(ConversationTokenStored(conversation=name, token=None))
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         assert talks.resume_need(name) == (True, "agent_not_running_fresh_start")
         await talks.send_prompt(name, KNOW, place.cwd)
     assert await place.rungs() == ["fresh", "history injection"]
@@ -200,11 +200,11 @@ async def test_a_history_that_was_refused_is_told_with_the_next_message(place: P
     refusing = {"resume_context": True, "once": True, "steps": [no]}
     made = book()
     place.play({**made, "turns": [refusing, *made["turns"]]})
-    async with place.sitting() as sitting:
-        talks = sitting.talks
+    async with place.session() as session:
+        talks = session.talks
         name = await talks.open(AGENT)
         await talks.send_prompt(name, TOLD, place.cwd)
-        await kill_idle(sitting, name)
+        await kill_idle(session, name)
         assert (await talks.send_prompt(name, "hello", place.cwd)).reason in ("refused", "refusal")
         assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert TOLD in (await place.said())[-1]
@@ -212,11 +212,11 @@ async def test_a_history_that_was_refused_is_told_with_the_next_message(place: P
 
 async def test_a_history_whose_message_was_cancelled_before_it_was_sent_is_told_with_the_next(place: Place) -> None:
     place.play(book())
-    async with place.sitting() as sitting:
-        talks = sitting.talks
+    async with place.session() as session:
+        talks = session.talks
         name = await talks.open(AGENT)
         await talks.send_prompt(name, TOLD, place.cwd)
-        await kill_idle(sitting, name)
+        await kill_idle(session, name)
         turn = asyncio.ensure_future(talks.send_prompt(name, "hello", place.cwd))
         await until(lambda: talks.state(name).state == "starting")
         await talks.cancel(name)
@@ -239,7 +239,7 @@ async def test_an_agent_that_sheds_its_environment_does_not_outlive_its_runner(p
         runner.kill()
     assert place.processes() == [], "nobody has the mark"
     assert identify(attached.pid) is not None
-    async with place.sitting() as (_, _, talks):
+    async with place.session() as (_, _, talks):
         assert identify(attached.pid) is None
         await talks.send_prompt(name, KNOW, place.cwd)
     assert TOLD in (await place.said())[-1]
@@ -253,12 +253,12 @@ async def test_the_tools_of_an_agent_that_passes_on_no_environment_die_with_it(p
     given = ("sh", "-c", f'echo $$ > {path}; "$@"; exec sleep 600', "sh", *tools)
     place.play({"turns": [[{"mcp": {"tool": "submit_done", "arguments": {"summary": "done"}}}]]})
     ground = place.ground()._replace(tools=lambda *_: given)
-    async with place.sitting() as sitting:
-        async with Conversations(sitting.run, ground, sitting.desk) as talks:
+    async with place.session() as session:
+        async with Conversations(session.run, ground, session.desk) as talks:
             name = await talks.open(AGENT)
             await talks.send_prompt(name, TOLD, place.cwd)
             server = identify(int(path.read_text()))
-            await kill_idle(sitting._replace(talks=talks), name)
+            await kill_idle(session._replace(talks=talks), name)
         try:
             assert server is not None
             assert not server.is_alive()
@@ -268,7 +268,7 @@ async def test_the_tools_of_an_agent_that_passes_on_no_environment_die_with_it(p
 
 async def test_what_works_for_the_run_beside_them_is_spared_when_conversations_begin(place: Place) -> None:
     place.play(book())
-    async with place.sitting() as (run, desk, _):
+    async with place.session() as (run, desk, _):
         environment = {**os.environ, RUN_MARK: place.run_id}
         git = await asyncio.create_subprocess_exec("sleep", "600", env=environment, start_new_session=True)
         try:

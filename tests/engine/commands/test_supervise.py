@@ -173,6 +173,6 @@ def _minders() -> list[asyncio.Task[object]]:
 
 
 async def _cut_off(home: str, *events: RunCreated, run_id: str = RUN) -> None:
-    """A sitting without an end."""
+    """A session without an end."""
     async with open_run(FileStore(home), run_id) as run:
         await run.begin_session(SessionStart(command="run"), *events)

@@ -1,4 +1,4 @@
-"""What happened since somebody looked: from a position, from a moment, or of the newest sitting; never all of a log."""
+"""What happened since somebody looked: from a position, from a moment, or of the newest session; never all of a log."""
 
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
@@ -13,7 +13,7 @@ FIRST, SECOND, THIRD = (f"2026-02-14T1{hour}:00:00.000Z" for hour in range(3))
 
 
 async def _sit(home: str, at: str, *tasks: str, weight: int = 0) -> None:
-    """A sitting that completes these tasks; with so many bytes of talk after the first of them."""
+    """A session that completes these tasks; with so many bytes of talk after the first of them."""
     store = FileStore(home)
     if RUN not in await store.run_ids():
         await store.create(RUN)
@@ -27,7 +27,7 @@ async def _sit(home: str, at: str, *tasks: str, weight: int = 0) -> None:
         await run.append(SessionEnd(reason="stopped"))
 
 
-async def test_without_a_beginning_it_is_of_the_newest_sitting(home: str) -> None:
+async def test_without_a_beginning_it_is_of_the_newest_session(home: str) -> None:
     await _sit(home, FIRST, "1")
     await _sit(home, SECOND, "2", "3")
     digest = await digest_of(home, RUN)

@@ -4,7 +4,7 @@
 
 Home, repository, worktrees and what agents remember are on an ext4 that is shut down without a flush and mounted again.
 Of the points that the runner passes undisturbed, one of so many parts is tried. Some runs were killed before: their
-power goes as soon as the sitting that comes back has written down what it found; where trials are noted, also anywhere
+power goes as soon as the session that comes back has written down what it found; where trials are noted, also anywhere
 in it. Ends with 77 and says why where the machine does not allow it.
 """
 
@@ -34,7 +34,7 @@ from tests.support.real_power_cut import Machine, NotPossible, switched_on
 from tests.support.wait import until
 
 _ALSO_KILLED_BEFORE = ("solo", "loop")
-_KILLED_BEFORE, _CUTS_THEN = 5, 2  # deaths of each of these, and power cuts in the sitting after each
+_KILLED_BEFORE, _CUTS_THEN = 5, 2  # deaths of each of these, and power cuts in the session after each
 _ALSO_AS_FOUND = ("waves", "trusting")
 
 
@@ -97,7 +97,7 @@ def must_end_as(done: Done, known: Undisturbed, known_then: Collection[str], tol
 
 
 def on_the_way_back(suite: FailpointSuite, known: Undisturbed) -> list[Failpoints]:
-    """A seeded sample: the runner is killed, and the power goes in the sitting that comes back."""
+    """A seeded sample: the runner is killed, and the power goes in the session that comes back."""
     dice = random.Random(7)
     firsts = dice.sample(one_of_each(known.of_runner, dice), _KILLED_BEFORE)
     return [
@@ -114,7 +114,7 @@ def as_found(suite: FailpointSuite, known: Undisturbed) -> list[Failpoints]:
 
 
 def last_word(passed: list[str]) -> str:
-    """What a sitting has written down last before it does anything."""
+    """What a session has written down last before it does anything."""
     acts = (index for index, failpoint in enumerate(passed) if re.match(r"effect\.(?!settle)|agent\.spawn", failpoint))
     return [failpoint for failpoint in passed[: next(acts, None)] if failpoint.startswith("journal.append.after:")][-1]
 

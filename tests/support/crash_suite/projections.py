@@ -11,7 +11,7 @@ from holdfast.store.files.layout import run_folder
 
 
 def must_have_projections_as_rendered(home: str, run_id: str, state: RunState) -> None:
-    """Of a run whose last sitting ended by itself, on a disk that took what it wrote; or that was opened since."""
+    """Of a run whose last session ended by itself, on a disk that took what it wrote; or that was opened since."""
     folder = run_folder(home, run_id)
     with TemporaryDirectory() as anew:
         write_projections(anew, state)

@@ -34,7 +34,7 @@ def _write(path: str, text: str, via: str = "direct") -> dict[str, Any]:
 
 
 class Scenario(NamedTuple):
-    """`turns` are the playbook's; `ends` are the codes of a sitting that nobody cut off."""
+    """`turns` are the playbook's; `ends` are the codes of a session that nobody cut off."""
 
     name: str
     workflow: str

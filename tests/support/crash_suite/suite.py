@@ -21,19 +21,19 @@ class NotReached(Exception):
 
 class Undisturbed(NamedTuple):
     end: dict[str, Any]
-    passed: list[list[Passed]]  # of each sitting
+    passed: list[list[Passed]]  # of each session
     log: bytes
     work: dict[str, Work]
     late: set[str]  # tasks that begin when others are merged
 
     @property
-    def sittings(self) -> list[list[str]]:
+    def sessions(self) -> list[list[str]]:
         """The points of each, with their numbers."""
         return [numbered(passed) for passed in self.passed]
 
     @property
     def passes(self) -> list[str]:
-        """Of the first sitting."""
+        """Of the first session."""
         return numbered(self.passed[0])
 
     @property
@@ -84,7 +84,7 @@ class FailpointSuite:
         return self._known
 
     def passed_after(self, *failpoints: str) -> list[str]:
-        """The points of the sitting that comes back from these deaths, each with its number."""
+        """The points of the session that comes back from these deaths, each with its number."""
         return numbered(self._after_these(*failpoints))
 
     def of_runner_after(self, *failpoints: str) -> list[str]:

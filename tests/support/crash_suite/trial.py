@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from tests.support.crash_suite.trial_place import Place
 from tests.support.crash_suite.warm_programs import KILLED, Ended
 
-MOST = 12  # sittings
+MOST = 12  # sessions
 _FAILED, _NOTHING_TO_DO, _WAITING = 1, 4, 6
 RECORD = "record"
 FAULTS = ("eio", "enospc")  # instead of a death
@@ -19,11 +19,11 @@ class Trial:
     struck: int = 0
 
     def __str__(self) -> str:
-        return "\n".join(f"  sitting {number}: {ended.code} {ended.err}" for number, ended in enumerate(self.ended, 1))
+        return "\n".join(f"  session {number}: {ended.code} {ended.err}" for number, ended in enumerate(self.ended, 1))
 
 
 def play(place: Place, *failpoints: str | None, may_fail: bool = False) -> Trial:
-    """The first sitting under the first failpoint, the second under the second; those after them under none.
+    """The first session under the first failpoint, the second under the second; those after them under none.
 
     It `may_fail` where agents could not do their part: then it is over too.
     """
@@ -44,7 +44,7 @@ def play(place: Place, *failpoints: str | None, may_fail: bool = False) -> Trial
             return trial
         failed = failpoint is not None and failpoint.endswith(FAULTS) and ended.code == _FAILED
         assert failed or ended.code == KILLED or ended.code in place.scenario.ends, f"{failpoints}:\n{trial}"
-    raise AssertionError(f"{failpoints}: not done after {MOST} sittings:\n{trial}")
+    raise AssertionError(f"{failpoints}: not done after {MOST} sessions:\n{trial}")
 
 
 def _came_true(place: Place, failpoint: str, passes: str) -> bool:

@@ -15,7 +15,7 @@ FOLDER = ROOT / ".torture"
 
 LOAD = "load"  # the way of those that are killed at random, among many; each size of it is a scenario
 
-Failpoints = tuple[str | None, ...]  # of each sitting
+Failpoints = tuple[str | None, ...]  # of each session
 
 
 class Way(StrEnum):
@@ -41,7 +41,7 @@ class Tried(NamedTuple):
     scenario: str
     failpoints: Failpoints
     deaths: int
-    sittings: int
+    sessions: int
     problem: str | None = None
 
 
@@ -63,7 +63,7 @@ class Lived(NamedTuple):
     number: int
     scenario: str
     kills: int
-    sittings: int
+    sittings: int  # sessions; the committed records call them so
     messages: int
     at_once: int
     seconds: float

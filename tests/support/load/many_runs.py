@@ -88,7 +88,7 @@ class Crowd:
             number,
             name,
             life.kills,
-            len(life.sittings),
+            len(life.sessions),
             life.messages,
             self.load.at_once,
             round(self._seconds(), 1),

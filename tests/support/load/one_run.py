@@ -19,9 +19,9 @@ from tests.support.load.resources import Held
 
 WORDS = "MIND-"  # what people say, and agents know how to answer
 _DONE = (EXIT_OK, NothingToDo.exit_code)
-_PARKED = "(parked)"  # agents of one task that were killed time and again within one sitting
-_MOST = 400  # sittings
-_PATIENCE = 240.0  # seconds for a sitting that nobody kills, with all the others beside it
+_PARKED = "(parked)"  # agents of one task that were killed time and again within one session
+_MOST = 400  # sessions
+_PATIENCE = 240.0  # seconds for a session that nobody kills, with all the others beside it
 _OF_TASKS = frozenset({"evaluations", "verdicts", "tasks"})
 
 
@@ -51,7 +51,7 @@ class Life:
     note: Callable[[Held], None]  # what a runner holds before it is disturbed
     kills: int = 0
     messages: int = 0
-    sittings: list[Ended] = field(default_factory=list)
+    sessions: list[Ended] = field(default_factory=list)
 
     async def lived(self) -> None:
         """Until it is done, and says so."""
@@ -60,15 +60,15 @@ class Life:
             ended = await self._sat()
             if ended.code == NothingToDo.exit_code and self.messages == sent:  # else there may be something by now
                 return
-        raise AssertionError(f"{self.place.name} is not done after {_MOST} sittings:\n{self}")
+        raise AssertionError(f"{self.place.name} is not done after {_MOST} sessions:\n{self}")
 
     async def _sat(self) -> Ended:
-        """One sitting. Sometimes two are begun at once, of which one has nothing to do here."""
+        """One session. Sometimes two are begun at once, of which one has nothing to do here."""
         arguments = self.place.going_on() if self.place.runs() else self.place.beginning()
         twice = arguments[0] == "resume" and self.dice.random() < 0.15
         ended = await asyncio.gather(*(self._program(self._watched, *arguments) for _ in range(2 if twice else 1)))
         for one in ended:
-            self.sittings.append(one)
+            self.sessions.append(one)
             self._must_be_fine(one)
         return min(ended, key=lambda one: one.code == RunOwned.exit_code)
 
@@ -126,7 +126,7 @@ class Life:
         return wrong | different({key: end[key] for key in end if key not in _OF_TASKS}, undisturbed)
 
     def __str__(self) -> str:
-        return "\n".join(f"  sitting {number}: {one.code} {one.err}" for number, one in enumerate(self.sittings, 1))
+        return "\n".join(f"  session {number}: {one.code} {one.err}" for number, one in enumerate(self.sessions, 1))
 
 
 async def _returned(born: Born) -> Ended:

@@ -23,7 +23,7 @@ from holdfast.core.events.conversation import (
 from holdfast.core.state import Conversation
 
 PROGRESS_TEXT = {True: "the agent had begun to answer", False: "the agent had answered nothing"}
-_SESSION_DIED = "the sitting died"
+_SESSION_DIED = "the session died"
 _UNKNOWN_PROGRESS = "whether the agent got the prompt is unknown"
 _BUSY_STATES = (ConversationState.RUNNING, ConversationState.STARTING)
 

@@ -130,7 +130,7 @@ class Conversations:
 
     async def __aexit__(self, *_: object) -> None:
         names = list(self._run.state.conversations)
-        silenced = (self._shut_down(name, "the run's sitting ended") for name in names)
+        silenced = (self._shut_down(name, "the session ended") for name in names)
         for error in await asyncio.gather(*silenced, return_exceptions=True):
             if isinstance(error, BaseException):  # once all are seen to
                 raise error
@@ -335,7 +335,7 @@ class Conversations:
             await finish_uncancelled(self._leave_turn_open(conversation_id, live))
             raise
         except BaseException:  # nobody waits for it any more: it may not look as if it went on
-            reason = f"the sitting let go of it; {PROGRESS_TEXT[live.agent.frames_received > heard]}"
+            reason = f"the session ended; {PROGRESS_TEXT[live.agent.frames_received > heard]}"
             await finish_uncancelled(self._record_interruption(conversation_id, live, turn, reason))
             raise
         finally:

@@ -153,7 +153,7 @@ class Recovery:
             await self._record_failure(conversation_id, stack, str(error))
             raise
         except asyncio.CancelledError:
-            await finish_uncancelled(self._record_failure(conversation_id, stack, "the sitting let go of it"))
+            await finish_uncancelled(self._record_failure(conversation_id, stack, "the session ended"))
             raise
         except BaseException:
             await stack.aclose()
