@@ -16,6 +16,7 @@ from typing import Any
 
 from acp import PROTOCOL_VERSION, spawn_agent_process, text_block
 
+from bench import streaming
 from bench.figure import Figure, Target, number, spread
 from bench.places import ROOT, scratch
 from bench.session import AGENT, command, open_session
@@ -41,6 +42,7 @@ def measure(*, quick: bool) -> list[Figure]:
         with open(script, "w", encoding="utf-8") as file:
             json.dump(SCRIPT, file)
         ours, bare = asyncio.run(_round_trips(folder, script, rounds))
+        streamed = streaming.measure(folder, quick=quick)
         resident = [_resident(os.path.join(folder, f"rest-{n}"), script) for n in range(1 if quick else 3)]
     return [
         Figure(
@@ -60,6 +62,7 @@ def measure(*, quick: bool) -> list[Figure]:
             target=Target("≤", MAX_RESIDENT_MB),
             note=f"{number(spread([size / 1e6 for _, size in resident]).median)} MB of it its own (`Pss`)",
         ),
+        *streamed,
     ]
 
 

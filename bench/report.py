@@ -35,6 +35,9 @@ the load named above.
   at each step of the tool, and at the end. The bare client discards what it receives.
 - **An idle runner** is a process that owns a run and has had one turn with an agent that now waits: `Rss` and `Pss` of
   `/proc/PID/smaps_rollup`, with the engine's modules for work on a repository loaded.
+- **Live text**: the agent says 400 words in one turn. Ten listeners in another process read every hint; for the other
+  side of the ratio they disconnect. The delay ends when a terminal shows the word in `holdfast attach`, and begins
+  before the agent speaks: its script looks every 10 ms for a file, which the bench creates.
 - **Following**: both processes read the same monotonic clock; the follower reads it after it has flushed its line.
 """
 

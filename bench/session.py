@@ -15,6 +15,7 @@ from holdfast.core.conversation.permission import PermissionConfig
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.agents.conversations import ConversationContext, Conversations
 from holdfast.engine.agents.permissions import PermissionBroker
+from holdfast.engine.session.live_text import LiveTextServer
 from holdfast.store.files.layout import run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
@@ -38,7 +39,8 @@ async def open_session(home: str, script: str) -> AsyncIterator[tuple[Conversati
     async with open_run(store, RUN) as run:
         await run.begin_session(SessionStart(command="run"))
         context = ConversationContext(RUN, run_folder(home, RUN), store.log(RUN), agents)
-        async with Conversations(run, context, PermissionBroker(run, PermissionConfig())) as conversations:
+        permissions, live_text = PermissionBroker(run, PermissionConfig()), LiveTextServer(context.folder, run.redactor)
+        async with live_text, Conversations(run, context, permissions, live_text) as conversations:
             yield conversations, cwd
 
 

@@ -7,12 +7,13 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
 from holdfast.agents.acp.driver import Deadlines
+from holdfast.agents.acp.recorder import FLUSH_DELAY_S, EventRecorder
 from holdfast.agents.launch import LOCAL, Runtime
 from holdfast.agents.registry import AgentDefinition
 from holdfast.core.conversation.permission import PermissionConfig
@@ -29,8 +30,10 @@ from holdfast.core.events.conversation import (
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.agents.conversations import ConversationContext, Conversations
 from holdfast.engine.agents.permissions import PermissionBroker
+from holdfast.engine.agents.recovery import TextSink
 from holdfast.engine.containers import end_containers
 from holdfast.engine.queries.verify import verify_run
+from holdfast.engine.session.live_text import LiveTextServer
 from holdfast.engine.workspace.effects import FD_MARKER_FILE, fence
 from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
 from holdfast.leaf.process.identity import ProcessIdentity
@@ -52,6 +55,20 @@ class EngineSession(NamedTuple):
     run: OwnedRun
     desk: PermissionBroker
     talks: Conversations
+
+
+class _Hearing:
+    """Reports each piece of text as it comes: the conversation, who speaks, and the piece."""
+
+    def __init__(self, report: Callable[[str, str, str], None]) -> None:
+        self._report = report
+
+    def text_added(self, conversation_id: str, recorder: EventRecorder, text: str) -> None:
+        speaker, _ = recorder.buffered_text or ("", "")
+        self._report(conversation_id, speaker, text)
+
+    def text_taken(self, *_: object) -> None:
+        pass
 
 
 class Place(NamedTuple):
@@ -106,6 +123,8 @@ class Place(NamedTuple):
         deadlines: Deadlines = DEADLINES,
         proven: Mapping[str, bool] | None = None,
         hint: Callable[[str, str, str], None] | None = None,
+        offers_text: bool = False,
+        text_delay_s: float = FLUSH_DELAY_S,
     ) -> AsyncIterator[EngineSession]:
         """Own the run and hold its conversations; afterwards none of its agents lives, and its log is whole."""
         async with open_run(FileStore(self.home), self.run_id) as run:
@@ -113,8 +132,12 @@ class Place(NamedTuple):
             await asyncio.to_thread(fence, self.run_id, self.tether)
             await asyncio.to_thread(end_containers, run_folder(self.home, self.run_id), self.run_id)
             desk = PermissionBroker(run, consent)
-            async with Conversations(run, self.ground(deadlines, proven), desk, hint) as talks:
-                yield EngineSession(run, desk, talks)
+            ground = self.ground(deadlines, proven)._replace(text_delay_s=text_delay_s)
+            async with AsyncExitStack() as stack:
+                sink: TextSink | None = _Hearing(hint) if hint is not None else None
+                if offers_text:
+                    sink = await stack.enter_async_context(LiveTextServer(ground.folder, run.redactor))
+                yield EngineSession(run, desk, await stack.enter_async_context(Conversations(run, ground, desk, sink)))
         assert self.processes() == []
         assert (await verify_run(self.home, self.run_id)).is_intact
 
@@ -177,6 +200,19 @@ def say_until_killed(report: Report, place: Place, prompts: list[str], messages:
             for prompt in prompts:
                 made_of = messages if prompt is prompts[-1] else ()
                 report((await talks.send_prompt(name, prompt, place.cwd, messages=made_of)).reason)
+            await asyncio.Event().wait()
+
+    asyncio.run(talk())
+
+
+def stream_until_killed(report: Report, place: Place, prompt: str) -> None:
+    """Open a conversation, and prompt its agent; what it says is offered, and not in the log for a long time."""
+
+    async def talk() -> None:
+        async with place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, talks):
+            name = await talks.open(AGENT)
+            report(name)
+            report((await talks.send_prompt(name, prompt, place.cwd)).reason)
             await asyncio.Event().wait()
 
     asyncio.run(talk())

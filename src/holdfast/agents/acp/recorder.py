@@ -82,6 +82,7 @@ class EventRecorder:
         self.is_silent = True  # no message and no tool call in this turn
         self.last_message_id: str | None = None  # the agent's id of its last message, if it gives ids
         self.terminal_output: Callable[[str], str | None] = lambda _: None  # takes a terminal's id
+        self.on_text_taken: Callable[[str, str], None] = lambda *_: None  # the speaker, and text about to be stored
 
     def set_prior_cost(self, dollars: float) -> None:
         """Set what the session had reported as spent before this agent process reopened it."""
@@ -111,6 +112,11 @@ class EventRecorder:
         call_id = str(call.get("toolCallId"))
         if call_id not in self._finished_calls:
             await self.flush(*self._tool_call_events({**call, "status": "in_progress"}))
+
+    @property
+    def buffered_text(self) -> tuple[str, str] | None:
+        """The speaker and the text of the open message that is not stored yet."""
+        return (self._speaker, "".join(self._text)) if self._speaker is not None and self._text else None
 
     def look_up_call(self, call_id: str) -> dict[str, Any]:
         """Return everything that the agent sent about an unfinished call."""
@@ -183,6 +189,7 @@ class EventRecorder:
             self._speaker = self._message_id = None
         if speaker is None or not text:
             return []
+        self.on_text_taken(speaker, text)
         return [
             MessageRecorded(
                 conversation=self._conversation_id,

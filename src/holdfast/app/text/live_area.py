@@ -1,11 +1,13 @@
 """The live area below the event lines: current tasks, open requests and cost. Computed from the run's state alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from textwrap import wrap
 
 from holdfast.app.text.screen import display_width, pluralize, printable, shorten_to_width
 from holdfast.app.text.spans import Row, Span, pad_to_width
 from holdfast.core.conversation.call_text import call_summary
+from holdfast.core.conversation.live_text import OpenText
 from holdfast.core.conversation.states import ConversationState
 from holdfast.core.state import Conversation, RunState, Task, TaskStage, TaskStatus
 from holdfast.core.summary.spending import cost_text, unpriced_count
@@ -19,15 +21,19 @@ _STAGE_ACTIVITIES = {
 _THINKING = "thinking"
 _NARROW_COLUMNS = 40
 _STAGE_COLUMNS = 10  # columns
+_TEXT_ROWS = 3  # of what an agent is saying, if no other agent speaks
 
 
-def live_rows(state: RunState, run_id: str, now: str, width: int, height: int) -> list[Row]:
-    """Return rows that fit the width and height of the terminal."""
+def live_rows(
+    state: RunState, run_id: str, now: str, width: int, height: int, texts: Mapping[str, OpenText] | None = None
+) -> list[Row]:
+    """Return rows that fit the width and height of the terminal. `texts` are what agents are saying."""
     room = max(1, height - 2)
     rows = [
         _heading_row(state, run_id, now, width),
         *_task_rows(state, now, width),
         *_permission_rows(state, run_id, width),
+        *_text_rows(state, texts or {}, width),
     ]
     if len(rows) <= room:
         return rows
@@ -46,6 +52,41 @@ def _heading_row(state: RunState, run_id: str, now: str, width: int) -> Row:
     title = shorten_to_width(title, room)
     rule = "─" * (room - display_width(title) - display_width(tail) + 1)
     return [Span("── ", "dim"), Span(title, "bold"), Span(f" {rule}", "dim"), Span(tail)]
+
+
+def _text_rows(state: RunState, texts: Mapping[str, OpenText], width: int) -> Iterator[Row]:
+    names = {conversation_id: _speaker_name(state, conversation_id) for conversation_id in texts}
+    name_width = min(max(map(display_width, names.values()), default=0), max(4, width // 5))
+    for conversation_id, text in texts.items():
+        rows = text_rows(text, width - name_width - 8, _TEXT_ROWS if len(texts) == 1 else 1)
+        for name, row in zip([names[conversation_id], *[""] * len(rows)], rows, strict=False):
+            yield [Span(f"  {pad_to_width(name, name_width)}  "), Span("│ ", "dim"), *row]
+
+
+def _speaker_name(state: RunState, conversation_id: str) -> str:
+    conversation = state.conversations.get(conversation_id)
+    if conversation is None:
+        return ""
+    role = conversation.role if conversation.role != "worker" else None
+    about = " ".join(part for part in (conversation.task or conversation.about, role) if part)
+    return printable(about or conversation.agent or "")
+
+
+def text_rows(text: OpenText, width: int, max_rows: int) -> list[Row]:
+    """Return the last rows of what an agent is saying."""
+    width = max(10, width)
+    end = text.text[-(width * (max_rows + 1)) :]  # enough for all rows
+    lines = [
+        shorten_to_width(line, width)
+        for paragraph in end.splitlines()
+        for line in wrap(printable(paragraph), width // 2 if _is_wide(paragraph) else width)
+    ]
+    return [[Span(line, "dim" if text.speaker == "thought" else None)] for line in lines[-max_rows:]]
+
+
+def _is_wide(text: str) -> bool:
+    """Whether the text has characters of two columns, which `wrap` counts as one."""
+    return display_width(text) > len(text)
 
 
 def _workflow_name(state: RunState) -> str:

@@ -176,7 +176,7 @@ class Dashboard(App[None]):
             return [*wrap_rows(selected.problem, width, max_rows=6, colour="red")]
         if selected.view is None:
             return []
-        return detail_rows(selected.view, selected.needs, now(), width)
+        return detail_rows(selected.view, selected.needs, now(), width, selected.text.open_texts())
 
     def _show_message(self, text: str, colour: str | None = None) -> None:
         rows = wrap_rows(text, self.size.width - 2, max_rows=3, colour=colour)

@@ -1,6 +1,6 @@
 """The rows of one run: its goal, needs, phases, tasks, agents and next step. Pure functions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 
 from holdfast.app.text.live_area import (
@@ -8,6 +8,7 @@ from holdfast.app.text.live_area import (
     elapsed,
     progress_text,
     spend_texts,
+    text_rows,
     waits_for_permission,
     wave_text,
 )
@@ -16,6 +17,7 @@ from holdfast.app.text.screen import pluralize, printable, status_colour, status
 from holdfast.app.text.spans import Row, Span, fit_row, pad_to_width
 from holdfast.app.text.task_tree import phase_rows, task_rows
 from holdfast.core.conversation.call_text import cut_lines
+from holdfast.core.conversation.live_text import OpenText
 from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.decide.resume import ResumeCase
 from holdfast.core.messages.answers import answer_text
@@ -28,6 +30,7 @@ from holdfast.engine.queries.logs import RunView
 _MAX_TASKS = 200
 _MAX_CONVERSATIONS = 30
 _MAX_NEEDS = 10
+_TEXT_ROWS = 4  # of what an agent is saying
 _DETAIL_LINES = 30  # per need
 _SUBJECT_COLUMNS = 12  # in the log
 
@@ -42,14 +45,16 @@ _KEY_HINTS = {
 }
 
 
-def detail_rows(view: RunView, needs: Sequence[Need], now: str, width: int) -> list[Row]:
-    """Return all rows, cut to `width`."""
+def detail_rows(
+    view: RunView, needs: Sequence[Need], now: str, width: int, texts: Mapping[str, OpenText] | None = None
+) -> list[Row]:
+    """Return all rows, cut to `width`. `texts` are what agents are saying."""
     rows = [
         *_fact_rows(view, now, width),
         *_need_rows(needs, width),
         *_section("phases", phase_rows(view.state)),
         *_section("tasks", task_rows(view.state, _MAX_TASKS)),
-        *_section("agents", _conversation_rows(view, now, width)),
+        *_section("agents", _conversation_rows(view, now, width, texts or {})),
         *_section("next", _resume_rows(view, width)),
     ]
     return [fit_row(row, width) for row in rows]
@@ -109,9 +114,10 @@ def _split_at_width(line: str, width: int) -> list[str]:
     return [line[start : start + width] for start in range(0, len(line), width)] or [""]
 
 
-def _conversation_rows(view: RunView, now: str, width: int) -> Iterator[Row]:
+def _conversation_rows(view: RunView, now: str, width: int, texts: Mapping[str, OpenText]) -> Iterator[Row]:
     """Yield open conversations first, then ended ones; the newest first."""
     newest = [*reversed(view.state.conversations.values())]
+    said = {id(view.state.conversations[key]): text for key, text in texts.items() if key in view.state.conversations}
     ordered = [
         *(conversation for conversation in newest if conversation.state not in ENDED_STATES),
         *(conversation for conversation in newest if conversation.state in ENDED_STATES),
@@ -127,6 +133,10 @@ def _conversation_rows(view: RunView, now: str, width: int) -> Iterator[Row]:
             Span(f"{_spend_text(conversation):>{spend_width}}  " if spend_width else "", "dim"),
             Span(printable(_conversation_progress(view, conversation, now))),
         ]
+        if id(conversation) in said:
+            yield from (
+                [Span("    │ ", "dim"), *row] for row in text_rows(said[id(conversation)], width - 6, _TEXT_ROWS)
+            )
     if len(ordered) > _MAX_CONVERSATIONS:
         yield [Span(f"  … and {len(ordered) - _MAX_CONVERSATIONS} more", "dim")]
 

@@ -57,7 +57,7 @@ from holdfast.engine.agents.recovery import (
     ConversationContext,
     LiveAgent,
     Recovery,
-    TextCallback,
+    TextSink,
     close_agent,
 )
 from holdfast.engine.agents.transcript import history_of, interrupted_turn, was_heard
@@ -110,13 +110,13 @@ class Conversations:
         run: OwnedRun,
         context: ConversationContext,
         permissions: PermissionBroker,
-        on_text: TextCallback | None = None,
+        text_sink: TextSink | None = None,
     ) -> None:
-        """`hint` gets text as it is streamed: the conversation, who speaks, and the piece."""
+        """`text_sink` gets text as it is streamed."""
         self._run = run
         self._context = context
         self._permissions = permissions
-        self._recovery = Recovery(run, context, permissions, on_text or (lambda *_: None))
+        self._recovery = Recovery(run, context, permissions, text_sink)
         self._live: dict[str, LiveAgent] = {}
         self._start_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._turn_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)

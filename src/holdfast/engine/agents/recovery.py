@@ -8,7 +8,8 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from acp.schema import EnvVariable, McpServerStdio
 from msgspec import structs
@@ -23,7 +24,7 @@ from holdfast.agents.acp.driver import (
     Deadlines,
     connect_agent,
 )
-from holdfast.agents.acp.recorder import EventRecorder
+from holdfast.agents.acp.recorder import FLUSH_DELAY_S, EventRecorder
 from holdfast.agents.launch import ANY_ROLE, Launch, Runtime, TmuxSlot, choose_runtime
 from holdfast.agents.process.tree import finish_uncancelled, kill_survivors
 from holdfast.agents.registry import AgentDefinition, environment_for, find_agent, install_advice
@@ -71,7 +72,24 @@ _START_STEP = "start"  # no rung: before it can be asked anything, an agent has 
 
 _FAILPOINT = failpoint_pair("agent.spawn")
 
-TextCallback = Callable[[str, str, str], None]
+
+class TextSink(Protocol):
+    """Follows what agents say before it is in the log. The recorder has the open message of the conversation."""
+
+    def text_added(self, conversation_id: str, recorder: EventRecorder, text: str, /) -> None: ...
+
+    def text_taken(self, conversation_id: str, recorder: EventRecorder, speaker: str, text: str, /) -> None:
+        """This text is about to be stored."""
+        ...
+
+
+class _NoTextSink:
+    def text_added(self, *_: object) -> None:
+        pass
+
+    def text_taken(self, *_: object) -> None:
+        pass
+
 
 _NOTICES = {
     RecoveryStrategy.REATTACH: None,
@@ -106,6 +124,7 @@ class ConversationContext(NamedTuple):
     on_event: Callable[[Event], None] = lambda _: None  # called with what agents told, once it is in the log
     on_turn_start: Callable[[str], Awaitable[None]] = _do_nothing  # awaited before a conversation's prompt is sent,
     on_turn_end: Callable[[str], Awaitable[None]] = _do_nothing  # and when its turn is over
+    text_delay_s: float = FLUSH_DELAY_S  # how long streamed text is buffered before it is stored
     models: Mapping[str, str] = {}  # by role, where the agent is not to choose itself
 
 
@@ -121,12 +140,12 @@ class Recovery:
     """The ways back into the conversations of one run."""
 
     def __init__(
-        self, run: OwnedRun, context: ConversationContext, permissions: PermissionBroker, on_text: TextCallback
+        self, run: OwnedRun, context: ConversationContext, permissions: PermissionBroker, text_sink: TextSink | None
     ) -> None:
         self._run = run
         self._context = context
         self._permissions = permissions
-        self._on_text = on_text
+        self._text_sink = text_sink or _NoTextSink()
         self._report_files: dict[str, str] = {}  # the files to which confined agents report
         self._connects_late: set[str] = set()  # agents that ask for the tools when they need them
 
@@ -267,10 +286,12 @@ class Recovery:
         scribe = EventRecorder(
             conversation_id,
             self._append_and_notify,
-            lambda speaker, text: self._on_text(conversation_id, speaker, text),
+            lambda _, text: self._text_sink.text_added(conversation_id, scribe, text),
+            flush_delay_s=self._context.text_delay_s,
             task_id=self._state(conversation_id).task,
         )
         scribe.redactor = self._run.redactor
+        scribe.on_text_taken = partial(self._text_sink.text_taken, conversation_id, scribe)
         host = self._permissions.for_agent(conversation_id, cwd)
         _FAILPOINT.before()
         agent = await stack.enter_async_context(connect_agent(launch, scribe, host, self._context.deadlines))

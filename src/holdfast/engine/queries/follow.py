@@ -4,8 +4,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
+from holdfast.core.conversation.live_text import LiveText
 from holdfast.core.fold.fold import Fold
 from holdfast.core.state import RunState
+from holdfast.engine.queries.live_text import open_turns
 from holdfast.engine.queries.logs import LogLine, parse_batch
 from holdfast.store.base import Batch, Log, Position
 from holdfast.store.files.store import FileStore
@@ -38,6 +40,15 @@ class Follower:
     @property
     def state(self) -> RunState:
         return self._fold.state
+
+    async def open_text(self) -> LiveText:
+        """Return the text of the turns that are open now. Call it before the first update, and feed it the updates.
+
+        Without it, if the updates begin in the past: they have those turns.
+        """
+        if self._after < self._folded_until:
+            return LiveText()
+        return await open_turns(self._log, self.state, self._after)
 
     async def updates(self) -> AsyncGenerator[RunUpdate, None]:
         """Everything after the position, as it comes. Never ends by itself."""

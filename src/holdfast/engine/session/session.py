@@ -25,6 +25,7 @@ from holdfast.engine.hooks.hooks import HookRunner
 from holdfast.engine.hooks.observer import Observer
 from holdfast.engine.inbox.handle import InboxHandler
 from holdfast.engine.session.cost_cap import CostCap
+from holdfast.engine.session.live_text import LiveTextServer
 from holdfast.engine.session.projections import write_projections
 from holdfast.engine.session.resume import apply_resume, choose_resume
 from holdfast.engine.session.resume_choice import Chooser, SessionResult
@@ -158,7 +159,8 @@ async def _run_loop(store: FileStore, workspace: Workspace, config: RunConfig, h
     write_projections(hands.folder, run.state)
     await cost_cap.warn_at_start()
     await hooks.run("session_start")
-    async with Conversations(run, ground, desk) as conversations:
+    live_text = LiveTextServer(hands.folder, run.redactor)
+    async with live_text, Conversations(run, ground, desk, live_text) as conversations:
         receiver = InboxHandler(run, desk, config.workflow, handle.stop)
         steps = TaskSteps(workspace, conversations, config, hooks, StepCallbacks(receiver.receive, handle.wake))
         runner = Runner(run, store.inbox(run_id), steps, conversations, config)

@@ -70,7 +70,7 @@ async def _attach(home: str, run_id: str, style: OutputStyle) -> int:
     if run_view.status != RunStatus.RUNNING:
         raise NothingToDo(f"{run_id} is not running ({status_text(run_view.status)}); see: holdfast show {run_id}")
     _print_status(f"attached to {run_id}; Ctrl-C detaches, the run continues")
-    view = LiveView(run_id, follower, style)
+    view = LiveView(home, run_id, follower, style)
     free = asyncio.ensure_future(wait_until_free(home, run_id))
     showing = asyncio.ensure_future(
         _show_run(view, format_digest(await digest_of(home, run_id, view=run_view), run_id))

@@ -17,15 +17,18 @@ from holdfast.app.text.log_lines import describe_line
 from holdfast.app.text.screen import ANSI_CODES, display_width, shorten_to_width, warn
 from holdfast.app.text.spans import Row, pad_to_width, row_text
 from holdfast.core.conversation.call_text import cut_lines
+from holdfast.core.conversation.live_text import LiveText
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.log.codec import Line
 from holdfast.core.state import RunState
 from holdfast.engine.queries.follow import Follower, RunUpdate
+from holdfast.engine.queries.live_text import events_in, live_text
 from holdfast.engine.queries.logs import LogLine
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import HoldfastError
 
 _REFRESH_S = 1.0  # how often the times in the live area are updated
+_MIN_TEXT_INTERVAL_S = 0.03  # between two updates of what agents are saying
 _CLOSE_TIMEOUT_S = 0.5  # how long closing waits for a stopped terminal
 _SUBJECT_COLUMNS = 12
 _DETAIL_LINES = 40
@@ -61,7 +64,7 @@ async def show_run(
     An error here ends the view and nothing else.
     """
     try:
-        view = LiveView(run_id, await Follower.create(home, run_id, after), style)
+        view = LiveView(home, run_id, await Follower.create(home, run_id, after), style)
         try:
             await view.follow(notices)
         finally:
@@ -72,12 +75,15 @@ async def show_run(
 
 
 class LiveView:
-    def __init__(self, run_id: str, follower: Follower, style: OutputStyle) -> None:
+    def __init__(self, home: str, run_id: str, follower: Follower, style: OutputStyle) -> None:
+        self._home = home
         self._run_id = run_id
         self._follower = follower
         self._style = style
         self._writer = AsyncWriter((sys.stdout if style is OutputStyle.JSON else sys.stderr).fileno())
         self._area_rows: list[Row] = []
+        self._text = LiveText()  # what agents are saying
+        self._has_new_text = asyncio.Event()
         self._uses_colour = os.isatty(self._writer.fd) and not os.environ.get("NO_COLOR") and style is OutputStyle.RICH
         self._lock = asyncio.Lock()
 
@@ -87,7 +93,7 @@ class LiveView:
         if notices is not None:
             parts.append(self._show_notices(notices))
         if self._style is OutputStyle.RICH:
-            parts.append(self._refresh_periodically())
+            parts += [self._refresh_periodically(), self._show_new_text()]
         tasks = [asyncio.ensure_future(part) for part in parts]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -120,8 +126,19 @@ class LiveView:
         self._writer.close()
 
     async def _show_all(self) -> None:
-        if self._style is OutputStyle.RICH:
-            await self._print([])
+        if self._style is not OutputStyle.RICH:
+            await self._show_updates()
+            return
+        await self._print([])
+        self._text = await self._follower.open_text()
+        receiver = asyncio.create_task(self._receive_text())
+        try:
+            await self._show_updates()
+        finally:
+            receiver.cancel()
+            await asyncio.gather(receiver, return_exceptions=True)
+
+    async def _show_updates(self) -> None:
         async with aclosing(self._follower.updates()) as updates:
             async for update in updates:
                 if await self._show(update):
@@ -139,6 +156,8 @@ class LiveView:
             await self._writer.write(b"".join(line.raw + b"\n" for line in shown if isinstance(line.line, Line)))
         else:
             width = self._size().columns if self._style is OutputStyle.RICH else None
+            for event in events_in(shown) if self._style is OutputStyle.RICH else ():
+                self._text.record(event)
             await self._print([text for line in shown for text in self._lines(line, update.state, width)])
         return ended
 
@@ -158,6 +177,20 @@ class LiveView:
     async def _show_notices(self, notices: "asyncio.Queue[str]") -> None:
         while True:
             await self.print_lines(await notices.get())
+
+    async def _receive_text(self) -> None:
+        """Collect what agents say before it is in the log. Without it, only the log is shown."""
+        async with aclosing(live_text(self._home, self._run_id)) as hints:
+            async for hint in hints:
+                if self._text.add(hint):
+                    self._has_new_text.set()
+
+    async def _show_new_text(self) -> None:
+        while True:
+            await self._has_new_text.wait()
+            self._has_new_text.clear()
+            await self._print([])
+            await asyncio.sleep(_MIN_TEXT_INTERVAL_S)
 
     async def _refresh_periodically(self) -> None:
         """Redraw the live area: the times change, and the terminal may be resized."""
@@ -183,7 +216,9 @@ class LiveView:
                 return
             size = self._size()
             back = self._cursor_to_area()
-            self._area_rows = live_rows(self._follower.state, self._run_id, now(), size.columns, size.lines)
+            self._area_rows = live_rows(
+                self._follower.state, self._run_id, now(), size.columns, size.lines, self._text.open_texts()
+            )
             drawn = [self._paint_row(row) for row in self._area_rows]
             await self._writer.write(back + "".join(f"{line}\x1b[K\n" for line in (*lines, *drawn)) + "\x1b[J")
 
