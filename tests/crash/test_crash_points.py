@@ -142,6 +142,7 @@ WITHOUT = {
     "engine/workspace/confined_program.py _write": _HOOK_COPY,
     "engine/workspace/confined_program.py _write_plain": _HOOK_COPY,
     "engine/live_socket.py ListeningSocket.close": "a socket: the next owner of the run takes its place",
+    "engine/live_socket.py _delete_stale": "sockets without a runner: the next who looks deletes them",
     "engine/live_socket.py _places": "an empty folder: made again",
     "engine/live_socket.py listen": "a socket: the next owner of the run takes its place",
     "engine/agents/tool_listing.py forget_listed": "a hint for the first prompt: deleted before each start of an agent",

@@ -206,7 +206,11 @@ def say_until_killed(report: Report, place: Place, prompts: list[str], messages:
 
 
 def stream_until_killed(report: Report, place: Place, prompt: str) -> None:
-    """Open a conversation, and prompt its agent; what it says is offered, and not in the log for a long time."""
+    """Open a conversation, and prompt its agent; what it says is offered, and not in the log for a long time.
+
+    The socket is in the folder `runtime` of the home.
+    """
+    os.environ["XDG_RUNTIME_DIR"] = os.path.join(place.home, "runtime")
 
     async def talk() -> None:
         async with place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, talks):

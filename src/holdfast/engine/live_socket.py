@@ -1,19 +1,22 @@
-"""The unix socket on which a runner offers live text.
+"""The unix socket on which a runner offers live text, in a folder that only its user can enter.
 
-It is in `$XDG_RUNTIME_DIR/holdfast`, which only the user can enter, else in the run's folder. Both are reached through
-a descriptor of the folder: the kernel limits the path of a socket to 108 bytes, and a run's folder may be deeper.
+That is `$XDG_RUNTIME_DIR/holdfast`, else `/tmp/holdfast-UID`; sandboxes hide both from agents. It is not in the run's
+folder: a socket that a killed runner leaves there would be in the way of copies and backups. The folder is reached
+through a descriptor, because the kernel limits the path of a socket to 108 bytes.
 """
 
 import hashlib
 import os
 import socket
+import stat
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 _BACKLOG = 16
-_NAME = "live.sock"  # in the run's folder
+_STALE_S = 60.0  # after which a socket without a runner is deleted
 _CREDENTIALS = "3i"  # of a peer: pid, uid, gid
 
 
@@ -35,7 +38,7 @@ class ListeningSocket(NamedTuple):
 
 def listen(run_folder: str) -> ListeningSocket | None:
     """Bind the run's socket in place of one that a killed runner left; None where no socket can be bound."""
-    for place in _places(run_folder, create=True):
+    for place in _places(run_folder):
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             bound.setblocking(False)
@@ -45,6 +48,7 @@ def listen(run_folder: str) -> ListeningSocket | None:
                     os.unlink(path)
                 bound.bind(path)
             bound.listen(_BACKLOG)
+            _delete_stale(place)
         except OSError:  # such as a file system without sockets
             bound.close()
             continue
@@ -54,39 +58,57 @@ def listen(run_folder: str) -> ListeningSocket | None:
 
 def connect(run_folder: str) -> socket.socket | None:
     """Connect to the run's runner; None while there is none, or it does not accept."""
-    for place in _places(run_folder, create=False):
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.setblocking(False)
-        try:
-            with _short_path(place) as path:
-                connection.connect(path)
-            if is_trusted_peer(connection, os.stat(run_folder).st_uid):
-                return connection
-        except OSError:
-            pass
-        connection.close()
+    for place in _places(run_folder):
+        with suppress(OSError):
+            return _connect(place)
     return None
 
 
-def is_trusted_peer(connection: socket.socket, *user_ids: int) -> bool:
-    """Whether the other side is this user, root, or one of these users."""
+def is_trusted_peer(connection: socket.socket) -> bool:
+    """Whether the other side is this user."""
     size = struct.calcsize(_CREDENTIALS)
     _, user_id, _ = struct.unpack(_CREDENTIALS, connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return user_id in (os.geteuid(), 0, *user_ids)
+    return bool(user_id == os.geteuid())
 
 
-def _places(run_folder: str, *, create: bool) -> Iterator[_Place]:
-    runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
-    folder = os.path.join(runtime, "holdfast")
-    with suppress(OSError):
-        if create and os.stat(runtime).st_uid == os.geteuid():
-            with suppress(FileExistsError):
-                os.mkdir(folder, mode=0o700)
-        status = os.stat(folder, follow_symlinks=False)
-        if status.st_uid == os.geteuid() and status.st_mode & 0o077 == 0:
-            run = os.path.realpath(run_folder).encode(errors="surrogateescape")
-            yield _Place(folder, f"{hashlib.sha256(run).hexdigest()[:32]}.sock")
-    yield _Place(run_folder, _NAME)
+def _connect(place: _Place) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.setblocking(False)
+        with _short_path(place) as path:
+            connection.connect(path)
+        if not is_trusted_peer(connection):
+            raise PermissionError
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _delete_stale(own: _Place) -> None:
+    """Delete what killed runners left that were never resumed."""
+    for entry in os.scandir(own.folder):
+        with suppress(OSError):
+            if entry.name == own.name or time.time() - entry.stat().st_mtime < _STALE_S:
+                continue
+            try:
+                _connect(_Place(own.folder, entry.name)).close()
+            except ConnectionRefusedError:
+                os.unlink(entry.path)
+
+
+def _places(run_folder: str) -> Iterator[_Place]:
+    user_id = os.geteuid()
+    name = hashlib.sha256(os.path.realpath(run_folder).encode(errors="surrogateescape")).hexdigest()[:32]
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user_id}"
+    for parent, folder in ((runtime, f"{runtime}/holdfast"), ("/tmp", f"/tmp/holdfast-{user_id}")):  # noqa: S108
+        with suppress(OSError):
+            if parent == "/tmp" or os.stat(parent).st_uid == user_id:  # noqa: S108 - the folder is checked below
+                with suppress(FileExistsError):
+                    os.mkdir(folder, mode=0o700)
+            status = os.stat(folder, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == user_id and status.st_mode & 0o077 == 0:
+                yield _Place(folder, f"{name}.sock")
 
 
 @contextmanager

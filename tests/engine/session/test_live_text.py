@@ -76,13 +76,16 @@ def let_through(place: Place, *numbers: int) -> None:
             pass
 
 
-def socket_path(place: Place) -> str:
-    return os.path.join(run_folder(place.home, place.run_id), "live.sock")
+def sockets(place: Place) -> list[str]:
+    folder = os.path.join(place.home, "runtime", "holdfast")
+    return [os.path.join(folder, name) for name in os.listdir(folder)]
 
 
 @pytest.fixture(autouse=True)
-def _no_runtime_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: os.PathLike[str]) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", os.path.join(tmp_path, "none"))
+def _runtime_folder(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
+    runtime = os.path.join(place.home, "runtime")
+    os.mkdir(runtime)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
 
 
 async def test_text_is_received_before_it_is_in_the_log(place: Place) -> None:
@@ -176,14 +179,14 @@ async def test_client_survives_the_death_of_the_runner(place: Place, kills: int)
             with child(stream_until_killed, place, "go") as runner:
                 await until(lambda number=number: listener.text == "Hello. " * number)  # type: ignore[misc]
                 runner.kill()
-            assert os.path.exists(socket_path(place))
+            assert len(sockets(place)) == 1
         async with place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, talks):
             turn = asyncio.create_task(talks.send_prompt(await talks.open(AGENT), "go", place.cwd))
             await listener.until_text("Hello. " * (kills + 1))
             let_through(place, 1, 2)
             await turn
     assert len({hint.turn for hint in listener.hints}) == kills + 1
-    assert not os.path.exists(socket_path(place))
+    assert sockets(place) == []
 
 
 async def test_listeners_that_never_read_do_not_hold_up_the_runner(place: Place) -> None:
@@ -230,52 +233,76 @@ async def _read_all(connection: socket.socket | None, last: str) -> list[Hint]:
 
 async def test_only_the_user_can_connect(place: Place) -> None:
     async with place.session(offers_text=True):
-        assert stat.S_IMODE(os.stat(socket_path(place)).st_mode) == 0o600
+        (path,) = sockets(place)
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        assert stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode) == 0o700
 
 
 async def test_client_stops_when_the_run_is_deleted_or_unknown(place: Place) -> None:
     assert [hint async for hint in live_text(place.home, "other-aaaaaa")] == []
 
 
+def test_deep_folder_is_no_obstacle(tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel limits the path of a socket to 108 bytes."""
+    runtime = os.path.join(tmp_path, "deep" * 30, "deeper" * 20)
+    os.makedirs(runtime)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+    bound = listen("/a/run")
+    connection = connect("/a/run")
+    assert bound is not None
+    assert connection is not None
+    assert connect("/another/run") is None
+    assert len(os.listdir(os.path.join(runtime, "holdfast"))) == 1
+    connection.close()
+    bound.close()
+    assert os.listdir(os.path.join(runtime, "holdfast")) == []
+
+
+def test_folder_that_others_can_enter_is_not_used(place: Place) -> None:
+    runtime = os.path.join(place.home, "runtime", "holdfast")
+    os.mkdir(runtime)
+    os.chmod(runtime, 0o755)
+    run = run_folder(place.home, place.run_id)
+    bound = listen(run)
+    assert bound is not None
+    assert sockets(place) == []
+    assert bound.place.folder == f"/tmp/holdfast-{os.geteuid()}"
+    connection = connect(run)
+    assert connection is not None
+    connection.close()
+    bound.close()
+    assert connect(run) is None
+
+
+def test_sockets_of_dead_runners_are_deleted_after_a_while(place: Place) -> None:
+    old, new, alive = (listen(f"/runs/{name}") for name in ("old", "new", "alive"))
+    assert old is not None
+    assert new is not None
+    assert alive is not None
+    for dead in (old, new):
+        dead.socket.close()
+    for bound in (old, alive):
+        os.utime(os.path.join(bound.place.folder, bound.place.name), (0, 0))
+    other = listen("/runs/other")
+    assert other is not None
+    assert {os.path.basename(path) for path in sockets(place)} == {b.place.name for b in (new, alive, other)}
+    alive.close()
+    other.close()
+
+
 async def test_session_without_a_socket_runs_as_ever(place: Place) -> None:
-    """Here a folder is where the socket would be."""
-    os.mkdir(socket_path(place))
+    """Here a folder is where the socket would be, in both places."""
+    run = run_folder(place.home, place.run_id)
+    in_the_way = []
+    for _ in range(2):
+        bound = listen(run)
+        assert bound is not None
+        bound.close()
+        in_the_way.append(os.path.join(bound.place.folder, bound.place.name))
+        os.mkdir(in_the_way[-1])
     place.play({"otherwise": [{"say": "fine"}]})
     async with place.session(offers_text=True) as (_, _, talks):
         assert (await talks.send_prompt(await talks.open(AGENT), "go", place.cwd)).reason == "end_turn"
     assert await place.said() == ["fine"]
-
-
-def test_runtime_folder_is_used_when_only_the_user_can_enter_it(
-    tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runtime, run = os.path.join(tmp_path, "runtime"), os.path.join(tmp_path, "run")
-    os.mkdir(runtime)
-    os.mkdir(run)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
-    bound = listen(run)
-    assert bound is not None
-    assert stat.S_IMODE(os.stat(os.path.join(runtime, "holdfast")).st_mode) == 0o700
-    assert len(os.listdir(os.path.join(runtime, "holdfast"))) == 1
-    assert os.listdir(run) == []
-    connection = connect(run)
-    assert connection is not None
-    connection.close()
-    bound.close()
-    assert os.listdir(os.path.join(runtime, "holdfast")) == []
-    os.chmod(os.path.join(runtime, "holdfast"), 0o755)
-    bound = listen(run)
-    assert bound is not None
-    assert os.listdir(run) == ["live.sock"]
-    bound.close()
-
-
-def test_folder_may_be_deeper_than_the_kernel_allows_for_a_socket(tmp_path: os.PathLike[str]) -> None:
-    run = os.path.join(tmp_path, "deep" * 30, "deeper" * 20)
-    os.makedirs(run)
-    bound = listen(run)
-    assert bound is not None
-    connection = connect(run)
-    assert connection is not None
-    connection.close()
-    bound.close()
+    for path in in_the_way:
+        os.rmdir(path)
