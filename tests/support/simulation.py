@@ -13,6 +13,7 @@ from msgspec import Raw
 from holdfast.core.conversation.states import UNFINISHED_TURN_REASONS
 from holdfast.core.decide.actions import Action, ActionKey, ActionKind, PromptKind, RuntimeFacts
 from holdfast.core.decide.phases import decide
+from holdfast.core.decide.tasks import decide as decide_tasks
 from holdfast.core.events import Event
 from holdfast.core.events.branch import BranchCreated, BranchMerged
 from holdfast.core.events.budget import UsageRecorded
@@ -37,6 +38,7 @@ from holdfast.core.messages.schema import MessageKind
 from holdfast.core.state import Conversation, RunState, Task, TaskStage, TaskStatus
 from holdfast.core.work.workflow import Bounds, Workflow
 from tests.core.logs import entry, fold_all
+from tests.support.plain_decide import plain_decide
 
 SETTLED = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
 MOST_STEPS = 20_000
@@ -127,6 +129,8 @@ class Simulation:
     def _decide(self) -> list[Action]:
         world, facts = self.world, RuntimeFacts(frozenset(self._busy), frozenset(self._stuck))
         actions = decide(self.state, world.workflow, world.bounds, facts)
+        of_tasks = (self.state, world.workflow, world.bounds, facts.of_kinds("task", "wave"))
+        assert decide_tasks(*of_tasks) == plain_decide(*of_tasks)
         if len(self.log) % 11 == 0:
             folded = fold_all(b"".join(self.log))
             assert folded == self.state

@@ -387,7 +387,9 @@ class Note(msgspec.Struct):
     reason: str
 
 
-class RunState(msgspec.Struct):
+class RunState(msgspec.Struct, dict=True):
+    """`core.task_index` keeps indexes beside the fields. They are derived from them and not part of the state."""
+
     lines: int = 0
     events: int = 0
     feature: str | None = None

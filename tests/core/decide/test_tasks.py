@@ -271,13 +271,14 @@ def test_a_session_ends_when_it_has_spent_what_it_may(what: str) -> None:
 
 
 def test_what_is_done_is_done_however_much_it_cost() -> None:
-    state = situation({"1": begun(TaskStage.COMPLETE)}, budget=Budget(5))
-    assert told(decide(state, SOLO, Bounds(tokens=5))) == "stop (token_cap)"
-    state.tasks["1"].status = COMPLETE.status
-    assert told(decide(state, SOLO, Bounds(tokens=5))) == "close wave 1"
-    assert state.plan is not None
-    state.plan.waves[1].completed = True
-    assert told(decide(state, SOLO, Bounds(tokens=5))) == "stop (all_done)"
+    begun_task, bounds = situation({"1": begun(TaskStage.COMPLETE)}, budget=Budget(5)), Bounds(tokens=5)
+    assert told(decide(begun_task, SOLO, bounds)) == "stop (token_cap)"
+    done = situation({"1": COMPLETE}, budget=Budget(5))
+    assert told(decide(done, SOLO, bounds)) == "close wave 1"
+    closed = situation({"1": COMPLETE}, budget=Budget(5))
+    assert closed.plan is not None
+    closed.plan.waves[1].completed = True
+    assert told(decide(closed, SOLO, bounds)) == "stop (all_done)"
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=[workflow.name for workflow in WORKFLOWS])

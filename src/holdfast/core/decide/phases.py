@@ -20,6 +20,7 @@ from holdfast.core.messages.addressing import messages_for
 from holdfast.core.messages.schema import MessageKind
 from holdfast.core.state import Approval, PhaseProgress, PhaseStatus, Research, RunState, TaskStatus
 from holdfast.core.summary.gates import change_target
+from holdfast.core.task_index import open_research
 from holdfast.core.work.workflow import Bounds, PhaseKind, PhaseSpec, Publish, Workflow
 
 VALIDATORS = "validators"  # the project's checks, as a reviewer
@@ -341,8 +342,8 @@ def _close_phase(view: _View, spec: PhaseSpec, progress: PhaseProgress, outcome:
 
 def _research_actions(view: _View) -> Iterator[Action]:
     """Research that an agent still waits for. Only a recorded answer ends it."""
-    for name, research in view.state.research.items():
-        if not research.answered and _is_awaited(view, research):
+    for name, research in open_research(view.state).items():
+        if _is_awaited(view, research):
             yield from _continue_research(view, name, research)
 
 

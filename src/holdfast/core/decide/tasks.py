@@ -5,7 +5,8 @@ rules as an uninterrupted run. Each task moves through its stages; waves follow 
 the plan's order.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from holdfast.core.conversation.states import ASKED_AGAIN, ENDED_STATES, FINISHED_TURN_REASONS, UNFINISHED_TURN_REASONS
@@ -15,12 +16,12 @@ from holdfast.core.events.issue import BlockerReported
 from holdfast.core.messages.addressing import messages_for, shared_addresses
 from holdfast.core.messages.schema import MessageKind
 from holdfast.core.state import Conversation, EffectStatus, RunState, Task, TaskStage, TaskStatus
+from holdfast.core.task_index import TaskIndex, WaveIndex, open_research, task_index
 from holdfast.core.work.workflow import Bounds, Workflow
 
 MAX_VERDICT_PROMPTS = 3  # before Holdfast makes up a rejection
 MAX_EMPTY_TURNS = 3  # in a row, before an agent gets no more prompts
 
-_DONE_STATUSES = (TaskStatus.COMPLETE, TaskStatus.SKIPPED)
 _STAGES_WITHOUT_AGENT = (TaskStage.MERGE, TaskStage.COMPLETE)
 
 
@@ -71,35 +72,62 @@ def _task_actions(view: _View) -> Iterator[Action]:
     A stuck wave does not block later ones, but waves are closed in order: a checkpoint includes everything before it.
     Merges happen one at a time. Merges and completions need no agent, so they do not count against `parallel`.
     """
-    state, facts = view.state, view.facts
-    at_work = [task.stage for name in facts.busy_tasks if (task := state.tasks.get(name)) is not None]
+    closing = _wave_to_close(view)
+    if closing is not None:
+        if closing.key not in view.facts.busy:
+            yield closing
+        return
+    at_work = [task.stage for name in view.facts.busy_tasks if (task := view.state.tasks.get(name)) is not None]
     merging = TaskStage.MERGE in at_work
     places = view.bounds.parallel - sum(stage not in _STAGES_WITHOUT_AGENT for stage in at_work)
-    moving = behind = False
-    for number, wave in sorted(state.plan.waves.items() if state.plan is not None else ()):
-        if wave.completed:  # reopening one of its tasks reopens the wave
+    for move in _moves_by_wave(view, places):
+        if move.kind is ActionKind.MERGE and not merging:
+            merging = True
+            yield move
+        elif move.kind is ActionKind.COMPLETE:
+            yield move
+        elif move.kind is not ActionKind.MERGE and places > 0:
+            places -= 1
+            yield move
+
+
+def _wave_to_close(view: _View) -> Action | None:
+    """Close the first finished wave that is not stuck, if every wave before it is finished."""
+    index = task_index(view.state)
+    unfinished = index.unfinished_waves.first()
+    for number in index.finished_waves:
+        if unfinished is not None and unfinished < number:
+            return None
+        closing = Action(ActionKind.CLOSE_WAVE, wave=number)
+        if closing.key not in view.facts.stuck:
+            return closing
+    return None
+
+
+def _moves_by_wave(view: _View, places: int) -> Iterator[Action]:
+    """What the tasks of each unfinished wave can do next. Tasks start only while no earlier wave has anything to do."""
+    index = task_index(view.state)
+    busy: dict[int, set[str]] = {}
+    for task_id in view.facts.busy_tasks:
+        for wave in index.waves_of(task_id):
+            busy.setdefault(wave, set()).add(task_id)
+    number: int | None = None
+    moving = False
+    while (number := _next_wave(index, busy, number, with_ready=not moving)) is not None:
+        if number not in index.unfinished_waves or view.state.plan is None:
             continue
-        if all(_status(state, name) in _DONE_STATUSES for name in wave.task_ids):
-            closing = Action(ActionKind.CLOSE_WAVE, wave=number)
-            if behind or closing.key in facts.stuck:
-                continue
-            if closing.key not in facts.busy:
-                yield closing
-            return
-        behind = True  # later waves cannot be closed before this one
-        moves = [move for move in _wave_actions(view, wave.task_ids) if not (moving and move.kind is ActionKind.START)]
-        at_it = facts.busy_tasks.intersection(wave.task_ids)
-        starting = any(_status(state, name) is TaskStatus.PENDING for name in at_it)
-        for move in moves if wave.started or starting else _with_wave_start(moves, number):
-            if move.kind is ActionKind.MERGE and not merging:
-                merging = True
-                yield move
-            elif move.kind is ActionKind.COMPLETE:
-                yield move
-            elif move.kind is not ActionKind.MERGE and places > 0:
-                places -= 1
-                yield move
+        at_it = busy.get(number, set())
+        moves = [*_wave_actions(view, index.waves[number], at_it, max(places, 0) + 1, can_start=not moving)]
+        starting = any(_status(view.state, task_id) is TaskStatus.PENDING for task_id in at_it)
+        started = view.state.plan.waves[number].started or starting
+        yield from moves if started else _with_wave_start(moves, number)
         moving = moving or bool(moves) or bool(at_it)
+
+
+def _next_wave(index: TaskIndex, busy: Collection[int], number: int | None, *, with_ready: bool) -> int | None:
+    """The next wave to look at: one with tasks in progress, actions in progress, or ready tasks."""
+    found = (index.next_wave(number, with_ready=with_ready), *(n for n in busy if number is None or n > number))
+    return min((wave for wave in found if wave is not None), default=None)
 
 
 def _with_wave_start(actions: list[Action], wave: int) -> Iterator[Action]:
@@ -109,16 +137,32 @@ def _with_wave_start(actions: list[Action], wave: int) -> Iterator[Action]:
         wave = 0 if move.kind is ActionKind.START else wave
 
 
-def _wave_actions(view: _View, task_ids: list[str]) -> Iterator[Action]:
-    """The next action of each task of a wave, started tasks first. Only the first unmerged task may merge."""
-    state = view.state
-    moves = {name: _task_action(view, name) for name in task_ids}
-    moving = [name for name in task_ids if moves[name] is not None or view.facts.is_busy(name)]
-    first = next((name for name in moving if _is_unmerged(state.tasks.get(name))), None)
-    for name in sorted(task_ids, key=lambda name: _status(state, name) is TaskStatus.PENDING):
-        move = moves[name]
-        if move is not None and (move.kind is not ActionKind.MERGE or name == first):
+def _wave_actions(
+    view: _View, wave: WaveIndex, busy: Collection[str], most_starts: int, *, can_start: bool
+) -> Iterator[Action]:
+    """The next action of each task of a wave, started tasks first. Only the first unmerged task may merge.
+
+    It looks at the first `most_starts` tasks that can start, and at no task that is done or waits for another.
+    """
+    begun = sorted({*wave.in_progress, *(wave.positions[task_id] for task_id in busy)})
+    moves = {place: _task_action(view, wave.task_ids[place]) for place in begun}
+    starts = dict(islice(_starts(view, wave, busy), most_starts))
+    moving = [place for place in begun if moves[place] is not None or wave.task_ids[place] in busy]
+    unmerged = (place for place in moving if _is_unmerged(view.state.tasks.get(wave.task_ids[place])))
+    first = min((*islice(unmerged, 1), *islice(starts, 1)), default=None)
+    for place, move in moves.items():
+        if move is not None and (move.kind is not ActionKind.MERGE or place == first):
             yield move
+    if can_start:
+        yield from starts.values()
+
+
+def _starts(view: _View, wave: WaveIndex, busy: Collection[str]) -> Iterator[tuple[int, Action]]:
+    """The starts of ready tasks that are not in progress or stuck, each with its place in the wave."""
+    for place in wave.ready:
+        move = _task_action(view, wave.task_ids[place]) if wave.task_ids[place] not in busy else None
+        if move is not None:
+            yield place, move
 
 
 def _task_action(view: _View, task_id: str) -> Action | None:
@@ -128,7 +172,7 @@ def _task_action(view: _View, task_id: str) -> Action | None:
         return None
     if task.status is TaskStatus.IN_PROGRESS:
         return _next_step(view, task_id, task)
-    if task.status is TaskStatus.PENDING and _can_start(view.state, task_id):
+    if task.status is TaskStatus.PENDING and task_index(view.state).is_ready(task_id):
         return Action(ActionKind.START, task_id)
     return None
 
@@ -136,11 +180,6 @@ def _task_action(view: _View, task_id: str) -> Action | None:
 def _has_unknown_effect(state: RunState, task_id: str) -> bool:
     """Whether a task has an effect with an unknown outcome. Holdfast never guesses: a person must check first."""
     return any(left.task == task_id and left.status is EffectStatus.UNKNOWN for left in state.effects.values())
-
-
-def _can_start(state: RunState, task_id: str) -> bool:
-    needed = state.plan.blocked_by.get(task_id, []) if state.plan is not None else []
-    return all(_status(state, other) in _DONE_STATUSES for other in needed)
 
 
 def _is_unmerged(task: Task | None) -> bool:
@@ -221,7 +260,7 @@ def _needs_a_person(view: _View, worker: Conversation) -> bool:
 
 def awaits_research(state: RunState, conversation_id: str | None) -> bool:
     """Whether it requested research that has no answer yet."""
-    return any(item.conversation == conversation_id and not item.answered for item in state.research.values())
+    return any(item.conversation == conversation_id for item in open_research(state).values())
 
 
 def _failure_reason(view: _View, task_id: str, task: Task) -> str | None:
@@ -291,14 +330,17 @@ def finished_turns(conversation: Conversation) -> int:
 
 def _task_to_reopen(view: _View) -> str | None:
     """A completed task that has a new message from a person."""
-    state = view.state
-    names = [n for n in _planned_task_ids(state) if _status(state, n) is not TaskStatus.SKIPPED]
-    done = [n for n in names if _status(state, n) is TaskStatus.COMPLETE and not view.facts.is_stuck(n)]
+    state, index = view.state, task_index(view.state)
     named = {message.task for message in state.messages.values() if message.kind == MessageKind.USER}
-    wanted = [name for name in done if name in named]
+    wanted = [name for name in named if name is not None and index.is_planned(name) and _is_complete(view, name)]
     if wanted or named.isdisjoint(shared_addresses(state, view.workflow)):
-        return next(iter(wanted), None)
-    return done[-1] if done and done[-1] == names[-1] else None
+        return min(wanted, key=index.positions.__getitem__, default=None)
+    last = next((name for name in reversed(index.order) if _status(state, name) is not TaskStatus.SKIPPED), None)
+    return last if last is not None and _is_complete(view, last) else None
+
+
+def _is_complete(view: _View, task_id: str) -> bool:
+    return _status(view.state, task_id) is TaskStatus.COMPLETE and not view.facts.is_stuck(task_id)
 
 
 def _has_message_to_deliver(view: _View, task_id: str) -> bool:
@@ -320,26 +362,21 @@ def _is_prompt_pending(view: _View) -> bool:
 
 
 def _receiver_of_shared_messages(view: _View) -> str | None:
-    tasks = view.state.tasks
-    return next(
-        (
-            name
-            for name in _planned_task_ids(view.state)
-            if name in tasks and _can_receive_messages(view, name, tasks[name])
-        ),
-        None,
-    )
+    names = _tasks_in_progress(view.state)
+    return next((name for name in names if _can_receive_messages(view, name, view.state.tasks[name])), None)
 
 
 def _can_receive_messages(view: _View, task_id: str, task: Task) -> bool:
-    if task.status is not TaskStatus.IN_PROGRESS or task.stage is not TaskStage.WORK or view.facts.is_stuck(task_id):
+    if task.stage is not TaskStage.WORK or view.facts.is_stuck(task_id):
         return False
     worker = view.state.conversations.get(task.worker or "")
     return worker is None or view.bounds.ask_when_interrupted or worker.cuts < view.bounds.agent_deaths
 
 
-def _planned_task_ids(state: RunState) -> list[str]:
-    return state.plan.order if state.plan is not None else []
+def _tasks_in_progress(state: RunState) -> Iterator[str]:
+    """The planned tasks that are in progress, in the plan's order."""
+    index = task_index(state)
+    return (index.order[position] for position in index.in_progress)
 
 
 def _status(state: RunState, task_id: str) -> TaskStatus:
@@ -348,7 +385,7 @@ def _status(state: RunState, task_id: str) -> TaskStatus:
 
 
 def _is_done(state: RunState) -> bool:
-    return state.plan is not None and all(_status(state, name) in _DONE_STATUSES for name in state.plan.order)
+    return state.plan is not None and task_index(state).is_done()
 
 
 def _end_reason(view: _View) -> EndReason:
@@ -358,13 +395,14 @@ def _end_reason(view: _View) -> EndReason:
         return EndReason.NO_PLAN
     if _is_done(state) and not view.facts.stuck:
         return EndReason.ALL_DONE
-    begun = [state.tasks[name] for name in _planned_task_ids(state) if _status(state, name) is TaskStatus.IN_PROGRESS]
-    if begun or view.facts.stuck:
-        unclear = any(_has_unknown_effect(state, name) for name in _planned_task_ids(state))
-        waits = unclear or any(_waits_for_a_person(view, task) for task in begun)
+    index = task_index(state)
+    if index.in_progress or view.facts.stuck:
+        effects = (effect for effect in state.effects.values() if effect.status is EffectStatus.UNKNOWN)
+        unclear = any(effect.task is not None and index.is_planned(effect.task) for effect in effects)
+        waits = unclear or any(_waits_for_a_person(view, state.tasks[name]) for name in _tasks_in_progress(state))
         return EndReason.WAITING if waits else EndReason.PARKED
-    failed = [task.error for name in _planned_task_ids(state) if (task := state.tasks.get(name)) is not None]
-    return next((EndReason(error) for error in failed if error in TASK_REASONS), EndReason.FAILED)
+    errors = (state.tasks[index.order[position]].error for position in index.failed)
+    return next((EndReason(error) for error in errors if error in TASK_REASONS), EndReason.FAILED)
 
 
 def _waits_for_a_person(view: _View, task: Task) -> bool:

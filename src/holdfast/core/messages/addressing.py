@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 
 from holdfast.core.messages.schema import PROMPT_KINDS
 from holdfast.core.state import OpenMessage, PhaseStatus, RunState, TaskStatus
+from holdfast.core.task_index import task_index
 from holdfast.core.work.workflow import PhaseKind, PhaseSpec, Workflow
 
 _KINDS_WITHOUT_MESSAGES = (
@@ -21,8 +22,11 @@ def messages_for(
     A phase is addressed like a task.
     """
     addresses = {address, *common_addresses}
-    shared = (key for key, one in messages.items() if one.kind in PROMPT_KINDS and one.conversation is None)
-    return [key for key in shared if messages[key].task in addresses]
+    return [
+        key
+        for key, message in messages.items()
+        if message.kind in PROMPT_KINDS and message.conversation is None and message.task in addresses
+    ]
 
 
 def messages_for_conversation(messages: Mapping[str, OpenMessage], conversation_id: str) -> list[str]:
@@ -46,7 +50,7 @@ def undeliverable_reason(state: RunState, workflow: Workflow, address: str | Non
     if state.plan is None:
         return None
     known = state.tasks.get(address)
-    gone = address not in state.plan.order or (known is not None and known.status is TaskStatus.SKIPPED)
+    gone = not task_index(state).is_planned(address) or (known is not None and known.status is TaskStatus.SKIPPED)
     return f"{address} was skipped or is no longer in the plan" if gone else None
 
 
@@ -64,8 +68,8 @@ def _phase_undeliverable_reason(state: RunState, workflow: Workflow, phase: Phas
 def _no_worker_reason(state: RunState, workflow: Workflow) -> str | None:
     if workflow.planner is not None or state.plan is None or not _are_phases_over(state, workflow):
         return None
-    tasks = [state.tasks.get(name) for name in state.plan.order]
-    skipped = bool(tasks) and all(task is not None and task.status is TaskStatus.SKIPPED for task in tasks)
+    index = task_index(state)
+    skipped = bool(index.order) and index.counts[TaskStatus.SKIPPED] == len(index.order)
     return "every task was skipped" if skipped else None
 
 

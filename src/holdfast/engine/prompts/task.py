@@ -11,6 +11,7 @@ from holdfast.core.events.work import WORKTREE_LOST, MemoryLoaded
 from holdfast.core.messages.notices import change_key
 from holdfast.core.messages.signals import SubmitCase
 from holdfast.core.state import RunState, Task
+from holdfast.core.task_index import task_index
 from holdfast.core.work.tasks import TaskSpec
 from holdfast.core.work.workflow import PLAN_SIGNAL, PhaseKind
 from holdfast.engine.config.run_config import RunConfig
@@ -36,6 +37,7 @@ from holdfast.workflows.task_prompts import Brief, MemoryChannel, newest_verdict
 
 MAX_DIFF_CHARS = 200_000  # characters of a diff that an evaluator is shown
 _CHANNELS_WITH_SECTION = (OVERVIEW, LEDGER)  # channels that have a section of their own
+_MAX_LISTED_TASKS = 200  # of the plan, in a prompt
 
 
 class TaskPromptBuilder:
@@ -163,17 +165,34 @@ class TaskPromptBuilder:
         plan = self._state.plan
         if plan is None or len(plan.order) < 2:  # noqa: PLR2004 - this one and another
             return ""
-        after = {key: f" (after {', '.join(needed)})" for key, needed in plan.blocked_by.items() if needed}
-        own = {task_id: " (this task)"}
-        tasks = [(key, self._state.tasks.get(key) or Task()) for key in plan.order]
-        return "\n".join(f"- {key}: {task.summary or ''}{after.get(key, '')}{own.get(key, '')}" for key, task in tasks)
+        names = self._nearby_tasks(task_id)
+        lines = [self._plan_line(name, plan.blocked_by.get(name, []), is_own=name == task_id) for name in names]
+        return "\n".join([*lines, *_omitted_line(len(plan.order) - len(names))])
+
+    def _plan_line(self, task_id: str, needed: Sequence[str], *, is_own: bool) -> str:
+        task = self._state.tasks.get(task_id) or Task()
+        after = f" (after {', '.join(needed)})" if needed else ""
+        return f"- {task_id}: {task.summary or ''}{after}{' (this task)' if is_own else ''}"
 
     def _progress_text(self, task_id: str) -> str:
         """What the other tasks came to, so far."""
-        tasks = self._state.tasks.items()
-        return "\n".join(
-            f"- {key} ({task.status}): {task.outcome or task.summary or ''}" for key, task in tasks if key != task_id
+        tasks = self._state.tasks
+        names = list(tasks) if len(tasks) <= _MAX_LISTED_TASKS else self._nearby_tasks(task_id)
+        others = [(name, tasks.get(name) or Task()) for name in names if name != task_id]
+        lines = [f"- {name} ({task.status}): {task.outcome or task.summary or ''}" for name, task in others]
+        return "\n".join([*_omitted_line(len(tasks) - len(names)), *lines])
+
+    def _nearby_tasks(self, task_id: str) -> list[str]:
+        """The tasks of the plan, or those around this one when the plan is long: prompts do not grow with the plan."""
+        index = task_index(self._state)
+        first = max(
+            0, min(index.positions.get(task_id, 0) - _MAX_LISTED_TASKS // 2, len(index.order) - _MAX_LISTED_TASKS)
         )
+        return index.order[first : first + _MAX_LISTED_TASKS]
+
+
+def _omitted_line(count: int) -> list[str]:
+    return [f"- … {count:,} other tasks are not listed"] if count > 0 else []
 
 
 def cut_diff(diff_text: str, base: str | None) -> tuple[str, str | None]:

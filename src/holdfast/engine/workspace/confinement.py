@@ -1,12 +1,12 @@
 """Which worktrees of a run a confined agent writes to, and how git is started in them."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import msgspec
 
-from holdfast.core.state import RunState
+from holdfast.core.state import Plan, RunState
 from holdfast.core.work.names import worktree_names
 from holdfast.engine.config.run_config import RoleRuntime, RunConfig
 from holdfast.engine.containers import record_engine
@@ -23,7 +23,7 @@ def confine(repository: Repository, run_id: str, folder: str, state: Callable[[]
     """From now on, what git runs in the run's worktrees runs where their agents do. `folder` is the run's own."""
 
     def confinement_for(path: str) -> Confinement | None:
-        role = _role(path, run_id, folder, state(), terms)
+        role = roles.role_at(os.path.relpath(path, folder), state())
         if not role.runtime.is_confined:
             return None
         record_engine(folder, role.runtime)
@@ -39,6 +39,7 @@ def confine(repository: Repository, run_id: str, folder: str, state: Callable[[]
         variables = {ORDER: msgspec.json.encode(order).decode()}
         return Confinement(prefix, variables, os.path.join(folder, _FOLDER), path, writable)
 
+    roles = _WorktreeRoles(run_id, terms)
     branches = f"refs/heads/{os.path.dirname(worktree_names(run_id, None).branch)}"
     writable = WritableGit(repository.common_dir, branches) if _may_commit(terms) else None
     repository.git.writable = writable
@@ -50,15 +51,33 @@ def _may_commit(terms: RunConfig) -> bool:
     return any(runtime.is_confined and runtime.commits for runtime in runtimes)
 
 
-def _role(path: str, run_id: str, folder: str, state: RunState, terms: RunConfig) -> RoleRuntime:
-    """Of the task whose worktree it is, or was before it was moved aside."""
-    name = os.path.relpath(path, folder)
-    for task_id, task in state.tasks.items():
-        place = worktree_names(run_id, task_id).folder
-        aside = os.path.join(os.path.dirname(place), f".{os.path.basename(place)}.")
-        if name == place or name.startswith(aside):
-            return terms.runtime_for_task(task.wants)
-    return terms.runtime_for_run()
+class _WorktreeRoles:
+    """The role that writes to each worktree. Looks at all tasks only when there are new ones."""
+
+    def __init__(self, run_id: str, config: RunConfig) -> None:
+        self._run_id = run_id
+        self._config = config
+        self._task_at: dict[str, str] = {}
+        self._plan: Plan | None = None
+
+    def role_at(self, place: str, state: RunState) -> RoleRuntime:
+        """For a place in the run's folder: of the task whose worktree it is, or was before it was moved aside."""
+        if self._plan is not state.plan or len(self._task_at) < len(state.tasks):
+            self._task_at = {worktree_names(self._run_id, task_id).folder: task_id for task_id in state.tasks}
+            self._plan = state.plan
+        task_id = next((self._task_at[name] for name in _names_before(place) if name in self._task_at), None)
+        task = state.tasks.get(task_id) if task_id is not None else None
+        return self._config.runtime_for_task(task.wants) if task is not None else self._config.runtime_for_run()
+
+
+def _names_before(place: str) -> Iterator[str]:
+    """A place, and the names that it may have had before it was moved aside: `tasks/.NAME.more` was `tasks/NAME`."""
+    yield place
+    folder, leaf = os.path.split(place)
+    name = leaf[1:] if leaf.startswith(".") else ""
+    while "." in name:
+        name = name.rpartition(".")[0]
+        yield os.path.join(folder, name)
 
 
 def runtime_for_hooks(

@@ -10,7 +10,7 @@ from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.session import SeedsCommitted
 from holdfast.core.events.task import TaskFailed
 from holdfast.core.events.work import CHANGED_BY_HOOK, CommitChanged, TaskCommitted
-from holdfast.core.state import BranchStatus, RunState, TaskStatus
+from holdfast.core.state import Branch, BranchStatus, RunState, TaskStatus
 from holdfast.core.work.names import worktree_names
 from holdfast.git.effects import (
     CommitPlaceholder,
@@ -64,13 +64,8 @@ def _branch_events(
     effect: MakeWorktree | RestoreBranch | DeleteBranch | MergeTask,
     result: Mapping[str, Any],
 ) -> list[Event]:
-    known = {name: branch.status for name, branch in state.branches.items()}
-    begun = {name for name, branch in state.branches.items() if branch.base is not None}
     match effect:
-        case MakeWorktree() if (
-            known.get(worktree_names(run_id, effect.task).branch) is not BranchStatus.IN_PROGRESS
-            or worktree_names(run_id, effect.task).branch not in begun
-        ):
+        case MakeWorktree() if not _is_begun(state.branches.get(worktree_names(run_id, effect.task).branch)):
             base = result.get("base", effect.base)
             return [BranchCreated(name=worktree_names(run_id, effect.task).branch, base=base, task=effect.task)]
         case RestoreBranch():
@@ -78,12 +73,24 @@ def _branch_events(
         case MergeTask():
             told = reset_warnings(result)
             name, into = worktree_names(run_id, effect.task).branch, worktree_names(run_id).branch
-            if known.get(name) is not BranchStatus.IN_PROGRESS:
+            if not _is_in_progress(state.branches.get(name)):
                 return told
             return [*told, BranchMerged(name=name, target=into, conflicts=False)]
-        case DeleteBranch() if effect.branch in known and known[effect.branch] is not BranchStatus.DELETED:
+        case DeleteBranch() if _exists(state.branches.get(effect.branch)):
             return [BranchDeleted(name=effect.branch)]
     return []
+
+
+def _is_begun(branch: Branch | None) -> bool:
+    return branch is not None and _is_in_progress(branch) and branch.base is not None
+
+
+def _is_in_progress(branch: Branch | None) -> bool:
+    return branch is not None and branch.status is BranchStatus.IN_PROGRESS
+
+
+def _exists(branch: Branch | None) -> bool:
+    return branch is not None and branch.status is not BranchStatus.DELETED
 
 
 def _describe_head_takeover(effect: TakeOverHead, branch: str) -> str:

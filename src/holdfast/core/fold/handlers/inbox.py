@@ -6,6 +6,7 @@ from holdfast.core.fold.handlers.notices import forget_notices
 from holdfast.core.log.codec import Line
 from holdfast.core.messages.schema import REPLY_KINDS, addressee, is_report
 from holdfast.core.state import OpenMessage, RunState, TaskStatus
+from holdfast.core.task_index import task_index
 
 _UNFINISHED_STATUSES = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
 
@@ -54,8 +55,8 @@ def requeue_for_others(state: RunState, conversation_id: str | None, task_id: st
     """
     conversation = state.conversations.get(conversation_id) if conversation_id is not None else None
     if conversation is not None:
-        planned = [state.tasks.get(name) for name in state.plan.order] if state.plan is not None else []
-        left = any(task is not None and task.status in _UNFINISHED_STATUSES for task in planned)
+        counts = task_index(state).counts
+        left = any(counts[status] for status in _UNFINISHED_STATUSES)
         conversation.unheard = {
             key: message for key, message in conversation.unheard.items() if left and message.task != task_id
         }

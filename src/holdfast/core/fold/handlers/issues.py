@@ -23,8 +23,7 @@ def _checkpoint(state: RunState, line: Line, event: Checkpoint) -> None:
         event.resumable,
         ts=line.ts,
     )
-    order = {sid: rank for rank, sid in enumerate(state.sessions)}
-    insort(state.checkpoints, reached, key=lambda point: (order[point.sid], point.seq))
+    _insert_checkpoint(state, reached)
     if is_newest_session(state, line.sid):
         state.issues = [
             issue
@@ -32,6 +31,16 @@ def _checkpoint(state: RunState, line: Line, event: Checkpoint) -> None:
             if (issue.sid == line.sid and issue.seq > line.seq) or blocks_task(state, issue)
         ]
         state.warnings = [w for w in state.warnings if w.sid == line.sid and w.seq > line.seq]
+
+
+def _insert_checkpoint(state: RunState, reached: CheckpointReached) -> None:
+    """Insert by session, then by sequence number. Nearly always it is the newest."""
+    last = state.checkpoints[-1] if state.checkpoints else None
+    if last is None or (last.sid == reached.sid and last.seq <= reached.seq):
+        state.checkpoints.append(reached)
+    else:
+        ranks = {sid: rank for rank, sid in enumerate(state.sessions)}
+        insort(state.checkpoints, reached, key=lambda point: (ranks[point.sid], point.seq))
 
 
 @on(ErrorEncountered)

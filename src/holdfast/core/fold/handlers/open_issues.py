@@ -4,6 +4,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.issue import BlockerReported
 from holdfast.core.log.codec import Line, data_of
 from holdfast.core.state import MAX_KEPT, Issue, RunState, TaskStatus
+from holdfast.core.task_index import task_index
 
 
 def add_issue(state: RunState, issues: list[Issue], line: Line, issue: Issue) -> None:
@@ -17,7 +18,7 @@ def add_issue(state: RunState, issues: list[Issue], line: Line, issue: Issue) ->
 
 def blocks_task(state: RunState, issue: Issue) -> bool:
     """Whether an issue still blocks its task. It does until the task continues, whatever else completes meanwhile."""
-    if state.run is None or state.plan is None or issue.task not in state.plan.order or issue.task not in state.tasks:
+    if state.run is None or issue.task not in state.tasks or not task_index(state).is_planned(issue.task):
         return False
     status = state.tasks[issue.task].status
     blocked = status is TaskStatus.IN_PROGRESS and issue.type == BlockerReported.type

@@ -37,6 +37,7 @@ from holdfast.core.state import (
     Review,
     RunState,
 )
+from holdfast.core.task_index import open_research
 from holdfast.core.text.fingerprint import fingerprint
 from holdfast.core.work.research import is_answer_pending, is_wanted
 
@@ -176,7 +177,8 @@ def _research_requested(state: RunState, _: Line, event: ResearchRequested) -> N
     """A repeated request is the same research; the conversation that asks now gets the answer."""
     known = state.research.get(event.research)
     if known is None:
-        state.research[event.research] = Research(event.conversation, event.topic, event.question)
+        asked = Research(event.conversation, event.topic, event.question)
+        state.research[event.research] = open_research(state)[event.research] = asked
         return
     known.conversation = event.conversation
     if known.answered:
@@ -190,6 +192,7 @@ def _research_answered(state: RunState, _: Line, event: ResearchAnswered) -> Non
     if research is None or research.answered:
         return
     research.answered, research.answer = True, event.answer
+    open_research(state).pop(event.research, None)
     _queue_answer(state, event.research, research)
 
 

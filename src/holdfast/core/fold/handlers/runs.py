@@ -17,6 +17,7 @@ from holdfast.core.events.session import (
 from holdfast.core.fold.handlers.base import on
 from holdfast.core.log.codec import Line
 from holdfast.core.state import Branch, BranchStatus, PendingChoice, RunInfo, RunState
+from holdfast.core.task_index import drop_task_index
 
 
 @on(RunCreated)
@@ -75,6 +76,7 @@ def _session_start(state: RunState, line: Line, event: SessionStart) -> None:
     if begins and state.run is None and not session.is_resume:
         state.plan = None
         state.tasks.clear()
+        drop_task_index(state)
         state.agents.clear()
         state.checkpoints.clear()
         state.branches.clear()

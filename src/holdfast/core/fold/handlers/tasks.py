@@ -29,6 +29,7 @@ from holdfast.core.fold.handlers.open_issues import add_issue, blocks_task, issu
 from holdfast.core.log.codec import Line
 from holdfast.core.messages.notices import task_text
 from holdfast.core.state import Check, EvaluatorVerdict, Plan, RunState, Task, TaskStage, TaskStatus, Wave
+from holdfast.core.task_index import drop_task_index, note_status, note_wave, task_index
 
 _MAX_VERDICTS = 50  # the newest, per task
 _MAX_LEARNINGS = 200  # the newest, per run
@@ -37,6 +38,7 @@ _BLOCKABLE_STATUSES = (TaskStatus.FAILED, TaskStatus.IN_PROGRESS)
 
 @on(PlanCreated)
 def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
+    drop_task_index(state)
     closed = _tasks_of_closed_waves(state.plan)
     before = state.plan.order if state.plan is not None else []
     blocked_by: dict[str, list[str]] = {}
@@ -75,6 +77,7 @@ def _plan_created(state: RunState, _: Line, event: PlanCreated) -> None:
             requeue_for_others(state, conversation_id, conversation.task)
     if state.run is not None:  # issues of tasks that left the plan need no decision
         state.issues = [i for i in state.issues if i.task is None or blocks_task(state, i)]
+    drop_task_index(state)  # the waves change below
     for wave in state.plan.waves.values():
         still = (name in closed and state.tasks[name].status is not TaskStatus.PENDING for name in wave.task_ids)
         wave.started = wave.completed = bool(wave.task_ids) and all(still)
@@ -155,8 +158,9 @@ def _task_restarted(state: RunState, _: Line, event: TaskRestarted) -> None:
 def _schedule_again(state: RunState, task_id: str, reason: str | None) -> Task:
     task = _reopen(state, task_id)
     task.reason, task.done_key = reason, None
-    for wave in state.plan.waves.values() if state.plan is not None else ():
-        wave.completed = wave.completed and task_id not in wave.task_ids
+    for number in task_index(state).waves_of(task_id):
+        _wave(state, number).completed = False
+        note_wave(state, number, closed=False)
     return task
 
 
@@ -300,7 +304,9 @@ def _set_status(state: RunState, task_id: str | int, status: TaskStatus) -> Task
     name = str(task_id)
     state.issues = [i for i in state.issues if not (i.type == TaskFailed.type and i.task == name)]
     task = state.tasks.setdefault(name, Task())
+    before = task.status
     task.status, task.error, task.attempts, task.reason = status, None, None, None
+    note_status(state, name, before, status)
     return task
 
 
@@ -312,9 +318,13 @@ def _wave_started(state: RunState, _: Line, event: WaveStarted) -> None:
 @on(WaveCompleted)
 def _wave_completed(state: RunState, _: Line, event: WaveCompleted) -> None:
     _wave(state, event.wave).completed = True
+    note_wave(state, event.wave, closed=True)
 
 
 def _wave(state: RunState, number: int) -> Wave:
     if state.plan is None:
         state.plan = Plan()
-    return state.plan.waves.setdefault(number, Wave())
+    if number not in state.plan.waves:
+        state.plan.waves[number] = Wave()
+        drop_task_index(state)
+    return state.plan.waves[number]
