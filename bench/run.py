@@ -14,7 +14,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[0] = ROOT  # run as a script, the modules beside this one are still `bench.…`
 
-from bench import appending, conversing, opening, reading, repositories, starting, working  # noqa: E402
+from bench import appending, conversing, growth, opening, reading, repositories, starting, working  # noqa: E402
 from bench.figure import Figure  # noqa: E402
 from bench.machine import facts  # noqa: E402
 from bench.progress import say  # noqa: E402
@@ -29,6 +29,7 @@ GROUPS = {
     "git": repositories.measure,
     "conversation": conversing.measure,
     "work": working.measure,
+    "growth": growth.measure,
 }
 
 

@@ -30,7 +30,10 @@ from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 _INSTANT = {
-    "otherwise": [{"run": {"command": "echo {{cwd}} >> work.txt; basename {{cwd}} | xargs touch", "shown": False}}]
+    "otherwise": [
+        {"run": {"command": "echo {{cwd}} >> work.txt; basename {{cwd}} | xargs touch", "shown": False}},
+        {"say": "Done."},
+    ]
 }
 _BUSY = {
     "otherwise": [
@@ -63,7 +66,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def _orchestration(folder: str, tasks: int) -> Figure:
-    repo, script = _repository(folder, "cost"), _script(folder, "instant", _INSTANT)
+    repo, script = new_repository(folder, "cost"), _script(folder, "instant", _INSTANT)
     listed = os.path.join(folder, "tasks.json")
     _write(listed, json.dumps([{"id": f"T-{n}", "title": f"Task {n}"} for n in range(1, tasks + 1)]))
     traces = os.path.join(folder, "traces")
@@ -114,7 +117,7 @@ async def _bare_agents(folder: str, script: str, times: int) -> float:
 
 def _resuming(folder: str, *, quick: bool) -> Figure:
     small, large = 1_000, 100_000 if quick else 1_000_000
-    repo, script = _repository(folder, "resume"), _script(folder, "instant", _INSTANT)
+    repo, script = new_repository(folder, "resume"), _script(folder, "instant", _INSTANT)
     runs = {size: asyncio.run(_interrupted(folder, repo, script, size)) for size in (small, large)}
     rounds = 2 if quick else 5
     times: dict[int, list[float]] = {small: [], large: []}
@@ -165,7 +168,7 @@ def _to_first_action(folder: str, run_id: str) -> float:
 
 def _crowd(folder: str, *, quick: bool) -> list[Figure]:
     many = 4 if quick else 50
-    repo, script = _repository(folder, "crowd"), _script(folder, "busy", _BUSY)
+    repo, script = new_repository(folder, "crowd"), _script(folder, "busy", _BUSY)
     home = os.path.join(folder, "home")
     ids = [
         asyncio.run(
@@ -236,7 +239,7 @@ def _own_memory(pid: int) -> int:
 # Helpers
 
 
-def _repository(folder: str, name: str) -> str:
+def new_repository(folder: str, name: str) -> str:
     repo = os.path.join(folder, name)
     os.makedirs(repo)
     _write(os.path.join(repo, "README.md"), "bench\n")
@@ -244,6 +247,11 @@ def _repository(folder: str, name: str) -> str:
     for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), (*identity, "commit", "-q", "-m", "Begin")):
         subprocess.run(["git", "-C", repo, *arguments], check=True)
     return repo
+
+
+def instant_script(folder: str) -> str:
+    """A playbook whose agent changes a file at once."""
+    return _script(folder, "instant", _INSTANT)
 
 
 def _script(folder: str, name: str, script: dict[str, Any]) -> str:

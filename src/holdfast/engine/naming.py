@@ -30,7 +30,8 @@ def _ids_with_slug_of(ids: list[str], name: str) -> list[str]:
     """
     if os.sep in name or not any(char.isascii() and char.isalnum() for char in name):
         return []
-    return [run_id for run_id in ids if run_id[:-_SUFFIX_CHARS] == slug_of(name)]
+    slug = slug_of(name)
+    return [run_id for run_id in ids if run_id[:-_SUFFIX_CHARS] == slug]
 
 
 def _join_ids(run_ids: list[str], limit: int = 8) -> str:

@@ -14,14 +14,14 @@ from holdfast.core.end_reason import EndReason
 from holdfast.core.events.session import RunMoved, SessionEnd, SessionStart
 from holdfast.core.run_status import RunStatus
 from holdfast.core.work.names import BRANCH_PREFIX, run_of_branch, worktree_names
-from holdfast.core.work.reconciliation import Finding, Remedy, reconcile
+from holdfast.core.work.reconciliation import Finding, ObservedWorkspace, Remedy, reconcile
 from holdfast.engine.config.config import load_config_here
 from holdfast.engine.config.run_config import runtime_kinds
 from holdfast.engine.containers import end_containers, running_containers
 from holdfast.engine.naming import run_ids
 from holdfast.engine.places import is_owned
 from holdfast.engine.queries.logs import RunView, view_run
-from holdfast.engine.workspace.reconcile import observe, reconcile_workspace
+from holdfast.engine.workspace.reconcile import RunListing, list_runs, observe, reconcile_workspace
 from holdfast.engine.workspace.workspace import open_workspace
 from holdfast.git.locks import remove_stale, stale_locks
 from holdfast.git.repository import Repository, WorktreeInfo
@@ -49,20 +49,25 @@ class Problem(NamedTuple):
     repair: Repair | None = None
 
 
-async def diagnose(home: str, repositories: list[str]) -> list[Problem]:
-    """Everything in this home, and in these repositories beside those of its runs."""
+async def diagnose(
+    home: str, repositories: list[str], progress: Callable[[int, int], None] | None = None
+) -> list[Problem]:
+    """All problems in this home, in the repositories of its runs and in these. Reports how many runs are checked."""
     ailments = [*_check_trash(home), *_check_unmade_runs(home), *_check_tmux(home)]
     if shutil.which("git") is None:
         return [*ailments, Problem("git", "is not installed; Holdfast works on git repositories")]
     ailments += await _check_git()
     known = dict.fromkeys(repositories)
-    for run_id in run_ids(home):
+    run_names, listings = run_ids(home), _Listings()
+    for number, run_id in enumerate(run_names):
+        if progress is not None:
+            progress(number, len(run_names))
         try:
             view = await view_run(home, run_id)
         except (HoldfastError, OSError) as error:
             ailments.append(Problem(run_id, f"cannot be read: {error}; `holdfast verify {run_id}` tells more"))
             continue
-        ailments += await _problems_or_error(run_id, _check_run(home, view, repositories))
+        ailments += await _problems_or_error(run_id, _check_run(home, view, repositories, listings))
         if view.state.run is not None and view.state.run.repo is not None and os.path.isdir(view.state.run.repo):
             known[view.state.run.repo] = None
     for common_dir in known:
@@ -118,7 +123,19 @@ def _delete_repair(folder: str) -> Repair:
     return remove
 
 
-async def _check_run(home: str, view: RunView, repositories: list[str]) -> list[Problem]:
+class _Listings:
+    """What git knows of the runs in each repository, listed once: a home may have thousands of runs in one."""
+
+    def __init__(self) -> None:
+        self._by_repository: dict[str, RunListing] = {}
+
+    async def of(self, repository: Repository) -> RunListing:
+        if repository.common_dir not in self._by_repository:
+            self._by_repository[repository.common_dir] = await list_runs(repository)
+        return self._by_repository[repository.common_dir]
+
+
+async def _check_run(home: str, view: RunView, repositories: list[str], listings: _Listings) -> list[Problem]:
     state, run_id = view.state, view.run_id
     if state.run is None or state.run.repo is None or state.run.archived or is_owned(home, run_id):
         return []
@@ -143,17 +160,24 @@ async def _check_run(home: str, view: RunView, repositories: list[str]) -> list[
         )
         for effect_id, effect in state.effects.items()
     ]
-    moved = await _moved_worktrees(repository, view)
-    ailments += moved
-    if not moved:
-        findings = reconcile(run_id, state.branches, await observe(repository, run_id, view.folder))
-        repair = _reconcile_repair(home, run_id)
-        ailments += [
-            _problem_from_finding(run_id, finding, repair)
-            for finding in findings
-            if finding.remedy not in _HARMLESS_REMEDIES
-        ]
+    listing = await listings.of(repository)
+    if await _check_workspace(home, repository, view, listing):  # the listing may be older than what the run did since
+        ailments += await _check_workspace(home, repository, view)
     return ailments
+
+
+async def _check_workspace(
+    home: str, repository: Repository, view: RunView, listing: RunListing | None = None
+) -> list[Problem]:
+    observed = await observe(repository, view.run_id, view.folder, listing)
+    if moved := _moved_worktrees(repository, view, observed):
+        return moved
+    repair = _reconcile_repair(home, view.run_id)
+    return [
+        _problem_from_finding(view.run_id, finding, repair)
+        for finding in reconcile(view.run_id, view.state.branches, observed)
+        if finding.remedy not in _HARMLESS_REMEDIES
+    ]
 
 
 def _check_containers(run_id: str, folder: str) -> list[Problem]:
@@ -212,9 +236,8 @@ async def _missing_repository(home: str, view: RunView, repositories: list[str])
     return Problem(run_id, f"works on {was}, which is now {found[0]}", follow)
 
 
-async def _moved_worktrees(repository: Repository, view: RunView) -> list[Problem]:
+def _moved_worktrees(repository: Repository, view: RunView, observed: ObservedWorkspace) -> list[Problem]:
     """Worktrees that git knows at another place: the home was moved, or the repository was."""
-    observed = await observe(repository, view.run_id, view.folder)
     moved = [folder for folder, seen in observed.worktrees.items() if seen.problem is not None and seen.moved]
 
     async def repair() -> None:

@@ -1,13 +1,15 @@
 """Bringing a run's branches and worktrees to what its log says, after a crash or after somebody else's doing."""
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
+from typing import NamedTuple
 
 from holdfast.core.events.branch import WorkspaceReconciled
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.state import BranchStatus
-from holdfast.core.work.names import BRANCH_PREFIX, worktree_names, worktree_names_at
+from holdfast.core.work.names import BRANCH_PREFIX, run_of_branch, worktree_names, worktree_names_at
 from holdfast.core.work.reconciliation import (
     Finding,
     ObservedBranch,
@@ -19,30 +21,56 @@ from holdfast.core.work.reconciliation import (
 from holdfast.engine.workspace.restore import restore_branch, restore_worktree
 from holdfast.engine.workspace.workspace import Workspace
 from holdfast.git.effects import DeleteBranch
-from holdfast.git.repository import Repository
+from holdfast.git.repository import Repository, WorktreeInfo
 from holdfast.git.worktrees.in_progress import operation_in_progress
 from holdfast.git.worktrees.worktree import MovedWorktree, NotOurWorktree, UnlinkedWorktree, Worktree
 from holdfast.leaf.errors import DecisionNeeded, Denied
 from holdfast.leaf.files.directories import path_exists
 
 
-async def observe(repository: Repository, run_id: str, folder: str) -> ObservedWorkspace:
-    """The branches and worktrees of a run, in three calls of git, however many there are."""
-    prefix = f"refs/heads/{BRANCH_PREFIX}{run_id}/"
-    heads = await repository.refs(prefix)
-    main = f"refs/heads/{worktree_names(run_id).branch}"
-    merged = await repository.refs(f"--merged={main}", prefix) if main in heads else {}
+class RunListing(NamedTuple):
+    """The branches of runs, by run, and their worktrees, by the run's folder and the place in it."""
+
+    branches: dict[str, dict[str, str]]
+    worktrees: dict[str, dict[str, WorktreeInfo]]
+
+
+async def list_runs(repository: Repository, run_id: str | None = None) -> RunListing:
+    """What git knows of the runs in a repository, or of one of them, in two calls."""
+    listing = RunListing({}, {})
+    for name, commit in (await repository.refs(f"refs/heads/{BRANCH_PREFIX}{f'{run_id}/' if run_id else ''}")).items():
+        owner = run_of_branch(name.removeprefix("refs/heads/"))
+        if owner is not None:
+            listing.branches.setdefault(owner, {})[name] = commit
+    for fact in await repository.worktrees():
+        path = os.path.realpath(fact.path)
+        folder, leaf = os.path.split(path)
+        home = os.path.dirname(folder) if os.path.basename(folder) == "tasks" else folder
+        if home != folder or leaf == "workspace":
+            listing.worktrees.setdefault(home, {})[os.path.relpath(path, home)] = fact
+    return listing
+
+
+async def observe(
+    repository: Repository, run_id: str, folder: str, listing: RunListing | None = None
+) -> ObservedWorkspace:
+    """The branches and worktrees of a run, in three calls of git, however many there are; with a listing, in one."""
+    known = listing if listing is not None else await list_runs(repository, run_id)
+    heads, main = known.branches.get(run_id, {}), f"refs/heads/{worktree_names(run_id).branch}"
+    merged = {main: heads[main]} if main in heads else {}
+    if len(heads) > len(merged) > 0:
+        merged = await repository.refs(f"--merged={main}", f"refs/heads/{BRANCH_PREFIX}{run_id}/")
     branches = {
         name.removeprefix("refs/heads/"): ObservedBranch(commit, merged=name in merged)
         for name, commit in heads.items()
     }
-    return ObservedWorkspace(branches, await _observe_worktrees(repository, run_id, folder))
-
-
-async def _observe_worktrees(repository: Repository, run_id: str, folder: str) -> dict[str, ObservedWorktree]:
     home = os.path.realpath(folder)
-    listed = {os.path.relpath(os.path.realpath(fact.path), home): fact for fact in await repository.worktrees()}
-    ours = {path: fact for path, fact in listed.items() if path == "workspace" or path.startswith("tasks/")}
+    return ObservedWorkspace(branches, _observe_worktrees(repository, run_id, home, known.worktrees.get(home, {})))
+
+
+def _observe_worktrees(
+    repository: Repository, run_id: str, home: str, ours: Mapping[str, WorktreeInfo]
+) -> dict[str, ObservedWorktree]:
     found: dict[str, ObservedWorktree] = {}
     for path in sorted({*ours, *_worktree_folders(home)}):
         fact = ours.get(path)

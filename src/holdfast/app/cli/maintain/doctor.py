@@ -17,6 +17,7 @@ _EXAMPLES = """\
   holdfast doctor --fix                       repair what is safe to repair
   holdfast doctor --repo ~/new/place --fix    follow a moved repository"""
 
+_PROGRESS_STEP = 500  # runs
 _REPAIRED, _FAILED = "repaired", "failed"
 
 
@@ -37,7 +38,7 @@ def run(arguments: list[str]) -> int:
 async def _diagnose_and_print(home: str, folders: list[str], *, fix: bool, as_json: bool) -> int:
     remaining = 0
     done: dict[Repair, str] = {}  # several problems may share a repair
-    problems = await diagnose(home, await repositories_of((), folders, os.getcwd()))
+    problems = await diagnose(home, await repositories_of((), folders, os.getcwd()), _show_progress)
     for problem in problems:
         outcome = await _repair(problem, done) if fix else None
         remaining += outcome != _REPAIRED
@@ -47,6 +48,11 @@ async def _diagnose_and_print(home: str, folders: list[str], *, fix: bool, as_js
     elif not fix and any(problem.repair for problem in problems):
         sys.stderr.write("repair with: holdfast doctor --fix\n")
     return HoldfastError.exit_code if remaining else EXIT_OK
+
+
+def _show_progress(done: int, total: int) -> None:
+    if done % _PROGRESS_STEP == 0 and done > 0 and sys.stderr.isatty():
+        sys.stderr.write(f"\rchecked {done:,} of {total:,} runs\r")
 
 
 async def _repair(problem: Problem, done: dict[Repair, str]) -> str | None:
