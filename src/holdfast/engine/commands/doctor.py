@@ -140,7 +140,7 @@ async def _check_run(home: str, view: RunView, repositories: list[str], listings
     if state.run is None or state.run.repo is None or state.run.archived or is_owned(home, run_id):
         return []
     if not os.path.isdir(state.run.repo):
-        return [await _missing_repository(home, view, repositories)]
+        return [await _missing_repository(home, view, repositories, listings)]
     ailments = []
     if view.status == RunStatus.INTERRUPTED and state.is_missing_plan:
         ailments.append(
@@ -218,11 +218,11 @@ def _reconcile_repair(home: str, run_id: str) -> Repair:
     return settle
 
 
-async def _missing_repository(home: str, view: RunView, repositories: list[str]) -> Problem:
+async def _missing_repository(home: str, view: RunView, repositories: list[str], listings: _Listings) -> Problem:
     """A repository that is not where it was; found again by the run's branch, if it is one of those that were named."""
     run_id, was = view.run_id, view.state.run.repo if view.state.run is not None else None
     ref = f"refs/heads/{worktree_names(run_id).branch}"
-    found = [common_dir for common_dir in repositories if await Repository(common_dir).commit_of(ref) is not None]
+    found = [path for path in repositories if ref in (await listings.of(Repository(path))).branches.get(run_id, {})]
     if not found:
         told = f"works on {was}, which is not there; if it was moved: holdfast doctor --repo NEW-PLACE --fix"
         return Problem(run_id, told)
