@@ -19,13 +19,13 @@ def use_at_most(megabytes: int) -> None:
 
 @pytest.fixture
 def long_log(holdfast: Program) -> str:
-    """50 MB: talk, and a checkpoint near the end."""
+    """50 MB: messages, and a checkpoint near the end."""
     path = Path(holdfast.cwd, "events.jsonl")
-    talk = "x" * 5000
+    text = "x" * 5000
     with path.open("wb") as file:
         file.write(started())
         for seq in range(1, 10_001):
-            file.write(event("message.recorded", seq, {"conversation": "c", "speaker": "agent", "text": talk}))
+            file.write(event("message.recorded", seq, {"conversation": "c", "speaker": "agent", "text": text}))
         file.write(checkpoint(10_001))
     assert path.stat().st_size > 50 * MB
     return str(path)

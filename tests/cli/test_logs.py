@@ -68,8 +68,8 @@ def test_n_counts_what_is_wanted(holdfast: Program, log: Path) -> None:
 
 
 def test_n_reaches_back_over_a_long_log(holdfast: Program) -> None:
-    talk = b"".join(event("message.recorded", seq, {"text": "x" * 1000}) for seq in range(2, 3000))
-    put(holdfast.home, "runs", RUN, "events.jsonl", log=started() + event("rare", 1) + talk)
+    messages = b"".join(event("message.recorded", seq, {"text": "x" * 1000}) for seq in range(2, 3000))
+    put(holdfast.home, "runs", RUN, "events.jsonl", log=started() + event("rare", 1) + messages)
     assert types(holdfast, "-n", "2", "--type", "rare", "--type", "session.start") == ["session.start", "rare"]
 
 

@@ -125,8 +125,8 @@ async def test_data_that_do_not_fit_the_schema_of_the_phase_are_not_taken(home: 
     schema = {"type": "object", "properties": {"days": {"type": "integer"}}}
     phases = [{"name": "thinking", "role": "architect", "exit": "submit_document", "schema": schema}]
     chosen = WorkflowChosen(workflow={"name": "w", "about": "w", "phases": phases})
-    talk = ConversationOpened(conversation="c-1", agent="a", role="architect", about="thinking")
-    await asyncio.to_thread(make_run, home, RUN, chosen, talk)
+    opened = ConversationOpened(conversation="c-1", agent="a", role="architect", about="thinking")
+    await asyncio.to_thread(make_run, home, RUN, chosen, opened)
     async with client(home, "architect") as session:
         failed, text = await call(session, "submit_document", {"title": "Days", "text": "note: x\ndays: many\n"})
         assert failed

@@ -50,9 +50,9 @@ def hangs(stage: Stage, times: int = 1) -> None:
 
 def turns(stage: Stage, run: str, role: str = "worker") -> list[Mapping[str, Any]]:
     """Of the agents in this role: each turn with its prompt and the messages that it delivered."""
-    talks = [d["conversation"] for d in stage.data(run, "conversation.opened") if d["role"] == role]
+    conversations = [d["conversation"] for d in stage.data(run, "conversation.opened") if d["role"] == role]
     prompts = {d["turn"]: d["text"] for d in stage.data(run, "message.recorded") if d["speaker"] in ("user", "system")}
-    started = [d for d in stage.data(run, "turn.started") if d["conversation"] in talks]
+    started = [d for d in stage.data(run, "turn.started") if d["conversation"] in conversations]
     return [{**one, "prompt": prompts[one["turn"]]} for one in started]
 
 
@@ -148,8 +148,8 @@ def test_a_report_that_was_cut_off_is_known_to_have_arrived_or_not(stage: Stage,
         run = stage.only_run()
         hangs(stage)
         if arrived:
-            (talk,) = (d["conversation"] for d in stage.data(run, "conversation.opened"))
-            who = Reporter(stage.home, run, "worker", talk)
+            (conversation_id,) = (d["conversation"] for d in stage.data(run, "conversation.opened"))
+            who = Reporter(stage.home, run, "worker", conversation_id)
             asyncio.run(submit_report(who, "request_research", {"topic": "kelp", "question": "How does it hold on?"}))
         killed(process)
     stage.resume(run, code=0 if arrived else 1)

@@ -49,8 +49,8 @@ def test_agents_message_ids_are_recorded(stage: Stage) -> None:
     run = stage.run("make it", "--agent", agent)
     said = [d for d in stage.data(run, "message.recorded") if d["speaker"] == "agent"]
     assert [(d["text"], d["message_id"]) for d in said] == [("I begin. I am at it.", "m-1"), ("Done.", "m-2")]
-    (talk,) = stage.holdfast("show", run, "--json").object["state"]["conversations"].values()
-    assert talk["last_message"] == "m-2"
+    (conversation,) = stage.holdfast("show", run, "--json").object["state"]["conversations"].values()
+    assert conversation["last_message"] == "m-2"
 
 
 def test_usage_and_ledger_and_learnings_are_whole(stage: Stage) -> None:

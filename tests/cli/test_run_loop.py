@@ -99,8 +99,8 @@ def test_an_evaluator_that_was_never_spoken_to_keeps_no_later_session_from_work(
     stage.resume(run, "--set", f"roles.evaluator.agent={other}")
     stage.holdfast("send", run, "and more")
     assert stage.resume(run)["ended"] == "all_done"
-    talks = stage.holdfast("show", run, "--json").object["state"]["conversations"].values()
-    assert sorted(talk["state"] for talk in talks if talk["role"] == "evaluator") == [
+    conversations = stage.holdfast("show", run, "--json").object["state"]["conversations"].values()
+    assert sorted(conversation["state"] for conversation in conversations if conversation["role"] == "evaluator") == [
         "cancelled",
         "completed",
         "completed",

@@ -90,8 +90,8 @@ def test_conversation_ends_when_another_agent_takes_over(stage: Stage) -> None:
     changed = [d for d in stage.data(run, "conversation.state_changed") if d["conversation"] == before]
     assert changed[-1]["state"] == "cancelled"
     assert "took over" in changed[-1]["reason"]
-    talks = stage.holdfast("show", run, "--json").object["state"]["conversations"]
-    assert (talks[before]["state"], talks[after]["state"]) == ("cancelled", "waiting_for_input")
+    conversations = stage.holdfast("show", run, "--json").object["state"]["conversations"]
+    assert (conversations[before]["state"], conversations[after]["state"]) == ("cancelled", "waiting_for_input")
 
 
 def test_attached_conversation_names_its_runtime(stage: Stage) -> None:

@@ -11,12 +11,12 @@ ONE = {"write": {"path": "one.txt", "text": "1\n"}}
 def test_what_waits_for_a_resume_counts_once(stage: Stage) -> None:
     agent = stage.book(worker(ONE, HANG, {"say": "done"}))
     with stage.start("run", "take your time", "--agent", agent) as process:
-        talk = told(process, "tool.returned")["data"]["conversation"]
+        conversation_id = told(process, "tool.returned")["data"]["conversation"]
         stage.hangs()
         killed(process)
     run = stage.only_run()
     said = [f"step {number}" for number in range(40)]
-    who = Reporter(stage.home, run, "worker", talk)
+    who = Reporter(stage.home, run, "worker", conversation_id)
     for text in said:
         asyncio.run(submit_report(who, "report_progress", {"text": text}))
     stage.resume(run)

@@ -73,7 +73,7 @@ def through(phase: str, outcome: str = "done") -> tuple[Event, ...]:
     return (started(phase), *completed(phase, outcome))
 
 
-def talk(phase: str, role: str, last: str | None = None, name: str | None = None) -> tuple[Event, ...]:
+def conversation_events(phase: str, role: str, last: str | None = None, name: str | None = None) -> tuple[Event, ...]:
     """A conversation of a phase; its turn ended so, or was cut off when nothing is said."""
     conversation = name or f"c-{role}"
     opened = ConversationOpened(conversation=conversation, agent="a", role=role, about=phase)

@@ -64,7 +64,7 @@ from holdfast.core.state import (
     Wave,
 )
 from tests.core.logs import TS, Row, fold_once, row, session_log
-from tests.core.test_conversation_events import TABLE as TALK
+from tests.core.test_conversation_events import TABLE as CONVERSATIONS
 from tests.core.test_phase_events import PHASES
 from tests.core.test_task_events import TABLE as STEPS
 
@@ -374,7 +374,7 @@ TABLE = (
         tasks={},
     ),
     row("a repair", LogRepaired(position=0, bytes=3, kept_as="torn-1", reason="cut"), repairs=["torn-1"]),
-    row("talk leaves nothing", MessageRecorded(conversation="c", speaker="agent", text="hi"), conversations={}),
+    row("a message leaves nothing", MessageRecorded(conversation="c", speaker="agent", text="hi"), conversations={}),
 )
 
 
@@ -384,15 +384,15 @@ def test_fact(case: Row) -> None:
 
 
 def test_the_table_has_a_row_for_every_event_type_that_is_handled() -> None:
-    rows = (event for case in (*TABLE, *TALK, *STEPS, *PHASES) for event in case.events)
+    rows = (event for case in (*TABLE, *CONVERSATIONS, *STEPS, *PHASES) for event in case.events)
     shown = {event.type for event in rows} | {SessionStart.type, SessionEnd.type}
     assert shown >= HANDLERS.keys()
 
 
 def test_only_talk_and_remarks_have_no_handler() -> None:
-    talk = (MessageRecorded, AgentPlanned, AgentMisbehaved, RecoveryStrategyFailed)
+    without_effect = (MessageRecorded, AgentPlanned, AgentMisbehaved, RecoveryStrategyFailed)
     remarks = (MemoryLoaded, ProgressReported, HookRan)
-    assert TYPES.keys() - HANDLERS.keys() == {kind.type for kind in (*talk, *remarks)}
+    assert TYPES.keys() - HANDLERS.keys() == {kind.type for kind in (*without_effect, *remarks)}
 
 
 def test_a_session_has_its_command_its_times_and_its_end() -> None:

@@ -16,11 +16,11 @@ from tests.core.phase_logs import (
     REVIEWED,
     REVIEWERS,
     completed,
+    conversation_events,
     delivered,
     next_of,
     plan,
     started,
-    talk,
     through,
     told,
 )
@@ -181,7 +181,7 @@ def test_a_review_that_somebody_cannot_give_is_given_up_once_and_nobody_else_beg
 
 
 def _asked_in_vain(role: str) -> tuple[Event, ...]:
-    return talk("reviewing", role, "end_turn")
+    return conversation_events("reviewing", role, "end_turn")
 
 
 def test_what_was_in_the_way_of_who_handed_in_no_longer_is() -> None:

@@ -29,13 +29,13 @@ from tests.core.phase_logs import (
     REVIEWED,
     REVIEWERS,
     completed,
+    conversation_events,
     delivered,
     document,
     plan,
     review,
     started,
     state_of,
-    talk,
     through,
     told,
     turn,
@@ -43,7 +43,7 @@ from tests.core.phase_logs import (
 
 WANTED = WorkflowChosen(workflow={}, wanted=["product_management"])
 PLANNING: tuple[Event, ...] = (*LEFT_OUT, *through("architecting"), started("planning"))
-ASKED = (*PLANNING, *talk("planning", "planner", "end_turn"))
+ASKED = (*PLANNING, *conversation_events("planning", "planner", "end_turn"))
 DESIGNED = (*PLANNING, plan("A", needs_design=True), delivered("planning"), *completed("planning"))
 QUESTION = ResearchRequested(research="r-1", conversation="c-planner", topic="t", question="q")
 FAILED = (PhaseFailed(phase="planning", round=1, reason="x"), PhaseReopened(phase="planning"))
@@ -82,7 +82,7 @@ ROWS: dict[str, tuple[int, tuple[Event, ...], str]] = {
     ),
     "a question that was being looked into still is": (
         9,
-        (*ASKED, QUESTION, *talk("r-1", "researcher")),
+        (*ASKED, QUESTION, *conversation_events("r-1", "researcher")),
         "research r-1 (go on)",
     ),
     "who is spoken to follows from the phase, not from how it began": (
@@ -92,7 +92,7 @@ ROWS: dict[str, tuple[int, tuple[Event, ...], str]] = {
     ),
     "the phase is gone on with though nothing new came in": (
         12,
-        (*PLANNING, *talk("planning", "planner")),
+        (*PLANNING, *conversation_events("planning", "planner")),
         "tell planning planner (go on)",
     ),
     "a coder's turn that was cut off goes on in its conversation, with an agent that is alive": (
@@ -102,17 +102,17 @@ ROWS: dict[str, tuple[int, tuple[Event, ...], str]] = {
     ),
     "a question whose answer is lacking is looked into again, whatever its agent left": (
         16,
-        (*ASKED, QUESTION, *talk("r-1", "researcher", "end_turn")),
+        (*ASKED, QUESTION, *conversation_events("r-1", "researcher", "end_turn")),
         "research r-1 (nudge)",
     ),
     "an agent that disappeared, too often even, is replaced when its role is needed again": (
         17,
-        (*PLANNING, *talk("planning", "planner"), *turn("c-planner", None) * 9, RESUMED),
+        (*PLANNING, *conversation_events("planning", "planner"), *turn("c-planner", None) * 9, RESUMED),
         "tell planning planner (go on)",
     ),
     "that one reviewer disappeared does not cancel the others": (
         17,
-        (*REVIEWED, *talk("reviewing", REVIEWERS[0]), review(REVIEWERS[1]), review(REVIEWERS[2])),
+        (*REVIEWED, *conversation_events("reviewing", REVIEWERS[0]), review(REVIEWERS[1]), review(REVIEWERS[2])),
         f"review reviewing {REVIEWERS[0]} (go on)",
     ),
 }

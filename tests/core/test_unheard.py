@@ -46,7 +46,9 @@ def after(*events: Event) -> RunState:
 
 
 def unheard(state: RunState) -> dict[str, list[str]]:
-    return {name: list(talk.unheard) for name, talk in state.conversations.items() if talk.unheard}
+    return {
+        name: list(conversation.unheard) for name, conversation in state.conversations.items() if conversation.unheard
+    }
 
 
 @pytest.mark.parametrize("end", [CUT, ended("refused"), ended("refusal"), ended("cancelled")])

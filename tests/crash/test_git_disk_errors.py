@@ -17,7 +17,7 @@ from tests.support.crash_suite.suite import FailpointSuite, FailpointSuites
 from tests.support.crash_suite.trial import play as play_on
 from tests.support.effect_crash import Play, Prepared
 from tests.support.effect_scenes import KINDS
-from tests.support.faulty_git import CALLS, Fate, Spot
+from tests.support.faulty_git import CALLS, GitFault, Spot
 
 pytestmark = pytest.mark.skipif(
     shutil.which("strace") is None, reason="NOT TESTED: a disk that fails inside git (strace is not here)"
@@ -31,7 +31,7 @@ MOST = 400
 async def disturbed(play: Play, command: int, call: str, error: str, when: str, over: str = "") -> str:
     """What the orchestrator told, after which all came to the end that it has when nothing fails."""
     play.set_back()
-    play.stage.fate.fail(command, call, error, when, over)
+    play.stage.git_fault.fail(command, call, error, when, over)
     with play.orchestrator() as orchestrator:
         told = orchestrator.hear()
         orchestrator.wait()
@@ -49,9 +49,9 @@ async def test_a_sync_that_fails_in_any_command_of_a_commit_leaves_it_undone(pre
     for command in range(1, MOST):
         told = await disturbed(play, command, "fsync", "EIO", "1+")
         failed += told != "done"
-        if play.stage.fate.is_open() and not play.stage.fate.made_no_such_call():
+        if play.stage.git_fault.is_pending() and not play.stage.git_fault.made_no_such_call():
             break  # there is no such command
-        assert play.stage.fate.made_no_such_call() == (told == "done"), told
+        assert play.stage.git_fault.made_no_such_call() == (told == "done"), told
     assert failed
 
 
@@ -62,7 +62,7 @@ async def disturbed_over(play: Play, command: int, call: str, name: str) -> list
     told = []
     for nth in range(1, MOST):
         told.append(await disturbed(play, command, call, "EIO", str(nth), over))
-        if play.stage.fate.made_no_such_call():
+        if play.stage.git_fault.made_no_such_call():
             break
     return told[:-1]
 
@@ -70,11 +70,11 @@ async def disturbed_over(play: Play, command: int, call: str, name: str) -> list
 def watched(play: Play, command: int) -> list[Spot] | None:
     """The calls by which a command of an effect changes a file; None when there is no such command."""
     play.set_back()
-    play.stage.fate.watch(command)
+    play.stage.git_fault.watch(command)
     with play.orchestrator() as orchestrator:
         assert orchestrator.hear() == "done"
         orchestrator.wait()
-    return play.stage.fate.spots() if play.stage.fate.made_no_such_call() else None
+    return play.stage.git_fault.spots() if play.stage.git_fault.made_no_such_call() else None
 
 
 async def test_a_worktree_whose_lock_git_could_not_take_away_is_whole(prepared: Prepared) -> None:
@@ -115,36 +115,36 @@ async def test_what_was_staged_in_a_deleted_worktree_is_not_given_up_for_a_bad_d
 def commands_of(suite: FailpointSuite) -> int:
     """How many commands of a run change something."""
     place = suite.place()
-    fate = fate_of(place.folder)
-    fate.watch(MOST)
-    place.begin(PATH=path_with(fate))
-    count = fate.count
+    fault = counting_fault(place.folder)
+    fault.watch(MOST)
+    place.begin(PATH=path_with(fault))
+    count = fault.count
     place.remove()
     return count
 
 
-def fate_of(folder: str) -> Fate:
-    fate = Fate(os.path.join(folder, "counting"), os.path.join(folder, "strings"))
-    fate.set_up()
-    return fate
+def counting_fault(folder: str) -> GitFault:
+    fault = GitFault(os.path.join(folder, "counting"), os.path.join(folder, "strings"))
+    fault.set_up()
+    return fault
 
 
-def path_with(fate: Fate) -> str:
-    return f"{fate.folder}:{os.environ['PATH']}"
+def path_with(fault: GitFault) -> str:
+    return f"{fault.folder}:{os.environ['PATH']}"
 
 
 async def goes_on(suite: FailpointSuite, command: int, calls: str) -> bool:
     """False when that command makes no such call, and so met no error."""
     place = suite.place()
-    fate = fate_of(place.folder)
-    fate.fail(command, calls, "EIO", "1+")
-    ended = place.begin(PATH=path_with(fate))
+    fault = counting_fault(place.folder)
+    fault.fail(command, calls, "EIO", "1+")
+    ended = place.begin(PATH=path_with(fault))
     must_be_one_line(ended)
     must_be_alone(place)
     trial = play_on(place)
     told = f"command {command}, {calls}: {ended.err}\n{trial}"
     await suite.must_end_alike(place, told, later=True)  # what failed is tried again after a pause
-    return not fate.is_open()
+    return not fault.is_pending()
 
 
 async def test_a_run_goes_on_after_a_disk_failed_inside_git(suites: FailpointSuites) -> None:

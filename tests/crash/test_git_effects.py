@@ -31,11 +31,11 @@ async def killed_at_commands(prepared: Prepared, kind: str, who: str, numbers: r
     stage = play.stage
     for number in numbers:
         play.set_back()
-        stage.fate.kill(who, number)
+        stage.git_fault.kill(who, number)
         with play.orchestrator() as orchestrator:
             orchestrator.hear()
             orchestrator.wait()
-        if stage.fate.is_open():
+        if stage.git_fault.is_pending():
             assert number > 1 or kind == "pull_request"
             return
         await play.finish()

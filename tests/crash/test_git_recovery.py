@@ -50,11 +50,11 @@ async def test_killed_at_any_command_of_the_recovery_it_recovers(prepared: Prepa
     crashed = await crash_at(play, point)
     for number in range(1, MOST):
         stage.set_back(crashed)
-        stage.fate.kill("both", number)
+        stage.git_fault.kill("both", number)
         with child(git_orchestrator.settle, stage.environment_with_faulty_git, stage.home, play.run_id) as settling:
             settling.hear()
             settling.wait()
-        was_pending = stage.fate.is_open()
+        was_pending = stage.git_fault.is_pending()
         await play.finish()
         await play.must_be_as_if_nothing_had_been()
         if was_pending:

@@ -25,13 +25,13 @@ async def test_killed_at_any_system_call_of_git_an_effect_is_done_once(prepared:
         for call in CALLS:
             for nth in range(1, MOST):
                 play.set_back()
-                stage.fate.kill(who, command, call, nth)
+                stage.git_fault.kill(who, command, call, nth)
                 with play.orchestrator() as orchestrator:
                     orchestrator.hear()
                     orchestrator.wait()
-                if stage.fate.made_no_such_call():
+                if stage.git_fault.made_no_such_call():
                     break
-                if stage.fate.is_open():
+                if stage.git_fault.is_pending():
                     return  # there is no such command
                 await play.finish()
                 await play.must_be_as_if_nothing_had_been()

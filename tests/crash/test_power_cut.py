@@ -15,7 +15,7 @@ from holdfast.leaf.errors import HoldfastError, StorageFailed
 from holdfast.store.base import Batch, Message
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
-from tests.support.disks import PAGE, Fate, LossyDisk
+from tests.support.disks import PAGE, LossyDisk, PowerCutOutcome
 from tests.support.events import START, Label, labels_in, numbered
 from tests.support.logs import assert_whole, folded, is_prefix, whole
 from tests.support.memory import in_memory
@@ -94,7 +94,7 @@ class Machine:
         await self.check()
 
 
-async def life(home: str, history: list[Commit], last: Commit, calls: int, fate: Fate) -> Machine:
+async def life(home: str, history: list[Commit], last: Commit, calls: int, outcome: PowerCutOutcome) -> Machine:
     """Commit a history, then lose the power `calls` calls into one more commit."""
     machine = Machine(home)
     await machine.store.create(RUN)
@@ -107,7 +107,7 @@ async def life(home: str, history: list[Commit], last: Commit, calls: int, fate:
     await machine.commit(session, last)
     assert machine.acknowledged != machine.submitted
     await kill(session)
-    machine.lossy.cut(fate)
+    machine.lossy.cut(outcome)
     return machine
 
 
@@ -135,9 +135,9 @@ def test_after_any_power_cut_the_log_goes_on(examples: int) -> None:
 
 
 async def goes_on_over_repairs_cut(
-    home: str, history: list[Commit], last: Commit, calls: int, repairs_cut: list[int], fate: Fate
+    home: str, history: list[Commit], last: Commit, calls: int, repairs_cut: list[int], outcome: PowerCutOutcome
 ) -> None:
-    machine = await life(home, history, last, calls, fate)
+    machine = await life(home, history, last, calls, outcome)
     for left in repairs_cut:
         machine.lossy.fail_after(left)
         with suppress(HoldfastError):
@@ -145,7 +145,7 @@ async def goes_on_over_repairs_cut(
             with suppress(HoldfastError):
                 await session.run.begin_session(RESUME)
             await kill(session)
-        machine.lossy.cut(fate)
+        machine.lossy.cut(outcome)
     await machine.go_on()
     await machine.go_on()
 
@@ -203,8 +203,10 @@ async def test_nothing_that_was_not_synced_is_needed(home: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["closed", "killed"])
-@pytest.mark.parametrize("fate", [NOTHING_LEFT, Fixed(), Fixed(lost=None)], ids=["nothing", "all", "zeros"])
-async def test_what_a_failed_sync_forgot_makes_no_hole_under_later_events(home: str, fate: Fate, end: str) -> None:
+@pytest.mark.parametrize("outcome", [NOTHING_LEFT, Fixed(), Fixed(lost=None)], ids=["nothing", "all", "zeros"])
+async def test_what_a_failed_sync_forgot_makes_no_hole_under_later_events(
+    home: str, outcome: PowerCutOutcome, end: str
+) -> None:
     """The kernel tries once; after that only what is in memory looks as if it were on the disk."""
     machine = Machine(home)
     await machine.store.create(RUN)
@@ -216,7 +218,7 @@ async def test_what_a_failed_sync_forgot_makes_no_hole_under_later_events(home: 
     assert len(machine.acknowledged) == 2
     await (kill(session) if end == "killed" else session.close())
     await machine.go_on()
-    machine.lossy.cut(fate)
+    machine.lossy.cut(outcome)
     await machine.go_on()
 
 
@@ -224,8 +226,10 @@ def say(name: str) -> Message:
     return Message(id=name, kind="say", body=msgspec.Raw(b'{"text":"hello"}'))
 
 
-@pytest.mark.parametrize("fate", [NOTHING_LEFT, Fixed(), Fixed(lost=None)], ids=["nothing", "all", "zeros"])
-async def test_a_message_that_is_consumed_before_it_is_synced_hides_no_later_one(home: str, fate: Fate) -> None:
+@pytest.mark.parametrize("outcome", [NOTHING_LEFT, Fixed(), Fixed(lost=None)], ids=["nothing", "all", "zeros"])
+async def test_a_message_that_is_consumed_before_it_is_synced_hides_no_later_one(
+    home: str, outcome: PowerCutOutcome
+) -> None:
     """A sender dies between its write and its sync; the owner reads what it wrote; then the power goes."""
     lossy = LossyDisk()
     store = FileStore(home, disk=lossy.disk)
@@ -240,7 +244,7 @@ async def test_a_message_that_is_consumed_before_it_is_synced_hides_no_later_one
     taken = [message.id for message in await session.run.consume_inbox()]
     assert taken == ["m1", "m2"]
     await kill(session)
-    lossy.cut(fate)
+    lossy.cut(outcome)
     await store.inbox(RUN).put(say("m3"))
     await store.inbox(RUN).put(say("m4"))
     async with open_run(store, RUN) as run_:

@@ -23,7 +23,7 @@ from holdfast.core.events.conversation import (
 from holdfast.engine.agents.conversations import Conversations
 from tests.support.conversations import AGENT, DEADLINES, Place, ready_until_killed, say_until_killed
 from tests.support.processes import child
-from tests.support.scripted_agents import KNOW, TOLD, book, kill_idle
+from tests.support.scripted_agents import FACT, KNOW, book, kill_idle
 from tests.support.wait import until
 
 
@@ -172,38 +172,38 @@ async def test_the_conversation_goes_on(place: Place, case: Case) -> None:
     place.play(case.book())
     if death.of_runner:
         name = await killed_with_its_runner(place, case)
-        async with place.session(deadlines=case.deadlines, proven=case.proven) as (_, _, talks):
+        async with place.session(deadlines=case.deadlines, proven=case.proven) as (_, _, conversations):
             assert place.processes() == [], "nothing is started before somebody speaks, and nothing is left"
-            await goes_on(talks, name, place, case)
+            await goes_on(conversations, name, place, case)
     else:
         async with place.session(deadlines=case.deadlines, proven=case.proven) as session:
-            talks = session.talks
-            name = await talks.open(AGENT)
-            await talks.send_prompt(name, TOLD, place.cwd)
+            conversations = session.conversations
+            name = await conversations.open(AGENT)
+            await conversations.send_prompt(name, FACT, place.cwd)
             if death.said is None:
                 await kill_idle(session, name)
                 play_fault(place, case)
             else:
-                turn = await talks.send_prompt(name, death.said, place.cwd)
+                turn = await conversations.send_prompt(name, death.said, place.cwd)
                 assert turn.reason == ("end_turn" if death.said == "mute" else "interrupted")
-            await goes_on(talks, name, place, case)
+            await goes_on(conversations, name, place, case)
     await the_log_tells_it(place, case)
 
 
-async def goes_on(talks: Conversations, name: str, place: Place, case: Case) -> None:
+async def goes_on(conversations: Conversations, name: str, place: Place, case: Case) -> None:
     death = DEATHS[case.death]
-    assert talks.state(name).state == "waiting_for_input"
+    assert conversations.state(name).state == "waiting_for_input"
     if death.said != "mute":  # which has brought it back already
-        assert talks.resume_need(name)[0]
-    turn = await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
+        assert conversations.resume_need(name)[0]
+    turn = await conversations.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
     if death.said is None or death.said == "mute":
         assert turn is None
     else:
         assert turn is not None
         assert turn.reason == "end_turn"
-    assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
-    assert TOLD in (await place.said())[-1], "it knows what was said before"
-    assert talks.resume_need(name) == (False, "agent_running")
+    assert (await conversations.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
+    assert FACT in (await place.said())[-1], "it knows what was said before"
+    assert conversations.resume_need(name) == (False, "agent_running")
 
 
 async def the_log_tells_it(place: Place, case: Case) -> None:
@@ -227,7 +227,7 @@ async def the_log_tells_it(place: Place, case: Case) -> None:
     assert all(reason.endswith(f"; {death.heard}") for reason in interruptions)
     assert await place.interrupted_calls() == list(death.calls)
     sent = [death.said] * (2 if death.said == "mute" else 1) if death.said else []
-    assert await place.said("user") == [TOLD, *sent, KNOW], "nothing is dropped, and nothing repeated without a word"
+    assert await place.said("user") == [FACT, *sent, KNOW], "nothing is dropped, and nothing repeated without a word"
     told = await place.said("system")
     assert len(told) == (1 if death.said not in (None, "mute") else 0)
     assert all(text.endswith(f"The request was:\n{death.said}") for text in told)
@@ -249,15 +249,15 @@ async def killed_with_its_runner(place: Place, case: Case) -> str:
     """SIGKILL the runner of a conversation there, and with it, if so said, the agent; the conversation's name."""
     death = DEATHS[case.death]
     if death.fault is not None:
-        async with place.session() as (_, _, talks):
-            name = await talks.open(AGENT)
-            await talks.send_prompt(name, TOLD, place.cwd)
+        async with place.session() as (_, _, conversations):
+            name = await conversations.open(AGENT)
+            await conversations.send_prompt(name, FACT, place.cwd)
         play_fault(place, case)
         with child(ready_until_killed, place, name, case.deadlines, case.proven) as runner:
             await until(lambda: place.harmed() == 1)
             runner.kill()
         return name
-    with child(say_until_killed, place, [TOLD, *([death.said] if death.said else [])]) as runner:
+    with child(say_until_killed, place, [FACT, *([death.said] if death.said else [])]) as runner:
         found = runner.hear()
         assert found is not None
         assert runner.hear_some(2) == ["noted", "end_turn"]
@@ -276,16 +276,16 @@ async def killed_with_its_runner(place: Place, case: Case) -> str:
 @pytest.mark.parametrize("way", ["resume", "load"])
 async def test_a_runner_that_is_killed_while_a_session_comes_back_can_ask_for_it_again(place: Place, way: str) -> None:
     place.play(book(**{way: "works"}))
-    async with place.session() as (_, _, talks):
-        name = await talks.open(AGENT)
-        await talks.send_prompt(name, TOLD, place.cwd)
+    async with place.session() as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        await conversations.send_prompt(name, FACT, place.cwd)
     place.play(book(**{way: {"how": "hangs", "once": True}}))
     with child(ready_until_killed, place, name, DEADLINES, {}) as runner:
         await until(lambda: place.harmed() == 1)
         runner.kill()
-    async with place.session() as (_, _, talks):
+    async with place.session() as (_, _, conversations):
         assert place.processes() == []
-        assert talks.resume_need(name) == (True, "agent_not_running")
-        await talks.send_prompt(name, KNOW, place.cwd)
+        assert conversations.resume_need(name) == (True, "agent_not_running")
+        await conversations.send_prompt(name, KNOW, place.cwd)
     assert await place.rungs() == ["fresh", f"session/{way}"]
-    assert TOLD in (await place.said())[-1]
+    assert FACT in (await place.said())[-1]

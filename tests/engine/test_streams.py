@@ -34,12 +34,12 @@ async def test_a_long_stream_keeps_its_order_and_takes_little_memory_and_disk(pl
         if heard % 1_000 == 0:
             most = max(most, resident())
 
-    async with place.session(hint=hear) as (_, _, talks):
-        name = await talks.open(AGENT)
-        await talks.send_prompt(name, "warm up", place.cwd)
+    async with place.session(hint=hear) as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        await conversations.send_prompt(name, "warm up", place.cwd)
         heard = out_of_order = 0
         before = resident()
-        assert (await talks.send_prompt(name, text, place.cwd)).reason == "end_turn"
+        assert (await conversations.send_prompt(name, text, place.cwd)).reason == "end_turn"
     assert (heard, out_of_order) == (count, 0)
     assert most - before < 8 * MEGABYTE + 4 * len(text), "what has been heard is not kept"
     assert "".join(await place.said()).removeprefix("warm up") == text

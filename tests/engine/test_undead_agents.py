@@ -13,7 +13,7 @@ from holdfast.leaf.errors import Denied
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
 from tests.support.conversations import AGENT, Place
 from tests.support.frozen_process import frozen
-from tests.support.scripted_agents import TOLD, book
+from tests.support.scripted_agents import FACT, book
 
 pytestmark = pytest.mark.torture
 
@@ -30,29 +30,32 @@ def immortal(place: Place, name: str) -> Iterator[int]:
 
 async def test_a_turn_that_it_cut_off_counts_as_such_and_no_other_agent_comes(place: Place) -> None:
     place.play(book(load="works"))
-    async with place.session() as (run, _, talks):
-        name = await talks.open(AGENT)
-        await talks.send_prompt(name, TOLD, place.cwd)
+    async with place.session() as (run, _, conversations):
+        name = await conversations.open(AGENT)
+        await conversations.send_prompt(name, FACT, place.cwd)
         with immortal(place, name) as pid:
             with pytest.raises(Denied, match=f"will not die .*{pid}"):
-                await talks.send_prompt(name, "die", place.cwd)
+                await conversations.send_prompt(name, "die", place.cwd)
             state = run.state.conversations[name]
             assert (state.turns, state.interrupted_turns, finished_turns(state)) == (2, 1, 1)
             assert (state.turn, state.pid, state.state) == (None, None, ConversationState.WAITING)
             with pytest.raises(Denied, match=f"will not die .*{pid}"):
-                await talks.ensure_agent(name, place.cwd)
+                await conversations.ensure_agent(name, place.cwd)
             assert [process.pid for process in place.processes()] == [pid]
-        assert (await talks.send_prompt(name, "and now?", place.cwd)).reason == "end_turn"
+        assert (await conversations.send_prompt(name, "and now?", place.cwd)).reason == "end_turn"
 
 
 async def test_it_is_not_sent_away_and_its_conversation_not_over_as_long_as_it_lives(place: Place) -> None:
     place.play(book(load="works"))
-    async with place.session() as (run, _, talks):
-        name = await talks.open(AGENT)
-        await talks.send_prompt(name, TOLD, place.cwd)
+    async with place.session() as (run, _, conversations):
+        name = await conversations.open(AGENT)
+        await conversations.send_prompt(name, FACT, place.cwd)
         with immortal(place, name) as pid:
-            for leave in (talks.stop_agent(name, "a pause"), talks.close(name, ConversationState.COMPLETED)):
+            for leave in (
+                conversations.stop_agent(name, "a pause"),
+                conversations.close(name, ConversationState.COMPLETED),
+            ):
                 with pytest.raises(Denied, match=f"will not die .*{pid}"):
                     await leave
             assert run.state.conversations[name].state == ConversationState.WAITING
-        await talks.close(name, ConversationState.COMPLETED)
+        await conversations.close(name, ConversationState.COMPLETED)

@@ -1,6 +1,6 @@
 """An agent that says anything at all, heard as a run hears it: pipe, library, rules, scribe, log.
 
-It may do what an agent may do in a run where everything is allowed, on a ground of its own.
+It may do what an agent may do in a run where everything is allowed, in folders of its own.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from holdfast.core.fold.fold import Fold
 from holdfast.core.log.codec import encode
 from holdfast.core.state import RunState
 from holdfast.engine.agents.permissions import AgentPermissions, PermissionBroker
-from tests.fuzz.ground import COMMAND, Ground, must_be_answers
+from tests.fuzz.guarded_folders import COMMAND, GuardedFolders, must_be_answers
 from tests.fuzz.writing import must_be_writable
 from tests.support.memory import in_memory
 from tests.support.wait import PATIENCE
 
 _LIMIT = 1024 * 1024
-_TALK = "talk"
+_CONVERSATION = "c"
 _AFTER = (
     b'{"jsonrpc":"2.0","id":"after","method":"fs/read_text_file","params":{"sessionId":"s","path":"folder/kept"}}\n'
 )
@@ -107,24 +107,24 @@ class _Careful:
 async def hear(data: bytes) -> set[str]:
     """It is heard to its end, answered, written down, and did no more than it asked for: that is what changed."""
     with in_memory() as folder, _nothing_to_complain_of():
-        ground = Ground(folder)
-        said = ground.placed(data)
+        folders = GuardedFolders(folder)
+        said = folders.placed(data)
         if said.endswith(b"\n"):
             said += _AFTER  # whatever it was, what comes next is heard
         run = _Run()
-        must_be_answers(said, await _heard(said, ground, run), run.noted)
-        return ground.must_be_as_asked(said)
+        must_be_answers(said, await _heard(said, folders, run), run.noted)
+        return folders.must_be_as_asked(said)
 
 
-async def _heard(said: bytes, ground: Ground, run: Any) -> bytes:
+async def _heard(said: bytes, folders: GuardedFolders, run: Any) -> bytes:
     """What it was answered."""
-    await run.append(SessionStart(command="run"), ConversationOpened(conversation=_TALK))
-    desk = PermissionBroker(run, PermissionConfig(Policy.ALLOW_ALL))
+    await run.append(SessionStart(command="run"), ConversationOpened(conversation=_CONVERSATION))
+    broker = PermissionBroker(run, PermissionConfig(Policy.ALLOW_ALL))
     ear = _Ear()
     pipe = _Pipe(asyncio.StreamReader(_LIMIT), ear)
     pipe.stdout.feed_data(said)
     pipe.stdout.feed_eof()
-    scribe = EventRecorder(_TALK, run.append, lambda *_: None)
+    scribe = EventRecorder(_CONVERSATION, run.append, lambda *_: None)
     scribe.turn_id = "turn"
 
     async def tell(_: str, update: dict[str, Any]) -> None:
@@ -132,11 +132,11 @@ async def _heard(said: bytes, ground: Ground, run: Any) -> bytes:
 
     tree: Any = pipe
     transport = Transport(tree, tell, scribe.record_oddity)
-    launch = Launch(command=("true",), cwd=ground.work, environment={}, mark=_TALK, stderr=None)
+    launch = Launch(command=("true",), cwd=folders.work, environment={}, mark=_CONVERSATION, stderr=None)
     terminals = Terminals(launch)
     client: Any = AcpClient(
-        ground.work,
-        _Careful(desk.for_agent(_TALK, ground.work)),
+        folders.work,
+        _Careful(broker.for_agent(_CONVERSATION, folders.work)),
         terminals,
         scribe.record_allowed_call,
         scribe.look_up_call,
@@ -148,7 +148,7 @@ async def _heard(said: bytes, ground: Ground, run: Any) -> bytes:
             await asyncio.wait({asked})
             while not pipe.stdout.at_eof() or transport.unanswered_requests:
                 await asyncio.sleep(0.001)
-                await desk.withdraw(_TALK, "nobody is there to answer")
+                await broker.withdraw(_CONVERSATION, "nobody is there to answer")
             for name in terminals._open:
                 await terminals[name].wait_for_exit()  # what it does is seen
     finally:

@@ -40,11 +40,11 @@ from tests.core.phase_logs import (
     REVIEWED,
     REVIEWERS,
     completed,
+    conversation_events,
     delivered,
     document,
     plan,
     started,
-    talk,
     through,
     turn,
 )
@@ -64,20 +64,20 @@ def _at_work(task: str, role: str = "worker") -> tuple[Event, ...]:
 SCENES: dict[str, tuple[Event, ...]] = {  # each with somebody who is waited for
     "a wish to be approved": (
         started("product_management"),
-        *talk("product_management", "product_manager", "end_turn"),
+        *conversation_events("product_management", "product_manager", "end_turn"),
         document("product_management"),
         delivered("product_management"),
         ApprovalRequested(phase="product_management", round=1),
     ),
-    "a document": (*LEFT_OUT, started("architecting"), *talk("architecting", "architect", "end_turn")),
+    "a document": (*LEFT_OUT, started("architecting"), *conversation_events("architecting", "architect", "end_turn")),
     "a plan, and an answer": (
         *LEFT_OUT,
         *through("architecting"),
         started("planning"),
-        *talk("planning", "planner", "end_turn"),
+        *conversation_events("planning", "planner", "end_turn"),
         PermissionRequested(conversation="c-planner", request="p1", title="look", options=_OPTIONS),
         ResearchRequested(research="research-1", conversation="c-planner", topic="t", question="q"),
-        *talk("research-1", "researcher", "end_turn"),
+        *conversation_events("research-1", "researcher", "end_turn"),
     ),
     "tasks": (
         *LEFT_OUT,
@@ -93,7 +93,7 @@ SCENES: dict[str, tuple[Event, ...]] = {  # each with somebody who is waited for
         ValidationFinished(task_id="B", passed=True),
         *_at_work("B", "evaluator"),
     ),
-    "a review": (*REVIEWED, *talk("reviewing", REVIEWERS[0], "end_turn")),
+    "a review": (*REVIEWED, *conversation_events("reviewing", REVIEWERS[0], "end_turn")),
 }
 
 _HANDED_IN = {"artifact.stored", "preferences.proposed", "phase.delivered"}

@@ -16,7 +16,7 @@ from holdfast.core.conversation.tool_call import ToolCall
 from tests.agents.company import Company, Person, text
 from tests.fuzz.babbler import INSTEAD, WHEN
 from tests.fuzz.frames import request
-from tests.fuzz.ground import COMMAND, WORK, Ground
+from tests.fuzz.guarded_folders import COMMAND, WORK, GuardedFolders
 from tests.fuzz.hearing import hear
 from tests.fuzz.mutation import mutated
 from tests.fuzz.nonsense import LINES
@@ -56,12 +56,12 @@ def company(tmp_path: os.PathLike[str]) -> Company:
 async def heard_out(company: Company, when: str, garbage: bytes) -> set[str]:
     """Spoken to from its greeting to the end of a turn; three errors are all that can come of it. Says what changed."""
     with in_memory() as folder:
-        ground = Ground(folder)
-        said = ground.placed(garbage)
+        folders = GuardedFolders(folder)
+        said = folders.placed(garbage)
         file = os.path.join(company.folder, "said")
         Path(file).write_bytes(said)
         command = (sys.executable, "-IS", str(BABBLER), when, file)
-        launch = Launch(command, ground.work, {}, f"test/{secrets.token_hex(6)}", f"{file}.err")
+        launch = Launch(command, folders.work, {}, f"test/{secrets.token_hex(6)}", f"{file}.err")
         async with company.speaking(launch, PATIENT) as agent:
             with suppress(AgentExited, AgentRefused, AgentSilent):
                 await agent.initialize()
@@ -71,7 +71,7 @@ async def heard_out(company: Company, when: str, garbage: bytes) -> set[str]:
         for event in company.book.events:
             must_be_writable(event)
         company.book.events.clear()
-        return ground.must_be_as_asked(said)
+        return folders.must_be_as_asked(said)
 
 
 async def test_what_is_asked_for_rightly_is_done() -> None:
@@ -95,14 +95,14 @@ async def test_all_kinds_of_nonsense_at_any_time(
 
 def test_a_run_with_an_agent_that_talks_nonsense_ends(stage: Stage) -> None:
     """Its stderr is ours to keep clean; what the agent did wrong is in the log."""
-    said, ground = Path(stage.folder, "said"), Ground(os.path.join(stage.folder, "ground"))
-    said.write_bytes(ground.placed(b"".join(LINES[:-1]).replace(WORK + b"/", b"")))  # it works elsewhere
+    said, folders = Path(stage.folder, "said"), GuardedFolders(os.path.join(stage.folder, "folders"))
+    said.write_bytes(folders.placed(b"".join(LINES[:-1]).replace(WORK + b"/", b"")))  # it works elsewhere
     command = f'agents.babbler.command=["{sys.executable}", "{BABBLER}", "before session/prompt", "{said}"]'
     run = stage.run("say hello", "--agent", "babbler", "--set", command)
     odd = {event["what"] for event in stage.data(run, "conversation.misbehaved")}
     assert {"a line that is not JSON", "an answer without a request", "an unknown update"} <= odd
     stage.holdfast("verify", run)
-    assert ground.must_be_as_asked(b"") == set()
+    assert folders.must_be_as_asked(b"") == set()
 
 
 NEARLY_RIGHT = {

@@ -58,16 +58,16 @@ def unseen(path: str, *calls: str, error: str = "EIO") -> Iterator[None]:
 @pytest.fixture
 def bad_git(folder: str, monkeypatch: pytest.MonkeyPatch) -> BadGit:
     """A git that ends so over commands like these; the first `times` of them, where that is told."""
-    fate, met = os.path.join(folder, "fate"), os.path.join(folder, "met")
-    put_program(os.path.join(folder, "bin", "git"), f'[ -f "{fate}" ] && . "{fate}"\nexec "{GIT}" "$@"')
+    fault, met = os.path.join(folder, "fault"), os.path.join(folder, "met")
+    put_program(os.path.join(folder, "bin", "git"), f'[ -f "{fault}" ] && . "{fault}"\nexec "{GIT}" "$@"')
     monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
 
     @contextmanager
     def bad(like: str, ends: str = NO_MEMORY, times: int = 1000) -> Iterator[None]:
         script = f'echo "$*" >> "{met}"; if [ $(wc -l < "{met}") -le {times} ]; then {ends}; fi'
-        put(folder, {"fate": f'case "$*" in {like}) {script} ;; esac\n'})
+        put(folder, {"fault": f'case "$*" in {like}) {script} ;; esac\n'})
         yield
-        os.unlink(fate)
+        os.unlink(fault)
         assert text(folder, "met")
 
     return bad

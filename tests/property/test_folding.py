@@ -77,7 +77,7 @@ async def _nothing() -> None:
     pass
 
 
-def desk_at(head: Head, sid: str, feature: str | None) -> WriterContext:
+def context_at(head: Head, sid: str, feature: str | None) -> WriterContext:
     return WriterContext(sid, feature, head, lambda: "2026-01-01T00:00:00.000Z", lambda _: None, _nothing)
 
 
@@ -85,8 +85,8 @@ def log_of(sessions_: list[list[Draft]]) -> bytes:
     """As the journal writes it, one commit a session."""
     data, head = b"", Head()
     for number, written in enumerate(sessions_):
-        desk = desk_at(head, sid=f"s{number}", feature="f" if number % 2 else None)
-        stamp = Sequencer(desk)
+        context = context_at(head, sid=f"s{number}", feature="f" if number % 2 else None)
+        stamp = Sequencer(context)
         data += stamp.encode_lines(written)
         head = Head(stamp.position, stamp.link)
     return data

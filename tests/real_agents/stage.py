@@ -107,11 +107,11 @@ class Stage(NamedTuple):
 def run_a_command_until_killed(report: Report, place: Place, agent: str) -> None:
     """A session with two turns, in the second of which a command waits at a gate."""
 
-    async def talk() -> None:
-        async with place.session(consent=WILLING, deadlines=PATIENT) as (_, _, talks):
-            name = await talks.open(agent)
+    async def run_conversation() -> None:
+        async with place.session(consent=WILLING, deadlines=PATIENT) as (_, _, conversations):
+            name = await conversations.open(agent)
             report(name)
-            report((await talks.send_prompt(name, WRITE, place.cwd)).reason)
-            report((await talks.send_prompt(name, RUN, place.cwd)).reason)
+            report((await conversations.send_prompt(name, WRITE, place.cwd)).reason)
+            report((await conversations.send_prompt(name, RUN, place.cwd)).reason)
 
-    asyncio.run(talk())
+    asyncio.run(run_conversation())

@@ -40,14 +40,14 @@ def must_know_the_first_turn(seen: Seen, stage: Stage) -> None:
 
 async def test_killed_while_idle_it_comes_back(stage: Stage) -> None:
     place = stage.place
-    async with place.session(consent=WILLING, deadlines=PATIENT) as (_, _, talks):
-        name = await talks.open(stage.name)
-        assert (await talks.send_prompt(name, WRITE, place.cwd)).reason == "end_turn"
+    async with place.session(consent=WILLING, deadlines=PATIENT) as (_, _, conversations):
+        name = await conversations.open(stage.name)
+        assert (await conversations.send_prompt(name, WRITE, place.cwd)).reason == "end_turn"
         assert stage.content("notes.txt") == "kelp-0000aa"
         stage.kill_everything()
         await stage.grow_old()
-        await until(lambda: talks.resume_need(name)[0])
-        assert (await talks.send_prompt(name, WHICH, place.cwd)).reason == "end_turn"
+        await until(lambda: conversations.resume_need(name)[0])
+        assert (await conversations.send_prompt(name, WHICH, place.cwd)).reason == "end_turn"
     assert await place.rungs() == ["fresh", stage.setup.rung]
     assert re.findall(WORDS, (await place.said())[-1]) == ["kelp-0000aa"]
     must_know_the_first_turn(stage.heard(WHICH), stage)
@@ -61,19 +61,19 @@ async def test_killed_while_the_model_answers_it_comes_back_and_goes_on(stage: S
         if "dream" in text:
             dreams.set()
 
-    async with place.session(consent=WILLING, deadlines=PATIENT, hint=hint) as (_, _, talks):
-        name = await talks.open(stage.name)
-        await talks.send_prompt(name, WRITE, place.cwd)
-        turn = asyncio.ensure_future(talks.send_prompt(name, DREAM, place.cwd))
+    async with place.session(consent=WILLING, deadlines=PATIENT, hint=hint) as (_, _, conversations):
+        name = await conversations.open(stage.name)
+        await conversations.send_prompt(name, WRITE, place.cwd)
+        turn = asyncio.ensure_future(conversations.send_prompt(name, DREAM, place.cwd))
         await asyncio.wait_for(dreams.wait(), PATIENCE)
         stage.kill_everything()
         assert (await turn).reason == "interrupted"
         assert place.processes() == []
         await stage.grow_old()
-        went_on = await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
+        went_on = await conversations.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
         assert went_on is not None
         assert went_on.reason == "end_turn"
-        await talks.send_prompt(name, WHICH, place.cwd)
+        await conversations.send_prompt(name, WHICH, place.cwd)
     assert await place.rungs() == ["fresh", stage.setup.rung]
     assert re.findall(WORDS, (await place.said())[-1]) == ["kelp-0000aa", "kelp-0000bb"]
     must_know_the_first_turn(stage.heard(WENT_ON), stage)
@@ -88,11 +88,11 @@ async def test_killed_with_its_orchestrator_while_a_command_runs_nothing_of_it_w
         name, reason = orchestrator.hear_some(2)
         assert reason == "end_turn"
         orchestrator.kill()
-    async with place.session(consent=WILLING, deadlines=PATIENT) as (_, _, talks):
+    async with place.session(consent=WILLING, deadlines=PATIENT) as (_, _, conversations):
         assert place.processes() == []
         assert not stage.is_anybody_at_the_gate()
         await stage.grow_old()
-        went_on = await talks.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
+        went_on = await conversations.continue_turn(name, place.cwd, AfterInterruption.CONTINUE)
         assert went_on is not None
         assert went_on.reason == "end_turn"
     assert not os.path.exists(stage.file("late.txt"))

@@ -20,8 +20,8 @@ _FORGE = """
 import glob, json, os, sys
 folder = os.path.dirname(os.path.dirname(os.getcwd()))
 events = [json.loads(line) for line in open(folder + "/events.jsonl")]
-talks = {e["data"]["role"]: e["data"]["conversation"] for e in events if e["type"] == "conversation.opened"}
-evaluator = talks.get("evaluator", "0" * 12)
+conversations = {e["data"]["role"]: e["data"]["conversation"] for e in events if e["type"] == "conversation.opened"}
+evaluator = conversations.get("evaluator", "0" * 12)
 
 def message(kind, body, name):
     data = {"id": name, "kind": kind, "sender": "user", "body": body}
@@ -129,14 +129,14 @@ def test_forged_messages_of_a_confined_worker_do_not_count(stage: Stage, runtime
         },
     )
     run = stage.run(stage.tasks("T-1"), "--workflow", "loop", *settings(stage, runtime), cold=True)
-    talks = {data["role"]: data["conversation"] for data in stage.data(run, "conversation.opened")}
+    conversations = {data["role"]: data["conversation"] for data in stage.data(run, "conversation.opened")}
     said = "".join(data["text"] for data in stage.data(run, "message.recorded") if data["speaker"] == "agent")
     assert [line for line in said.splitlines() if line.startswith("wrote")] == [
-        f"wrote reports/{talks['worker']}.jsonl"
+        f"wrote reports/{conversations['worker']}.jsonl"
     ]
     taken = [(data["kind"], data["sender"]) for data in stage.data(run, "inbox.consumed")]
     assert {kind for kind, _ in taken} == {"signal.submit_case", "signal.submit_verdict", "refused_report"}
-    assert ("signal.submit_verdict", talks["worker"]) in taken, "it was taken for the worker's"
+    assert ("signal.submit_verdict", conversations["worker"]) in taken, "it was taken for the worker's"
     assert [data["accept"] for data in stage.data(run, "verdict.given")] == [False, True]
 
 

@@ -1,4 +1,4 @@
-"""What is left of a confined agent when it dies, when we die, when everybody dies: nothing; and the talk goes on."""
+"""Nothing is left of a confined agent when it, Holdfast or both die, and the conversation continues."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from tests.support.podman import Podman
 from tests.support.processes import child
 from tests.support.wait import until
 
-TOLD = "the word is kelp"
+FACT = "the word is kelp"
 KNOW = "What do you know?"
 
 
@@ -64,42 +64,42 @@ def daemon(place: Place) -> str:
 
 
 async def test_a_killed_agents_turn_is_interrupted_and_its_session_comes_back(place: Place, daemon: str) -> None:
-    async with place.session() as (_, _, talks):
-        name = await talks.open(AGENT)
-        assert (await talks.send_prompt(name, TOLD, place.cwd)).reason == "end_turn"
-        assert (await talks.send_prompt(name, "die", place.cwd)).reason == "interrupted"
+    async with place.session() as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        assert (await conversations.send_prompt(name, FACT, place.cwd)).reason == "end_turn"
+        assert (await conversations.send_prompt(name, "die", place.cwd)).reason == "interrupted"
         assert running(daemon) == []
-        assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
+        assert (await conversations.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert await place.rungs() == ["fresh", "session/load"]
-    assert TOLD in (await place.said())[-1]
+    assert FACT in (await place.said())[-1]
     assert await place.interrupted_calls() == ["t"]
 
 
 async def test_what_was_spawned_is_killed_and_the_session_comes_back(place: Place, daemon: str) -> None:
-    async with place.session() as (_, _, talks):
-        name = await talks.open(AGENT)
-        await talks.send_prompt(name, TOLD, place.cwd)
-        pid = talks.state(name).pid
+    async with place.session() as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        await conversations.send_prompt(name, FACT, place.cwd)
+        pid = conversations.state(name).pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        await until(lambda: talks.resume_need(name)[0])
-        assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
+        await until(lambda: conversations.resume_need(name)[0])
+        assert (await conversations.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert await place.rungs() == ["fresh", "session/load"]
-    assert TOLD in (await place.said())[-1]
+    assert FACT in (await place.said())[-1]
 
 
 async def test_nothing_outlives_our_own_sigkill_though_nobody_looks(place: Place, daemon: str) -> None:
-    with child(say_until_killed, place, [TOLD, "leave"]) as runner:
+    with child(say_until_killed, place, [FACT, "leave"]) as runner:
         name = runner.hear()
         assert name is not None
         await place.until_called("t")
         assert running(daemon)
         runner.kill()
         await until(lambda: not running(daemon) and not place.processes())
-    async with place.session() as (_, _, talks):
-        assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
+    async with place.session() as (_, _, conversations):
+        assert (await conversations.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
     assert await place.rungs() == ["fresh", "session/load"]
-    assert TOLD in (await place.said())[-1]
+    assert FACT in (await place.said())[-1]
 
 
 async def test_the_fence_ends_what_lives_though_it_hides_its_environment(place: Place, daemon: str) -> None:
@@ -119,7 +119,7 @@ async def test_the_fence_ends_what_lives_though_it_hides_its_environment(place: 
 async def test_when_all_of_ours_are_killed_at_once_the_next_session_ends_the_rest(
     place: Place, daemon: str, runtime: Runtime
 ) -> None:
-    with child(say_until_killed, place, [TOLD, "leave"]) as runner:
+    with child(say_until_killed, place, [FACT, "leave"]) as runner:
         name = runner.hear()
         assert name is not None
         await place.until_called("t")
@@ -129,22 +129,22 @@ async def test_when_all_of_ours_are_killed_at_once_the_next_session_ends_the_res
         runner.kill()
     if runtime.kind == "container":
         assert running(daemon), "a container needs none of us to live"
-    async with place.session() as (_, _, talks):
+    async with place.session() as (_, _, conversations):
         assert running(daemon) == []
-        assert (await talks.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
-    assert TOLD in (await place.said())[-1]
+        assert (await conversations.send_prompt(name, KNOW, place.cwd)).reason == "end_turn"
+    assert FACT in (await place.said())[-1]
 
 
 async def test_a_confined_agent_can_report(place: Place) -> None:
     report = {"tool": "report_blocker", "arguments": {"reason": "there is no key"}, "say": True}
     place.play({"turns": [[{"mcp_tools": {}}, {"say": "{{result}}"}, {"mcp": report}]]})
     tools = (sys.executable, "-m", "holdfast", "mcp", "--run", place.run_id, "--role", "worker", "--home", place.home)
-    ground = place.ground()._replace(tools=lambda *_: tools)
+    context = place.context()._replace(tools=lambda *_: tools)
     async with open_run(FileStore(place.home), place.run_id) as run:
         await run.begin_session(SessionStart(command="run"))
-        async with Conversations(run, ground, PermissionBroker(run, ASK)) as talks:
-            name = await talks.open(AGENT, role="worker")
-            turn = await talks.send_prompt(name, "report", place.cwd)
+        async with Conversations(run, context, PermissionBroker(run, ASK)) as conversations:
+            name = await conversations.open(AGENT, role="worker")
+            turn = await conversations.send_prompt(name, "report", place.cwd)
             assert turn.reason == "end_turn", json.dumps(await place.said())
             received = await run.consume_inbox()
     assert [(message.kind, message.sender) for message in received] == [("signal.report_blocker", name)]

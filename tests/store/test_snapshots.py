@@ -205,8 +205,8 @@ async def test_a_fold_that_was_interrupted_leaves_no_snapshot_of_half_a_state(ho
         async def milestone() -> None:
             await run.save_snapshot()
 
-        desk = WriterContext("s1", None, Head(), now, standing.add_lines, milestone)
-        run = OwnedRun(lease, await lease.open_journal(desk), store.log(RUN), store.inbox(RUN), standing, [])
+        context = WriterContext("s1", None, Head(), now, standing.add_lines, milestone)
+        run = OwnedRun(lease, await lease.open_journal(context), store.log(RUN), store.inbox(RUN), standing, [])
         await run.begin_session(START)
         await run.append(numbered("a", 1), numbered("a", 2))
         with pytest.raises(KeyboardInterrupt):

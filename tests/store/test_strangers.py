@@ -124,18 +124,18 @@ async def test_unchanged_folder_is_checked_once(home: str) -> None:
 
     fd = os.open(log_file(home), os.O_WRONLY | os.O_APPEND)
     now = folder_changed() + SETTLED_NS
-    ground = WriteGuard(log_file(home), fd, still_owned, lambda: now)
-    ground.check(0)
-    ground.check(0)
+    guard = WriteGuard(log_file(home), fd, still_owned, lambda: now)
+    guard.check(0)
+    guard.check(0)
     assert len(looks) == 2, "the folder is too young: what changes it now may not show"
     now += 1
     for _ in range(3):
-        ground.check(0)
+        guard.check(0)
     assert len(looks) == 3
     put_content(f"{log_file(home)}.new", b"")
-    ground.check(0)
+    guard.check(0)
     assert len(looks) == 4
-    ground.close()
+    guard.close()
     os.close(fd)
 
 

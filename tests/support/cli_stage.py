@@ -102,11 +102,11 @@ class Stage:
 
     def prompts(self, run: str, role: str | None = None) -> list[str]:
         """What agents were told, in this order."""
-        talks = {d["conversation"]: d.get("role") for d in self.data(run, "conversation.opened")}
+        conversations = {d["conversation"]: d.get("role") for d in self.data(run, "conversation.opened")}
         return [
             said["text"]
             for said in self.data(run, "message.recorded")
-            if said["speaker"] in ("user", "system") and (role is None or talks[said["conversation"]] == role)
+            if said["speaker"] in ("user", "system") and (role is None or conversations[said["conversation"]] == role)
         ]
 
     def states(self, run: str) -> dict[str, str]:

@@ -53,8 +53,8 @@ DEADLINES = Deadlines(start=PATIENCE, session=PATIENCE, silence=PATIENCE)
 
 class EngineSession(NamedTuple):
     run: OwnedRun
-    desk: PermissionBroker
-    talks: Conversations
+    broker: PermissionBroker
+    conversations: Conversations
 
 
 class _Hearing:
@@ -94,7 +94,9 @@ class Place(NamedTuple):
         with open(self._book(agent), "w", encoding="utf-8") as file:
             json.dump(book, file)  # which is YAML too
 
-    def ground(self, deadlines: Deadlines = DEADLINES, proven: Mapping[str, bool] | None = None) -> ConversationContext:
+    def context(
+        self, deadlines: Deadlines = DEADLINES, proven: Mapping[str, bool] | None = None
+    ) -> ConversationContext:
         play = (*self.wrapper, sys.executable, "-m", "holdfast", "agent", "playbook")
         memory = os.path.join(self.home, "memory")
         runtime = structs.replace(
@@ -131,13 +133,15 @@ class Place(NamedTuple):
             await run.begin_session(SessionStart(command="run"))
             await asyncio.to_thread(fence, self.run_id, self.tether)
             await asyncio.to_thread(end_containers, run_folder(self.home, self.run_id), self.run_id)
-            desk = PermissionBroker(run, consent)
-            ground = self.ground(deadlines, proven)._replace(text_delay_s=text_delay_s)
+            broker = PermissionBroker(run, consent)
+            context = self.context(deadlines, proven)._replace(text_delay_s=text_delay_s)
             async with AsyncExitStack() as stack:
                 sink: TextSink | None = _Hearing(hint) if hint is not None else None
                 if offers_text:
-                    sink = await stack.enter_async_context(LiveTextServer(ground.folder, run.redactor))
-                yield EngineSession(run, desk, await stack.enter_async_context(Conversations(run, ground, desk, sink)))
+                    sink = await stack.enter_async_context(LiveTextServer(context.folder, run.redactor))
+                yield EngineSession(
+                    run, broker, await stack.enter_async_context(Conversations(run, context, broker, sink))
+                )
         assert self.processes() == []
         assert (await verify_run(self.home, self.run_id)).is_intact
 
@@ -192,17 +196,17 @@ def say_until_killed(report: Report, place: Place, prompts: list[str], messages:
     The last one is made of these messages of the inbox.
     """
 
-    async def talk() -> None:
-        async with place.session(hint=lambda *heard: report(heard[2])) as (run, _, talks):
+    async def run_conversation() -> None:
+        async with place.session(hint=lambda *heard: report(heard[2])) as (run, _, conversations):
             await run.consume_inbox()
-            name = await talks.open(AGENT)
+            name = await conversations.open(AGENT)
             report(name)
             for prompt in prompts:
                 made_of = messages if prompt is prompts[-1] else ()
-                report((await talks.send_prompt(name, prompt, place.cwd, messages=made_of)).reason)
+                report((await conversations.send_prompt(name, prompt, place.cwd, messages=made_of)).reason)
             await asyncio.Event().wait()
 
-    asyncio.run(talk())
+    asyncio.run(run_conversation())
 
 
 def stream_until_killed(report: Report, place: Place, prompt: str) -> None:
@@ -212,14 +216,14 @@ def stream_until_killed(report: Report, place: Place, prompt: str) -> None:
     """
     os.environ["XDG_RUNTIME_DIR"] = os.path.join(place.home, "runtime")
 
-    async def talk() -> None:
-        async with place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, talks):
-            name = await talks.open(AGENT)
+    async def run_conversation() -> None:
+        async with place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, conversations):
+            name = await conversations.open(AGENT)
             report(name)
-            report((await talks.send_prompt(name, prompt, place.cwd)).reason)
+            report((await conversations.send_prompt(name, prompt, place.cwd)).reason)
             await asyncio.Event().wait()
 
-    asyncio.run(talk())
+    asyncio.run(run_conversation())
 
 
 def ready_until_killed(
@@ -227,44 +231,44 @@ def ready_until_killed(
 ) -> None:
     """Bring a conversation back, and wait to be killed, then or before."""
 
-    async def talk() -> None:
-        async with place.session(deadlines=deadlines, proven=proven) as (_, _, talks):
-            await talks.ensure_agent(name, place.cwd)
+    async def run_conversation() -> None:
+        async with place.session(deadlines=deadlines, proven=proven) as (_, _, conversations):
+            await conversations.ensure_agent(name, place.cwd)
             report("ready")
             await asyncio.Event().wait()
 
-    asyncio.run(talk())
+    asyncio.run(run_conversation())
 
 
 def answer_until_killed(report: Report, place: Place, prompt: str, option: str) -> None:
     """Answer an agent, report the conversation, and die: the answer is in the log, and nobody was told of it."""
 
-    async def talk() -> None:
-        async with place.session() as (run, desk, talks):
-            name = await talks.open(AGENT)
-            turn = asyncio.ensure_future(talks.send_prompt(name, prompt, place.cwd))
+    async def run_conversation() -> None:
+        async with place.session() as (run, broker, conversations):
+            name = await conversations.open(AGENT)
+            turn = asyncio.ensure_future(conversations.send_prompt(name, prompt, place.cwd))
             await until(lambda: bool(run.state.permissions))
-            pid = talks.state(name).pid
+            pid = conversations.state(name).pid
             assert pid is not None
             os.kill(pid, signal.SIGSTOP)
-            await desk.answer(next(iter(run.state.permissions)), option, by="Ada")
+            await broker.answer(next(iter(run.state.permissions)), option, by="Ada")
             report(name)
             os.kill(os.getpid(), signal.SIGKILL)
             await turn
 
-    asyncio.run(talk())
+    asyncio.run(run_conversation())
 
 
 def ask_until_killed(report: Report, place: Place, prompt: str) -> None:
     """Say something to which the agent has a question; report the question when it is in the log."""
 
-    async def talk() -> None:
-        async with place.session() as (run, _, talks):
-            name = await talks.open(AGENT)
-            turn = asyncio.ensure_future(talks.send_prompt(name, prompt, place.cwd))
+    async def run_conversation() -> None:
+        async with place.session() as (run, _, conversations):
+            name = await conversations.open(AGENT)
+            turn = asyncio.ensure_future(conversations.send_prompt(name, prompt, place.cwd))
             await until(lambda: bool(run.state.permissions))
             report(name)
             report(next(iter(run.state.permissions)))
             await turn
 
-    asyncio.run(talk())
+    asyncio.run(run_conversation())

@@ -72,7 +72,7 @@ def short_writes(length: Callable[[int], int]) -> Disk:
     return Disk(write=lambda fd, data: os.write(fd, data[: max(1, length(len(data)))]))
 
 
-class Fate(Protocol):
+class PowerCutOutcome(Protocol):
     """Decides what a power cut leaves of what was not synced."""
 
     def size(self, low: int, high: int, ends: list[int]) -> int:
@@ -116,13 +116,13 @@ class LossyDisk:
             self._touched(file.fileno(), file.tell(), file.tell() + len(data))
             file.write(data)
 
-    def cut(self, fate: Fate) -> None:
+    def cut(self, outcome: PowerCutOutcome) -> None:
         """The power goes, and comes back."""
         self.calls_left = None
         self._dirty.clear()
         for path, synced in self._synced.items():
             with open(path, "r+b", buffering=0) as file:
-                left = _left(synced, file.read(), fate)
+                left = _left(synced, file.read(), outcome)
                 file.seek(0)
                 file.write(left)
                 file.truncate()
@@ -188,15 +188,15 @@ def _content(fd: int) -> bytes:
         return file.read()
 
 
-def _left(synced: bytes, written: bytes, fate: Fate) -> bytes:
+def _left(synced: bytes, written: bytes, outcome: PowerCutOutcome) -> bytes:
     if synced == written:
         return written
     low, high = sorted((len(synced), len(written)))
     ends = [at + 1 for at, byte in enumerate(written) if byte == ord("\n") and low <= at < high]
-    size = fate.size(low, high, ends)
+    size = outcome.size(low, high, ends)
     old, new = synced.ljust(size, b"\0")[:size], written.ljust(size, b"\0")[:size]
     pages = range(0, size, PAGE)
     return b"".join(
-        (new if old[at : at + PAGE] == new[at : at + PAGE] or fate.keeps(at // PAGE) else old)[at : at + PAGE]
+        (new if old[at : at + PAGE] == new[at : at + PAGE] or outcome.keeps(at // PAGE) else old)[at : at + PAGE]
         for at in pages
     )

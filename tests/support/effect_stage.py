@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.support.faulty_git import GIT, Fate
+from tests.support.faulty_git import GIT, GitFault
 from tests.support.processes import Child
 from tests.support.wait import PATIENCE
 
@@ -89,7 +89,7 @@ class Stage:
         self.home = os.path.join(folder, "home")
         self.strings = os.path.join(folder, "strings")
         self.bin = os.path.join(folder, "bin")
-        self.fate = Fate(os.path.join(folder, "counting"), self.strings)
+        self.git_fault = GitFault(os.path.join(folder, "counting"), self.strings)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -103,7 +103,7 @@ class Stage:
 
     @property
     def environment_with_faulty_git(self) -> dict[str, str]:
-        return {**self.environment, "PATH": f"{self.fate.folder}:{self.environment['PATH']}"}
+        return {**self.environment, "PATH": f"{self.git_fault.folder}:{self.environment['PATH']}"}
 
     def set_up(self) -> None:
         for folder in (self.folder, self.repo, self.strings, self.bin):
@@ -111,7 +111,7 @@ class Stage:
         self.write("gitconfig", _CONFIG.format(strings=self.strings))
         self._script(self.strings, "hold", _HOLD)
         self._script(self.strings, "filter", _FILTER)
-        self.fate.set_up()
+        self.git_fault.set_up()
         self._script(self.bin, "gh", _GH)
         os.mkfifo(os.path.join(self.strings, "told"))
         os.mkfifo(os.path.join(self.strings, "go"))

@@ -1,7 +1,7 @@
 """A `git` that is the real one, but for one of its commands: there somebody dies, or its disk answers with an error.
 
 It stands before the other in a PATH and is told what to do by files, so that a process that was started long ago can
-still meet its fate.
+still have its fault.
 """
 
 import os
@@ -20,7 +20,7 @@ CALLS = ("openat", "write", "pwrite64", "ftruncate", "fsync", "fdatasync", "rena
 # a merge is a look that writes objects, for which a disk can have no room. Strace knows the first name of a rename,
 # which git makes of the other one.
 _GIT = """#!/bin/sh
-{{ read -r who at calls how over < "{strings}/fate"; }} 2>/dev/null || exec "{git}" "$@"
+{{ read -r who at calls how over < "{strings}/fault"; }} 2>/dev/null || exec "{git}" "$@"
 for word in "$@"; do
   case "$word" in
     -c|core.*|user.*|advice.*|gc.*|maintenance.*) ;;
@@ -41,11 +41,11 @@ if [ -n "$calls" ]; then
     ${{over:+-P "$over" -P "$over.lock"}} "{git}" "$@"
   code=$?
   grep -qE "killed by SIGKILL|[(]INJECTED[)]" "{strings}/trace" || {{ echo > "{strings}/no-such-call"; exit $code; }}
-  rm "{strings}/fate"
+  rm "{strings}/fault"
   [ "$who" = disk ] && exit $code
   [ "$who" = git ] && [ $code -ne 137 ] && exit $code
 else
-  rm "{strings}/fate"
+  rm "{strings}/fault"
 fi
 case "$who" in
   orchestrator) kill -9 $PPID; exec "{git}" "$@" ;;
@@ -64,7 +64,7 @@ class Spot(NamedTuple):
     file: str
 
 
-class Fate:
+class GitFault:
     """What is to become of one command, and what became of it."""
 
     def __init__(self, folder: str, strings: str) -> None:
@@ -103,12 +103,12 @@ class Fate:
         commands = os.path.join(self._strings, "commands")
         shutil.rmtree(commands, ignore_errors=True)
         os.mkdir(commands)
-        with open(os.path.join(self._strings, "fate"), "w", encoding="utf-8") as file:
+        with open(os.path.join(self._strings, "fault"), "w", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
-    def is_open(self) -> bool:
+    def is_pending(self) -> bool:
         """True while nobody has met it."""
-        return os.path.exists(os.path.join(self._strings, "fate"))
+        return os.path.exists(os.path.join(self._strings, "fault"))
 
     def made_no_such_call(self) -> bool:
         """True when that git was there, and made fewer such system calls."""

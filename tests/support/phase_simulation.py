@@ -155,9 +155,9 @@ class PhaseSimulation(Simulation):
         """One step of a turn: it begins, something is reported, it ends. True when it has."""
         about = action.research or action.phase or ""
         role = "researcher" if action.research is not None else action.role or ""
-        name = self._phase_talk(action)
+        name = self._phase_conversation(action)
         if name is None:
-            opened = ConversationOpened(conversation=self._numbered("talk"), agent="a", role=role, about=about)
+            opened = ConversationOpened(conversation=self._numbered("conversation"), agent="a", role=role, about=about)
             self._append(opened)
             return False
         turn = self.state.conversations[name].turn
@@ -178,7 +178,7 @@ class PhaseSimulation(Simulation):
             self._append(TurnEnded(conversation=name, turn=turn.turn, stop_reason=last))
         return True
 
-    def _phase_talk(self, action: Action) -> str | None:
+    def _phase_conversation(self, action: Action) -> str | None:
         if action.research is not None:
             return self.state.research[action.research].talk
         return self._progress(action).talks.get(action.role or "")

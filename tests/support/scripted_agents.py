@@ -9,7 +9,7 @@ from tests.support.conversations import EngineSession
 from tests.support.wait import until
 
 KNOW = "What do you know?"
-TOLD = "the word is kelp"
+FACT = "the word is kelp"
 
 # It remembers what it was told, uses a tool, and says what a prompt with a history holds.
 TURNS: list[dict[str, Any]] = [
@@ -40,10 +40,10 @@ def book(**agent: Any) -> dict[str, Any]:
 
 async def kill_idle(session: EngineSession, name: str) -> None:
     """SIGKILL the agent while it waits for us."""
-    pid = session.talks.state(name).pid
+    pid = session.conversations.state(name).pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    await until(lambda: session.talks.resume_need(name)[0])
+    await until(lambda: session.conversations.resume_need(name)[0])
 
 
 def calls_of(run: OwnedRun, name: str) -> list[str]:

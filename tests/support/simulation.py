@@ -173,11 +173,11 @@ class Simulation:
             needed = self.state.plan.blocked_by.get(name, [])
             return any(self._task(other).status not in SETTLED for other in needed)
         spoken_to = {TaskStage.WORK: task.worker, TaskStage.EVALUATE: task.evaluator}.get(task.stage)
-        talk = self.state.conversations.get(spoken_to or "") or Conversation()
+        conversation = self.state.conversations.get(spoken_to or "") or Conversation()
         asked = self.world.bounds.ask_when_interrupted and (
-            talk.turn is not None or talk.last in UNFINISHED_TURN_REASONS
+            conversation.turn is not None or conversation.last in UNFINISHED_TURN_REASONS
         )
-        return self._is_stuck(name) or asked or talk.cuts >= self.world.bounds.agent_deaths
+        return self._is_stuck(name) or asked or conversation.cuts >= self.world.bounds.agent_deaths
 
     def _is_stuck(self, task: str) -> bool:
         return ActionKey("task", task) in self._stuck
@@ -220,12 +220,12 @@ class Simulation:
     def _talk(self, action: Action) -> bool:
         """One step of a turn: it begins, something is reported, it ends. True when it has."""
         name, role = action.key.name, "worker" if action.kind is ActionKind.WORK else "evaluator"
-        talk = self._talk_of(name, role)
-        if talk is None:
-            talk = self._numbered(role)
-            self._append(ConversationOpened(conversation=talk, agent="a", role=role, task=name))
+        conversation_id = self._conversation_of(name, role)
+        if conversation_id is None:
+            conversation_id = self._numbered(role)
+            self._append(ConversationOpened(conversation=conversation_id, agent="a", role=role, task=name))
             return False
-        turn = self.state.conversations[talk].turn
+        turn = self.state.conversations[conversation_id].turn
         if turn is None:
             said = messages_for(self.state.messages, name) if role == "worker" else []
             assert self._said.isdisjoint(said), "it was said before"
@@ -233,20 +233,26 @@ class Simulation:
             if action.prompt_kind is PromptKind.MESSAGE and not said:
                 return True  # another prompt took it along meanwhile
             handled = [InboxHandled(message=message) for message in said]
-            self._append(TurnStarted(conversation=talk, turn=self._numbered("turn"), messages=said), *handled)
+            self._append(
+                TurnStarted(conversation=conversation_id, turn=self._numbered("turn"), messages=said), *handled
+            )
             self._append(*(self._case(name) if role == "worker" else self._verdict(name)))
             return False
         last = self._luck("turn")
         spent = UsageRecorded(input_tokens=1)
         if last == "interrupted":
-            self._append(TurnInterrupted(conversation=talk, turn=turn.turn), spent)
+            self._append(TurnInterrupted(conversation=conversation_id, turn=turn.turn), spent)
         else:
-            self._append(TurnEnded(conversation=talk, turn=turn.turn, stop_reason=last), spent)
+            self._append(TurnEnded(conversation=conversation_id, turn=turn.turn, stop_reason=last), spent)
         return True
 
-    def _talk_of(self, name: str, role: str) -> str | None:
+    def _conversation_of(self, name: str, role: str) -> str | None:
         """Whom the action is about; an evaluator that gave its verdict is the one whose turn is still open."""
-        opened = [key for key, talk in self.state.conversations.items() if (talk.role, talk.task) == (role, name)]
+        opened = [
+            key
+            for key, conversation in self.state.conversations.items()
+            if (conversation.role, conversation.task) == (role, name)
+        ]
         if opened and self.state.conversations[opened[-1]].turn is not None:
             return opened[-1]
         task = self._task(name)
@@ -298,9 +304,9 @@ class Simulation:
         self._append(*self._edited())
 
     def _settle(self) -> None:
-        for name, talk in self.state.conversations.items():
-            if talk.turn is not None and self._dice.random() < 0.5:  # at the latest when it is spoken to
-                self._append(TurnInterrupted(conversation=name, turn=talk.turn.turn))
+        for name, conversation in self.state.conversations.items():
+            if conversation.turn is not None and self._dice.random() < 0.5:  # at the latest when it is spoken to
+                self._append(TurnInterrupted(conversation=name, turn=conversation.turn.turn))
         for name, task in self.state.tasks.items():
             if task.stage is TaskStage.MERGE and task.commit in self.merged:
                 self._append(BranchMerged(name=f"b/{name}", target="main"))

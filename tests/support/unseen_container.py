@@ -18,25 +18,25 @@ _PATIENT = Deadlines(start=PATIENCE, session=PATIENCE, silence=PATIENCE)
 _STAYS = {"agent": {"load": "works", "resume": "absent", "ignores": ["eof", "sigterm"]}, "otherwise": [{"say": "fine"}]}
 
 
-async def talk(folder: str, engine: str, places: tuple[str, ...]) -> None:
+async def run_conversation(folder: str, engine: str, places: tuple[str, ...]) -> None:
     socket = os.path.join(folder, "socket")
     os.symlink(engine, socket)
     runtime = Runtime(kind="container", image=IMAGE, socket=socket, readable=places)
     place = (await Place.make(folder))._replace(runtime=runtime)
     place.play(_STAYS)
-    async with place.session(deadlines=_PATIENT) as (_, _, talks):
-        name = await talks.open(AGENT)
-        await talks.send_prompt(name, "one", place.cwd)
+    async with place.session(deadlines=_PATIENT) as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        await conversations.send_prompt(name, "one", place.cwd)
         os.unlink(socket)
         try:
-            await talks.stop_agent(name, "the engine is away")
+            await conversations.stop_agent(name, "the engine is away")
         except Denied as error:
             os.write(1, f"refused: {error}\n".encode())
         os.symlink(engine, socket)
-        await talks.send_prompt(name, "two", place.cwd)
+        await conversations.send_prompt(name, "two", place.cwd)
         os.write(1, b"at work\n")
         sys.stdin.readline()
 
 
 if __name__ == "__main__":
-    asyncio.run(talk(sys.argv[1], sys.argv[2], tuple(sys.argv[3:])))
+    asyncio.run(run_conversation(sys.argv[1], sys.argv[2], tuple(sys.argv[3:])))

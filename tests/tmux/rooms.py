@@ -54,13 +54,13 @@ class Room(NamedTuple):
             command=known.command, tui=self.tui or known.tui, environment=memory, runtime=Runtime(kind="tmux")
         )
         tools = (sys.executable, "-m", "holdfast", "mcp", "--run", place.run_id, "--home", place.home)
-        ground = place.ground()._replace(agents={AGENT: entry}, deadlines=DEADLINES, tools=lambda *_: tools)
+        context = place.context()._replace(agents={AGENT: entry}, deadlines=DEADLINES, tools=lambda *_: tools)
         async with open_run(FileStore(place.home), place.run_id) as run:
             await run.begin_session(SessionStart(command="run"))
             await asyncio.to_thread(fence, place.run_id, place.tether)
-            desk = PermissionBroker(run, consent)
-            async with Conversations(run, ground, desk) as talks:
-                yield EngineSession(run, desk, talks)
+            broker = PermissionBroker(run, consent)
+            async with Conversations(run, context, broker) as conversations:
+                yield EngineSession(run, broker, conversations)
         assert place.processes() == []
 
     async def reported(self, name: str, tool: str = "submit_done", role: str = "agent") -> None:
@@ -114,10 +114,10 @@ def words_of(pane: Pane) -> list[str]:
 def say_until_killed(tell: Report, room: Room, prompt: str) -> None:
     """Open a conversation, say this, and wait to be killed; tells the conversation's name."""
 
-    async def talk() -> None:
-        async with room.session() as (_, _, talks):
-            name = await talks.open(AGENT)
+    async def run_conversation() -> None:
+        async with room.session() as (_, _, conversations):
+            name = await conversations.open(AGENT)
             tell(name)
-            await talks.send_prompt(name, prompt, room.place.cwd)
+            await conversations.send_prompt(name, prompt, room.place.cwd)
 
-    asyncio.run(talk())
+    asyncio.run(run_conversation())

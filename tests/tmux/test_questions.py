@@ -38,31 +38,31 @@ def shy(room: Room, tmp_path: Path) -> Room:
 
 async def test_a_rule_answers_once_and_the_prompt_comes_after(shy: Room) -> None:
     allowing = PermissionConfig(rules=(Rule(then=PermissionDecision.ALLOW, tool="Trust it?"),))
-    async with shy.session(allowing) as (_, _, talks):
-        name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.send_prompt(name, "one", shy.place.cwd))
+    async with shy.session(allowing) as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        turn = asyncio.ensure_future(conversations.send_prompt(name, "one", shy.place.cwd))
         assert (await shy.ended(turn, name, "one")).reason == "end_turn"
     assert len(await shy.place.events(PermissionAnswered)) == 1
 
 
 @pytest.mark.torture
 async def test_without_a_rule_a_person_is_asked_and_may_answer_from_elsewhere(shy: Room) -> None:
-    async with shy.session(ASK) as (run, desk, talks):
-        name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.send_prompt(name, "one", shy.place.cwd))
+    async with shy.session(ASK) as (run, broker, conversations):
+        name = await conversations.open(AGENT)
+        turn = asyncio.ensure_future(conversations.send_prompt(name, "one", shy.place.cwd))
         await until(lambda: bool(run.state.permissions))
         ((request, asked),) = run.state.permissions.items()
         assert asked.title == "Trust it?"
         assert not os.path.exists(os.path.join(shy.place.cwd, "one"))
-        await desk.answer(request, "allow", by="Ada")
+        await broker.answer(request, "allow", by="Ada")
         assert (await shy.ended(turn, name, "one")).reason == "end_turn"
 
 
 @pytest.mark.torture
 async def test_or_answers_at_the_window(shy: Room) -> None:
-    async with shy.session(ASK) as (run, _, talks):
-        name = await talks.open(AGENT)
-        turn = asyncio.ensure_future(talks.send_prompt(name, "one", shy.place.cwd))
+    async with shy.session(ASK) as (run, _, conversations):
+        name = await conversations.open(AGENT)
+        turn = asyncio.ensure_future(conversations.send_prompt(name, "one", shy.place.cwd))
         await until(lambda: bool(run.state.permissions))
         (pane,) = shy.panes().values()
         shy.tmux("send-keys", "-t", pane.id, "y", "Enter")
@@ -73,9 +73,9 @@ async def test_or_answers_at_the_window(shy: Room) -> None:
 @pytest.mark.torture
 async def test_a_refusal_is_given_to_the_program(shy: Room) -> None:
     refusing = PermissionConfig(rules=(Rule(then=PermissionDecision.DENY, tool="Trust it?"),))
-    async with shy.session(refusing) as (_, _, talks):
-        name = await talks.open(AGENT)
-        turn = await talks.send_prompt(name, "one", shy.place.cwd)
+    async with shy.session(refusing) as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        turn = await conversations.send_prompt(name, "one", shy.place.cwd)
         assert turn.reason == "interrupted"
     with open(os.path.join(shy.folder, "agents", f"{name}.stderr"), encoding="utf-8") as file:
         assert "Do you trust the files in this folder?" in file.read()

@@ -30,20 +30,20 @@ async def test_a_session_is_gone_on_with_once_its_disk_has_room_again(
     )
     place = await Place.make(str(tmp_path), {"own": entry})
     model.play(in_turn(Answer(text="I will not forget it"), Answer(text="it is 42")))
-    async with place.session() as (_, _, talks):
-        name = await talks.open("own")
-        await talks.send_prompt(name, "the number is 42", place.cwd)
-        token = talks.state(name).token
+    async with place.session() as (_, _, conversations):
+        name = await conversations.open("own")
+        await conversations.send_prompt(name, "the number is 42", place.cwd)
+        token = conversations.state(name).token
     with open(os.path.join(home, "builtin", "sessions", f"{token}.jsonl"), "ab") as file:
         file.write(b'{"type":"mess')  # as a kill leaves it
 
     full = structs.replace(entry, environment={**entry.environment, **_NO_ROOM})
-    async with place._replace(agents={"own": full}).session() as (_, _, talks):
+    async with place._replace(agents={"own": full}).session() as (_, _, conversations):
         with pytest.raises(AgentUnavailable):
-            await talks.send_prompt(name, "which number?", place.cwd)
+            await conversations.send_prompt(name, "which number?", place.cwd)
 
-    async with place.session() as (_, _, talks):  # there is room again
-        await talks.send_prompt(name, "which number?", place.cwd)
-        assert talks.state(name).token == token
+    async with place.session() as (_, _, conversations):  # there is room again
+        await conversations.send_prompt(name, "which number?", place.cwd)
+        assert conversations.state(name).token == token
     assert (await place.rungs())[-1] == "session/resume"
     assert model.requests[-1].assistants == ["I will not forget it"]

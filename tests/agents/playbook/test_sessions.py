@@ -10,7 +10,7 @@ import pytest
 
 from tests.agents.playbook.driver import Agent, Stagehand
 
-TALK = """
+TURNS = """
 turns:
   - steps: [say: first, write: {path: a.txt, text: x}]
   - steps: [say: second, crash: {once: true}, say: " survived", echo_memory: {prefix: " "}]
@@ -19,7 +19,7 @@ turns:
 
 
 def script(agent: str = "", sessions: str = "") -> str:
-    return f"agent: {{{agent}}}\nsessions: {{{sessions}}}\n{TALK}"
+    return f"agent: {{{agent}}}\nsessions: {{{sessions}}}\n{TURNS}"
 
 
 async def killed(stage: Stagehand, text: str) -> Agent:

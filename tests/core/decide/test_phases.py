@@ -41,6 +41,7 @@ from tests.core.phase_logs import (
     REVIEWERS,
     SKIPPED_TASK,
     completed,
+    conversation_events,
     delivered,
     document,
     next_of,
@@ -48,7 +49,6 @@ from tests.core.phase_logs import (
     review,
     started,
     state_of,
-    talk,
     through,
     told,
     turn,
@@ -57,7 +57,7 @@ from tests.core.phase_logs import (
 
 DRAFT_APPROVED = ApprovalAnswered(phase="product_management", round=1, approved=True)
 PLANNING: tuple[Event, ...] = (*LEFT_OUT, *through("architecting"), started("planning"))
-ASKED = (*PLANNING, *talk("planning", "planner", "end_turn"))
+ASKED = (*PLANNING, *conversation_events("planning", "planner", "end_turn"))
 PASSED = (*REVIEWED, *(review(role) for role in REVIEWERS), *completed("reviewing", "passed"))
 FAILED = (*REVIEWED, review(REVIEWERS[0], passed=False), *(review(role) for role in REVIEWERS[1:]))
 SENT_BACK = (*FAILED, *completed("reviewing", "failed"))
@@ -121,11 +121,11 @@ ROWS: dict[str, tuple[tuple[Event, ...], str]] = {
         "; ".join(f"review reviewing {role} (begin)" for role in REVIEWERS[1:]),
     ),
     "a document alone ends nothing": (
-        (*PLANNING, *talk("planning", "planner", "end_turn"), document("planning")),
+        (*PLANNING, *conversation_events("planning", "planner", "end_turn"), document("planning")),
         "tell planning planner (nudge)",
     ),
     "a plan alone ends nothing": (
-        (*PLANNING, *talk("planning", "planner", "end_turn"), plan("A")),
+        (*PLANNING, *conversation_events("planning", "planner", "end_turn"), plan("A")),
         "tell planning planner (nudge)",
     ),
     "a plan and the word for it do": ((*ASKED, plan("A"), delivered("planning")), "close planning (done)"),
@@ -165,9 +165,9 @@ ROWS: dict[str, tuple[tuple[Event, ...], str]] = {
         "start B",
     ),
     # agents that die, fall silent, or give up
-    "its turn was cut off": ((*PLANNING, *talk("planning", "planner")), "tell planning planner (go on)"),
+    "its turn was cut off": ((*PLANNING, *conversation_events("planning", "planner")), "tell planning planner (go on)"),
     "a reviewer was cut off": (
-        (*REVIEWED, *talk("reviewing", REVIEWERS[0]), *(review(role) for role in REVIEWERS[1:])),
+        (*REVIEWED, *conversation_events("reviewing", REVIEWERS[0]), *(review(role) for role in REVIEWERS[1:])),
         f"review reviewing {REVIEWERS[0]} (go on)",
     ),
     "it said nothing of use": (ASKED, "tell planning planner (nudge)"),
@@ -187,9 +187,17 @@ ROWS: dict[str, tuple[tuple[Event, ...], str]] = {
         (*ASKED, *turn("c-planner", "end_turn", "m") * 9),
         "tell planning planner (nudge)",
     ),
-    "it died too often": ((*PLANNING, *talk("planning", "planner"), *turn("c-planner", None) * 4), "stop (parked)"),
+    "it died too often": (
+        (*PLANNING, *conversation_events("planning", "planner"), *turn("c-planner", None) * 4),
+        "stop (parked)",
+    ),
     "it died too often, and the run was resumed": (
-        (*PLANNING, *talk("planning", "planner"), *turn("c-planner", None) * 4, RunResumed(summary="on")),
+        (
+            *PLANNING,
+            *conversation_events("planning", "planner"),
+            *turn("c-planner", None) * 4,
+            RunResumed(summary="on"),
+        ),
         "tell planning planner (go on)",
     ),
     "it is blocked": ((*ASKED, BlockerReported(description="no key", phase="planning")), "give up planning (blocked)"),
@@ -283,19 +291,24 @@ ROWS: dict[str, tuple[tuple[Event, ...], str]] = {
     # research
     "a question is looked into, and whoever asked waits": ((*ASKED, QUESTION), "research r-1 (begin)"),
     "research that was cut off is gone on with": (
-        (*ASKED, QUESTION, *talk("r-1", "researcher")),
+        (*ASKED, QUESTION, *conversation_events("r-1", "researcher")),
         "research r-1 (go on)",
     ),
     "that somebody looks into it is no answer": (
-        (*ASKED, QUESTION, *talk("r-1", "researcher", "end_turn")),
+        (*ASKED, QUESTION, *conversation_events("r-1", "researcher", "end_turn")),
         "research r-1 (nudge)",
     ),
     "nobody found anything": (
-        (*ASKED, QUESTION, *talk("r-1", "researcher", "end_turn"), *turn("c-researcher", "end_turn") * 2),
+        (
+            *ASKED,
+            QUESTION,
+            *conversation_events("r-1", "researcher", "end_turn"),
+            *turn("c-researcher", "end_turn") * 2,
+        ),
         "end research r-1",
     ),
     "a researcher who answers with errors did not look": (
-        (*ASKED, QUESTION, *talk("r-1", "researcher", "refused"), *turn("c-researcher", "refused") * 3),
+        (*ASKED, QUESTION, *conversation_events("r-1", "researcher", "refused"), *turn("c-researcher", "refused") * 3),
         "research r-1 (go on)",
     ),
     "its answer goes to whoever asked": ((*ASKED, QUESTION, ANSWER), "tell planning planner (message)"),

@@ -283,12 +283,12 @@ def test_what_is_done_is_done_however_much_it_cost() -> None:
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=[workflow.name for workflow in WORKFLOWS])
 def test_in_every_state_there_is_one_thing_to_do_or_a_reason_to_stop(workflow: Workflow) -> None:
-    talks: list[tuple[Conversation | None, Conversation | None]] = [
+    conversations: list[tuple[Conversation | None, Conversation | None]] = [
         *((worker, None) for worker, *_ in AT_WORK.values()),
         *((worked("end_turn"), evaluator) for evaluator, _ in EVALUATED.values()),
     ]
     counts = [(1, 0, 0), (9, 0, 0), (1, 4, 0), (9, 4, 3)]
-    for stage, (worker, evaluator), bounds in product(TaskStage, talks, (BOUNDS, ASKING)):
+    for stage, (worker, evaluator), bounds in product(TaskStage, conversations, (BOUNDS, ASKING)):
         for (iteration, evaluations, conflicted), conflicts, since in product(counts, ([], ["a"]), (0, 1)):
             task = begun(stage, iteration=iteration, evaluations=evaluations, conflicted=conflicted, since=since)
             task.conflicts, task.evaluator = conflicts, "e"

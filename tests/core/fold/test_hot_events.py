@@ -1,4 +1,4 @@
-"""Talk is read in one go, and means what it means when each line is looked at by itself."""
+"""Hot events are read in one go, and means what it means when each line is looked at by itself."""
 
 from collections.abc import Callable
 
@@ -67,16 +67,16 @@ def assert_the_same(data: bytes) -> None:
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_line_among_talk_means_what_it_means_alone(name: str) -> None:
     """First of a session, between others, and last; once, and again and again."""
-    talk = session_log(*TURN * 3).splitlines(keepends=True)
-    for step in (1, 2, 7, len(talk)):
-        for first in range(min(step, len(talk))):
-            log = [ODD[name](line) if at % step == first else line for at, line in enumerate(talk)]
+    hot_lines = session_log(*TURN * 3).splitlines(keepends=True)
+    for step in (1, 2, 7, len(hot_lines)):
+        for first in range(min(step, len(hot_lines))):
+            log = [ODD[name](line) if at % step == first else line for at, line in enumerate(hot_lines)]
             assert_the_same(b"".join(log))
 
 
 @st.composite
 def conversations(draw: st.DrawFn) -> bytes:
-    """Mostly talk of one session, in order; some of it odd, lost, repeated, or between lines of other sessions."""
+    """Mostly hot events of one session, in order; some are odd, lost, repeated, or between lines of other sessions."""
     log: list[bytes] = []
     seq = 0
     for _ in range(draw(st.integers(1, 30))):
@@ -101,10 +101,10 @@ def test_talk_among_anything_folds_as_line_by_line(data: bytes) -> None:
 
 
 def test_talk_ends_at_the_first_line_that_is_something_else() -> None:
-    talk = session_log(*TURN).splitlines(keepends=True)
+    hot_lines = session_log(*TURN).splitlines(keepends=True)
     for other in (foreign("never.heard.of", 9), entry(ConversationOpened(conversation="c"), 9), b"{}\n", b"\n"):
-        unread = iter([*talk, other, *talk])
-        assert len(read_hot_lines(unread)) == len(talk)
-        assert len(read_hot_lines(unread)) == len(talk)
-        assert read_hot_lines(iter([other, *talk])) == []
+        unread = iter([*hot_lines, other, *hot_lines])
+        assert len(read_hot_lines(unread)) == len(hot_lines)
+        assert len(read_hot_lines(unread)) == len(hot_lines)
+        assert read_hot_lines(iter([other, *hot_lines])) == []
     assert read_hot_lines(iter([])) == []

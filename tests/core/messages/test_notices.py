@@ -29,8 +29,8 @@ CUT = TurnInterrupted(conversation="w", turn="t")
 REFUSED = TurnEnded(conversation="w", turn="t", stop_reason="refused")
 WORKER = ConversationOpened(conversation="w", agent="one", role="worker", task="A")
 OTHER = ConversationOpened(conversation="x", agent="two", role="worker", task="A")
-UNTOLD = [planned("old"), TaskStarted(task_id="A"), WORKER]
-AT_WORK = [*UNTOLD, turn(), CUT]
+BEFORE_THE_TURN = [planned("old"), TaskStarted(task_id="A"), WORKER]
+AT_WORK = [*BEFORE_THE_TURN, turn(), CUT]
 
 
 def task_after(*events: Event) -> Task:
@@ -53,7 +53,7 @@ def key_of(*events: Event) -> str:
         ([*AT_WORK, planned("new"), planned("newer")], "make A\n\nold"),
         ([*AT_WORK, planned("new"), planned("old")], None),
         ([*AT_WORK, planned("old", key="other dependencies")], None),
-        ([*UNTOLD, planned("new")], None),
+        ([*BEFORE_THE_TURN, planned("new")], None),
         ([*AT_WORK, planned("new"), turn("task new"), CUT], "make A\n\nold"),
         ([*AT_WORK, planned("new"), turn("task new"), REFUSED], "make A\n\nold"),
         ([*AT_WORK, planned("new"), turn("task new"), ENDED], None),
@@ -85,5 +85,5 @@ def test_the_same_subject_lost_again_is_another_notice() -> None:
 
 def test_nobody_is_told_of_what_took_nothing_from_them() -> None:
     assert losses(*AT_WORK, lost(action="remove worktree")) == []
-    assert losses(*UNTOLD, lost()) == []
+    assert losses(*BEFORE_THE_TURN, lost()) == []
     assert losses(*AT_WORK, lost(), TaskCompleted(task_id="A")) == []

@@ -17,7 +17,10 @@ BESIDE = ConversationOpened(conversation="y", agent="one", role="worker", task="
 PLANNER = ConversationOpened(conversation="p", agent="one", role="planner", about="planning")
 QUESTION = "How does it hold on?"
 ANSWER = ResearchAnswered(research="research-1", answer="by its root")
-TOLD = [TurnStarted(conversation="w", turn="t", messages=["research-1"]), InboxHandled(message="research-1")]
+ANSWER_DELIVERED = [
+    TurnStarted(conversation="w", turn="t", messages=["research-1"]),
+    InboxHandled(message="research-1"),
+]
 
 
 def asked(by: str = "w") -> ResearchRequested:
@@ -49,11 +52,11 @@ def test_a_question_is_known_to_whoever_asked_it(more: list[Event], by: str, que
 
 
 def test_an_answer_that_was_delivered_is_delivered_again_when_it_is_asked_for_again() -> None:
-    heard = [*TOLD, TurnEnded(conversation="w", turn="t", stop_reason="end_turn")]
+    heard = [*ANSWER_DELIVERED, TurnEnded(conversation="w", turn="t", stop_reason="end_turn")]
     assert list(after(*ASKED, ANSWER).messages) == ["research-1"]
     assert list(after(*ASKED, ANSWER, *heard).messages) == []
     assert list(after(*ASKED, ANSWER, *heard, asked()).messages) == ["research-1"]
-    cut = [*TOLD, TurnInterrupted(conversation="w", turn="t")]
+    cut = [*ANSWER_DELIVERED, TurnInterrupted(conversation="w", turn="t")]
     state = after(*ASKED, ANSWER, *cut, asked())
     assert (list(state.messages), list(state.conversations["w"].unheard)) == ([], ["research-1"])
 

@@ -74,9 +74,9 @@ async def answers(place: Place) -> list[tuple[str | None, str | None]]:
 async def test_what_a_rule_or_the_policy_allows_is_answered_at_once(
     place: Place, consent: PermissionConfig, said: str, by: str
 ) -> None:
-    async with place.session(consent=consent) as (_, _, talks):
-        name = await talks.open(AGENT)
-        assert (await talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
+    async with place.session(consent=consent) as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        assert (await conversations.send_prompt(name, "go", place.cwd)).reason == "end_turn"
     assert await place.said() == [said]
     assert await answers(place) == [("yes", by)]
 
@@ -91,9 +91,9 @@ async def test_what_a_rule_or_the_policy_allows_is_answered_at_once(
 async def test_what_is_denied_is_refused_and_the_log_says_by_what(
     place: Place, consent: PermissionConfig, reason: str
 ) -> None:
-    async with place.session(consent=consent) as (_, _, talks):
-        name = await talks.open(AGENT)
-        await talks.send_prompt(name, "go", place.cwd)
+    async with place.session(consent=consent) as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        await conversations.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["kept"]
     assert [(event.tool, event.reason) for event in await place.events(ToolBlocked)] == [("Delete the notes", reason)]
 
@@ -101,9 +101,9 @@ async def test_what_is_denied_is_refused_and_the_log_says_by_what(
 async def test_a_path_outside_the_worktree_does_not_match_a_rule_for_inside(place: Place) -> None:
     place.play(book(locations=["../notes.md"]))
     consent = PermissionConfig(Policy.DENY_ALL, rules=(Rule(then=PermissionDecision.ALLOW, path="notes.md"),))
-    async with place.session(consent=consent) as (_, _, talks):
-        name = await talks.open(AGENT)
-        await talks.send_prompt(name, "go", place.cwd)
+    async with place.session(consent=consent) as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        await conversations.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["kept"]
 
 
@@ -120,9 +120,9 @@ def hook(place: Place, script: str) -> tuple[str, ...]:
 async def test_a_hook_that_agrees_leaves_the_decision_to_the_policy(place: Place) -> None:
     """It is told in JSON what the agent wants."""
     consent = PermissionConfig(Policy.ALLOW_ALL, hooks=(hook(place, "cat > told.json"),))
-    async with place.session(consent=consent) as (_, _, talks):
-        name = await talks.open(AGENT)
-        await talks.send_prompt(name, "go", place.cwd)
+    async with place.session(consent=consent) as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        await conversations.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["deleted"]
     assert '"tool":"Delete the notes"' in (Path(place.cwd) / "told.json").read_text()
 
@@ -138,9 +138,9 @@ async def test_a_hook_that_agrees_leaves_the_decision_to_the_policy(place: Place
 )
 async def test_a_hook_that_refuses_or_hangs_blocks_the_call(place: Place, script: str, reason: str) -> None:
     consent = PermissionConfig(Policy.ALLOW_ALL, hooks=(hook(place, script),), hook_timeout_s=0.5)
-    async with place.session(consent=consent) as (_, _, talks):
-        name = await talks.open(AGENT)
-        await talks.send_prompt(name, "go", place.cwd)
+    async with place.session(consent=consent) as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        await conversations.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["kept"]
     (blocked,) = await place.events(ToolBlocked)
     assert (blocked.reason or "").endswith(reason)
@@ -148,9 +148,9 @@ async def test_a_hook_that_refuses_or_hangs_blocks_the_call(place: Place, script
 
 async def test_a_hook_that_is_missing_blocks_the_call(place: Place) -> None:
     consent = PermissionConfig(Policy.ALLOW_ALL, hooks=(("/no/such/hook",),))
-    async with place.session(consent=consent) as (_, _, talks):
-        name = await talks.open(AGENT)
-        await talks.send_prompt(name, "go", place.cwd)
+    async with place.session(consent=consent) as (_, _, conversations):
+        name = await conversations.open(AGENT)
+        await conversations.send_prompt(name, "go", place.cwd)
     assert await place.said() == ["kept"]
     (blocked,) = await place.events(ToolBlocked)
     assert blocked.reason == "the hook /no/such/hook cannot be run: No such file or directory"
@@ -162,10 +162,10 @@ async def test_a_hook_that_is_missing_blocks_the_call(place: Place) -> None:
 @pytest.mark.parametrize(("option", "said"), [("yes", "deleted"), ("no", "kept"), (None, "nobody chose")])
 async def test_a_person_answers_while_the_agent_waits(place: Place, option: str | None, said: str) -> None:
     async with place.session() as session:
-        name = await session.talks.open(AGENT)
-        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        name = await session.conversations.open(AGENT)
+        turn = asyncio.ensure_future(session.conversations.send_prompt(name, "go", place.cwd))
         request = await request_of(session)
-        await session.desk.answer(request, option, by="Ada")
+        await session.broker.answer(request, option, by="Ada")
         await turn
         assert session.run.state.permissions == {}
     assert await place.said() == [said]
@@ -177,28 +177,28 @@ async def test_a_person_answers_while_the_agent_waits(place: Place, option: str 
 async def test_a_question_of_a_cancelled_turn_is_withdrawn(place: Place) -> None:
     """The protocol wants it so, and an agent that waits for a person would not hear of the cancel otherwise."""
     async with place.session() as session:
-        name = await session.talks.open(AGENT)
-        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        name = await session.conversations.open(AGENT)
+        turn = asyncio.ensure_future(session.conversations.send_prompt(name, "go", place.cwd))
         await request_of(session)
-        await session.talks.cancel(name)
+        await session.conversations.cancel(name)
         assert (await turn).reason == "cancelled"
         assert session.run.state.permissions == {}
-        assert session.talks.resume_need(name) == (False, "agent_running")
+        assert session.conversations.resume_need(name) == (False, "agent_running")
     assert await answers(place) == [(None, "the turn was cancelled")]
 
 
 async def test_an_unknown_request_or_option_is_one_clear_line_and_the_question_stays(place: Place) -> None:
     async with place.session() as session:
-        name = await session.talks.open(AGENT)
-        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        name = await session.conversations.open(AGENT)
+        turn = asyncio.ensure_future(session.conversations.send_prompt(name, "go", place.cwd))
         request = await request_of(session)
         with pytest.raises(BadInput, match="there is no open request 'nope'"):
-            await session.desk.answer("nope", "yes", by="Ada")
+            await session.broker.answer("nope", "yes", by="Ada")
         with pytest.raises(BadInput, match="'maybe' is not one of the answers; they are yes, no"):
-            await session.desk.answer(request, "maybe", by="Ada")
-        await session.desk.answer(request, "yes", by="Ada")
+            await session.broker.answer(request, "maybe", by="Ada")
+        await session.broker.answer(request, "yes", by="Ada")
         with pytest.raises(BadInput, match="it was answered already"):
-            await session.desk.answer(request, "no", by="Bob")
+            await session.broker.answer(request, "no", by="Bob")
         await turn
     assert await answers(place) == [("yes", "Ada")]
 
@@ -206,14 +206,14 @@ async def test_an_unknown_request_or_option_is_one_clear_line_and_the_question_s
 async def test_a_question_is_answered_as_soon_as_it_can_be_seen(place: Place) -> None:
     """However fast the answer comes, the agent gets it."""
     async with place.session() as session:
-        name = await session.talks.open(AGENT)
+        name = await session.conversations.open(AGENT)
 
         async def answer() -> None:
-            await session.desk.answer(await request_of(session), "yes", by="a program")
+            await session.broker.answer(await request_of(session), "yes", by="a program")
 
         for _ in range(3):
             async with asyncio.timeout(PATIENCE):
-                await asyncio.gather(session.talks.send_prompt(name, "go", place.cwd), answer())
+                await asyncio.gather(session.conversations.send_prompt(name, "go", place.cwd), answer())
     assert await place.said() == ["deleted"] * 3
 
 
@@ -223,10 +223,10 @@ async def test_an_answer_given_while_the_runner_and_the_agent_are_dead_is_used_w
         runner.kill()
     async with place.session() as session:
         assert list(session.run.state.permissions) == [request], "the question outlives whoever asked it"
-        await session.desk.answer(request, "yes", by="Ada")
+        await session.broker.answer(request, "yes", by="Ada")
     async with place.session() as session:
-        assert (await session.talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
-        assert session.talks.state(name).granted == {}, "once"
+        assert (await session.conversations.send_prompt(name, "go", place.cwd)).reason == "end_turn"
+        assert session.conversations.state(name).granted == {}, "once"
     assert await place.said() == ["deleted"]
     assert await answers(place) == [("yes", "Ada"), ("yes", "the answer given before")]
 
@@ -237,9 +237,9 @@ async def test_an_earlier_answer_is_not_used_for_another_question(place: Place) 
         runner.kill()
     place.play(book(title="Delete everything"))
     async with place.session() as session:
-        await session.desk.answer(request, "yes", by="Ada")
-        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
-        await session.desk.answer(await request_of(session), "no", by="Ada")
+        await session.broker.answer(request, "yes", by="Ada")
+        turn = asyncio.ensure_future(session.conversations.send_prompt(name, "go", place.cwd))
+        await session.broker.answer(await request_of(session), "no", by="Ada")
         await turn
     assert await place.said() == ["kept"]
 
@@ -250,24 +250,24 @@ async def test_an_earlier_answer_that_is_not_offered_any_more_is_asked_for_again
         runner.kill()
     place.play(book(options=[{"id": "sure", "kind": "allow_once", "name": "Sure"}]))
     async with place.session() as session:
-        await session.desk.answer(request, "yes", by="Ada")
-        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
-        await session.desk.answer(await request_of(session), "sure", by="Ada")
+        await session.broker.answer(request, "yes", by="Ada")
+        turn = asyncio.ensure_future(session.conversations.send_prompt(name, "go", place.cwd))
+        await session.broker.answer(await request_of(session), "sure", by="Ada")
         await turn
     assert await place.said() == ["deleted"]
 
 
 async def test_an_agent_that_dies_while_it_waits_for_a_person_leaves_its_question_open(place: Place) -> None:
     async with place.session() as session:
-        name = await session.talks.open(AGENT)
-        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        name = await session.conversations.open(AGENT)
+        turn = asyncio.ensure_future(session.conversations.send_prompt(name, "go", place.cwd))
         request = await request_of(session)
-        pid = session.talks.state(name).pid
+        pid = session.conversations.state(name).pid
         assert pid is not None
         os.kill(pid, 9)
         assert (await turn).reason == "interrupted"
-        await session.desk.answer(request, "yes", by="Ada")
-        assert (await session.talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
+        await session.broker.answer(request, "yes", by="Ada")
+        assert (await session.conversations.send_prompt(name, "go", place.cwd)).reason == "end_turn"
     assert await place.said() == ["deleted"]
 
 
@@ -281,9 +281,9 @@ async def test_an_answer_that_did_not_reach_the_agent_before_all_were_killed_is_
         runner.kill()
     async with place.session() as session:
         assert session.run.state.permissions == {}
-        assert (await session.talks.send_prompt(name, "go", place.cwd)).reason == "end_turn"
-        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
-        await session.desk.answer(await request_of(session), "no", by="Bob")
+        assert (await session.conversations.send_prompt(name, "go", place.cwd)).reason == "end_turn"
+        turn = asyncio.ensure_future(session.conversations.send_prompt(name, "go", place.cwd))
+        await session.broker.answer(await request_of(session), "no", by="Bob")
         await turn
     assert await place.said() == [said, "kept"]
     assert await answers(place) == [(option, "Ada"), (option, "the answer given before"), ("no", "Bob")]
@@ -293,12 +293,12 @@ async def test_an_answer_that_was_used_before_the_agent_died_is_asked_for_again(
     done = [{"tool": {"id": "t-1", "title": "Delete"}}, {"tool_done": {"id": "t-1"}}, {"crash": "kill"}]
     place.play({**book(), "turns": [{"when": "crash", "steps": [{"permission": {**QUESTION, "allowed": done}}]}]})
     async with place.session() as session:
-        name = await session.talks.open(AGENT)
-        turn = asyncio.ensure_future(session.talks.send_prompt(name, "crash", place.cwd))
-        await session.desk.answer(await request_of(session), "yes", by="Ada")
+        name = await session.conversations.open(AGENT)
+        turn = asyncio.ensure_future(session.conversations.send_prompt(name, "crash", place.cwd))
+        await session.broker.answer(await request_of(session), "yes", by="Ada")
         assert (await turn).reason == "interrupted"
-        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
-        await session.desk.answer(await request_of(session), "no", by="Ada")
+        turn = asyncio.ensure_future(session.conversations.send_prompt(name, "go", place.cwd))
+        await session.broker.answer(await request_of(session), "no", by="Ada")
         await turn
     assert await place.said() == ["kept"]
     assert await answers(place) == [("yes", "Ada"), ("no", "Ada")]
@@ -309,10 +309,10 @@ async def test_a_question_asked_again_by_an_agent_that_is_back_is_still_one_ques
         name, request = runner.hear_some(2)
         runner.kill()
     async with place.session() as session:
-        turn = asyncio.ensure_future(session.talks.send_prompt(name, "go", place.cwd))
+        turn = asyncio.ensure_future(session.conversations.send_prompt(name, "go", place.cwd))
         earlier = session.run.state.permissions[request].turn
         await until(lambda: session.run.state.permissions[request].turn != earlier)
-        await session.desk.answer(request, "yes", by="Ada")
+        await session.broker.answer(request, "yes", by="Ada")
         assert (await turn).reason == "end_turn"
         assert session.run.state.permissions == {}
     assert await place.said() == ["deleted"]
@@ -324,8 +324,8 @@ async def test_a_rule_that_came_since_is_stronger_than_an_earlier_answer(place: 
         name = runner.hear()
         assert name is not None
         runner.kill()
-    async with place.session(consent=PermissionConfig(Policy.ALLOW_ALL)) as (_, _, talks):
-        await talks.send_prompt(name, "go", place.cwd)
+    async with place.session(consent=PermissionConfig(Policy.ALLOW_ALL)) as (_, _, conversations):
+        await conversations.send_prompt(name, "go", place.cwd)
     assert await answers(place) == [("no", "Ada"), ("yes", "policy allow-all")]
 
 
@@ -336,6 +336,6 @@ async def test_a_question_that_is_not_asked_again_is_withdrawn_when_a_turn_ends(
     place.play({"otherwise": [{"say": "something else"}]})
     async with place.session() as session:
         assert list(session.run.state.permissions) == [request]
-        await session.talks.send_prompt(name, "go", place.cwd)
+        await session.conversations.send_prompt(name, "go", place.cwd)
         assert session.run.state.permissions == {}
     assert await answers(place) == [(None, "the turn ended without an answer")]

@@ -16,16 +16,21 @@ from tests.core.phase_logs import (
     REVIEWED,
     REVIEWERS,
     completed,
+    conversation_events,
     delivered,
     review,
     started,
     state_of,
-    talk,
     through,
 )
 
-PLANNING = (*LEFT_OUT, *through("architecting"), started("planning"), *talk("planning", "planner", "end_turn"))
-LOGIC = (*REVIEWED, *talk("reviewing", REVIEWERS[0], "end_turn"))
+PLANNING = (
+    *LEFT_OUT,
+    *through("architecting"),
+    started("planning"),
+    *conversation_events("planning", "planner", "end_turn"),
+)
+LOGIC = (*REVIEWED, *conversation_events("reviewing", REVIEWERS[0], "end_turn"))
 PLAN = {
     "tasks": [{"id": "A", "title": "make A"}, {"id": "B", "title": "make B", "depends_on": ["A"]}],
     "needs_design": True,
@@ -39,7 +44,7 @@ DATA = parse_workflow(
     "name: w\nabout: a\nphases:\n- {name: architecting, role: architect, schema: {properties: {days: {const: x}}}}\n",
     "w.yaml",
 )
-ARCHITECT = (started("architecting"), *talk("architecting", "architect", "end_turn"))
+ARCHITECT = (started("architecting"), *conversation_events("architecting", "architect", "end_turn"))
 
 
 def told(
@@ -80,7 +85,7 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "an answer": (
         told(
-            (*PLANNING, ASKED, *talk("research-1", "researcher", "end_turn")),
+            (*PLANNING, ASKED, *conversation_events("research-1", "researcher", "end_turn")),
             "c-researcher",
             "submit_research",
             {"topic": "t", "answer": "a"},

@@ -60,10 +60,10 @@ def test_what_is_torn_is_not_indexed_until_it_is_whole(home: str) -> None:
 
 
 def test_a_message_across_the_chunks_of_a_long_log_is_indexed(home: str) -> None:
-    talk = [
+    messages = [
         event("message.recorded", n, {"conversation": "c", "speaker": "a", "text": f"w{n} " * 9}) for n in range(5000)
     ]
-    put(home, "runs", RUN, "events.jsonl", log=b"".join(talk))
+    put(home, "runs", RUN, "events.jsonl", log=b"".join(messages))
     for number in (0, 999, 1000, 2500, 4999):
         assert len(found(home, f"w{number}")) == 1
     assert messages_indexed(home) == 5000
@@ -102,8 +102,10 @@ def test_two_who_index_the_same_run_at_once_index_it_once(home: str) -> None:
 
 
 def test_an_index_that_was_cut_off_half_way_is_completed(home: str) -> None:
-    talk = [event("message.recorded", n, {"conversation": "c", "speaker": "a", "text": f"w{n}"}) for n in range(9000)]
-    put(home, "runs", RUN, "events.jsonl", log=b"".join(talk))
+    messages = [
+        event("message.recorded", n, {"conversation": "c", "speaker": "a", "text": f"w{n}"}) for n in range(9000)
+    ]
+    put(home, "runs", RUN, "events.jsonl", log=b"".join(messages))
 
     class CutOffError(Exception):
         pass

@@ -13,7 +13,7 @@ FIRST, SECOND, THIRD = (f"2026-02-14T1{hour}:00:00.000Z" for hour in range(3))
 
 
 async def _sit(home: str, at: str, *tasks: str, weight: int = 0) -> None:
-    """A session that completes these tasks; with so many bytes of talk after the first of them."""
+    """A session that completes these tasks; with so many bytes of messages after the first of them."""
     store = FileStore(home)
     if RUN not in await store.run_ids():
         await store.create(RUN)

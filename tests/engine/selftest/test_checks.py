@@ -14,8 +14,7 @@ import pytest
 
 from holdfast.agents.launch import Launch
 from holdfast.agents.process.tree import ProcessTree, spawn
-from holdfast.engine.selftest import disk, kernel
-from holdfast.engine.selftest import file_system as ground
+from holdfast.engine.selftest import disk, file_system, kernel
 from holdfast.engine.selftest import runs as working
 from holdfast.engine.selftest.base import SelftestVerdict
 from holdfast.engine.selftest.folder import delete_abandoned, home_path, marker_environment, temporary_folder
@@ -48,7 +47,7 @@ def folder(tmp_path: Path) -> str:
     ],
 )
 def test_a_file_system_by_its_mount(folder: str, row: str, verdict: SelftestVerdict) -> None:
-    found = ground.check_file_system(folder, table=f"{ROOT}\n{row.format(os.path.realpath(folder))}\n")
+    found = file_system.check_file_system(folder, table=f"{ROOT}\n{row.format(os.path.realpath(folder))}\n")
     assert found.verdict is verdict
     assert (found.advice is None) is (verdict is HOLDS)
 
@@ -57,14 +56,14 @@ def test_the_mount_of_a_folder_with_a_blank_in_its_name(folder: str) -> None:
     place = os.path.join(folder, "my disk")
     os.mkdir(place)
     escaped = os.path.realpath(place).replace(" ", "\\040")
-    assert ground.mount_of(place, f"{ROOT}\n21 20 8:2 / {escaped} rw - btrfs /dev/sdb rw\n").kind == "btrfs"
+    assert file_system.mount_of(place, f"{ROOT}\n21 20 8:2 / {escaped} rw - btrfs /dev/sdb rw\n").kind == "btrfs"
 
 
 def test_a_real_file_system_in_memory_that_is_small(folder: str) -> None:
     """Asked as a user asks, for only the process that is in the mount sees it."""
     program = (
-        "import sys; from holdfast.engine.selftest import file_system as ground; "
-        "print(ground.check_file_system(sys.argv[1]).verdict, ground.check_free_space(sys.argv[1]).verdict)"
+        "import sys; from holdfast.engine.selftest import file_system; "
+        "print(file_system.check_file_system(sys.argv[1]).verdict, file_system.check_free_space(sys.argv[1]).verdict)"
     )
     command = [*MOUNTED, folder, sys.executable, "-c", program, folder]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -85,18 +84,18 @@ def test_a_real_file_system_in_memory_that_is_small(folder: str) -> None:
 )
 def test_room(folder: str, free: int, inodes: int, verdict: SelftestVerdict) -> None:
     seen = os.statvfs_result((4096, 4096, free, free, free, 10_000_000, inodes, inodes, 0, 255))
-    assert ground.check_free_space(folder, statvfs=lambda _: seen).verdict is verdict
+    assert file_system.check_free_space(folder, statvfs=lambda _: seen).verdict is verdict
 
 
 def test_a_file_system_that_counts_no_inodes_has_enough(folder: str) -> None:
     seen = os.statvfs_result((4096, 4096, 10_000_000, 10_000_000, 10_000_000, 0, 0, 0, 0, 255))
-    assert ground.check_free_space(folder, statvfs=lambda _: seen).verdict is HOLDS
+    assert file_system.check_free_space(folder, statvfs=lambda _: seen).verdict is HOLDS
 
 
 def test_the_clock(folder: str) -> None:
-    assert ground.check_clock(folder).verdict is HOLDS
-    assert ground.check_clock(folder, now=lambda: 0.0).verdict is FAILS
-    assert ground.check_clock(folder, now=lambda: 4e9).verdict is DOUBT
+    assert file_system.check_clock(folder).verdict is HOLDS
+    assert file_system.check_clock(folder, now=lambda: 0.0).verdict is FAILS
+    assert file_system.check_clock(folder, now=lambda: 4e9).verdict is DOUBT
 
 
 # What a file system promises

@@ -92,9 +92,9 @@ async def test_text_is_received_before_it_is_in_the_log(place: Place) -> None:
     place.play(steps_of(place, "Hello, ", "wide ", "world. "))
     async with (
         listening(place) as listener,
-        place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, talks),
+        place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, conversations),
     ):
-        turn = asyncio.create_task(talks.send_prompt(await talks.open(AGENT), "go", place.cwd))
+        turn = asyncio.create_task(conversations.send_prompt(await conversations.open(AGENT), "go", place.cwd))
         for number, text in enumerate(("Hello, ", "wide ", "world. ")):
             let_through(place, number)
             await listener.until_text(text)
@@ -113,9 +113,9 @@ async def test_client_that_comes_later_gets_what_the_log_does_not_have(place: Pl
     steps = steps_of(place, "One. ", "Three. ")["otherwise"]
     steps[2:2] = [{"tool": {"id": "t", "title": "Look"}}, {"tool_done": {"id": "t"}}, {"say": "Two. "}]
     place.play({"otherwise": steps})
-    async with place.session(offers_text=True, text_delay_s=PATIENCE) as (run, _, talks):
+    async with place.session(offers_text=True, text_delay_s=PATIENCE) as (run, _, conversations):
         async with listening(place) as first:
-            turn = asyncio.create_task(talks.send_prompt(await talks.open(AGENT), "go", place.cwd))
+            turn = asyncio.create_task(conversations.send_prompt(await conversations.open(AGENT), "go", place.cwd))
             let_through(place, 0)
             await first.until_text("Two. ")
         follower = await Follower.create(place.home, place.run_id)
@@ -140,9 +140,9 @@ async def test_secret_in_pieces_is_never_sent(place: Place) -> None:
     place.play(steps_of(place, *pieces))
     async with (
         listening(place) as listener,
-        place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, talks),
+        place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, conversations),
     ):
-        turn = asyncio.create_task(talks.send_prompt(await talks.open(AGENT), "go", place.cwd))
+        turn = asyncio.create_task(conversations.send_prompt(await conversations.open(AGENT), "go", place.cwd))
         for number in range(len(pieces)):
             let_through(place, number)
         await listener.until_text("more. ")
@@ -158,9 +158,9 @@ async def test_offsets_count_what_the_log_has_with_secrets_removed(place: Place)
     place.play({"otherwise": steps})
     async with (
         listening(place) as listener,
-        place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, talks),
+        place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, conversations),
     ):
-        turn = asyncio.create_task(talks.send_prompt(await talks.open(AGENT), "go", place.cwd))
+        turn = asyncio.create_task(conversations.send_prompt(await conversations.open(AGENT), "go", place.cwd))
         let_through(place, 0, 1)
         await listener.until_text("more. ")
         let_through(place, 2)
@@ -180,8 +180,8 @@ async def test_client_survives_the_death_of_the_runner(place: Place, kills: int)
                 await until(lambda number=number: listener.text == "Hello. " * number)  # type: ignore[misc]
                 runner.kill()
             assert len(sockets(place)) == 1
-        async with place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, talks):
-            turn = asyncio.create_task(talks.send_prompt(await talks.open(AGENT), "go", place.cwd))
+        async with place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, conversations):
+            turn = asyncio.create_task(conversations.send_prompt(await conversations.open(AGENT), "go", place.cwd))
             await listener.until_text("Hello. " * (kills + 1))
             let_through(place, 1, 2)
             await turn
@@ -193,11 +193,11 @@ async def test_listeners_that_never_read_do_not_hold_up_the_runner(place: Place)
     """Each gets what fits into its buffer. One that reads again gets all that the log does not have."""
     text = "".join(f"{number:07d} " for number in range(50_000))
     place.play({"otherwise": [{"say": {"text": text, "chunk": 400}}, *steps_of(place, "The end. ")["otherwise"]]})
-    async with place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, talks):
+    async with place.session(offers_text=True, text_delay_s=PATIENCE) as (_, _, conversations):
         folder = run_folder(place.home, place.run_id)
         deaf = [connect(folder) for _ in range(10)]
         assert all(deaf)
-        turn = asyncio.create_task(talks.send_prompt(await talks.open(AGENT), "go", place.cwd))
+        turn = asyncio.create_task(conversations.send_prompt(await conversations.open(AGENT), "go", place.cwd))
         async with listening(place) as listener:
             let_through(place, 0)
             await listener.until_text("The end. ")
@@ -301,8 +301,8 @@ async def test_session_without_a_socket_runs_as_ever(place: Place) -> None:
         in_the_way.append(os.path.join(bound.place.folder, bound.place.name))
         os.mkdir(in_the_way[-1])
     place.play({"otherwise": [{"say": "fine"}]})
-    async with place.session(offers_text=True) as (_, _, talks):
-        assert (await talks.send_prompt(await talks.open(AGENT), "go", place.cwd)).reason == "end_turn"
+    async with place.session(offers_text=True) as (_, _, conversations):
+        assert (await conversations.send_prompt(await conversations.open(AGENT), "go", place.cwd)).reason == "end_turn"
     assert await place.said() == ["fine"]
     for path in in_the_way:
         os.rmdir(path)

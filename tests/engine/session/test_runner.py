@@ -39,10 +39,10 @@ async def test_stop_cancels_the_turn_in_progress(runs: RunHome) -> None:
     run_id = await runs.new_run()
     async with open_parts(runs, run_id) as parts:
         running = asyncio.create_task(parts.runner.run(parts.handler))
-        await until(lambda: any(talk.turn is not None for talk in parts.state.conversations.values()))
+        await until(lambda: any(conversation.turn is not None for conversation in parts.state.conversations.values()))
         parts.runner.stop("interrupted")
         assert await running == "interrupted"
-        assert all(talk.turn is None for talk in parts.state.conversations.values())
+        assert all(conversation.turn is None for conversation in parts.state.conversations.values())
         assert parts.task.status is TaskStatus.IN_PROGRESS
 
 
@@ -52,7 +52,7 @@ async def test_stop_message_wakes_the_loop(runs: RunHome) -> None:
     run_id = await runs.new_run()
     async with open_parts(runs, run_id) as parts:
         running = asyncio.create_task(parts.runner.run(parts.handler))
-        await until(lambda: any(talk.turn is not None for talk in parts.state.conversations.values()))
+        await until(lambda: any(conversation.turn is not None for conversation in parts.state.conversations.values()))
         await request_stop(runs.home, run_id)
         assert await running == "stopped"
 

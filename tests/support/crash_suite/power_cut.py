@@ -87,7 +87,7 @@ def must_end_as(done: Done, known: Undisturbed, known_then: Collection[str], tol
     was `known_then` that something else had cut them off.
     """
     turns = turns_cut_off(done.events)
-    cut_off = done.tasks_of(talk for turn, talk in turns.items() if turn not in known_then)
+    cut_off = done.tasks_of(conversation_id for turn, conversation_id in turns.items() if turn not in known_then)
     if not cut_off:
         done.must_hold()
     own = done.work()

@@ -9,7 +9,7 @@ from tests.support.crash_suite.suite import NotReached
 from tests.support.crash_suite.trial import Trial
 from tests.support.crash_suite.trial_log import Failpoints, Finished, Shard, Tried, passed, shards, trials
 
-_TOLD = 2000  # characters of what went wrong, its end
+_MAX_PROBLEM_CHARS = 2000  # characters of what went wrong, its end
 _ENOUGH = 0.8  # of the single deaths of a shard
 _TRIES = 3  # to reach a death: of two processes that pass a point, now one is the first and now the other
 
@@ -35,7 +35,9 @@ async def hold(
             problem = "".join(traceback.format_exception(error))
             problems.append(f"{failpoints}: {problem}")
         if report is not None:
-            report.add(Tried(scenario, failpoints, held.struck, len(held.ended), problem and problem[-_TOLD:]))
+            report.add(
+                Tried(scenario, failpoints, held.struck, len(held.ended), problem and problem[-_MAX_PROBLEM_CHARS:])
+            )
     if noted is not None:
         missed = sum(not came for came in reached.values())
         shards().add(Finished(noted.way, scenario, noted.which, noted.of, len(reached), missed))

@@ -33,7 +33,7 @@ from tests.support.crash_suite.warm_programs import Ended, nursery
 
 PAGE = 4096
 _ROOM = 64 * 1024 * 1024
-_TOLD = re.compile(r"\d\d:\d\d:\d\d |holdfast: HOLDFAST_CRASH is on")  # what went wrong for a task is always told
+_EVENT_LINE = re.compile(r"\d\d:\d\d:\d\d |holdfast: HOLDFAST_CRASH is on")  # what went wrong for a task is always told
 _FULL = ("No space left", "Out of diskspace", "unable to write", "could not write", "parked")
 
 
@@ -124,7 +124,7 @@ def but_for_iterations(end: dict[str, Any]) -> dict[str, Any]:
 def must_be_one_line(ended: Ended) -> None:
     """Whatever went wrong, beside what is told of tasks: how it ended, and that a test is at work."""
     must_be_civil(ended)
-    assert len([line for line in ended.err.splitlines() if not _TOLD.match(line)]) == 1, ended.err
+    assert len([line for line in ended.err.splitlines() if not _EVENT_LINE.match(line)]) == 1, ended.err
     assert ended.code in (0, 1, 6), ended  # what could not be taken back waits for whoever settles it
 
 

@@ -23,7 +23,7 @@ _HEARING = ("solo", "loop", "waves")
 
 
 def hearing(scenario: Scenario) -> Scenario:
-    """Agents who know what to do when somebody talks to them in between."""
+    """Agents who know what to do when somebody conversations to them in between."""
     report = [] if scenario.workflow == "solo" else [CASE]
     heard = {"when": rf"(?s)\A\s*{WORDS}", "steps": [{"say": "I mind it."}, *report]}
     return scenario._replace(turns=[*scenario.turns, heard])

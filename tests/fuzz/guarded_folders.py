@@ -77,7 +77,7 @@ def _is_whole(frame: dict[str, Any]) -> bool:
     return all(isinstance(params.get(name), kind) for name, kind in {"sessionId": str, **fields}.items())
 
 
-class Ground:
+class GuardedFolders:
     """Two folders that lead into each other by links, and are as they were made until somebody changes them."""
 
     def __init__(self, folder: str) -> None:
