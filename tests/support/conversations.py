@@ -241,7 +241,7 @@ def ready_until_killed(
 
 
 def answer_until_killed(report: Report, place: Place, prompt: str, option: str) -> None:
-    """Answer an agent, report the conversation, and die: the answer is in the log, and nobody was told of it."""
+    """Answer an agent, report the conversation, and die: the answer is in the log, and was not acknowledged."""
 
     async def run_conversation() -> None:
         async with place.session() as (run, broker, conversations):
