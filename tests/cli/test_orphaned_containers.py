@@ -20,7 +20,7 @@ def used(stage: Stage, run: str, address: str) -> None:
     (folder / "engines.json").write_text(json.dumps([address]), encoding="utf-8")
 
 
-def told(stage: Stage) -> list[str]:
+def container_messages(stage: Stage) -> list[str]:
     found = stage.holdfast("doctor", "--json", code=1).objects
     return [one["told"] for one in found if "container" in one.get("told", "")]
 
@@ -33,7 +33,7 @@ def test_orphaned_container_is_named_and_ended(stage: Stage) -> None:
         shown = stage.holdfast("show", run, "--json").object["orphaned_containers"]
         assert [(one["container"], one["address"]) for one in shown] == [(ORPHAN, f"unix://{socket}")]
         assert ORPHAN[:12] in stage.holdfast("show", run).out
-        (words,) = told(stage)
+        (words,) = container_messages(stage)
         assert ORPHAN[:12] in words
         stage.holdfast("doctor", "--fix")
         assert found.containers == {OTHER: "another-run-abcdef"}

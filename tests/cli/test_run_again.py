@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli_stage import EVALUATE, HANG, REJECT, SUBMIT, Stage, branch, killed, told, worker
+from tests.support.cli_stage import EVALUATE, HANG, REJECT, SUBMIT, Stage, branch, killed, wait_for_event, worker
 
 Step = Mapping[str, Any]
 
@@ -164,7 +164,7 @@ def test_half_of_what_is_blocked_is_never_merged_though_a_wave_before_it_is_clos
 def test_one_that_is_blocked_is_skipped_though_it_was_killed_before_it_failed(stage: Stage) -> None:
     agent = stage.book(worker(BLOCKED, HANG, {"say": "done"}))
     with stage.start("run", "find a key", "--agent", agent) as process:
-        told(process, "blocker.reported")
+        wait_for_event(process, "blocker.reported")
         stage.hangs()
         killed(process)
     run = stage.only_run()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import Outcome, assert_no_noise, failpoint_environment
-from tests.support.cli_stage import Stage, killed, outcome, told, worker
+from tests.support.cli_stage import Stage, killed, outcome, wait_for_event, worker
 from tests.support.pipelines import TEAM, file_of
 
 GATE = "gate.txt"
@@ -33,7 +33,7 @@ def gate(stage: Stage) -> dict[str, object]:
 def left_asking(stage: Stage) -> str:
     """A run whose agent asked, and in which nothing is alive."""
     with stage.start("run", "tidy up", "--agent", stage.book(worker(ASK), sessions=AGAIN)) as process:
-        told(process, "permission.requested")
+        wait_for_event(process, "permission.requested")
         killed(process)
     return stage.only_run()
 
@@ -63,10 +63,10 @@ def test_second_answer_is_refused_while_nothing_is_alive(stage: Stage, first: st
 def test_second_answer_is_refused_after_the_first_was_applied(stage: Stage) -> None:
     agent = stage.book(worker(ASK, gate(stage)))
     with stage.start("run", "tidy up", "--agent", agent) as process:
-        told(process, "permission.requested")
+        wait_for_event(process, "permission.requested")
         run = stage.only_run()
         request = stage.holdfast("approve", run, "--json").object["request"]
-        told(process, "permission.answered")
+        wait_for_event(process, "permission.answered")
         assert "already approved by" in stage.holdfast("deny", run, code=5).complaint
         assert "already approved by" in stage.holdfast("deny", run, request, code=5).complaint
         stage.holdfast("deny", run, "nonsense", code=4)
@@ -148,7 +148,7 @@ def told_of(stage: Stage, run: str) -> list[str]:
 def test_reason_of_a_denial_reaches_the_agent_with_its_next_prompt(stage: Stage) -> None:
     agent = stage.book(worker(ASK), {"when": REASON, "steps": [{"write": {"path": "heard.txt", "text": "yes\n"}}]})
     with stage.start("run", "tidy up", "--agent", agent) as process:
-        told(process, "permission.requested")
+        wait_for_event(process, "permission.requested")
         run = stage.only_run()
         stage.holdfast("deny", run, "--reason", REASON)
         outcome(process)
@@ -168,10 +168,10 @@ def test_reason_survives_a_kill_and_is_told_in_one_turn_that_ends(stage: Stage, 
     if at == "turn.started":
         Path(stage.folder, GATE).touch()
     with stage.start("run", "tidy up", "--agent", agent) as process:
-        told(process, "permission.requested")
+        wait_for_event(process, "permission.requested")
         run = stage.only_run()
         stage.holdfast("deny", run, "--reason", REASON)
-        told(process, at)
+        wait_for_event(process, at)
         killed(process)
     Path(stage.folder, GATE).touch()
     stage.resume(run)
@@ -190,7 +190,7 @@ def test_reason_reaches_an_evaluator_too(stage: Stage) -> None:
     works = worker({"write": {"path": "a.txt", "text": "x\n"}}, {"mcp": {"tool": "submit_case", "arguments": case}})
     agent = stage.book(accept, judge, works)
     with stage.start("run", "--workflow", "loop", stage.tasks("A"), "--agent", agent) as process:
-        told(process, "permission.requested")
+        wait_for_event(process, "permission.requested")
         run = stage.only_run()
         stage.holdfast("deny", run, "--reason", REASON)
         outcome(process)

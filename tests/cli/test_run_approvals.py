@@ -7,9 +7,8 @@ import pytest
 
 from tests.cli.boards import board
 from tests.cli.program import finished
-from tests.support.cli_stage import SUBMIT, Stage, killed, worker
-from tests.support.cli_stage import told as heard
-from tests.support.pipelines import REVIEWER, TEAM, calls, file_of, plan, told
+from tests.support.cli_stage import SUBMIT, Stage, killed, wait_for_event, worker
+from tests.support.pipelines import REVIEWER, TEAM, calls, file_of, phase_rows, plan
 from tests.support.wait import PATIENCE
 
 HEAD = "name: short\nabout: with a gate\ncase: true\nphases:\n"
@@ -69,7 +68,7 @@ def test_attach_shows_the_document(stage: Stage) -> None:
     flow = file_of(stage, HEAD + PLANNED, "short.yaml")
     command = ("run", "a note", "--workflow", flow, "--agent", stage.book(planner, *TEAM), *CHECKS)
     with stage.start(*command) as process:
-        heard(process, "turn.started")
+        wait_for_event(process, "turn.started")
         with stage.holdfast.start("attach", stage.only_run()) as watcher:
             assert watcher.stderr is not None
             assert b"attached" in watcher.stderr.readline()
@@ -138,13 +137,13 @@ def test_changes_are_made_at_every_gate_where_nobody_plans(stage: Stage, phases:
     run = begun(stage, phases, RESIZER, SIZER, WRITER, FIRST, REVIEWER)
     stage.holdfast("deny", run, "--changes", WANTED)
     with stage.start("resume", run) as process:  # and a kill does not lose it
-        heard(process, "phase.started")
+        wait_for_event(process, "phase.started")
         killed(process)
     stage.resume(run, code=6)
     assert any(WANTED in prompt for prompt in stage.prompts(run))
     stage.holdfast("approve", run)
     stage.resume(run)
-    assert told(stage, run) == rows
+    assert phase_rows(stage, run) == rows
     if phases != AGENT:
         assert stage.file(run, "b.txt") == "b"
         assert stage.states(run) == {"T-1": "COMPLETE", "fix-1": "COMPLETE"}

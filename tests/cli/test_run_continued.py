@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.engine.inbox.report import Reporter, submit_report
-from tests.support.cli_stage import EVALUATE, SUBMIT, Event, Stage, killed, told, worker
+from tests.support.cli_stage import EVALUATE, SUBMIT, Event, Stage, killed, wait_for_event, worker
 from tests.support.pipelines import calls, file_of, plan
 from tests.support.wait import until
 
@@ -36,9 +36,9 @@ def killed_hanging(stage: Stage, *command: str, times: int = 1, calls: int = 0) 
     By then the log has so many tool calls, and all that came before them.
     """
     with stage.start(*command) as process:
-        told(process, "turn.started")
+        wait_for_event(process, "turn.started")
         for _ in range(calls):
-            told(process, "tool.called")
+            wait_for_event(process, "tool.called")
         hangs(stage, times)
         killed(process)
     return stage.only_run()
@@ -144,7 +144,7 @@ def test_a_report_that_was_cut_off_is_known_to_have_arrived_or_not(stage: Stage,
     asking = worker({"tool": {"title": "mcp__holdfast__request_research"}}, hang("hang"))
     agent = stage.book(EVALUATE, SUBMITS, ANSWERS, asking, sessions={"interrupted": "next"})
     with stage.start("run", stage.tasks("T-1"), "--workflow", "loop", "--agent", agent) as process:
-        told(process, "tool.called")
+        wait_for_event(process, "tool.called")
         run = stage.only_run()
         hangs(stage)
         if arrived:
@@ -246,7 +246,7 @@ def test_research_that_nobody_waits_for_any_more_is_not_continued(stage: Stage) 
     looks = {"when": "How does it hold on", "steps": [hang("hang")]}
     agent = stage.book(EVALUATE, looks, worker(ASKS, SUBMIT))
     with stage.start("run", stage.tasks("T-1"), "--workflow", "loop", "--agent", agent) as process:
-        told(process, "wave.completed")
+        wait_for_event(process, "wave.completed")
         hangs(stage)
         killed(process)
     run = stage.only_run()

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK, RUN_MARK
 from tests.cli.terminal import conversation
-from tests.support.cli_stage import BLOCKED, HANG, HELLO, Stage, alive, killed, outcome, told, worker
+from tests.support.cli_stage import BLOCKED, HANG, HELLO, Stage, alive, killed, outcome, wait_for_event, worker
 from tests.support.wait import until
 
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
@@ -45,7 +45,7 @@ def test_what_keeps_it_from_starting_is_told(stage: Stage) -> None:
 def test_it_is_followed_and_stopped_from_elsewhere(stage: Stage) -> None:
     run = detached(stage, worker(WROTE, HANG))
     with stage.start("logs", "-f", run) as following:
-        told(following, "tool.returned")
+        wait_for_event(following, "tool.returned")
         assert "still running" in stage.holdfast("wait", run, "--timeout", "0", code=3).complaint
         before = stage.project.footprint()
         assert "resume" not in stage.holdfast("resume", run, code=5).out  # it is owned
@@ -75,7 +75,7 @@ def test_a_choice_that_was_asked_for_goes_along(stage: Stage) -> None:
 def test_of_two_resumes_at_once_one_works_and_the_other_touches_nothing(stage: Stage) -> None:
     agent = stage.book(worker(WROTE, HANG, {"say": "done"}))
     with stage.start("run", "say hello", "--agent", agent) as process:
-        told(process, "tool.returned")
+        wait_for_event(process, "tool.returned")
         stage.hangs()
         process.kill()
         process.wait()
@@ -90,7 +90,7 @@ def test_of_two_resumes_at_once_one_works_and_the_other_touches_nothing(stage: S
 def test_a_request_to_stop_is_for_the_runner_that_was_asked(stage: Stage) -> None:
     agent = stage.book(worker(WROTE, HANG, {"say": "done"}))
     with stage.start("run", "say hello", "--agent", agent) as process:
-        told(process, "tool.returned")
+        wait_for_event(process, "tool.returned")
         stage.hangs()
         process.send_signal(signal.SIGSTOP)
         run = stage.only_run()
@@ -113,7 +113,7 @@ def test_it_may_be_started_by_an_agent_of_the_run_itself(stage: Stage) -> None:
     inherited = os.path.join(stage.folder, "inherited")
     hook = json.dumps([["sh", "-c", f"env > {inherited}"]])
     with stage.start("run", "say hello", "--agent", stage.book(worker(WROTE, HANG, {"say": "done"}))) as process:
-        told(process, "tool.returned")
+        wait_for_event(process, "tool.returned")
         stage.hangs()
         killed(process)
     run = stage.only_run()

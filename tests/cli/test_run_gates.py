@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.cli_stage import SUBMIT, Stage
-from tests.support.pipelines import calls, file_of, told
+from tests.support.pipelines import calls, file_of, phase_rows
 
 GATED = """\
 name: gated
@@ -59,7 +59,7 @@ def test_data_checks_and_prompts_of_ones_own_lead_through_a_run(stage: Stage) ->
     prompts_of_ones_own(stage)
     command = ("make a note", "--workflow", file_of(stage, GATED, "gated.yaml"), "--agent", agent, *CHECKS)
     run = stage.run(*command)
-    assert told(stage, run) == [
+    assert phase_rows(stage, run) == [
         *("sizing 1", "sizing 1 failed", "sizing 2", "sizing 2 done"),
         *("looking 1", "looking 1 done", "building 1", "building 1 done"),
     ]

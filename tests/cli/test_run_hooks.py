@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import failpoint_environment
-from tests.support.cli_stage import EVALUATE, HELLO, SUBMIT, Stage, alive, killed, told, worker
+from tests.support.cli_stage import EVALUATE, HELLO, SUBMIT, Stage, alive, killed, wait_for_event, worker
 from tests.support.crash_suite.warm_programs import KILLED
 from tests.support.wait import until
 
@@ -134,7 +134,7 @@ def test_one_that_outlives_its_runner_is_ended_before_the_run_goes_on(stage: Sta
     begun = Path(stage.folder, "begun")
     hook = json.dumps([["sh", "-c", f"[ -e {begun} ] && exit; touch {begun}; exec sleep 100"]])
     with stage.start("run", "say hello", "--agent", stage.book(HELLO), "--set", f"hooks.post_edit={hook}") as process:
-        told(process, "tool.returned")
+        wait_for_event(process, "tool.returned")
         asyncio.run(until(begun.exists))
         killed(process)
     stage.resume(stage.only_run())

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from holdfast.leaf.process.proc import stat_fields
-from tests.support.cli_stage import Stage, outcome, told, worker
+from tests.support.cli_stage import Stage, outcome, wait_for_event, worker
 from tests.support.pids import children_of
 
 WAITED = 10  # seconds
@@ -37,7 +37,7 @@ def test_a_runner_whose_agent_is_at_work_uses_no_cpu_and_starts_no_process(stage
     hang = {"hang": {"how": "turn", "seconds": 3600}}
     agent = stage.book(worker({"write": {"path": "one.txt", "text": "1\n"}}, hang))
     with stage.start("run", "take your time", "--agent", agent) as process:
-        told(process, "tool.returned")
+        wait_for_event(process, "tool.returned")
         stage.holdfast("wait", stage.only_run(), "--timeout", "1", code=3)
         before = Done.by(process.pid)
         stage.holdfast("wait", stage.only_run(), "--timeout", str(WAITED), code=3)

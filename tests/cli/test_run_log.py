@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tests.support.cli_stage import ACCEPT, CASE, EVALUATE, REJECT, SUBMIT, Stage, killed, told, worker
+from tests.support.cli_stage import ACCEPT, CASE, EVALUATE, REJECT, SUBMIT, Stage, killed, wait_for_event, worker
 
 TASKS = {
     "overview": "One page each.",
@@ -197,7 +197,7 @@ def test_evaluator_that_says_nothing_gives_no_verdict(stage: Stage) -> None:
 def test_killed_after_an_empty_turn_it_is_asked_again(stage: Stage) -> None:
     agent = stage.book({"when": "You are the worker", "steps": [NOTHING]}, {"when": "empty", "steps": [{"sleep": 60}]})
     with stage.start("run", "make it", "--agent", agent) as process:
-        told(process, "turn.empty")
+        wait_for_event(process, "turn.empty")
         killed(process)
     run = stage.only_run()
     stage.book({"when": "", "steps": [WRITE]})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_stage import ACCEPT, EVALUATE, HANG, REJECT, SUBMIT, Stage, killed, told, worker
+from tests.support.cli_stage import ACCEPT, EVALUATE, HANG, REJECT, SUBMIT, Stage, killed, wait_for_event, worker
 from tests.support.repositories import put_program
 
 CHECK = 'validators.commands={"check": {"command": ["sh", "-c", "cat note.txt; ! grep -q bad note.txt"]}}'
@@ -77,7 +77,7 @@ def test_an_evaluator_without_a_verdict_has_rejected(stage: Stage) -> None:
 def test_an_evaluator_that_was_killed_after_its_verdict_is_not_waited_for(stage: Stage) -> None:
     agent = stage.book(worker(writes("one\n"), SUBMIT), {"when": "You are the evaluator", "steps": [ACCEPT, HANG]})
     with stage.start("run", "--workflow", "loop", stage.tasks("T-1"), "--agent", agent) as process:
-        told(process, "verdict.given")
+        wait_for_event(process, "verdict.given")
         stage.hangs()
         killed(process)
     run = stage.only_run()

@@ -13,7 +13,7 @@ from holdfast.core.events.session import SessionStart
 from holdfast.store.base import Message
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
-from tests.support.cli_stage import BLOCKED, EVALUATE, HANG, SUBMIT, Stage, killed, told, worker
+from tests.support.cli_stage import BLOCKED, EVALUATE, HANG, SUBMIT, Stage, killed, wait_for_event, worker
 
 WORDS = "mind the kelp"
 
@@ -25,7 +25,7 @@ def told_of(stage: Stage, run: str) -> list[str]:
 def test_one_sent_while_the_agent_works_comes_with_its_next_turn(stage: Stage) -> None:
     agent = stage.book(worker({"say": "I begin"}, {"wait_for": f"{stage.folder}/go"}))
     with stage.start("run", "go on", "--agent", agent) as process:
-        told(process, "turn.started")
+        wait_for_event(process, "turn.started")
         run = stage.only_run()
         assert stage.holdfast("send", run, WORDS).out == "message queued; delivered with the next prompt\n"
         open(f"{stage.folder}/go", "w").close()
@@ -38,10 +38,10 @@ def test_one_sent_while_the_agent_works_comes_with_its_next_turn(stage: Stage) -
 def test_one_sent_before_the_runner_dies_is_delivered_by_the_next(stage: Stage) -> None:
     agent = stage.book(worker(HANG))
     with stage.start("run", "go on", "--agent", agent) as process:
-        told(process, "turn.started")
+        wait_for_event(process, "turn.started")
         run = stage.only_run()
         stage.holdfast("send", run, WORDS)
-        told(process, "inbox.consumed")
+        wait_for_event(process, "inbox.consumed")
         stage.hangs()
         killed(process)
     stage.holdfast("send", run, "and the rock", "--task", "T-1")  # while nobody is there
@@ -57,7 +57,7 @@ def test_one_that_was_delivered_is_not_delivered_again(stage: Stage) -> None:
     run = stage.run("go on", "--agent", agent)
     stage.holdfast("send", run, WORDS)
     with stage.start("resume", run) as process:
-        told(process, "turn.started")
+        wait_for_event(process, "turn.started")
         stage.hangs()
         killed(process)
     assert stage.resume(run)["ended"] == "all_done"
@@ -79,14 +79,14 @@ def test_nobody_waits_for_one_that_another_is_about_to_be_told(stage: Stage) -> 
     options = ("--workflow", "waves", tasks, "--agent", agent, "--set", f"agents.slow.command={slow}")
     with stage.start("run", *options) as process:
         for _ in "AB":
-            told(process, "turn.started")
+            wait_for_event(process, "turn.started")
         run = stage.only_run()
         stage.holdfast("send", run, WORDS)
-        told(process, "inbox.consumed")
+        wait_for_event(process, "inbox.consumed")
         open(f"{stage.folder}/told", "w").close()
-        told(process, "memory.loaded", taskId="C")
+        wait_for_event(process, "memory.loaded", taskId="C")
         open(f"{stage.folder}/sent", "w").close()
-        told(process, "task.completed", taskId="A")
+        wait_for_event(process, "task.completed", taskId="A")
         open(f"{stage.folder}/go", "w").close()
         process.communicate()
         assert process.returncode == 0

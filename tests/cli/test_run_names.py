@@ -2,7 +2,7 @@
 
 import socket
 
-from tests.support.cli_stage import EVALUATE, HANG, HELLO, SUBMIT, Stage, branch, killed, told, worker
+from tests.support.cli_stage import EVALUATE, HANG, HELLO, SUBMIT, Stage, branch, killed, wait_for_event, worker
 from tests.support.pipelines import calls, file_of
 
 DIES = worker({"write": {"path": "a.txt", "text": "a\n"}}, {"crash": {"how": "kill", "once": True}}, SUBMIT)
@@ -67,7 +67,7 @@ def test_killed_agent_is_recorded_as_died(stage: Stage) -> None:
 def test_agent_of_a_killed_runner_is_recorded_as_died(stage: Stage) -> None:
     agent = stage.book(EVALUATE, worker(HANG, {"write": {"path": "a.txt", "text": "a\n"}}, SUBMIT))
     with stage.start("run", "--workflow", "loop", stage.tasks("T-1"), "--agent", agent) as process:
-        told(process, "turn.started")
+        wait_for_event(process, "turn.started")
         stage.hangs()
         killed(process)
     run = stage.only_run()
@@ -80,7 +80,7 @@ def test_agent_of_a_killed_runner_is_recorded_as_died(stage: Stage) -> None:
 def test_conversation_ends_when_another_agent_takes_over(stage: Stage) -> None:
     first = stage.book(worker(HANG, SUBMIT))
     with stage.start("run", "--workflow", "loop", stage.tasks("T-1"), "--agent", first) as process:
-        told(process, "turn.started")
+        wait_for_event(process, "turn.started")
         stage.hangs()
         killed(process)
     run = stage.only_run()

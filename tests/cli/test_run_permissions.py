@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests.support.cli_stage import Stage, killed, outcome, told, worker
+from tests.support.cli_stage import Stage, killed, outcome, wait_for_event, worker
 
 ASK = {
     "permission": {
@@ -20,7 +20,7 @@ ASK = {
 def test_an_answer_from_another_process_reaches_the_agent(stage: Stage, answer: str) -> None:
     agent = stage.book(worker(ASK))
     with stage.start("run", "tidy up", "--agent", agent) as process:
-        told(process, "permission.requested")
+        wait_for_event(process, "permission.requested")
         run = stage.only_run()
         assert "Delete the notes" in stage.holdfast(answer, run).out
         outcome(process)
@@ -31,7 +31,7 @@ def test_an_answer_from_another_process_reaches_the_agent(stage: Stage, answer: 
 def test_an_answer_given_while_nothing_is_alive_is_used(stage: Stage) -> None:
     agent = stage.book(worker(ASK), sessions={"interrupted": "again"})
     with stage.start("run", "tidy up", "--agent", agent) as process:
-        told(process, "permission.requested")
+        wait_for_event(process, "permission.requested")
         killed(process)
     run = stage.only_run()
     stage.holdfast("approve", run)
@@ -52,7 +52,7 @@ def test_a_hook_that_fails_forbids_the_tool_call(stage: Stage) -> None:
 def test_ctrl_c_while_it_asks_leaves_the_question_open(stage: Stage) -> None:
     agent = stage.book(worker(ASK), sessions={"interrupted": "again"})
     with stage.start("run", "tidy up", "--agent", agent) as process:
-        told(process, "permission.requested")
+        wait_for_event(process, "permission.requested")
         process.send_signal(signal.SIGINT)
         run = outcome(process, code=130).objects[-1]["run"]
     with stage.start("resume", run, "--allow", "allow-all") as process:

@@ -9,9 +9,8 @@ from holdfast.core.events.phase import PhaseStarted
 from holdfast.core.events.session import SessionStart
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
-from tests.support.cli_stage import SUBMIT, Stage, alive, killed, worker
-from tests.support.cli_stage import told as heard
-from tests.support.pipelines import NEVER, REVIEWER, STRICT, TEAM, calls, file_of, plan, small, told
+from tests.support.cli_stage import SUBMIT, Stage, alive, killed, wait_for_event, worker
+from tests.support.pipelines import NEVER, REVIEWER, STRICT, TEAM, calls, file_of, phase_rows, plan, small
 
 GIVEN = ("--set", "approvals=given")
 AGAIN = {"interrupted": "again"}
@@ -27,7 +26,7 @@ WHOLE = [
 
 def assert_whole(stage: Stage, run: str) -> None:
     """Every phase was gone through once, every task merged once, and nothing is left over."""
-    assert told(stage, run) == WHOLE
+    assert phase_rows(stage, run) == WHOLE
     assert stage.states(run) == {"A": "COMPLETE", "fix-1": "COMPLETE"}
     assert stage.subjects(run) == ["make A", "Merge task A", "Fix what the review found", "Merge task fix-1"]
     assert [d["remote"] for d in stage.data(run, "work.published")] == ["origin"]
@@ -68,7 +67,7 @@ def test_killed_in_every_phase_it_goes_on_in_that_phase_and_ends_as_one_that_was
     command = small(stage, agent)
     for kind, data in points:
         with stage.start(*command) as process:
-            heard(process, kind, **data)
+            wait_for_event(process, kind, **data)
             killed(process)
         command = ["resume", stage.only_run(), *GIVEN]
     run = stage.only_run()
@@ -91,7 +90,7 @@ def test_what_a_person_wants_changed_is_planned_built_and_asked_about_again(stag
     assert "## A: make A" in page.read_text()
     stage.holdfast("deny", run, "--changes", "a second note, please")
     stage.resume(run, code=6)
-    assert [row for row in told(stage, run) if row.startswith(("planning", "completing"))] == [
+    assert [row for row in phase_rows(stage, run) if row.startswith(("planning", "completing"))] == [
         *("planning 1", "planning 1 done", "completing 1", "planning 2", "planning 2 done", "completing 2"),
     ]
     assert stage.subjects(run) == ["make A", "Merge task A", "make B", "Merge task B"]  # A was not done again
@@ -111,10 +110,10 @@ def test_whoever_is_denied_what_it_planned_plans_anew_also_when_the_runner_dies_
     run = str(stage.ended("run", "a note", "--workflow", flow, "--agent", agent, *checks, code=6)["run"])
     stage.holdfast("deny", run, "--changes", "a second note, please")
     with stage.start("resume", run) as process:
-        heard(process, "phase.started", phase="planning")
+        wait_for_event(process, "phase.started", phase="planning")
         killed(process)
     stage.resume(run, code=6)
-    assert told(stage, run) == ["planning 1", "planning 2"]
+    assert phase_rows(stage, run) == ["planning 1", "planning 2"]
     assert stage.states(run) == {"A": "PENDING", "B": "PENDING"}
     stage.holdfast("approve", run)
     stage.resume(run)
@@ -132,7 +131,7 @@ async def test_a_phase_whose_agent_was_never_started_when_a_change_came_is_gone_
         await session.append(PhaseStarted(phase="reviewing", round=2), opened)
     stage.holdfast("send", run, "--change", "a second note, please")
     stage.resume(run, code=6)
-    assert [row for row in told(stage, run) if row.startswith(("reviewing", "completing"))] == [
+    assert [row for row in phase_rows(stage, run) if row.startswith(("reviewing", "completing"))] == [
         *("reviewing 1", "reviewing 1 passed", "completing 1", "reviewing 2"),
         *("reviewing 3", "reviewing 3 passed", "completing 2"),
     ]
@@ -155,13 +154,13 @@ def test_research_that_was_cut_off_is_done_and_its_answer_reaches_whoever_asked_
     with stage.start(
         "run", "a note", "--workflow", flow, "--agent", agent, "--set", "validators.detect=false"
     ) as process:
-        heard(process, "turn.started")
-        heard(process, "turn.started")  # the researcher's
+        wait_for_event(process, "turn.started")
+        wait_for_event(process, "turn.started")  # the researcher's
         killed(process)
     run = stage.only_run()
     Path(flow).unlink()  # the run has its own
     stage.resume(run)
-    assert told(stage, run) == ["planning 1", "planning 1 done", "building 1", "building 1 done"]
+    assert phase_rows(stage, run) == ["planning 1", "planning 1 done", "building 1", "building 1 done"]
     (answer,) = [prompt for prompt in stage.prompts(run, "planner") if "Under the sea." in prompt]
     assert answer.startswith("```text\nWhat was found out about notes")
     assert len(stage.data(run, "research.answered")) == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import failpoint_environment
-from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, branch, killed, told, worker
+from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, branch, killed, wait_for_event, worker
 from tests.support.wait import until
 
 HANG = {"hang": {"how": "turn", "seconds": 100, "once": True}}
@@ -24,7 +24,7 @@ def run(stage: Stage) -> str:
     """A run that was killed while its agent was at work."""
     agent = stage.book(EVALUATE, AGAIN, MORE, worker(HALF, HANG, SUBMIT), sessions={"interrupted": "next"})
     with stage.start("run", stage.tasks("T-1"), "--workflow", "loop", "--agent", agent) as process:
-        told(process, "turn.started")
+        wait_for_event(process, "turn.started")
         asyncio.run(until(lambda: any(Path(stage.folder).rglob("once/*"))))
         killed(process)
     return stage.only_run()

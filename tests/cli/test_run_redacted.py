@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli_stage import CASE, EVALUATE, HANG, Stage, alive, killed, told, worker
+from tests.support.cli_stage import CASE, EVALUATE, HANG, Stage, alive, killed, wait_for_event, worker
 from tests.support.wait import until
 
 # In two parts each, so that no file of this repository holds what looks like a token.
@@ -106,7 +106,7 @@ def test_a_restated_prompt_carries_the_redacted_text_and_says_so(stage: Stage, t
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
     agent = stage.book(worker(HANG, {"write": {"path": "a.txt", "text": "a\n"}}))
     with stage.start("run", "write a file", "--agent", agent, env=state) as process:
-        told(process, "turn.started")
+        wait_for_event(process, "turn.started")
         stage.hangs()
         killed(process)
     run = stage.only_run()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, killed, told, worker
+from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, killed, wait_for_event, worker
 from tests.support.pipelines import PLANNER, WRITE, file_of
 
 FULL = {"error": {"code": -32000, "message": "usage limit reached", "data": {"kind": "quota", "resetsAt": None}}}
@@ -110,7 +110,7 @@ def test_an_agent_of_a_phase_that_answers_with_errors_is_not_given_up(stage: Sta
 def test_a_kill_between_two_tries_costs_nothing_nor_does_an_error_lose_what_was_said(stage: Stage) -> None:
     agent = stage.book(REFUSING)
     with stage.start("run", "--workflow", "solo", stage.tasks("A"), "--agent", agent) as process:
-        told(process, "turn.ended", stop_reason="refused")
+        wait_for_event(process, "turn.ended", stop_reason="refused")
         killed(process)
     run = stage.only_run()
     stage.holdfast("send", run, "in green, please")

@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.engine.inbox.report import Reporter, submit_report
-from tests.support.cli_stage import HANG, Stage, killed, told, worker
+from tests.support.cli_stage import HANG, Stage, killed, wait_for_event, worker
 
 ONE = {"write": {"path": "one.txt", "text": "1\n"}}
 
@@ -11,7 +11,7 @@ ONE = {"write": {"path": "one.txt", "text": "1\n"}}
 def test_what_waits_for_a_resume_counts_once(stage: Stage) -> None:
     agent = stage.book(worker(ONE, HANG, {"say": "done"}))
     with stage.start("run", "take your time", "--agent", agent) as process:
-        conversation_id = told(process, "tool.returned")["data"]["conversation"]
+        conversation_id = wait_for_event(process, "tool.returned")["data"]["conversation"]
         stage.hangs()
         killed(process)
     run = stage.only_run()

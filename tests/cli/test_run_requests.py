@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.boards import board
-from tests.support.cli_stage import CASE, Stage, killed, outcome, told, worker
+from tests.support.cli_stage import CASE, Stage, killed, outcome, wait_for_event, worker
 
 COMMAND = "rm -rf build\n\x1b[2Kecho \u202edone"
 SHOWN = ("rm -rf build", "\\x1b[2Kecho \\u202edone")
@@ -48,7 +48,7 @@ def seen(process: subprocess.Popen[bytes], *words: str) -> str:
 
 def test_request_carries_command_and_input_in_the_log_and_in_show(stage: Stage) -> None:
     with waiting(stage, called(), asks()) as process:
-        requested = told(process, "permission.requested")["data"]
+        requested = wait_for_event(process, "permission.requested")["data"]
         assert (requested["title"], requested["command"]) == ("bench", COMMAND)
         assert requested["input"] == {"command": COMMAND, "description": "bench"}
         run = stage.only_run()
@@ -77,7 +77,7 @@ def test_run_and_attach_show_the_command(stage: Stage) -> None:
 
 async def test_top_shows_the_command(stage: Stage) -> None:
     with waiting(stage, called(), asks()) as process:
-        told(process, "permission.requested")
+        wait_for_event(process, "permission.requested")
         async with board(stage.home, size=(120, 50)) as screen:
             await screen.until(*SHOWN)
             await screen.press("a")
@@ -88,7 +88,7 @@ async def test_top_shows_the_command(stage: Stage) -> None:
 def test_request_shows_the_change_of_an_edit(stage: Stage) -> None:
     edit = asks(title="Edit", kind="edit", content=[{"diff": EDIT}])
     with waiting(stage, edit) as process:
-        requested = told(process, "permission.requested")["data"]
+        requested = wait_for_event(process, "permission.requested")["data"]
         assert [(one["old"], one["new"]) for one in requested["diffs"]] == [(EDIT["old"], EDIT["new"])]
         assert requested["paths"] == [requested["diffs"][0]["path"]]
         shown = stage.holdfast("show", stage.only_run()).out
@@ -99,7 +99,7 @@ def test_request_shows_the_change_of_an_edit(stage: Stage) -> None:
 def test_long_input_is_cut_and_says_how_much_is_missing(stage: Stage) -> None:
     command = "echo ok\n" + "true\n" * 300 + "rm -rf build"
     with waiting(stage, called(command), asks()) as process:
-        told(process, "permission.requested")
+        wait_for_event(process, "permission.requested")
         run = stage.only_run()
         shown = stage.holdfast("show", run).out
         assert "rm -rf build" in shown, "the end is not hidden by the middle"

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.support.cli_stage import HANG, HELLO, Stage, alive, outcome, told, worker
+from tests.support.cli_stage import HANG, HELLO, Stage, alive, outcome, wait_for_event, worker
 
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
 
@@ -14,7 +14,7 @@ WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
 def test_the_first_signal_stops_cleanly_and_the_run_can_go_on(stage: Stage, number: signal.Signals) -> None:
     agent = stage.book(worker(WROTE, HANG, {"say": "done"}))
     with stage.start("run", "take your time", "--agent", agent) as process:
-        told(process, "tool.returned")
+        wait_for_event(process, "tool.returned")
         stage.hangs()
         process.send_signal(number)
         end = outcome(process, code=130)
@@ -32,7 +32,7 @@ def test_the_first_signal_stops_cleanly_and_the_run_can_go_on(stage: Stage, numb
 )
 def test_resume_records_why_the_last_session_stopped(stage: Stage, number: signal.Signals, last_stop: str) -> None:
     with stage.start("run", "take your time", "--agent", stage.book(worker(WROTE, HANG))) as process:
-        told(process, "tool.returned")
+        wait_for_event(process, "tool.returned")
         stage.hangs()
         process.send_signal(number)
         outcome(process, code=-number if number == signal.SIGKILL else 130)
@@ -73,7 +73,7 @@ def test_the_second_signal_does_not_wait_for_a_deaf_agent(stage: Stage) -> None:
 def test_a_terminal_that_goes_does_not_end_the_run(stage: Stage) -> None:
     agent = stage.book(worker(WROTE, {"wait_for": f"{stage.folder}/go"}))
     with stage.start("run", "go on", "--agent", agent) as process:
-        told(process, "tool.returned")
+        wait_for_event(process, "tool.returned")
         process.send_signal(signal.SIGHUP)
         open(f"{stage.folder}/go", "w").close()
         outcome(process)

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests.cli.terminal import CTRL_C, conversation
-from tests.support.cli_stage import HANG, HELLO, Stage, branch, killed, told, worker
+from tests.support.cli_stage import HANG, HELLO, Stage, branch, killed, wait_for_event, worker
 
 STUCK = worker({"write": {"path": "one.txt", "text": "1\n"}}, HANG)
 
@@ -13,7 +13,7 @@ STUCK = worker({"write": {"path": "one.txt", "text": "1\n"}}, HANG)
 def interrupted(stage: Stage, goal: str = "go on") -> str:
     known = {one["id"] for one in stage.holdfast("ls", "--json").objects}
     with stage.start("run", goal, "--agent", stage.book(STUCK)) as process:
-        told(process, "tool.returned")
+        wait_for_event(process, "tool.returned")
         stage.hangs()
         killed(process)
     (run,) = {one["id"] for one in stage.holdfast("ls", "--json").objects} - known

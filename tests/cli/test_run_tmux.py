@@ -11,7 +11,7 @@ import pytest
 from holdfast.agents.runtimes.tmux import missing_requirement
 from holdfast.leaf.failpoints import FAILPOINT_FILE_VARIABLE, FAILPOINT_VARIABLE
 from holdfast.leaf.process.identity import identify
-from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, alive, killed, outcome, told, worker
+from tests.support.cli_stage import EVALUATE, SUBMIT, Stage, alive, killed, outcome, wait_for_event, worker
 from tests.support.wait import PATIENCE
 
 IN_TMUX = ("--set", "runtime.kind=tmux")
@@ -33,7 +33,7 @@ def let_go(stage: Stage) -> None:
 
 def came_back(stage: Stage, process: subprocess.Popen[bytes]) -> None:
     """The worker, by its own session; and then to the end."""
-    told(process, "conversation.attached", rung="session/resume")
+    wait_for_event(process, "conversation.attached", rung="session/resume")
     let_go(stage)
     outcome(process)
 
@@ -49,7 +49,7 @@ def windows(command: list[str]) -> Any:
 @needs_tmux
 def test_nothing_is_touched_while_it_is_owned_and_the_end_is_as_ever(stage: Stage) -> None:
     with stage.start("run", "say one", "--workflow", "loop", "--agent", patient(stage), *IN_TMUX) as process:
-        told(process, "progress.reported")
+        wait_for_event(process, "progress.reported")
         run = stage.only_run()
         command = stage.holdfast("attach", run, "--tmux", "--json").object["command"]
         before = windows(command), stage.project.footprint(), stage.events(run)
@@ -71,7 +71,7 @@ def test_nothing_is_touched_while_it_is_owned_and_the_end_is_as_ever(stage: Stag
 @pytest.mark.parametrize("how", ["runner", "all", "server"])
 def test_what_is_killed_comes_back_and_the_end_is_the_same(stage: Stage, how: str) -> None:
     with stage.start("run", "say one", "--workflow", "loop", "--agent", patient(stage), *IN_TMUX) as process:
-        told(process, "progress.reported")
+        wait_for_event(process, "progress.reported")
         run = stage.only_run()
         command = stage.holdfast("attach", run, "--tmux", "--json").object["command"]
         pane = identify(int(next(row for row in windows(command) if row.startswith("worker")).rpartition(" ")[2]))

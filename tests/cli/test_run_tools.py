@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli_stage import ACCEPT, SUBMIT, Stage, outcome, told, worker
+from tests.support.cli_stage import ACCEPT, SUBMIT, Stage, outcome, wait_for_event, worker
 
 TURNS = (
     {"when": "You are the evaluator", "steps": [ACCEPT, {"say": "that was my verdict"}]},
@@ -30,7 +30,7 @@ def test_first_prompt_waits_for_the_tools(stage: Stage) -> None:
     up = Path(stage.folder, "up")
     options = ("--workflow", "loop", stage.tasks("A"), "--agent", "slow", *late(stage, "slow", str(up)))
     with stage.start("run", *options) as process:
-        told(process, "conversation.attached")
+        wait_for_event(process, "conversation.attached")
         up.touch()
         outcome(process)
     run = stage.only_run()

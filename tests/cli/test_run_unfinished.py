@@ -1,8 +1,7 @@
 """Runs that end without finished work: each has its own reason, exit code 1, and a resume that continues."""
 
-from tests.support.cli_stage import Stage, killed, worker
-from tests.support.cli_stage import told as heard
-from tests.support.pipelines import NEVER, SMALL, STRICT, TEAM, file_of, small, told
+from tests.support.cli_stage import Stage, killed, wait_for_event, worker
+from tests.support.pipelines import NEVER, SMALL, STRICT, TEAM, file_of, phase_rows, small
 
 PAST = SMALL.replace("  on_fail: fixing\n", "  on_fail: fixing\n  limit: 1\n  on_limit: completing\n")
 GIVEN = ("--set", "approvals=given", "--set", "publish=nothing")
@@ -35,12 +34,12 @@ def test_review_that_reaches_its_limit_is_not_success(stage: Stage) -> None:
     ended = stage.ended("run", "a note", "--workflow", flow, "--agent", agent, *checks, *GIVEN, code=1)
     run = str(ended["run"])
     assert ended["ended"] == "review_cap"
-    before = told(stage, run)
+    before = phase_rows(stage, run)
     assert before[-4:] == ["reviewing 1", "reviewing 1 failed", "completing 1", "completing 1 done"]
     assert [d["phase"] for d in stage.data(run, "phase.failed")] == ["reviewing"]
     agree(stage, run, "review_cap")
     assert stage.resume(run, "--on-issue", "fix", *GIVEN)["ended"] == "all_done"
-    assert told(stage, run)[len(before) :] == [
+    assert phase_rows(stage, run)[len(before) :] == [
         *("fixing 1", "fixing 1 done", "reviewing 2", "reviewing 2 passed", "completing 2", "completing 2 done"),
     ]
     stage.holdfast("resume", run, code=4)
@@ -48,7 +47,7 @@ def test_review_that_reaches_its_limit_is_not_success(stage: Stage) -> None:
 
 def test_review_limit_without_a_way_past_it_has_the_same_reason(stage: Stage) -> None:
     run = str(stage.ended(*small(stage, stage.book(NEVER, *TEAM), *GIVEN), code=1)["run"])
-    assert "completing 1" not in told(stage, run)
+    assert "completing 1" not in phase_rows(stage, run)
     agree(stage, run, "review_cap")
 
 
@@ -56,7 +55,7 @@ def test_review_limit_is_remembered_over_a_kill_and_an_approval(stage: Stage) ->
     agent = stage.book(NEVER, *TEAM, sessions={"interrupted": "again"})
     flow, checks = file_of(stage, PAST, "past.yaml"), ("--set", "validators.detect=false", "--set", "publish=nothing")
     with stage.start("run", "a note", "--workflow", flow, "--agent", agent, *checks) as process:
-        heard(process, "phase.completed", phase="reviewing", outcome="failed")
+        wait_for_event(process, "phase.completed", phase="reviewing", outcome="failed")
         killed(process)
     run = stage.only_run()
     assert stage.resume(run, code=6)["ended"] == "waiting"
@@ -78,10 +77,10 @@ def test_task_whose_tool_calls_were_all_denied_is_not_done(stage: Stage) -> None
 
 def test_task_that_was_refused_by_a_person_is_not_done(stage: Stage) -> None:
     with stage.start("run", "x", "--agent", stage.book(worker(EDIT))) as process:
-        heard(process, "permission.requested")
+        wait_for_event(process, "permission.requested")
         run = stage.only_run()
         stage.holdfast("deny", run)
-        assert heard(process, "session.end")["data"]["reason"] == "refused"
+        assert wait_for_event(process, "session.end")["data"]["reason"] == "refused"
         assert process.wait() == 1
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli_stage import HANG, Stage, alive, heard, told, worker
+from tests.support.cli_stage import HANG, Stage, alive, heard, wait_for_event, worker
 from tests.support.wait import until
 
 WROTE = {"write": {"path": "one.txt", "text": "1\n"}}
@@ -34,7 +34,7 @@ def cut_off(stage: Stage, *options: str, **how: Any) -> str:
     agent = stage.book(worker(WROTE, hang, {"say": "done"}), sessions={"interrupted": "again"})
     begun = stage.holdfast("run", "go on", "--agent", agent, "--detach", *QUICK, *options, "--json").object
     with stage.start("logs", "-f", begun["run"]) as log:
-        told(log, "tool.returned")
+        wait_for_event(log, "tool.returned")
         os.kill(begun["pid"], signal.SIGKILL)
         stage.holdfast("wait", begun["run"], code=130)
         log.kill()
@@ -70,7 +70,7 @@ def test_one_that_dies_without_getting_further_is_parked(stage: Stage) -> None:
             said = heard(process, lambda told: told["run"] == run)["told"]
             assert said.startswith("resumed"), said
             with stage.start("logs", "-f", run) as log:
-                told(log, "turn.started")
+                wait_for_event(log, "turn.started")
                 os.kill(int(said.split("pid ")[1].rstrip(")")), signal.SIGKILL)
                 log.kill()
                 log.communicate()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.cli.boards import Screen, board
-from tests.support.cli_stage import BLOCKED, HELLO, Stage, killed, outcome, told, worker
+from tests.support.cli_stage import BLOCKED, HELLO, Stage, killed, outcome, wait_for_event, worker
 
 ASK = {
     "permission": {
@@ -47,7 +47,7 @@ async def asked(screen: Screen) -> None:
 )
 async def test_an_answer_reaches_the_agent_that_waits_for_it(stage: Stage, key: str, answer: str) -> None:
     with at_work(stage, "tidy up", "--agent", stage.book(worker(ASK))) as process:
-        told(process, "permission.requested")
+        wait_for_event(process, "permission.requested")
         run = stage.only_run()
         async with board(stage.home) as screen:
             await asked(screen)
@@ -69,7 +69,7 @@ async def test_an_answer_reaches_the_agent_that_waits_for_it(stage: Stage, key: 
 async def test_a_run_is_told_something_and_stopped_when_one_is_sure(stage: Stage) -> None:
     agent = stage.book(worker(HANG), HELLO, sessions={"interrupted": "again"})
     with at_work(stage, "take your time", "--agent", agent) as process:
-        told(process, "turn.started")
+        wait_for_event(process, "turn.started")
         run = stage.only_run()
         async with board(stage.home) as screen:
             await screen.until("1 running", "thinking")
@@ -98,7 +98,7 @@ async def test_a_run_is_told_something_and_stopped_when_one_is_sure(stage: Stage
 async def test_a_killed_run_is_seen_to_be_and_goes_on_to_its_end(stage: Stage) -> None:
     agent = stage.book(worker(HANG), sessions={"interrupted": "again"})
     with at_work(stage, "say hello", "--agent", agent) as process:
-        told(process, "turn.started")
+        wait_for_event(process, "turn.started")
         run = stage.only_run()
         async with board(stage.home) as screen:
             await screen.until("1 running")

@@ -13,7 +13,7 @@ from tests.cli.program import Program
 from tests.cli.runs import make_run
 from tests.cli.scenes import FIRST_WAVE, SECOND_WAVE
 from tests.cli.terminal import CTRL_C, conversation
-from tests.support.cli_stage import Stage, outcome, told, worker
+from tests.support.cli_stage import Stage, outcome, wait_for_event, worker
 
 HANG = {"hang": {"how": "turn", "seconds": 3600}}
 ENTERS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"
@@ -63,7 +63,7 @@ def test_attach_shows_the_run_at_work_and_ctrl_c_comes_back_to_the_dashboard(sta
     agent = stage.book(worker(HANG))
     with stage.start("run", "take your time", "--agent", agent) as process:
         try:
-            told(process, "turn.started")
+            wait_for_event(process, "turn.started")
             run = stage.only_run()
             with tmux(stage, f"{sys.executable} -m holdfast top; echo left with $?; cat") as terminal:
                 terminal.until("1 running", run, "thinking", "q quit")

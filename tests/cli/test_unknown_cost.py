@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import finished
-from tests.support.cli_stage import Stage, killed, told, worker
+from tests.support.cli_stage import Stage, killed, wait_for_event, worker
 
 TOKENS = {"usage": {"used": 1200, "size": 200000}}
 PRICED = {"usage": {"used": 1200, "size": 200000, "cost": 1.2}}
@@ -113,7 +113,7 @@ def test_what_a_probe_measured_is_known_at_the_start(stage: Stage) -> None:
 def test_a_killed_session_keeps_what_is_known(stage: Stage) -> None:
     agent = stage.book(spends(PRICED, {"hang": {"how": "turn", "seconds": 100, "once": True}}))
     with stage.start("run", "say hello", "--agent", agent) as process:
-        told(process, "usage.recorded")
+        wait_for_event(process, "usage.recorded")
         killed(process)
     run = stage.only_run()
     with stage.start("resume", run) as process:

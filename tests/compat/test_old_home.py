@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.program import Program
 from tests.fixtures.old_home.make import ARCHIVE, HOME, REPO, ROOT
-from tests.support.cli_stage import Stage, alive, branch, outcome, told
+from tests.support.cli_stage import Stage, alive, branch, outcome, wait_for_event
 from tests.support.crash_suite.warm_programs import Nursery
 from tests.support.projects import Project
 
@@ -110,7 +110,7 @@ def test_open_permission_request_is_answered(old: Stage, command: str, answer: s
     run_id = run_named(old, "asking")
     old.holdfast(command, run_id)
     with old.start("resume", run_id) as process:
-        told(process, "permission.requested", title="Delete the notes")
+        wait_for_event(process, "permission.requested", title="Delete the notes")
         old.holdfast(command, run_id)
         outcome(process)
     assert old.file(run_id, "answer.txt") == answer

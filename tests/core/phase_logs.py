@@ -47,14 +47,14 @@ def next_of(
     *events: Event, workflow: Workflow = PIPELINE, bounds: Bounds = BOUNDS, facts: RuntimeFacts = NOTHING_IN_PROGRESS
 ) -> str:
     """What a run with this log does next."""
-    return told(decide(state_of(*events), workflow, bounds, facts))
+    return describe(decide(state_of(*events), workflow, bounds, facts))
 
 
-def told(actions: list[Action]) -> str:
-    return "; ".join(_told(action) for action in actions)
+def describe(actions: list[Action]) -> str:
+    return "; ".join(_describe(action) for action in actions)
 
 
-def _told(action: Action) -> str:
+def _describe(action: Action) -> str:
     wave = str(action.wave) if action.wave is not None else None
     about = (action.phase, action.role, action.research, action.task, wave)
     words = " ".join(part for part in (action.kind, *about) if part)

@@ -45,12 +45,12 @@ def words(**addressees: str | None) -> dict[str, OpenMessage]:
     return {key: OpenMessage(MessageKind.USER, task=task) for key, task in addressees.items()}
 
 
-def told(actions: list[Action]) -> str:
+def describe(actions: list[Action]) -> str:
     """Actions in few words: what, of what, and how or why."""
-    return "; ".join(_told(action) for action in actions)
+    return "; ".join(_describe(action) for action in actions)
 
 
-def _told(action: Action) -> str:
+def _describe(action: Action) -> str:
     about = action.task or (str(action.wave) if action.wave is not None else None)
     return " ".join(part for part in (action.kind, about) if part) + "".join(
         f" ({part})" for part in (action.prompt_kind, action.reason) if part

@@ -9,7 +9,19 @@ from holdfast.core.decide.tasks import decide
 from holdfast.core.messages.addressing import messages_for
 from holdfast.core.state import Conversation, OpenMessage, OpenTurn, RunState, Task, TaskStage, Wave
 from holdfast.core.work.workflow import Bounds
-from tests.core.situations import COMPLETE, LOOP, PENDING, SKIPPED, SOLO, begun, failed, of_task, situation, told, words
+from tests.core.situations import (
+    COMPLETE,
+    LOOP,
+    PENDING,
+    SKIPPED,
+    SOLO,
+    begun,
+    describe,
+    failed,
+    of_task,
+    situation,
+    words,
+)
 
 ASKING = Bounds(ask_when_interrupted=True)
 
@@ -319,27 +331,27 @@ ROWS = [pytest.param(row, id=f"{part}: {fact}") for part, rows in TABLE.items() 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_run(row: Row) -> None:
-    assert told(decide(row.state, SOLO, row.bounds, row.facts)) == row.expected
+    assert describe(decide(row.state, SOLO, row.bounds, row.facts)) == row.expected
 
 
 def test_a_failed_part_of_a_plan_ends_the_session_as_what_it_was_when_nothing_else_can_be_done() -> None:
     blocked = situation(
         {"a": failed("evaluator_cap"), "b": PENDING, "c": PENDING}, "a", "b", "c", needs={"b": "a", "c": "b"}
     )
-    assert told(decide(blocked, LOOP, Bounds())) == "stop (evaluator_cap)"
+    assert describe(decide(blocked, LOOP, Bounds())) == "stop (evaluator_cap)"
 
 
 def test_no_wave_is_closed_before_those_before_it_so_that_a_failure_is_never_behind_a_checkpoint() -> None:
     state = situation({"a": failed(), "b": COMPLETE}, "a", "b")
-    assert told(decide(state, SOLO, Bounds())) == "stop (iter_cap)"
-    assert told(decide(situation({"a": SKIPPED, "b": COMPLETE}, "a", "b"), SOLO, Bounds())) == "close wave 1"
+    assert describe(decide(state, SOLO, Bounds())) == "stop (iter_cap)"
+    assert describe(decide(situation({"a": SKIPPED, "b": COMPLETE}, "a", "b"), SOLO, Bounds())) == "close wave 1"
 
 
 def test_waves_follow_their_numbers_not_their_order() -> None:
     state = situation({"a": PENDING, "b": PENDING})
     assert state.plan is not None
     state.plan.waves = {10: Wave(["a"]), 9: Wave(["b"])}
-    assert told(decide(state, SOLO, Bounds())) == "start b"
+    assert describe(decide(state, SOLO, Bounds())) == "start b"
 
 
 def test_the_next_prompt_takes_along_what_is_for_its_task_and_for_anyone_in_the_order_it_came() -> None:

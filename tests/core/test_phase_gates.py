@@ -18,11 +18,11 @@ from tests.core.phase_logs import (
     completed,
     conversation_events,
     delivered,
+    describe,
     next_of,
     plan,
     started,
     through,
-    told,
 )
 
 LOOPS = Workflow(
@@ -150,7 +150,7 @@ def test_checks_that_fail_lead_back_within_their_limit(what: str) -> None:
     events, expected = GATES[what]
     assert next_of(*events, workflow=LOOPS) == expected
     log = session_log(*BEGUN, *events) + session_log(SessionStart(command="resume"), sid="s2")
-    assert told(decide(fold_all(log), LOOPS, BOUNDS)) == expected
+    assert describe(decide(fold_all(log), LOOPS, BOUNDS)) == expected
 
 
 @pytest.mark.parametrize(
@@ -190,6 +190,6 @@ def test_what_was_in_the_way_of_who_handed_in_no_longer_is() -> None:
     assert next_of(*log, workflow=LOOPS) == "give up thinking (blocked)"
     state = fold_all(session_log(*BEGUN, *log, delivered("thinking")))
     assert state.issues == []
-    assert told(decide(state, LOOPS, BOUNDS)) == "check thinking validators"
+    assert describe(decide(state, LOOPS, BOUNDS)) == "check thinking validators"
     again = next_of(*log, delivered("thinking"), *failing("thinking", 1), started("thinking", 2), workflow=LOOPS)
     assert again == "tell thinking architect (begin)"

@@ -31,13 +31,13 @@ from tests.core.phase_logs import (
     completed,
     conversation_events,
     delivered,
+    describe,
     document,
     plan,
     review,
     started,
     state_of,
     through,
-    told,
     turn,
 )
 
@@ -131,7 +131,7 @@ BELOW = (7, 13, 15)
 def test_rule(what: str) -> None:
     _, events, expected = ROWS[what]
     log = session_log(*BEGUN, *events) + session_log(SessionStart(command="resume"), sid="s2")
-    assert told(decide(fold_all(log), PIPELINE, BOUNDS)) == expected
+    assert describe(decide(fold_all(log), PIPELINE, BOUNDS)) == expected
 
 
 def test_a_run_is_known_by_what_its_log_says_it_is() -> None:
@@ -156,7 +156,7 @@ def test_how_tasks_are_dispatched_is_as_it_was_chosen_and_only_what_is_left_is_d
     kept = msgspec.convert(state.workflow, Workflow)
     assert kept == PIPELINE
     assert kept.shape is PlanShape.GRAPH
-    assert told(decide(state, kept, BOUNDS)) == "start B"
+    assert describe(decide(state, kept, BOUNDS)) == "start B"
 
 
 def test_every_rule_has_its_test() -> None:

@@ -20,7 +20,7 @@ def sent(*names: str) -> list[Event]:
     return [InboxConsumed(cursor=at, message=name, kind="user", body=body) for at, name in enumerate(names, 1)]
 
 
-def told(*names: str, by: str = "c") -> list[Event]:
+def turn_with(*names: str, by: str = "c") -> list[Event]:
     turn = TurnStarted(conversation=by, turn="t", messages=list(names))
     return [turn, *(InboxHandled(message=name) for name in names)]
 
@@ -37,8 +37,8 @@ OTHER = ConversationOpened(conversation="d", agent="two", role="worker", task="A
 PHASE = PhaseStarted(phase="thinking", round=1)
 THINKER = ConversationOpened(conversation="c", agent="one", role="thinker", about="thinking")
 
-AT_WORK = [TASK, WORKER, *sent("m"), *told("m")]
-THINKING = [PHASE, THINKER, *sent("m"), *told("m")]
+AT_WORK = [TASK, WORKER, *sent("m"), *turn_with("m")]
+THINKING = [PHASE, THINKER, *sent("m"), *turn_with("m")]
 
 
 def after(*events: Event) -> RunState:
@@ -56,11 +56,11 @@ def test_they_are_kept_with_the_conversation_that_goes_on(end: Event) -> None:
     state = after(*AT_WORK, end)
     assert (unheard(state), list(state.messages)) == ({"c": ["m"]}, [])
     assert not state.conversations["c"].briefed
-    state = after(*AT_WORK, end, *sent("n"), *told("n"))
+    state = after(*AT_WORK, end, *sent("n"), *turn_with("n"))
     assert unheard(state) == {"c": ["m", "n"]}
 
 
-@pytest.mark.parametrize("end", [[ended("end_turn")], [ended("max_tokens")], [CUT, *told(), ended("end_turn")]])
+@pytest.mark.parametrize("end", [[ended("end_turn")], [ended("max_tokens")], [CUT, *turn_with(), ended("end_turn")]])
 def test_a_turn_that_came_to_its_end_is_heard(end: list[Event]) -> None:
     state = after(*AT_WORK, *end)
     assert (unheard(state), list(state.messages)) == ({}, [])
@@ -119,5 +119,5 @@ def test_what_was_finished_or_given_up_is_not_opened_again_by_what_a_skipped_tas
 @pytest.mark.parametrize("gone", [TaskSkipped(task_id="A"), PlanCreated(tasks=[PlannedTask(id="B")])])
 def test_what_was_for_a_task_alone_is_over_with_it(gone: Event) -> None:
     own = InboxConsumed(cursor=1, message="m", kind="user", body=Raw(b'{"text":"hello","task":"A"}'))
-    state = after(TWO, TASK, WORKER, own, *told("m"), CUT, gone)
+    state = after(TWO, TASK, WORKER, own, *turn_with("m"), CUT, gone)
     assert (unheard(state), list(state.messages)) == ({}, [])

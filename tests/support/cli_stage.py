@@ -144,7 +144,7 @@ def heard(process: subprocess.Popen[bytes], fits: Callable[[Event], bool]) -> Ev
     raise AssertionError(f"it never came; {finished(process, process.wait())}")
 
 
-def told(process: subprocess.Popen[bytes], kind: str, **data: Any) -> Event:
+def wait_for_event(process: subprocess.Popen[bytes], kind: str, **data: Any) -> Event:
     """Read until an event of this kind, with these values."""
     return heard(process, lambda e: e.get("type") == kind and data.items() <= e["data"].items())
 

@@ -42,7 +42,7 @@ def ends_of_lines(log: bytes) -> list[int]:
     return [place + 1 for place, byte in enumerate(log) if byte == ord("\n")]
 
 
-def told(log: bytes, workflow: str) -> list[str]:
+def decisions_by_line(log: bytes, workflow: str) -> list[str]:
     """After each line, in the order in which things stand there: sorted, nothing would show that came out of a set."""
     fold, found = Fold(), []
     for line in log.splitlines(keepends=True):
@@ -60,4 +60,4 @@ def told(log: bytes, workflow: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(told(sys.stdin.buffer.read(), sys.argv[1])))
+    sys.stdout.write("\n".join(decisions_by_line(sys.stdin.buffer.read(), sys.argv[1])))

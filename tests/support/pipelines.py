@@ -70,7 +70,7 @@ def small(stage: Stage, agent: str, *more: str) -> list[str]:
     return ["run", "make a note", "--workflow", file_of(stage), "--agent", agent, *checks, *more]
 
 
-def told(stage: Stage, run: str) -> list[str]:
+def phase_rows(stage: Stage, run: str) -> list[str]:
     """Each phase that began or ended, in few words."""
     rows: list[str] = []
     for event in stage.events(run):

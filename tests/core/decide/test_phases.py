@@ -43,6 +43,7 @@ from tests.core.phase_logs import (
     completed,
     conversation_events,
     delivered,
+    describe,
     document,
     next_of,
     plan,
@@ -50,7 +51,6 @@ from tests.core.phase_logs import (
     started,
     state_of,
     through,
-    told,
     turn,
     words,
 )
@@ -334,7 +334,7 @@ def test_what_comes_next_follows_from_the_log(what: str) -> None:
 def test_a_run_that_was_cut_off_there_goes_on_as_if_it_had_not_been(what: str) -> None:
     events, expected = ROWS[what]
     log = session_log(*BEGUN, *events) + session_log(SessionStart(command="resume"), sid="s2")
-    assert told(decide(fold_all(log), PIPELINE, BOUNDS)) == expected
+    assert describe(decide(fold_all(log), PIPELINE, BOUNDS)) == expected
 
 
 @pytest.mark.parametrize("what", ROWS)
@@ -397,7 +397,7 @@ def test_words_for_a_phase_of_tasks_are_for_whichever_worker_comes_first() -> No
     state = state_of(*at_work, words("m", "implementing"), words("n", "planning"))
     assert messages_for(state.messages, "A", shared_addresses(state, PIPELINE)) == ["m"]
     assert messages_for(state.messages, "planning") == ["n"]
-    assert told(decide(state, PIPELINE, BOUNDS)) == "work A (message)"
+    assert describe(decide(state, PIPELINE, BOUNDS)) == "work A (message)"
     assert next_of(*at_work, words("n", "planning")) == "end iteration A (no_case)"
 
 
@@ -453,7 +453,7 @@ def test_reviewers_run_at_once_unless_they_are_bounded() -> None:
 def test_what_is_under_way_is_waited_for_before_a_change_is_planned() -> None:
     state = state_of(*PLANNED, started("implementing"), TaskStarted(task_id="A"), CHANGE)
     assert decide(state, PIPELINE, BOUNDS, RuntimeFacts(busy=frozenset({ActionKey("task", "A")}))) == []
-    assert told(decide(state, PIPELINE, BOUNDS)) == "enter planning (a change was asked for)"
+    assert describe(decide(state, PIPELINE, BOUNDS)) == "enter planning (a change was asked for)"
 
 
 def test_approval_may_be_given_beforehand_or_after_it_was_asked() -> None:

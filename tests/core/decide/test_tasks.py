@@ -20,10 +20,10 @@ from tests.core.situations import (
     SOLO,
     WORKFLOWS,
     begun,
+    describe,
     failed,
     of_task,
     situation,
-    told,
     words,
 )
 
@@ -82,10 +82,10 @@ def test_at_work_it_depends_on_how_the_last_turn_went(how: str) -> None:
     worker, solo, case, asking = AT_WORK[how]
     state = alone(begun(), worker)
     for workflow in (SOLO, EVALUATE):
-        assert told(decide(state, workflow, BOUNDS)) == solo
-        assert told(decide(state, workflow, ASKING)) == asking
+        assert describe(decide(state, workflow, BOUNDS)) == solo
+        assert describe(decide(state, workflow, ASKING)) == asking
     for workflow in (CASE, LOOP):
-        assert told(decide(state, workflow, BOUNDS)) == case
+        assert describe(decide(state, workflow, BOUNDS)) == case
 
 
 def test_the_table_has_every_way_in_which_a_turn_ends() -> None:
@@ -109,21 +109,21 @@ NEXT: dict[str, tuple[Task, str]] = {
 def test_in_a_new_iteration_the_worker_is_told_why(why: str, last: str) -> None:
     task, expected = NEXT[why]
     for workflow, bounds in product(WORKFLOWS, (BOUNDS, ASKING)):
-        assert told(decide(alone(task, worked(last)), workflow, bounds)) == expected
+        assert describe(decide(alone(task, worked(last)), workflow, bounds)) == expected
 
 
 def test_who_is_new_to_conflicts_is_told_of_them() -> None:
     task = begun(iteration=2, conflicts=["a"], conflicted=1)
-    assert told(decide(alone(task), LOOP, BOUNDS)) == "work 1 (resolve)"
-    assert told(decide(alone(task, Conversation()), LOOP, BOUNDS)) == "work 1 (resolve)"
+    assert describe(decide(alone(task), LOOP, BOUNDS)) == "work 1 (resolve)"
+    assert describe(decide(alone(task, Conversation()), LOOP, BOUNDS)) == "work 1 (resolve)"
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS)
 def test_resolved_conflicts_need_no_case_and_no_verdict(workflow: Workflow) -> None:
     resolved = begun(iteration=2, conflicts=["a"], conflicted=1, since=1)
-    assert told(decide(alone(resolved, worked("end_turn", turns=2)), workflow, BOUNDS)) == TAKE
+    assert describe(decide(alone(resolved, worked("end_turn", turns=2)), workflow, BOUNDS)) == TAKE
     validated = begun(TaskStage.EVALUATE, iteration=2, conflicts=["a"], conflicted=1)
-    assert told(decide(alone(validated), workflow, BOUNDS)) == "commit 1"
+    assert describe(decide(alone(validated), workflow, BOUNDS)) == "commit 1"
 
 
 STAGES: dict[TaskStage, dict[str, str]] = {
@@ -144,7 +144,7 @@ STAGES: dict[TaskStage, dict[str, str]] = {
 @pytest.mark.parametrize("stage", TaskStage)
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=[workflow.name for workflow in WORKFLOWS])
 def test_each_stage_has_its_step(stage: TaskStage, workflow: Workflow) -> None:
-    assert told(decide(alone(begun(stage)), workflow, BOUNDS)) == STAGES[stage][workflow.name]
+    assert describe(decide(alone(begun(stage)), workflow, BOUNDS)) == STAGES[stage][workflow.name]
 
 
 def test_refused_tool_calls_without_a_change_are_no_finished_task() -> None:
@@ -152,9 +152,9 @@ def test_refused_tool_calls_without_a_change_are_no_finished_task() -> None:
     refused, changed = begun(TaskStage.COMPLETE, refused=1), begun(TaskStage.COMPLETE, refused=1, commit="c")
     for workflow in WORKFLOWS:
         expected = "complete 1" if workflow.evaluate else "fail 1 (refused)"
-        assert told(decide(alone(refused), workflow, BOUNDS)) == expected
-        assert told(decide(alone(changed), workflow, BOUNDS)) == "complete 1"
-    assert told(decide(situation({"1": failed("refused")}), SOLO, BOUNDS)) == "stop (refused)"
+        assert describe(decide(alone(refused), workflow, BOUNDS)) == expected
+        assert describe(decide(alone(changed), workflow, BOUNDS)) == "complete 1"
+    assert describe(decide(situation({"1": failed("refused")}), SOLO, BOUNDS)) == "stop (refused)"
 
 
 @pytest.mark.parametrize("stage", [stage for stage in TaskStage if stage is not TaskStage.WORK])
@@ -163,7 +163,7 @@ def test_past_the_work_it_does_not_matter_how_the_workers_turn_went(stage: TaskS
     worker = AT_WORK[how][0]
     for workflow, bounds in product(WORKFLOWS, (BOUNDS, ASKING)):
         expected = STAGES[stage][workflow.name]
-        assert told(decide(alone(begun(stage, iteration=99), worker), workflow, bounds)) == expected
+        assert describe(decide(alone(begun(stage, iteration=99), worker), workflow, bounds)) == expected
 
 
 #  how the evaluator's last turn went
@@ -201,9 +201,9 @@ def test_the_evaluator_is_asked_until_there_is_a_verdict(how: str) -> None:
     conversations = {} if evaluator is None else {"e": evaluator}
     state = alone(begun(TaskStage.EVALUATE, evaluator="e"), worked("end_turn"), conversations=conversations)
     for workflow, bounds in product((EVALUATE, LOOP), (BOUNDS, ASKING)):
-        assert told(decide(state, workflow, bounds)) == expected
+        assert describe(decide(state, workflow, bounds)) == expected
     for workflow in (SOLO, CASE):
-        assert told(decide(state, workflow, BOUNDS)) == "commit 1"
+        assert describe(decide(state, workflow, BOUNDS)) == "commit 1"
 
 
 def blocked(task: str | None) -> list[Issue]:
@@ -243,7 +243,7 @@ CAPS: dict[str, tuple[RunState, str]] = {
 @pytest.mark.parametrize("what", CAPS)
 def test_a_task_that_used_up_its_caps_fails(what: str) -> None:
     state, expected = CAPS[what]
-    assert told(decide(state, LOOP, BOUNDS)) == expected
+    assert describe(decide(state, LOOP, BOUNDS)) == expected
 
 
 SPENT: dict[str, tuple[Bounds, RuntimeFacts, str]] = {
@@ -267,18 +267,18 @@ SPENT: dict[str, tuple[Bounds, RuntimeFacts, str]] = {
 @pytest.mark.parametrize("what", SPENT)
 def test_a_session_ends_when_it_has_spent_what_it_may(what: str) -> None:
     bounds, facts, expected = SPENT[what]
-    assert told(decide(alone(begun(), budget=Budget(5, 2, 1.5)), SOLO, bounds, facts)) == expected
+    assert describe(decide(alone(begun(), budget=Budget(5, 2, 1.5)), SOLO, bounds, facts)) == expected
 
 
 def test_what_is_done_is_done_however_much_it_cost() -> None:
     begun_task, bounds = situation({"1": begun(TaskStage.COMPLETE)}, budget=Budget(5)), Bounds(tokens=5)
-    assert told(decide(begun_task, SOLO, bounds)) == "stop (token_cap)"
+    assert describe(decide(begun_task, SOLO, bounds)) == "stop (token_cap)"
     done = situation({"1": COMPLETE}, budget=Budget(5))
-    assert told(decide(done, SOLO, bounds)) == "close wave 1"
+    assert describe(decide(done, SOLO, bounds)) == "close wave 1"
     closed = situation({"1": COMPLETE}, budget=Budget(5))
     assert closed.plan is not None
     closed.plan.waves[1].completed = True
-    assert told(decide(closed, SOLO, bounds)) == "stop (all_done)"
+    assert describe(decide(closed, SOLO, bounds)) == "stop (all_done)"
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=[workflow.name for workflow in WORKFLOWS])
@@ -297,7 +297,7 @@ def test_in_every_state_there_is_one_thing_to_do_or_a_reason_to_stop(workflow: W
             assert (action.kind is ActionKind.STOP) == (action.reason in ("waiting", "parked")), action
             assert action.kind is ActionKind.STOP or action.task == "1"
             assert decide(state, workflow, bounds, RuntimeFacts(busy=frozenset({of_task("1")}))) == []
-            assert told(decide(state, workflow, bounds, RuntimeFacts(stuck=frozenset({of_task("1")})))) in (
+            assert describe(decide(state, workflow, bounds, RuntimeFacts(stuck=frozenset({of_task("1")})))) in (
                 PARKED,
                 WAITING,
             )
@@ -307,5 +307,5 @@ def test_a_task_of_which_an_effect_is_unclear_is_left_alone_until_a_person_has_l
     """Merging it again could do it twice; the others go on."""
     unclear = {"e": Effect("merge", "1", status=EffectStatus.UNKNOWN)}
     both = situation({"1": begun(TaskStage.MERGE), "2": begun(TaskStage.COMMIT)}, effects=unclear)
-    assert told(decide(both, LOOP, BOUNDS)) == "commit 2"
-    assert told(decide(situation({"1": begun(TaskStage.MERGE)}, effects=unclear), LOOP, BOUNDS)) == WAITING
+    assert describe(decide(both, LOOP, BOUNDS)) == "commit 2"
+    assert describe(decide(situation({"1": begun(TaskStage.MERGE)}, effects=unclear), LOOP, BOUNDS)) == WAITING

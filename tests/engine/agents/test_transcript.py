@@ -56,7 +56,7 @@ def returned(call: str, status: str = "completed", output: str | None = None) ->
     return ToolReturned(conversation="c", call=call, status=status, output=raw)
 
 
-async def told(log: Log, budget: int = 10_000) -> list[str]:
+async def transcript_lines(log: Log, budget: int = 10_000) -> list[str]:
     text = (await history_of(log, "c", budget)).prompt_with_history("now")
     return text.partition("=== EXECUTION HISTORY ===\n")[2].partition("\n\n=== CURRENT")[0].splitlines()
 
@@ -64,18 +64,18 @@ async def told(log: Log, budget: int = 10_000) -> list[str]:
 async def test_a_message_written_in_parts_is_one(run: OwnedRun, log: Log) -> None:
     await run.append(said("user", "Why?"), said("agent", "Be", more=True), said("agent", "cau", more=True))
     await run.append(said("agent", "se."), said("agent", "And so on."))
-    assert await told(log) == ["[USER]: Why?", "[ASSISTANT]: Because.", "[ASSISTANT]: And so on."]
+    assert await transcript_lines(log) == ["[USER]: Why?", "[ASSISTANT]: Because.", "[ASSISTANT]: And so on."]
 
 
 async def test_a_message_that_was_never_finished_is_told_as_far_as_it_came(run: OwnedRun, log: Log) -> None:
     await run.append(said("agent", "It is", more=True), said("agent", " because", more=True), CUT)
     await run.append(STARTED, said("user", "Yes?"), said("agent", "Well", more=True))
-    assert await told(log) == ["[ASSISTANT]: It is because", "[USER]: Yes?", "[ASSISTANT]: Well"]
+    assert await transcript_lines(log) == ["[ASSISTANT]: It is because", "[USER]: Yes?", "[ASSISTANT]: Well"]
 
 
 async def test_a_result_stands_after_its_call_whatever_came_between(run: OwnedRun, log: Log) -> None:
     await run.append(called("1", "read"), called("2", "grep"), returned("2", output="two"), returned("1", output="one"))
-    assert await told(log) == [
+    assert await transcript_lines(log) == [
         *("[TOOL CALL: read]", "[TOOL RESULT: read] one"),
         *("[TOOL CALL: grep]", "[TOOL RESULT: grep] two"),
     ]
@@ -84,7 +84,7 @@ async def test_a_result_stands_after_its_call_whatever_came_between(run: OwnedRu
 async def test_a_call_id_used_again_in_a_later_turn_has_its_own_result(run: OwnedRun, log: Log) -> None:
     await run.append(STARTED, called("1", "read"), returned("1", output="old"), ENDED)
     await run.append(STARTED, called("1", "grep"), returned("1", output="new"), ENDED)
-    assert [line for line in await told(log) if "RESULT" in line] == [
+    assert [line for line in await transcript_lines(log) if "RESULT" in line] == [
         "[TOOL RESULT: read] old",
         "[TOOL RESULT: grep] new",
     ]
@@ -101,18 +101,18 @@ async def test_a_call_id_used_again_in_a_later_turn_has_its_own_result(run: Owne
 )
 async def test_how_a_call_ended_is_told(run: OwnedRun, log: Log, result: ToolReturned, shown: str) -> None:
     await run.append(called("1", "saw"), result)
-    assert await told(log) == ["[TOOL CALL: saw]", f"[TOOL RESULT: saw] {shown}"]
+    assert await transcript_lines(log) == ["[TOOL CALL: saw]", f"[TOOL RESULT: saw] {shown}"]
 
 
 async def test_thoughts_words_of_ours_and_other_conversations_are_not_told(run: OwnedRun, log: Log) -> None:
     await run.append(said("user", "a"), said("thought", "hm"), said("system", "Go on."), said("agent", "b"))
     await run.append(said("agent", "elsewhere", conversation="d"), said("user", '"conversation":"c"', conversation="d"))
-    assert await told(log) == ["[USER]: a", "[ASSISTANT]: b"]
+    assert await transcript_lines(log) == ["[USER]: a", "[ASSISTANT]: b"]
 
 
 async def test_the_newest_fit_into_the_budget_and_it_says_that_there_was_more(run: OwnedRun, log: Log) -> None:
     await run.append(*(said("user", f"message {number}") for number in range(100)))
-    lines = await told(log, budget=100)
+    lines = await transcript_lines(log, budget=100)
     assert "left out" in lines[0]
     assert lines[1:] == [f"[USER]: message {number}" for number in range(100 - len(lines) + 1, 100)]
     assert sum(map(len, lines[1:])) <= 100
@@ -213,9 +213,11 @@ async def test_a_continuing_prompt_is_in_the_history_when_it_delivered_messages(
         return [start, MessageRecorded(conversation="c", speaker="system", text=text, turn=text[:1]), ENDED]
 
     await run.append(*continued("1 again"), *continued("2 again, and mind the kelp", "m"), *continued("3 again"))
-    assert await told(log) == ["[USER]: 2 again, and mind the kelp"]
+    assert await transcript_lines(log) == ["[USER]: 2 again, and mind the kelp"]
     await run.append(*continued(f"4 {'x' * 9_000} and mind the kelp", "n"))
     (last,) = (
-        line for line in await told(log) if "mind the kelp" in line and "left out" not in line and "2" not in line
+        line
+        for line in await transcript_lines(log)
+        if "mind the kelp" in line and "left out" not in line and "2" not in line
     )
     assert last.endswith("and mind the kelp")

@@ -47,7 +47,7 @@ DATA = parse_workflow(
 ARCHITECT = (started("architecting"), *conversation_events("architecting", "architect", "end_turn"))
 
 
-def told(
+def reported_types(
     events: tuple[Event, ...], who: str, tool: str, arguments: dict[str, Any], flow: Workflow = PIPELINE
 ) -> list[str]:
     state = state_of(*events)
@@ -58,33 +58,36 @@ def told(
 DOCUMENT = {"title": "Shape", "text": "# Shape\n\n## Risks\n\nnone", "preferences": ["be brief"]}
 ROWS: dict[str, tuple[list[str], list[str]]] = {
     "a plan ends planning, in one commit with it": (
-        told(PLANNING, "c-planner", "submit_plan", PLAN),
+        reported_types(PLANNING, "c-planner", "submit_plan", PLAN),
         ["plan.created", "artifact.stored", "phase.delivered"],
     ),
     "a second one comes too late": (
-        told((*PLANNING, delivered("planning")), "c-planner", "submit_plan", PLAN),
+        reported_types((*PLANNING, delivered("planning")), "c-planner", "submit_plan", PLAN),
         ["warning.logged"],
     ),
     "so does one after the phase": (
-        told((*PLANNING, *completed("planning")), "c-planner", "submit_plan", PLAN),
+        reported_types((*PLANNING, *completed("planning")), "c-planner", "submit_plan", PLAN),
         ["warning.logged"],
     ),
     "and one of a conversation of an earlier round": (
-        told((*PLANNING, started("planning", 2)), "c-planner", "submit_plan", PLAN),
+        reported_types((*PLANNING, started("planning", 2)), "c-planner", "submit_plan", PLAN),
         ["warning.logged"],
     ),
     "that it is done ends no planning": (
-        told(PLANNING, "c-planner", "submit_done", {"summary": "done"}),
+        reported_types(PLANNING, "c-planner", "submit_done", {"summary": "done"}),
         ["warning.logged"],
     ),
-    "it is blocked": (told(PLANNING, "c-planner", "report_blocker", {"reason": "x"}), ["blocker.reported"]),
-    "it tells where it is": (told(PLANNING, "c-planner", "report_progress", {"text": "x"}), ["progress.reported"]),
+    "it is blocked": (reported_types(PLANNING, "c-planner", "report_blocker", {"reason": "x"}), ["blocker.reported"]),
+    "it tells where it is": (
+        reported_types(PLANNING, "c-planner", "report_progress", {"text": "x"}),
+        ["progress.reported"],
+    ),
     "it asks": (
-        told(PLANNING, "c-planner", "request_research", {"topic": "t", "question": "q"}),
+        reported_types(PLANNING, "c-planner", "request_research", {"topic": "t", "question": "q"}),
         ["research.requested"],
     ),
     "an answer": (
-        told(
+        reported_types(
             (*PLANNING, ASKED, *conversation_events("research-1", "researcher", "end_turn")),
             "c-researcher",
             "submit_research",
@@ -92,29 +95,29 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
         ),
         ["research.answered"],
     ),
-    "a review": (told(LOGIC, f"c-{REVIEWERS[0]}", "submit_review", PASS), ["review.given"]),
+    "a review": (reported_types(LOGIC, f"c-{REVIEWERS[0]}", "submit_review", PASS), ["review.given"]),
     "a second one of the same": (
-        told((*LOGIC, review(REVIEWERS[0])), f"c-{REVIEWERS[0]}", "submit_review", PASS),
+        reported_types((*LOGIC, review(REVIEWERS[0])), f"c-{REVIEWERS[0]}", "submit_review", PASS),
         ["warning.logged"],
     ),
     "a document, with what it proposes": (
-        told(ARCHITECT, "c-architect", "submit_document", DOCUMENT, SECTIONS),
+        reported_types(ARCHITECT, "c-architect", "submit_document", DOCUMENT, SECTIONS),
         ["artifact.stored", "preferences.proposed", "phase.delivered"],
     ),
     "a document that lacks a heading": (
-        told(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "# Risk"}, SECTIONS),
+        reported_types(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "# Risk"}, SECTIONS),
         ["warning.logged"],
     ),
     "data that do not fit, though somebody stored them": (
-        told(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "days: 3"}, DATA),
+        reported_types(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "days: 3"}, DATA),
         ["warning.logged"],
     ),
     "data that do": (
-        told(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "days: x"}, DATA),
+        reported_types(ARCHITECT, "c-architect", "submit_document", {"title": "t", "text": "days: x"}, DATA),
         ["artifact.stored", "phase.delivered"],
     ),
     "a review, with what it proposes": (
-        told(LOGIC, f"c-{REVIEWERS[0]}", "submit_review", {**PASS, "preferences": ["be brief"]}),
+        reported_types(LOGIC, f"c-{REVIEWERS[0]}", "submit_review", {**PASS, "preferences": ["be brief"]}),
         ["review.given", "preferences.proposed"],
     ),
 }
@@ -139,6 +142,6 @@ def test_no_run_asks_without_end() -> None:
         ResearchRequested(research=f"r{n}", conversation="c-planner", topic="t", question=f"q{n}")
         for n in range(MAX_RESEARCH_REQUESTS)
     ]
-    assert told((*PLANNING, *many), "c-planner", "request_research", {"topic": "t", "question": "q"}) == [
+    assert reported_types((*PLANNING, *many), "c-planner", "request_research", {"topic": "t", "question": "q"}) == [
         "warning.logged"
     ]

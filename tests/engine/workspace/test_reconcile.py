@@ -36,10 +36,10 @@ async def run_id(home: str, project: Project) -> str:
 async def set_right(home: str, run_id: str) -> dict[str, Remedy]:
     """What was found and acted on; not what is as it should be."""
     async with open_workspace(home, run_id, "doctor") as workspace:
-        return told(await reconcile_workspace(workspace))
+        return remedies(await reconcile_workspace(workspace))
 
 
-def told(findings: list[Finding]) -> dict[str, Remedy]:
+def remedies(findings: list[Finding]) -> dict[str, Remedy]:
     return {finding.subject: finding.remedy for finding in findings if finding.remedy not in AS_IT_SHOULD_BE}
 
 
