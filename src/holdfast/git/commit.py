@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.core.log.anchors import CHAIN_TRAILER, RUN_TRAILER, Anchor
+from holdfast.git.last_capture import last_status
 from holdfast.git.process import Git, GitFailed, GitKilled
 from holdfast.git.repository import Repository
 from holdfast.git.snapshot import excluded_pathspecs
@@ -130,7 +131,7 @@ async def commit_captured(
     if not (await head_of(worktree)).is_on_own_branch:
         await attach_head(worktree)  # moving HEAD since then did not change the checked tree
     git_dir = await worktree.must_be_on_branch()
-    status = await _status_on_branch(worktree)
+    status = await _status_on_branch(worktree, await last_status(worktree))
     done = await find_commit(worktree, context.base, trailers.effect_id) if status.head != context.base else None
     if done is not None:
         return done
@@ -142,13 +143,14 @@ async def commit_captured(
     await _check_resolved(worktree, status, is_merging=merging, tree=captured.tree)
     await stage_tree(worktree, captured.tree)
     squashed = not merging and await _squash_agent_commits(worktree, context, head)
-    if not squashed and not merging and captured.tree == await tree_of(worktree.git, "HEAD"):
+    if not squashed and not merging and captured.tree == await worktree.repository.tree_of(head):
+        await refresh_index(worktree)
         return None
     return await _commit_staged(worktree, message, trailers, head if squashed else None)
 
 
-async def _status_on_branch(worktree: Worktree) -> Status:
-    status = await status_of(worktree)
+async def _status_on_branch(worktree: Worktree, known: Status | None = None) -> Status:
+    status = known or await status_of(worktree)
     if status.head is None:
         raise Denied(f"the branch {worktree.branch} does not exist; restore it with: holdfast doctor --fix")
     return status
@@ -187,23 +189,23 @@ async def _commit_staged(
         if run_hooks and await is_hook_failure(worktree, error):
             raise HookRefused(error.output) from None
         raise
-    return (await worktree.git.query("rev-parse", "HEAD")).text
-
-
-async def tree_of(git: Git, rev: str) -> str:
-    return (await git.query("rev-parse", "--verify", f"{rev}^{{tree}}")).text
+    return str(await worktree.head_commit())
 
 
 async def _has_tree(worktree: Worktree, commit: str | None, tree: str) -> bool:
     """True when the commit exists and has this tree."""
     if commit is None or await worktree.repository.commit_of(commit) is None:
         return False
-    return await tree_of(worktree.git, commit) == tree
+    return await worktree.repository.tree_of(commit) == tree
 
 
 async def stage_tree(worktree: Worktree, tree: str) -> None:
-    """Set the index to exactly this tree. The files do not change."""
+    """Set the index to exactly this tree. The files do not change. `git commit` refreshes the index itself."""
     await worktree.git.execute("read-tree", "--reset", tree)
+
+
+async def refresh_index(worktree: Worktree) -> None:
+    """Have git remember which files match the index."""
     await worktree.git.try_execute("update-index", "--refresh", "-q")  # exits non-zero when files differ
 
 

@@ -48,8 +48,8 @@ def clear_ref_locks(common_dir: str, *refs: str) -> None:
 
 async def clear_packed_refs_locks(common_dir: str) -> None:
     """Remove the locks of a killed ref deletion: they block the user's own deletions too."""
-    for name in _PACKED_REFS_LOCKS:
-        await clear_lock(os.path.join(common_dir, name), *folders_of(common_dir))
+    for lock in _shared_locks(common_dir, _PACKED_REFS_LOCKS):
+        await clear_lock(lock, *folders_of(common_dir))
 
 
 async def clear_lock(lock: str, *folders: str) -> None:
@@ -66,23 +66,25 @@ def clear_shared_locks(common_dir: str, *prefixes: str) -> None:
 
     Leaves a lock that is held: git reports it to the next command that needs it.
     """
-    folders = folders_of(common_dir)
-    for lock in (*_shared_locks(common_dir), *_ref_locks(common_dir, prefixes)):
+    locks = (*_shared_locks(common_dir), *_ref_locks(common_dir, prefixes))
+    folders = folders_of(common_dir) if locks else []
+    for lock in locks:
         remove_stale(lock, *folders)
 
 
 def stale_locks(common_dir: str) -> list[str]:
     """Return the stale locks of the whole repository: they block every git command of the user too."""
-    folders, found = folders_of(common_dir), []
-    for lock in _shared_locks(common_dir):
+    locks, found = _shared_locks(common_dir), []
+    folders = folders_of(common_dir) if locks else []
+    for lock in locks:
         with suppress(FileNotFoundError):  # its holder released it
             if is_stale(lock, *folders):
                 found.append(lock)
     return found
 
 
-def _shared_locks(common_dir: str) -> list[str]:
-    return [lock for name in _REPOSITORY_LOCKS if os.path.lexists(lock := os.path.join(common_dir, name))]
+def _shared_locks(common_dir: str, names: Iterable[str] = _REPOSITORY_LOCKS) -> list[str]:
+    return [lock for name in names if os.path.lexists(lock := os.path.join(common_dir, name))]
 
 
 def _ref_locks(common_dir: str, prefixes: Iterable[str]) -> list[str]:

@@ -5,10 +5,12 @@ branch is merged into a user's branch without a worktree; a checkout of that bra
 """
 
 import os
+from contextlib import suppress
 
 from holdfast.git.commit import CommitTrailers, HookRefused, commit_tree, identity_options, is_hook_failure, one_line
 from holdfast.git.exclusive import lock_repository
 from holdfast.git.process import GitFailed, GitKilled, GitRollbackFailed
+from holdfast.git.ref_files import AskGit
 from holdfast.git.repository import Repository
 from holdfast.git.snapshot import save
 from holdfast.git.worktrees.checkout import checkout_of, forward_checkout
@@ -112,6 +114,10 @@ async def _roll_back(run_worktree: Worktree, salvage_ref: str, message: str) -> 
 
 async def merged_tree(repository: Repository, ours_name: str, ours: str, theirs_name: str, theirs: str) -> str:
     """Merge two commits without a worktree and return the tree; raises `MergeConflicts`."""
+    with suppress(AskGit):
+        commit = repository.read_commit(theirs)
+        if ours in commit.parents:
+            return commit.tree
     command = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
     answer = await repository.git.try_execute(*command)
     if answer.code == 0:

@@ -4,6 +4,7 @@ It must never be merged: the next attempt continues with its content, uncommitte
 rebuilt below the attempt, unchanged.
 """
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.core.log.anchors import RUN_TRAILER
@@ -18,6 +19,7 @@ from holdfast.git.commit import (
     one_line,
 )
 from holdfast.git.merge import MergeConflicts, merged_tree
+from holdfast.git.ref_files import AskGit
 from holdfast.git.repository import Repository
 from holdfast.git.snapshot import SNAPSHOT_IDENTITY
 from holdfast.git.worktrees.worktree import Worktree
@@ -25,6 +27,8 @@ from holdfast.leaf.errors import DecisionNeeded
 from holdfast.leaf.failpoints import Failpoint
 
 FAILED_PREFIX = "FAILED"
+
+_MAX_COMMITS_READ = 20  # of a task, before git is asked for all at once
 
 _KEPT_HEADERS = (b"author ", b"committer ", b"encoding ")
 _FAILPOINT_KEPT = Failpoint("commit.unwind.kept")
@@ -59,6 +63,9 @@ async def commit_placeholder(
 
 async def find_placeholder_at(repository: Repository, base: str, tip: str, task_id: str) -> str | None:
     """Return the newest commit between `base` and `tip` that is a placeholder of this task."""
+    with suppress(AskGit):
+        if not _may_have_placeholder(repository, base, tip):
+            return None
     trailers = ",".join(
         f"%(trailers:key={key},valueonly,separator=%x2C)%x00" for key in (RUN_TRAILER, EFFECT_TRAILER, TASK_TRAILER)
     )
@@ -70,6 +77,21 @@ async def find_placeholder_at(repository: Repository, base: str, tip: str, task_
         if subject.startswith(f"{FAILED_PREFIX} (") and run and effect and task == one_line(task_id):
             return oid
     return None
+
+
+def _may_have_placeholder(repository: Repository, base: str, tip: str) -> bool:
+    """False when the messages of the commits between `base` and `tip` rule it out. Raises `AskGit` when unclear."""
+    oid = repository.read_commit_of(tip) or tip
+    for _ in range(_MAX_COMMITS_READ):
+        if oid == base:
+            return False
+        commit = repository.read_commit(oid)
+        if commit.message.lstrip().startswith(FAILED_PREFIX.encode()):
+            return True
+        if len(commit.parents) != 1:
+            raise AskGit
+        oid = commit.parents[0]
+    raise AskGit
 
 
 async def find_placeholder(worktree: Worktree, base: str, task_id: str) -> str | None:

@@ -188,6 +188,13 @@ class Git:
             command, environment = (*self.confinement.prefix, *command), {**environment, **self.confinement.environment}
         return await run_program(*command, context=ProcessContext(self.folder, environment, self.fd_marker))
 
+    def must_be_plain(self) -> None:
+        """Raise `Denied` where an agent's link would redirect us: called before files of the repository are read."""
+        if self.writable is not None:
+            self.writable.must_be_plain()
+        if self.confinement is not None and self.confinement.writable is not None:
+            self.confinement.writable.must_be_plain(self.confinement.worktree)
+
     async def hooks_folder(self) -> str:
         """Return the folder of the user's hooks."""
         configured = await self._run_unconfined("config", "--type=path", "core.hooksPath")

@@ -1,16 +1,27 @@
-"""Facts about a repository, always read from git: its branches, refs, worktrees and remotes."""
+"""Facts about a repository: its branches, refs, worktrees and remotes.
+
+Nothing is remembered that git can change. Refs and recent commits are read from their files where these are plain, and
+asked from git otherwise.
+"""
 
 import glob
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.work.names import BRANCH_PREFIX
 from holdfast.git.confinement import Confinement
-from holdfast.git.process import Git, GitFailed
+from holdfast.git.process import Git, GitFailed, ProgramOutput
+from holdfast.git.ref_files import AskGit, CommitObject, has_checkout, has_no_refs, read_commit, read_ref
 from holdfast.git.worktree_admin import is_readable
 from holdfast.leaf.errors import BadInput
+
+if TYPE_CHECKING:
+    from holdfast.git.last_capture import LastCapture
+
+_MAX_KEPT_DIFFS = 8
 
 OBJECT_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")  # in full
 
@@ -42,6 +53,10 @@ class Repository:
         self.common_dir = common_dir
         self.env_markers = dict(env_markers or {})
         self.fd_marker = fd_marker
+        self.captures: dict[str, LastCapture] = {}  # by the worktree's path
+        self._confirmed_commits: set[str] = set()  # git has them, and a ref kept them
+        self._trees: dict[str, str] = {}  # of commits
+        self._diffs: dict[tuple[str, str], bytes] = {}  # of commits or trees
         self.identity_known_in: set[bool] = set()  # git knows the user in worktrees (True), in the repository (False)
         self.confine: Callable[[str], Confinement | None] = lambda _: None  # takes the path of a worktree
         self.git = Git(common_dir, env_markers={**self.env_markers, "GIT_DIR": common_dir}, fd_marker=fd_marker)
@@ -68,10 +83,63 @@ class Repository:
 
         Git reports an unreadable ref as missing. So the file of a missing ref is read here: that raises on a bad disk.
         """
-        commit = await commit_of(self.git, rev)
+        try:
+            return self.read_commit_of(rev)
+        except AskGit:
+            commit = await commit_of(self.git, rev)
         if commit is None and rev.startswith("refs/") and is_readable(os.path.join(self.common_dir, rev)):
             commit = await commit_of(self.git, rev)
+        if commit is not None and rev.startswith("refs/"):
+            self._confirmed_commits.add(commit)
         return commit
+
+    def read_commit_of(self, rev: str) -> str | None:
+        """Resolve a full ref or object id from the files. A ref counts only when its commit exists.
+
+        Raises `AskGit` when only git can tell.
+        """
+        if not rev.startswith("refs/"):
+            self.read_commit(rev)
+            return rev
+        self.git.must_be_plain()
+        oid = read_ref(self.common_dir, rev)
+        if oid is not None and oid not in self._confirmed_commits:
+            self.read_commit(oid)
+        return oid
+
+    def read_commit(self, oid: str) -> CommitObject:
+        """Return a recent commit from its file. Raises `AskGit` when only git can read it."""
+        self.git.must_be_plain()
+        return read_commit(self.common_dir, oid)
+
+    async def tree_of(self, commit: str) -> str:
+        """Return the tree of a commit, given by its full id."""
+        if commit not in self._trees:
+            try:
+                self._trees[commit] = self.read_commit(commit).tree
+            except AskGit:
+                self._trees[commit] = (await self.git.query("rev-parse", "--verify", f"{commit}^{{tree}}")).text
+        return self._trees[commit]
+
+    async def raw_diff(self, old: str, new: str) -> list[str]:
+        """Return `git diff-tree --raw` between two commits or trees: for each path a field of facts, then the path.
+
+        The difference between two objects never changes: it is asked for once.
+        """
+        old, new = self._recent_tree(old), self._recent_tree(new)
+        if (old, new) not in self._diffs:
+            if len(self._diffs) >= _MAX_KEPT_DIFFS:
+                self._diffs.clear()
+            diff = ("diff-tree", "-r", "-z", "--no-renames", "--raw", old, new, "--")
+            self._diffs[old, new] = (await self.git.query(*diff)).stdout
+        return ProgramOutput(0, self._diffs[old, new], "").fields()
+
+    def _recent_tree(self, oid: str) -> str:
+        """Return the tree of a recent commit, and any other object as it is."""
+        try:
+            return self.read_commit(oid).tree
+        except AskGit:
+            return oid
 
     async def branch_commit(self, name: str) -> str | None:
         """Return the tip of the branch with exactly this name; None when there is none, as for `main~1`."""
@@ -80,12 +148,21 @@ class Repository:
 
     async def refs(self, *prefixes: str) -> dict[str, str]:
         """Return every ref under these prefixes with its object id."""
+        self.git.must_be_plain()
+        if prefixes and all(has_no_refs(self.common_dir, prefix) for prefix in prefixes):
+            return {}
         answer = await self.git.query("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
         return {name: oid for oid, _, name in (line.partition(" ") for line in answer.lines)}
 
     async def is_ancestor(self, older: str, newer: str) -> bool:
         if older == newer:
             return True
+        with suppress(AskGit):
+            if older in self.read_commit(newer).parents:
+                return True
+        with suppress(AskGit):
+            if newer in self.read_commit(older).parents:
+                return False
         answer = await self.git.run("merge-base", "--is-ancestor", older, newer)
         if answer.code > 1:
             raise GitFailed("merge-base --is-ancestor", answer.code, answer.stderr)
@@ -128,6 +205,9 @@ class Repository:
         ]
 
     async def merge_base(self, first: str, second: str) -> str | None:
+        with suppress(AskGit):
+            if (self.read_commit_of(first) or first) == second:
+                return second
         answer = await self.git.run("merge-base", first, second)
         if answer.code > 1:
             raise GitFailed("merge-base", answer.code, answer.stderr)
@@ -156,6 +236,12 @@ class Repository:
     async def worktrees(self) -> list[WorktreeInfo]:
         answer = await self.git.query("worktree", "list", "--porcelain", "-z")
         return [_parse_worktree(block) for block in _split_blocks(answer.fields())]
+
+    async def checkouts_of(self, branch: str) -> list[WorktreeInfo]:
+        """Return the worktrees in which a branch is checked out, without starting git when it is in none."""
+        if not has_checkout(self.common_dir, branch):
+            return []
+        return [worktree for worktree in await self.worktrees() if worktree.branch == branch]
 
     def is_being_rebased(self, branch: str) -> bool:
         """True while a rebase will move the branch at its end: until then no worktree has it checked out."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from holdfast.git.last_capture import observe, recall, remember
 from holdfast.git.locks import INDEX_COPY
 from holdfast.git.missing_objects import missing_index_paths
 from holdfast.git.process import Git, GitFailed, GitKilled
@@ -46,6 +47,7 @@ class WorktreeSnapshot(NamedTuple):
     left_out: tuple[str, ...] = ()
     unreadable_folders: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
+    tree: str | None = None  # None when it is HEAD's
 
 
 async def take_snapshot(worktree: Worktree, ref: str, message: str, within: str | None = None) -> WorktreeSnapshot:
@@ -58,18 +60,26 @@ async def take_snapshot(worktree: Worktree, ref: str, message: str, within: str 
 
 
 async def capture(worktree: Worktree, message: str) -> WorktreeSnapshot:
-    """Save the worktree's state as a commit without a ref."""
+    """Save the worktree's state as a commit without a ref. Returns the last one again when nothing changed since."""
     git_dir = worktree.must_be_ours()
     status = await status_of(worktree)
+    seen = observe(worktree, status)
+    last = recall(worktree, seen)
+    if last is not None and last.commit is not None and await worktree.repository.commit_of(last.commit) is not None:
+        unreadable = status.unreadable_folders
+        return WorktreeSnapshot(last.commit, status.head, False, unreadable_folders=unreadable, tree=last.tree)
+    remember(worktree, seen)
     if status.is_clean and status.head is not None:
         return WorktreeSnapshot(status.head, status.head, is_clean=True, unreadable_folders=status.unreadable_folders)
     with _copy_index(git_dir) as index:
         environment = {"GIT_INDEX_FILE": index, **SNAPSHOT_IDENTITY}
         staged = await _commit_staged(worktree.git, status, environment)
-        oid = await _commit_index_copy(worktree.git, status, staged, message, environment)
+        oid, tree = await _commit_index_copy(worktree.git, status, staged, message, environment)
+    remember(worktree, seen._replace(commit=oid, tree=tree) if seen is not None else None)
     return WorktreeSnapshot(
         oid,
         status.head,
+        tree=tree,
         is_clean=False,
         left_out=tuple(status.foreign_paths),
         unreadable_folders=status.unreadable_folders,
@@ -83,21 +93,22 @@ async def _capture_tree_files(worktree: Worktree, message: str, tree: str) -> Wo
         env = {"GIT_INDEX_FILE": index, **SNAPSHOT_IDENTITY}
         await worktree.git.execute("read-tree", "--reset", tree, extra_env=env)
         await worktree.git.execute(*_ADD_OPTIONS, "add", "--update", "--sparse", "--", ":/", extra_env=env)
-        head = (await worktree.git.query("rev-parse", "HEAD")).text
+        head = str(await worktree.head_commit())
         current_tree = (await worktree.git.execute("write-tree", extra_env=env)).text
         oid = (await worktree.git.execute("commit-tree", f"-p{head}", "-m", message, current_tree, extra_env=env)).text
-    return WorktreeSnapshot(oid, head, is_clean=False)
+    return WorktreeSnapshot(oid, head, is_clean=False, tree=current_tree)
 
 
 async def _commit_index_copy(
     git: Git, status: Status, staged: str | None, message: str, environment: dict[str, str]
-) -> str:
+) -> tuple[str, str]:
+    """Return the commit and its tree."""
     await git.execute(
         *_ADD_OPTIONS, "add", "--all", "--sparse", "--", ":/", *excluded_pathspecs(status), extra_env=environment
     )
     tree = (await git.execute("write-tree", extra_env=environment)).text
     parents = [f"-p{parent}" for parent in (status.head, staged) if parent is not None]
-    return (await git.execute("commit-tree", *parents, "-m", message, tree, extra_env=environment)).text
+    return (await git.execute("commit-tree", *parents, "-m", message, tree, extra_env=environment)).text, tree
 
 
 def excluded_pathspecs(status: Status) -> list[str]:
@@ -263,9 +274,9 @@ async def _head_of(repository: Repository, git: Git) -> str | None:
 async def is_only_here(worktree: Worktree, commit: str) -> bool:
     """True when the repository has the commit, and the worktree's branch does not contain it."""
     repository = worktree.repository
-    if await repository.commit_of(commit) is None:
-        return False
     tip = await repository.commit_of(f"refs/heads/{worktree.branch}")
+    if tip == commit or await repository.commit_of(commit) is None:
+        return False
     return tip is None or not await repository.is_ancestor(commit, tip)
 
 
@@ -297,8 +308,7 @@ async def unregistered_repositories(repository: Repository, base: str, tree: str
 
     The tree holds only the id of their commit, not their files.
     """
-    answer = await repository.git.query("diff-tree", "-r", "-z", "--no-renames", "--raw", base, tree)
-    fields = answer.fields()
+    fields = await repository.raw_diff(base, tree)
     links = [path for info, path in zip(fields[::2], fields[1::2], strict=False) if info.split(" ")[1] == _GITLINK_MODE]
     if not links:
         return []
@@ -322,9 +332,8 @@ async def diff(repository: Repository, old: str, new: str, *options: str) -> byt
 
 
 async def changed_files(repository: Repository, old: str, new: str) -> list[str]:
-    """Return the paths that differ between two commits."""
-    names = await diff(repository, old, new, "--name-only", "--no-renames", "-z")
-    return [os.fsdecode(name) for name in names.split(b"\0") if name]
+    """Return the paths that differ between two commits or trees."""
+    return (await repository.raw_diff(old, new))[1::2]
 
 
 @contextmanager

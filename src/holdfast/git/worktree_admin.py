@@ -23,16 +23,19 @@ _NO_SUCH_FILE_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, 
 _FAILPOINT_MOVED, _FAILPOINT_NAMELESS = Failpoint("entry.drop.moved"), Failpoint("entry.drop.nameless")
 
 
-def entries_of(common_dir: str, path: str) -> list[str]:
+def entries_of(common_dir: str, path: str, *, of_any_name: bool = False) -> list[str]:
     """Return the entries of the worktree at `path`: those that point to it, and those with its name that point nowhere.
 
     A killed git leaves the latter, and never prunes them while they are locked. Raises when an entry with its name
     cannot be read at the moment: it may be another run's. An entry that only another user can read is skipped.
+
+    Reads only entries that git would name after the folder, and the one that the folder itself names: a repository may
+    have thousands. `of_any_name` reads all.
     """
     trash_path, real_path = _trash_path(common_dir, path), os.path.realpath(path)
     name_pattern = re.compile(re.escape(os.path.basename(path)) + "[0-9]*")
     found, without_folder = [], []
-    for entry in _list_entries(common_dir):
+    for entry in _list_entries(common_dir) if of_any_name else _own_entries(common_dir, path):
         has_its_name = name_pattern.fullmatch(os.path.basename(entry)) is not None and not _is_unreadable(entry)
         folder = _folder_of(entry) if has_its_name else _folder_or_none(entry)
         if entry == trash_path or (folder is not None and os.path.realpath(folder) == real_path):
@@ -44,14 +47,24 @@ def entries_of(common_dir: str, path: str) -> list[str]:
     return found + [entry for entry in without_folder if os.path.isdir(entry) and _folder_of(entry) is None]  # still
 
 
-def drop_entries(common_dir: str, path: str) -> None:
+def own_entry(common_dir: str, path: str) -> str | None:
+    """Return the entry that the folder at `path` names, if the entry names the folder too."""
+    with suppress(OSError):
+        entry = read_pointer(os.path.join(path, ".git"), "gitdir: ")
+        folder = _folder_of(entry) if entry is not None and _is_entry(common_dir, entry) else None
+        if folder is not None and os.path.realpath(folder) == os.path.realpath(path):
+            return entry
+    return None
+
+
+def drop_entries(common_dir: str, path: str, *, of_any_name: bool = False) -> None:
     """Delete the entry of a worktree whose folder was deleted. Leaves all other entries alone.
 
     `git worktree` is no help: it fails on an entry that is half written. First the entry gets a name that no other
     run matches; then the file that names the folder is deleted, without which git does not list the entry.
     """
     if not path_exists(path):
-        for entry in entries_of(common_dir, path):
+        for entry in entries_of(common_dir, path, of_any_name=of_any_name):
             trash = _move_to_trash(entry, _trash_path(common_dir, path))
             _FAILPOINT_MOVED()
             for name in (LOCKED_FILE, GITDIR_FILE):
@@ -89,6 +102,21 @@ def _list_entries(common_dir: str) -> list[str]:
         return [os.path.join(_entries_folder(common_dir), name) for name in os.listdir(_entries_folder(common_dir))]
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _own_entries(common_dir: str, path: str) -> list[str]:
+    """Git names an entry after its folder, with a number if the name is taken; `link` makes one for `.NAME.link`."""
+    name = re.escape(os.path.basename(path))
+    own_names = re.compile(
+        f"([.-]?{name}[.]link|{name})[0-9]*|{re.escape(os.path.basename(_trash_path(common_dir, path)))}"
+    )
+    entries = [entry for entry in _list_entries(common_dir) if own_names.fullmatch(os.path.basename(entry))]
+    named = own_entry(common_dir, path)
+    return [*entries, *([named] if named is not None and named not in entries else [])]
+
+
+def _is_entry(common_dir: str, path: str) -> bool:
+    return os.path.realpath(os.path.dirname(path)) == os.path.realpath(_entries_folder(common_dir))
 
 
 def _entries_folder(common_dir: str) -> str:

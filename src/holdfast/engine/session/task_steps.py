@@ -46,7 +46,7 @@ from holdfast.engine.session.projections import write_ledger
 from holdfast.engine.workspace.restore import restore_worktree
 from holdfast.engine.workspace.task_tree import fail_task
 from holdfast.engine.workspace.workspace import Workspace
-from holdfast.git.commit import HookRefused, UnresolvedConflicts, tree_of
+from holdfast.git.commit import HookRefused, UnresolvedConflicts
 from holdfast.git.process import GitFailed
 from holdfast.git.snapshot import changed_files
 from holdfast.git.worktrees.worktree import Worktree
@@ -289,9 +289,9 @@ class TaskSteps:
 
     async def _request_recheck(self, task_id: str, commit: str, reason: str) -> None:
         """The branch is at a commit of another tree than was checked: it is not merged before that was."""
-        git = self._workspace.repository.git
-        tree, checked = await tree_of(git, commit), self._task(task_id).tree
-        files = await changed_files(self._workspace.repository, checked, tree) if checked is not None else []
+        repository = self._workspace.repository
+        tree, checked = await repository.tree_of(commit), self._task(task_id).tree
+        files = await changed_files(repository, checked, tree) if checked is not None else []
         await self._append(CommitChanged(task_id=task_id, commit=commit, tree=tree, reason=reason, files=files))
 
     async def _complete(self, task_id: str, _: Action) -> None:

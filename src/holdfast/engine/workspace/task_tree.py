@@ -6,7 +6,7 @@ from typing import NamedTuple
 from holdfast.core.decide.tasks import attempts_of
 from holdfast.core.events.task import TaskFailed
 from holdfast.engine.workspace.workspace import Workspace
-from holdfast.git.commit import UnresolvedConflicts, tree_of
+from holdfast.git.commit import UnresolvedConflicts
 from holdfast.git.effects import CHECKED_SNAPSHOT, CaptureTree, TakeOverHead
 from holdfast.git.snapshot import unregistered_repositories
 from holdfast.git.worktrees.head import (
@@ -40,7 +40,7 @@ async def capture(workspace: Workspace, task: str, within: str | None = None) ->
     merging = merge_head(worktree.must_be_ours())
     before = await repository.commit_of(f"{workspace.place(task).snapshot_refs}/{CHECKED_SNAPSHOT}")
     taken = await workspace.effects.perform(CaptureTree(task=task, replaces=before, within=within), task=task)
-    tree = taken.get("tree") or await tree_of(repository.git, taken["commit"])
+    tree = taken.get("tree") or await repository.tree_of(taken["commit"])
     nested = (path for path in taken.get("nested", ()) if _holds_files(os.path.join(worktree.path, path)))
     links = await unregistered_repositories(repository, workspace.base(task), tree)
     return Capture(tree, taken.get("head"), merging, (*nested, *links), tuple(taken.get("dirty", ())))
@@ -72,7 +72,7 @@ async def take_over_head(workspace: Workspace, task: str) -> str | None:
 async def commits_left_behind(workspace: Workspace, task: str, tree: str) -> list[str]:
     """Commits that were made in the worktree and are not on its branch, when the task changed nothing otherwise."""
     base = workspace.base(task)
-    if tree != await tree_of(workspace.repository.git, base):
+    if tree != await workspace.repository.tree_of(base):
         return []
     return await abandoned_commits(
         workspace.worktree(task), base, f"{workspace.place(task).snapshot_refs}/taken_back/*"

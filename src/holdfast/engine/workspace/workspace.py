@@ -16,7 +16,6 @@ from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.workspace.confinement import confine
 from holdfast.engine.workspace.effects import FD_MARKER_FILE, EffectRunner, SettledEffect
 from holdfast.engine.workspace.outcome_events import reset_warnings
-from holdfast.git.commit import tree_of
 from holdfast.git.effects import (
     CommitPlaceholder,
     CommitSeeds,
@@ -138,7 +137,7 @@ class Workspace:
 
     async def commit_seeds(self, base: str, tree: str) -> str:
         """The run's branch with the seeds as its first commit. Returns it; `base`, when that has the seeds already."""
-        if (await self.repository.git.query("rev-parse", f"{base}^{{tree}}")).text == tree:
+        if await self.repository.tree_of(base) == tree:
             return base
         commit: str = (await self.effects.perform(CommitSeeds(base=base, tree=tree)))["commit"]
         return commit
@@ -223,8 +222,7 @@ class Workspace:
             return tip, True
         if await self.repository.is_ancestor(tip, made):
             return made, True
-        git = self.repository.git
-        return tip, await tree_of(git, tip) == await tree_of(git, made)
+        return tip, await self.repository.tree_of(tip) == await self.repository.tree_of(made)
 
     async def snapshot(self, task: str | None, name: str) -> str:
         """The worktree as it is, kept under a name. Returns the commit that holds it."""

@@ -39,10 +39,14 @@ class DeleteBranch(GitEffect, frozen=True, kw_only=True):
             return {}
         if at != self.commit:
             raise Denied(f"{self.branch} moved to {at[:12]} meanwhile; it was not deleted")
-        for worktree in await repository.worktrees():
-            if worktree.branch == self.branch and worktree.prunable is None:
+        for worktree in await repository.checkouts_of(self.branch):
+            if worktree.prunable is None:
                 raise Denied(f"{self.branch} is checked out in {worktree.path}; switch that to another branch first")
-        into = await repository.commit_of(self.merged_into) if self.merged_into is not None else None
+        into = None
+        if self.merged_into is not None:
+            into = await repository.commit_of(f"refs/heads/{self.merged_into}") or await repository.commit_of(
+                self.merged_into
+            )
         merged = into is not None and await repository.is_ancestor(at, into)
         kept = (
             None

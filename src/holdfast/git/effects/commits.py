@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from holdfast.core.work.names import worktree_names
-from holdfast.git.commit import CapturedTree, commit_all, commit_captured, commit_tree, find_commit, tree_of
+from holdfast.git.commit import CapturedTree, commit_all, commit_captured, commit_tree, find_commit
 from holdfast.git.effects.base import (
     EffectSite,
     GitEffect,
@@ -73,7 +73,7 @@ class CommitTask(WorktreeEffect, frozen=True, kw_only=True):
         """Return the commit and, when its tree is not the checked one, that tree with the files that differ."""
         if commit is None or self.tree is None:
             return {"commit": commit}
-        tree = await tree_of(site.repository.git, commit)
+        tree = await site.repository.tree_of(commit)
         if tree == self.tree:
             return {"commit": commit}
         _FAILPOINT_COMPARED()

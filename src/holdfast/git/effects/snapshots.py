@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-from holdfast.git.commit import tree_of
 from holdfast.git.effects.base import (
     EffectSite,
     ProbeResult,
@@ -52,7 +51,7 @@ class CaptureTree(WorktreeEffect, frozen=True, kw_only=True):
 
     async def perform(self, site: EffectSite) -> Result:
         taken = await take_snapshot(self.worktree(site), self._ref(site), "Before the checks", self.within)
-        tree = await tree_of(site.repository.git, taken.oid)
+        tree = taken.tree or await site.repository.tree_of(taken.oid)
         dirty = [path for path in taken.left_out if path not in taken.nested]
         return {"commit": taken.oid, "tree": tree, "head": taken.head, "nested": list(taken.nested), "dirty": dirty}
 

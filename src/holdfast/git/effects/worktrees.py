@@ -220,6 +220,7 @@ class RemoveWorktree(WorktreeEffect, frozen=True, kw_only=True):
             sync_directory(site.run_folder)
             _FAILPOINT_SAVED()
         drop_entries(site.repository.common_dir, path)
+        site.repository.captures.pop(path, None)
         _FAILPOINT_DROPPED()
         remove_tree(trash)
 

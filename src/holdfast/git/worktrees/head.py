@@ -36,7 +36,7 @@ class WorktreeHead(NamedTuple):
 async def head_of(worktree: Worktree) -> WorktreeHead:
     """Return HEAD of the worktree. Raises while a rebase or the like is in progress there."""
     branch = await worktree.current_branch()
-    commit = (await worktree.git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")).text or None
+    commit = await worktree.head_commit()
     tip = await worktree.repository.commit_of(f"refs/heads/{worktree.branch}")
     return WorktreeHead(branch, commit, tip, worktree.branch)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from holdfast.core.work.names import is_task_branch, is_temporary_name
 from holdfast.git.locks import clear_locks
 from holdfast.git.process import Git, GitFailed, GitKilled
+from holdfast.git.ref_files import AskGit, may_have_gitlinks, read_head
 from holdfast.git.repository import Repository
 from holdfast.git.worktree_admin import (
     GITDIR_FILE,
@@ -16,6 +17,7 @@ from holdfast.git.worktree_admin import (
     commondir_of,
     drop_entries,
     entries_of,
+    own_entry,
     read_pointer,
 )
 from holdfast.git.worktrees.in_progress import operation_in_progress
@@ -125,6 +127,14 @@ class Worktree:
             answer = await self.git.run("symbolic-ref", "--quiet", "HEAD")
             head = answer.text or None
         return head.removeprefix("refs/heads/") if head is not None else None
+
+    async def head_commit(self) -> str | None:
+        """Return the commit of HEAD; None before the first commit of its branch."""
+        git_dir = self.must_be_ours()
+        with suppress(AskGit):
+            self.git.must_be_plain()
+            return await self.repository.commit_of(read_head(git_dir))
+        return (await self.git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")).text or None
 
     def last_head(self) -> str | None:
         """Return the last commit in the worktree's reflog of HEAD; None when there is none."""
@@ -246,6 +256,8 @@ async def _repositories_within(worktree: Worktree) -> dict[str, str]:
         for folder, _, files in os.walk(modules, onerror=_must_be_absent)
         if "HEAD" in files and "config" in files
     }
+    if not may_have_gitlinks(worktree.must_be_ours()):
+        return found
     for entry in (await worktree.git.query("ls-files", "--stage", "-z")).fields():
         path = entry.partition("\t")[2]
         if entry.startswith(_GITLINK_MODE) and os.path.isdir(os.path.join(worktree.path, path, ".git")):
@@ -337,9 +349,9 @@ def _is_git_creating(worktree: Worktree) -> bool:
 
 
 def _creation_locks(worktree: Worktree) -> list[str]:
-    entries = entries_of(worktree.repository.common_dir, worktree.path)
-    git_dir = read_pointer(os.path.join(worktree.path, ".git"), "gitdir: ")
-    locks = (os.path.join(entry, LOCKED_FILE) for entry in ([git_dir] if git_dir in entries else entries))
+    own = own_entry(worktree.repository.common_dir, worktree.path)
+    entries = [own] if own is not None else entries_of(worktree.repository.common_dir, worktree.path)
+    locks = (os.path.join(entry, LOCKED_FILE) for entry in entries)
     return [lock for lock in locks if read_pointer(lock, allow_relative=True) == _INITIALIZING_REASON]
 
 
