@@ -95,7 +95,7 @@ async def test_a_git_that_was_killed_did_not_say_no(home: str, repo: str, monkey
     monkeypatch.setenv("PATH", git_that_dies(os.path.join(home, "bin"), "rev-parse"))
     async with open_workspace(home, run_id, "resume") as workspace:
         with pytest.raises(GitFailed, match="signal 9"):
-            await workspace.repository.commit_of(f"refs/heads/{workspace.place('T-1').branch}")
+            await workspace.repository.commit_of(workspace.place("T-1").branch)
     monkeypatch.setenv("PATH", git_that_dies(os.path.join(home, "bin2"), "merge-base"))
     async with open_workspace(home, run_id, "resume") as workspace:
         with pytest.raises(GitFailed, match="signal 9"):

@@ -274,6 +274,8 @@ async def test_what_an_agent_merged_itself_is_its_work_though_git_could_not_read
         git(task.path, "branch", "--quiet", "-D", "aside")
         repo.remember()  # of a branch that is gone the folder of its journal stays
         ref = os.path.join(repo.git_dir, "refs", "heads", task.branch)
+        with open(ref, "a", encoding="utf-8") as file:
+            file.write("\n")  # which git ignores: only git is believed about such a file
         inject = f"-o /dev/null -e trace=openat -e inject=openat:error=EIO -P {ref}"
         like, second = f"*rev-parse*refs/heads/{task.branch}*", '[ $(wc -l < "$0-met") -ne 2 ]'
         ends = f'echo >> "$0-met"; {second} || exec strace -f -qq {inject} "{GIT}" "$@"'

@@ -282,8 +282,8 @@ async def add_worktree(worktree: Worktree, base: str, fill: Callable[[], Awaitab
     os.makedirs(os.path.dirname(worktree.path), mode=0o700, exist_ok=True)
     if os.path.isdir(worktree.path) and os.listdir(worktree.path):
         await _check_path_is_free(worktree)
-    if await repository.commit_of(f"refs/heads/{worktree.branch}") is None:
-        await repository.git.execute("branch", "--no-track", worktree.branch, base)
+    exists = await repository.commit_of(f"refs/heads/{worktree.branch}") is not None
+    branch = [worktree.path, worktree.branch] if exists else ["--no-track", "-b", worktree.branch, worktree.path, base]
     _write_marker(worktree)
     try:
         git = Git(
@@ -292,7 +292,7 @@ async def add_worktree(worktree: Worktree, base: str, fill: Callable[[], Awaitab
             fd_marker=repository.fd_marker,
             confinement=worktree.git.confinement,
         )
-        await git.execute("worktree", "add", worktree.path, worktree.branch)
+        await git.execute("worktree", "add", *branch)
     except GitKilled:
         raise
     except GitFailed:
