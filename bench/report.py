@@ -30,6 +30,9 @@ the load named above.
   spawned as directly as possible, with output to `/dev/null`.
 - **Worktrees**: a run is opened (lock, repair, fold, fence, settle), its branches and worktrees are compared with its
   log, and its session is ended. Git processes are counted by git's own trace.
+- **Git a task**: a wrapper in PATH measures the CPU of each git that Holdfast starts, with its children, over a whole
+  run with a playbook agent; the start and end of the run are in it too. The script adds a worktree, asks for the
+  status, stages, commits, merges, and removes worktree and branch.
 - **Conversations**: each side has its own playbook agent, a real process with the same script: it thinks, uses a tool
   and answers, in 50 updates. Through Holdfast a turn is a durable record of all that, synced before the prompt is sent,
   at each step of the tool, and at the end. The bare client discards what it receives.

@@ -14,6 +14,7 @@ import zlib
 from typing import NamedTuple
 
 MAX_COMMIT_BYTES = 1024 * 1024
+_MAX_HEAD_BYTES = 4096
 _MAX_FILE_BYTES = 64 * 1024 * 1024  # packed-refs can be large
 
 _REF_NAME = re.compile(r"refs(/[A-Za-z0-9_]([A-Za-z0-9_+-]|\.(?=[A-Za-z0-9_+-]))*)+")
@@ -116,21 +117,30 @@ def has_checkout(common_dir: str, branch: str) -> bool:
     """False when certainly no HEAD of the repository names the branch, and git keeps none elsewhere."""
     if _has_reftables(common_dir):
         return True
-    named = f"ref: refs/heads/{branch}\n".encode()
+    named, plain = f"ref: refs/heads/{branch}\n".encode(), _BRANCH_HEAD.encode()
     folder = os.path.join(common_dir, "worktrees")
     try:
-        entries = [os.path.join(folder, name) for name in os.listdir(folder)]
+        entries = [f"{folder}/{name}" for name in os.listdir(folder)]
     except (FileNotFoundError, NotADirectoryError):
         entries = []
+    for git_dir in (common_dir, *entries):
+        try:
+            head = _read_start(f"{git_dir}/HEAD")
+        except (FileNotFoundError, NotADirectoryError):  # half an entry, or one that was removed just now
+            continue
+        except OSError:
+            return True
+        if head == named or not (head.startswith(plain) or _PLAIN_REF.fullmatch(head)):
+            return True
+    return False
+
+
+def _read_start(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        heads = [_read_plain_file(os.path.join(git_dir, "HEAD")) for git_dir in (common_dir, *entries)]
-    except AskGit:
-        return True
-    return any(head == named or (head is not None and not _is_plain_head(head)) for head in heads)
-
-
-def _is_plain_head(content: bytes) -> bool:
-    return content.startswith(_BRANCH_HEAD.encode()) or _PLAIN_REF.fullmatch(content) is not None
+        return os.read(fd, _MAX_HEAD_BYTES)
+    finally:
+        os.close(fd)
 
 
 def _has_reftables(common_dir: str) -> bool:

@@ -27,6 +27,7 @@ from holdfast.leaf.files.sync import sync_file_systems
 
 _INITIALIZING_REASON = "initializing"  # the reason in git's own lock on a worktree that it is still creating
 _REFTABLE_HEAD = "refs/heads/.invalid"  # the content of HEAD in a repository with reftables
+_NEW_BRANCH = ("--force", "--no-track", "-b")  # forced: no search through all worktrees for one that has the branch
 _GITLINK_MODE = "160000 "  # the mode of an entry that is another repository's commit
 _FIELDS_BEFORE_PATH = {"1": 7, "2": 8, "u": 9}
 _SUBMODULE_UNCHANGED = ("", "..")  # the last two of git's four letters for a submodule: modified, untracked
@@ -283,7 +284,9 @@ async def add_worktree(worktree: Worktree, base: str, fill: Callable[[], Awaitab
     if os.path.isdir(worktree.path) and os.listdir(worktree.path):
         await _check_path_is_free(worktree)
     exists = await repository.commit_of(f"refs/heads/{worktree.branch}") is not None
-    branch = [worktree.path, worktree.branch] if exists else ["--no-track", "-b", worktree.branch, worktree.path, base]
+    if exists:
+        drop_entries(repository.common_dir, worktree.path, of_any_name=True)
+    branch = [worktree.path, worktree.branch] if exists else [*_NEW_BRANCH, worktree.branch, worktree.path, base]
     _write_marker(worktree)
     try:
         git = Git(
