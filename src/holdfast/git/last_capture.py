@@ -53,7 +53,7 @@ def observe(worktree: Worktree, status: Status) -> LastCapture | None:
 def recall(worktree: Worktree, seen: LastCapture | None) -> LastCapture | None:
     """Return the last capture of this worktree if it was of exactly what was `seen` now."""
     last = worktree.repository.captures.get(worktree.path)
-    if last is None or seen is None:
+    if not isinstance(last, LastCapture):
         return None
     return last if last._replace(commit=None, tree=None) == seen else None
 
@@ -71,7 +71,7 @@ async def last_status(worktree: Worktree) -> Status | None:
     What differs in the files may be out of date; what is staged or unmerged is not.
     """
     last = worktree.repository.captures.get(worktree.path)
-    if last is None:
+    if not isinstance(last, LastCapture):
         return None
     git_dir = worktree.must_be_ours()
     if last.git_files != tuple(_stamp(os.path.join(git_dir, name)) for name in ("index", "HEAD")):

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from holdfast.core.work.names import BRANCH_PREFIX
 from holdfast.git.confinement import Confinement
@@ -17,9 +17,6 @@ from holdfast.git.process import Git, GitFailed, ProgramOutput
 from holdfast.git.ref_files import AskGit, CommitObject, has_checkout, has_no_refs, read_commit, read_ref
 from holdfast.git.worktree_admin import is_readable
 from holdfast.leaf.errors import BadInput
-
-if TYPE_CHECKING:
-    from holdfast.git.last_capture import LastCapture
 
 _MAX_KEPT_DIFFS = 8
 
@@ -53,7 +50,7 @@ class Repository:
         self.common_dir = common_dir
         self.env_markers = dict(env_markers or {})
         self.fd_marker = fd_marker
-        self.captures: dict[str, LastCapture] = {}  # by the worktree's path
+        self.captures: dict[str, object] = {}  # by the worktree's path: what `last_capture` keeps
         self._confirmed_commits: set[str] = set()  # git has them, and a ref kept them
         self._trees: dict[str, str] = {}  # of commits
         self._diffs: dict[tuple[str, str], bytes] = {}  # of commits or trees
