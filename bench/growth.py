@@ -26,7 +26,7 @@ from holdfast.core.events.task import TaskCompleted, TaskStarted, WaveCompleted
 from holdfast.core.events.work import CaseSubmitted, TaskCommitted, ValidationFinished
 from holdfast.core.work.tasks import TaskList, TaskSpec
 from holdfast.core.work.workflow import Bounds, PlanShape, Workflow, build_plan
-from holdfast.store.files.disk import Disk
+from holdfast.leaf.files.disk import Disk
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import OwnedRun, open_run
 

@@ -16,7 +16,7 @@ from bench.workload import Group, Size, story
 from holdfast.core.events import Draft
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.fold.fold import FOLD_VERSION
-from holdfast.store.files.disk import Disk
+from holdfast.leaf.files.disk import Disk
 from holdfast.store.files.layout import LOG, SNAPSHOT, run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import OwnedRun, open_run

@@ -8,6 +8,7 @@ import time
 
 from bench.figure import Figure, Target, number, spread
 from bench.places import scratch
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.reconcile import reconcile_workspace
 from holdfast.engine.workspace.workspace import NewRun, create_run, open_workspace
 from holdfast.git.repository import Repository
@@ -98,8 +99,8 @@ async def _worktrees(folder: str, rounds: int) -> list[Figure]:
 
 async def _run_with(home: str, folder: str, tasks: int) -> tuple[str, str]:
     repo = _repository(os.path.join(folder, f"repo-{tasks}"), 100)
-    run_id = await create_run(home, NewRun("Many worktrees", repo))
-    async with open_workspace(home, run_id, "run") as workspace:
+    run_id = await create_run(Home(home), NewRun("Many worktrees", repo))
+    async with open_workspace(Home(home), run_id, "run") as workspace:
         for number_ in range(tasks):
             worktree = await workspace.open_worktree(f"T-{number_}")
             with open(os.path.join(worktree.path, f"new-{number_}"), "w", encoding="utf-8") as file:
@@ -108,7 +109,7 @@ async def _run_with(home: str, folder: str, tasks: int) -> tuple[str, str]:
 
 
 async def _open(home: str, run_id: str) -> None:
-    async with open_workspace(home, run_id, "resume") as workspace:
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         await reconcile_workspace(workspace)
 
 

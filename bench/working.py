@@ -25,6 +25,7 @@ from bench.session import command
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.commands.create import RunRequest, prepare_run
+from holdfast.engine.home import Home
 from holdfast.store.files.layout import LOG, run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
@@ -139,7 +140,7 @@ async def _interrupted(folder: str, repo: str, script: str, events: int) -> str:
     """Create a run that was interrupted after so many messages; return its id."""
     home = os.path.join(folder, "home")
     run_id = await prepare_run(
-        home, RunRequest("continue", repo, slug=f"long-{events}", flags={"agent": f"playbook:{script}"})
+        Home(home), RunRequest("continue", repo, slug=f"long-{events}", flags={"agent": f"playbook:{script}"})
     )
     async with open_run(FileStore(home), run_id) as run:
         await run.begin_session(SessionStart(command="run"))
@@ -172,7 +173,9 @@ def _crowd(folder: str, *, quick: bool) -> list[Figure]:
     home = os.path.join(folder, "home")
     ids = [
         asyncio.run(
-            prepare_run(home, RunRequest(f"live {n}", repo, slug=f"live-{n}", flags={"agent": f"playbook:{script}"}))
+            prepare_run(
+                Home(home), RunRequest(f"live {n}", repo, slug=f"live-{n}", flags={"agent": f"playbook:{script}"})
+            )
         )
         for n in range(many)
     ]

@@ -18,6 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[0] = ROOT
 
 from holdfast.engine.agents.matrix import read_matrix  # noqa: E402
+from holdfast.engine.home import Home  # noqa: E402
 from scripts.agents_page import write_page  # noqa: E402
 from tests.real_agents.alone import lonely_prefix  # noqa: E402
 
@@ -41,7 +42,7 @@ def main() -> int:
             _say(f"the agents cannot be installed: {error.cmd[0]} ended with {error.returncode}, its reason is above")
             return 1
     code = test(options.agents)
-    write_page(read_matrix(MEASURED))
+    write_page(read_matrix(Home(MEASURED)))
     return code
 
 

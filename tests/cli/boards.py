@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from textual.pilot import Pilot
 
 from holdfast.app.tui.dashboard import Dashboard
+from holdfast.engine.home import Home
 from tests.support.wait import PATIENCE
 
 
@@ -14,7 +15,7 @@ class _Watched(Dashboard):
     """Tells when something was drawn."""
 
     def __init__(self, home: str) -> None:
-        super().__init__(home)
+        super().__init__(Home(home))
         self.drawn = asyncio.Event()
 
     def post_display_hook(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.engine.agents.matrix import AgentMeasurement, proven_abilities, save_measurement
+from holdfast.engine.home import Home
 from tests.cli.program import Program
 
 REMEMBERS: list[dict[str, Any]] = [{"when": "Which word", "steps": [{"echo_memory": True}]}]
@@ -54,7 +55,7 @@ def test_a_probe_finds_out_what_is_true_and_the_ladder_is_told(
     outcome = probe(holdfast, agent)
     assert outcome.out == f"{told}, reports no cost\n"
     assert "player 7 answered in" in outcome.err
-    assert proven_abilities(holdfast.home) == {agent: showed}
+    assert proven_abilities(Home(holdfast.home)) == {agent: showed}
 
 
 @pytest.mark.parametrize("cost", [None, 0.0, 0.25])
@@ -120,26 +121,27 @@ def test_an_agent_that_dies_in_its_turn_has_no_turn_that_worked(holdfast: Progra
     outcome = probe(holdfast, agent)
     assert outcome.out == "no turn worked\n"
     assert "a turn: the agent died in session/prompt: it was killed by SIGKILL" in outcome.err
-    assert proven_abilities(holdfast.home) == {agent: {}}
+    assert proven_abilities(Home(holdfast.home)) == {agent: {}}
 
 
 def test_an_agent_that_dies_at_once_is_one_clear_line_and_nothing_is_kept(holdfast: Program, agent: str) -> None:
     play(holdfast, {"start": [{"crash": {"how": "exit", "code": 3}}]})
     outcome = probe(holdfast, agent, code=1, cold=True)
     assert outcome.complaint == "the agent died in initialize: it exited with code 3"
-    assert proven_abilities(holdfast.home) == {}
+    assert proven_abilities(Home(holdfast.home)) == {}
 
 
 def test_a_probe_replaces_the_row_of_its_agent_and_keeps_the_others(holdfast: Program, agent: str) -> None:
     save_measurement(
-        holdfast.home, AgentMeasurement(agent="codex", when="2026-02-14T10:00:00.000Z", turn=True, load=True)
+        Home(holdfast.home), AgentMeasurement(agent="codex", when="2026-02-14T10:00:00.000Z", turn=True, load=True)
     )
     save_measurement(
-        holdfast.home, AgentMeasurement(agent=agent, when="2026-02-14T10:00:00.000Z", turn=True, load=True, resume=True)
+        Home(holdfast.home),
+        AgentMeasurement(agent=agent, when="2026-02-14T10:00:00.000Z", turn=True, load=True, resume=True),
     )
     play(holdfast, {"agent": {"load": "gone", "resume": "absent"}})
     probe(holdfast, agent)
-    assert proven_abilities(holdfast.home) == {agent: {"load": False}, "codex": {"load": True}}
+    assert proven_abilities(Home(holdfast.home)) == {agent: {"load": False}, "codex": {"load": True}}
 
 
 @pytest.mark.parametrize("name", ["nobody", "", " "])

@@ -209,7 +209,7 @@ def test_a_moved_repository_is_followed(doctor: Program, project: Project, tmp_p
 def test_the_trash_of_a_cut_off_reset_is_emptied(doctor: Program) -> None:
     trash = os.path.join(doctor.home, "trash")
     write(os.path.join(trash, "gone-abc234.0"), {"events.jsonl": ""})
-    assert found(doctor) == [(trash, "holds runs that were reset, and whose deletion was cut off", True)]
+    assert found(doctor) == [(trash, "holds runs that were reset, and whose deletion was interrupted", True)]
     assert_repaired(doctor)
     assert not os.path.exists(trash)
 

@@ -1,5 +1,6 @@
 """`ls` when its catalog is missing, damaged, foreign, locked or read-only: a little slower, and still right."""
 
+import asyncio
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.engine.home import Home
 from holdfast.engine.queries.runs import list_runs
 from tests.cli.program import Program, finished
 from tests.cli.runs import DONE, log_of, make_run, resume_run, said
@@ -19,7 +21,7 @@ def catalog(holdfast: Program) -> Path:
     """A home of three runs with an up-to-date catalog."""
     for name in RUNS:
         make_run(holdfast.home, name, said(f"hello from {name}"), DONE)
-    assert len(list_runs(holdfast.home)) == 3
+    assert len(asyncio.run(list_runs(Home(holdfast.home)))) == 3
     path = Path(holdfast.home, "catalog.sqlite")
     assert path.is_file()
     return path

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import open_workspace
 from tests.cli.owner import owner_of
 from tests.cli.program import Program, failpoint_environment, finished
@@ -237,7 +238,7 @@ def run_with_a_deleted_worktree(holdfast: Program, project: Project) -> str:
     run_id = new_run(holdfast.home, project)
 
     async def work() -> None:
-        async with open_workspace(holdfast.home, run_id, "run") as workspace:
+        async with open_workspace(Home(holdfast.home), run_id, "run") as workspace:
             task = (await workspace.open_worktree("T-1")).path
             Path(task, "only-here.txt").write_text("only here\n", encoding="utf-8")
             await workspace.snapshot("T-1", "turn 1")

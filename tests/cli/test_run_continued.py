@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.engine.home import Home
 from holdfast.engine.inbox.report import Reporter, submit_report
 from tests.support.cli_stage import EVALUATE, SUBMIT, Event, Stage, killed, wait_for_event, worker
 from tests.support.pipelines import calls, file_of, plan
@@ -149,7 +150,7 @@ def test_a_report_that_was_cut_off_is_known_to_have_arrived_or_not(stage: Stage,
         hangs(stage)
         if arrived:
             (conversation_id,) = (d["conversation"] for d in stage.data(run, "conversation.opened"))
-            who = Reporter(stage.home, run, "worker", conversation_id)
+            who = Reporter(Home(stage.home), run, "worker", conversation_id)
             asyncio.run(submit_report(who, "request_research", {"topic": "kelp", "question": "How does it hold on?"}))
         killed(process)
     stage.resume(run, code=0 if arrived else 1)

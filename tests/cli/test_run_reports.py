@@ -2,6 +2,7 @@
 
 import asyncio
 
+from holdfast.engine.home import Home
 from holdfast.engine.inbox.report import Reporter, submit_report
 from tests.support.cli_stage import HANG, Stage, killed, wait_for_event, worker
 
@@ -16,7 +17,7 @@ def test_what_waits_for_a_resume_counts_once(stage: Stage) -> None:
         killed(process)
     run = stage.only_run()
     said = [f"step {number}" for number in range(40)]
-    who = Reporter(stage.home, run, "worker", conversation_id)
+    who = Reporter(Home(stage.home), run, "worker", conversation_id)
     for text in said:
         asyncio.run(submit_report(who, "report_progress", {"text": text}))
     stage.resume(run)

@@ -13,6 +13,7 @@ from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskCompleted, TaskFailed, TaskStarted
 from holdfast.core.events.work import VerdictGiven
 from holdfast.core.messages.schema import UserMessage
+from holdfast.engine.home import Home
 from holdfast.engine.inbox.send import send
 from tests.cli.foreign import SEED_LOG, put
 from tests.cli.owner import owner_of
@@ -141,7 +142,7 @@ def test_a_task_says_where_it_stands_and_what_was_wrong(holdfast: Program) -> No
 
 def test_what_needs_the_user_comes_with_the_command_that_answers(holdfast: Program) -> None:
     make_run(holdfast.home, RUN, *FIRST_WAVE, *SECOND_WAVE)
-    asyncio.run(send(holdfast.home, RUN, UserMessage("use sqlite")))
+    asyncio.run(send(Home(holdfast.home), RUN, UserMessage("use sqlite")))
     needed = holdfast("show", RUN).out.partition("\nneeds you\n")[2].partition("\n\n")[0].splitlines()
     assert needed == [
         f"  T-3: Run rm -rf build  →  holdfast approve {RUN} 3f9a01bc22de   (or deny)",
@@ -158,7 +159,7 @@ def test_what_needs_the_user_comes_with_the_command_that_answers(holdfast: Progr
 def test_a_run_that_is_done_and_was_sent_words_is_one_to_resume(holdfast: Program) -> None:
     make_run(holdfast.home, RUN, *FIRST_WAVE, DONE)
     assert holdfast("show", RUN).lines[-1] == f"Done. Merge it with: holdfast merge {RUN}"
-    asyncio.run(send(holdfast.home, RUN, UserMessage("use sqlite")))
+    asyncio.run(send(Home(holdfast.home), RUN, UserMessage("use sqlite")))
     assert holdfast("show", RUN).lines[-1].endswith(f"holdfast resume {RUN}")
 
 

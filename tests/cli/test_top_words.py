@@ -12,7 +12,7 @@ from holdfast.app.tui.details import log_rows
 from holdfast.app.tui.help_text import KEYS, keys_row
 from holdfast.app.tui.run_list import age, choose_columns, heading_row, run_row, summary_row
 from holdfast.engine.queries.runs import ListedRun
-from holdfast.store.files.catalog import Summary
+from holdfast.store.index import Summary
 
 NOW = "2026-02-14T10:00:00.000Z"
 

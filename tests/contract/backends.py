@@ -6,8 +6,8 @@ from typing import Protocol
 from holdfast.store.base import Store
 from holdfast.store.files.layout import LOCK, run_folder
 from holdfast.store.files.store import FileStore
-from holdfast.store.memory import MemoryStore
 from tests.support import opened_run as sessions
+from tests.support.memory_store import MemoryStore
 from tests.support.opened_run import StoreSession
 
 

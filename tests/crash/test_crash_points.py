@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.git.effects import GitEffect
 from holdfast.leaf.failpoints import FAILPOINT_FILE_VARIABLE, FAILPOINT_VARIABLE, POINTS
-from holdfast.store.files.disk import REAL_DISK, AppendFailpoints
+from holdfast.leaf.files.disk import REAL_DISK, AppendFailpoints
 from tests.cli.program import Program
 from tests.support.crash_suite.suite import FailpointSuites
 from tests.support.crash_suite.trial_place import Place
@@ -103,12 +103,9 @@ WITHOUT = {
     "engine/demo/log.py _writer_process": "a show, in a home of its own",
     "engine/demo/log.py _write": "a show, in a home of its own",
     "engine/demo/log.py tear_log_end": "a show, in a home of its own",
-    "engine/commands/doctor.py _check_trash": "runs that were reset: deleted by the next who looks",
     "engine/session/artifacts.py _delete_other_formats": "looked for at every writing: the next forgets them",
-    "engine/commands/supervise.py supervise_runs": "empty folders: made again",
     "engine/agents/matrix.py _set_aside": "under a name that follows from its content: done again",
     "engine/agents/matrix.py save_measurement": "what was measured of agents: measured again when it is lost",
-    "engine/queries/watch_runs.py watch_all_runs": "empty folders: made again",
     "engine/commands/probe.py _Probe.__init__": "for as long as an agent is measured",
     "engine/commands/probe.py probe": "for as long as an agent is measured",
     "engine/demo/demo.py _write": "a show, in a home of its own",
@@ -166,11 +163,13 @@ WITHOUT = {
     "leaf/process/fd_marker.py open_marker_fd": "an empty file: what counts is who has it open",
     "store/files/catalog.py _connect": "an index of the logs: made again from them",
     "store/files/catalog.py _delete_catalog": "an index of the logs: made again from them",
-    "store/files/disk.py make_directories": "empty folders: made again",
-    "store/files/disk.py replace": "the call itself",
+    "leaf/files/disk.py make_directories": "empty folders: made again",
+    "leaf/files/disk.py replace": "the call itself",
     "store/files/store.py FileStore.create": "only the time of a folder, for who watches it: the next run sets it",
     "store/files/inbox.py FileInbox._make_durable": "what others wrote: synced again by the next who reads",
     "store/files/create.py delete_incomplete": "of a run that was never made: taken away by the next who looks",
+    "store/files/leftovers.py leftovers": "runs that were reset: deleted by the next doctor",
+    "store/files/run_watch.py FolderWatch.__aenter__": "empty folders: created again",
     "store/files/owner.py _try_acquire": "an empty file: who holds the lock is told by the kernel",
     "store/files/owner.py _write_record": "who holds the lock is told by the kernel; the file is for people",
     "store/files/report_files.py ReportFiles.create": "an empty file: made again",

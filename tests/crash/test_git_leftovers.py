@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from holdfast.core.work.names import worktree_names
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import NewRun, create_run, open_workspace
 from holdfast.leaf.errors import Denied
 from holdfast.store.files.layout import run_folder
@@ -166,7 +167,7 @@ async def test_a_deleted_worktree_is_made_again_with_all_that_was_committed(prep
         shutil.rmtree(path)
         if meanwhile:
             stage.git(*meanwhile)
-        async with open_workspace(stage.home, play.run_id, "resume") as workspace:
+        async with open_workspace(Home(stage.home), play.run_id, "resume") as workspace:
             assert (await workspace.open_worktree("T-1")).path == path
     await play.finish()
     await play.must_be_as_if_nothing_had_been()
@@ -178,10 +179,10 @@ async def test_a_run_that_was_cut_off_before_it_had_a_branch_gets_one(stage: Sta
     stage.set_up()
     stage.write("the repo/.git/refs/heads/holdfast", stage.git("rev-parse", "main"))  # in the way of holdfast/…
     with pytest.raises(Exception, match="failed"):
-        await create_run(stage.home, NewRun("Try", stage.repo, slug="try"))
+        await create_run(Home(stage.home), NewRun("Try", stage.repo, slug="try"))
     os.unlink(os.path.join(stage.git_dir, "refs/heads/holdfast"))
     (run_id,) = os.listdir(os.path.join(stage.home, "runs"))
-    async with open_workspace(stage.home, run_id, "resume") as workspace:
+    async with open_workspace(Home(stage.home), run_id, "resume") as workspace:
         worktree = await workspace.open_worktree()
         edit(worktree.path, "new.txt", "new\n")
         assert await workspace.commit(None, "First") is not None

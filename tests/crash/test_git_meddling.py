@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from holdfast.core.work.names import worktree_names
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import MergeResult, open_workspace
 from holdfast.git.effects import ProbeOutcome
 from holdfast.git.worktrees.worktree import NotOurWorktree
@@ -167,7 +168,7 @@ async def test_a_worktree_deleted_by_the_user_leaves_the_others_in_peace(prepare
     async with play.reopened() as workspace:
         assert workspace.settled_effects[0].probe.outcome is ProbeOutcome.UNKNOWN
         await workspace.open_worktree("T-2")
-    async with open_workspace(stage.home, play.run_id, "resume") as workspace:
+    async with open_workspace(Home(stage.home), play.run_id, "resume") as workspace:
         assert [settled.probe.outcome for settled in workspace.settled_effects] == [ProbeOutcome.NO]
         assert [merge.conflicts for merge in await workspace.merge(["T-2"])] == [("a.txt",)]
 

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.core.events.effect import EffectIntended, EffectUnknown
 from holdfast.core.state import EffectStatus
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import open_workspace
 from holdfast.git.effects import ProbeOutcome
 from holdfast.leaf.errors import HoldfastError
@@ -139,7 +140,7 @@ async def test_a_failed_push_leaves_the_run_usable(prepared: Prepared) -> None:
     stage = play.stage
     play.set_back()
     os.rename(stage.remote, f"{stage.remote}.away")
-    async with open_workspace(stage.home, play.run_id, "resume") as workspace:
+    async with open_workspace(Home(stage.home), play.run_id, "resume") as workspace:
         with pytest.raises(HoldfastError, match="git push"):
             await scene_of("push").act(workspace)
     os.rename(f"{stage.remote}.away", stage.remote)

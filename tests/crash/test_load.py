@@ -15,6 +15,7 @@ import pytest
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.events.task import TaskCompleted
 from holdfast.core.log.codec import Line
+from holdfast.engine.home import Home
 from holdfast.engine.queries.follow import Follower
 from holdfast.leaf.process.env_markers import RUN_MARK, mark_of
 from tests.support.crash_suite.leftover_processes import strays_in
@@ -92,7 +93,7 @@ async def held_by_a_runner(warm: Nursery, folder: str, tasks: int) -> list[Held]
     make_template(template)
     place.make(template)
     assert place.call("plan", *place.beginning()[1:-1]).code == 0
-    follower = await Follower.create(place.home, place.run_id)
+    follower = await Follower.create(Home(place.home), place.run_id)
     found: list[Held] = []
     with place.start(*place.going_on()) as born:
         async with aclosing(follower.updates()) as moves:

@@ -37,6 +37,7 @@ from holdfast.core.log import chain
 from holdfast.core.work.tasks import TaskList, TaskSpec
 from holdfast.core.work.workflow import Bounds, PlanShape, build_plan
 from holdfast.engine.config.run_config import new_run_config
+from holdfast.engine.home import Home
 from holdfast.engine.queries.verify import verify_run
 from holdfast.store.files.store import FileStore
 from holdfast.store.fold import fold_log
@@ -154,7 +155,7 @@ async def test_prefix_continuation(suites: FailpointSuites, home: str) -> None:
         kept = await whole(store, run_id)
         assert kept.startswith(log[: max(place for place in ends_of_calls(log) if place <= end)])
         assert decided == decisions(folded(kept.removesuffix(begun.data)))
-        assert (await verify_run(home, run_id)).is_intact
+        assert (await verify_run(Home(home), run_id)).is_intact
 
 
 @pytest.mark.parametrize(

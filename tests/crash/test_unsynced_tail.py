@@ -3,7 +3,7 @@
 import os
 
 from holdfast.core.events.session import SessionStart
-from holdfast.store.files.disk import Disk
+from holdfast.leaf.files.disk import Disk
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 

@@ -10,6 +10,7 @@ import pytest
 from holdfast.core.events.effect import EffectIntended
 from holdfast.core.state import BranchStatus
 from holdfast.engine.commands.archive import archive, reset
+from holdfast.engine.home import Home
 from holdfast.engine.queries.diff import compare_run
 from holdfast.engine.workspace.reconcile import reconcile_workspace
 from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
@@ -66,47 +67,48 @@ async def conflicting(w: Workspace, name: str, first: str | bytes, second: str |
 
 
 async def test_a_task_with_an_odd_name_is_saved_like_any_other(home: str, repo: str) -> None:
-    run_id = await create_run(home, NewRun("go", repo))
-    async with open_workspace(home, run_id, "run") as w:
+    run_id = await create_run(Home(home), NewRun("go", repo))
+    async with open_workspace(Home(home), run_id, "run") as w:
         put((await w.open_worktree(ODD_TASK)).path, "new.txt", "new\n")
         findings = await reconcile_workspace(w)
     assert all("left alone" not in finding.message for finding in findings)
-    (saved,) = await archive(home, run_id)
+    (saved,) = await archive(Home(home), run_id)
     assert git(repo, "show", f"{saved}:new.txt") == "new"
 
 
 async def test_what_is_no_worktree_is_not_deleted_with_the_run(home: str, repo: str) -> None:
-    run_id = await create_run(home, NewRun("go", repo))
+    run_id = await create_run(Home(home), NewRun("go", repo))
     copy = os.path.join(home, "runs", run_id, "tasks", "my rescue copy")
     os.makedirs(copy)
     put(copy, "precious.txt", "precious\n")
     with pytest.raises(Denied, match="my rescue copy"):
-        await reset(home, run_id)
+        await reset(Home(home), run_id)
     assert content(os.path.join(copy, "precious.txt")) == b"precious\n"
 
 
 async def test_whoever_only_looks_survives_the_opening_of_a_run(home: str, repo: str) -> None:
-    run_id = await create_run(home, NewRun("go", repo))
+    run_id = await create_run(Home(home), NewRun("go", repo))
     script = (
         "import asyncio, sys\n"
+        "from holdfast.engine.home import Home\n"
         "from holdfast.engine.queries.diff import compare_run\n"
         "print('looking', flush=True)\n"
-        "while True: asyncio.run(compare_run(sys.argv[1], sys.argv[2]))\n"
+        "while True: asyncio.run(compare_run(Home(sys.argv[1]), sys.argv[2]))\n"
     )
     with subprocess.Popen([sys.executable, "-c", script, home, run_id], stdout=subprocess.PIPE) as reader:
         assert reader.stdout is not None
         reader.stdout.readline()
         for _ in range(5):
-            async with open_workspace(home, run_id, "resume"):
+            async with open_workspace(Home(home), run_id, "resume"):
                 pass
         assert reader.poll() is None
         reader.kill()
 
 
 async def test_merges_at_the_same_time_are_made_one_after_the_other(home: str, repo: str) -> None:
-    run_id = await create_run(home, NewRun("go", repo))
+    run_id = await create_run(Home(home), NewRun("go", repo))
     tasks = [f"T-{number}" for number in range(4)]
-    async with open_workspace(home, run_id, "run") as w:
+    async with open_workspace(Home(home), run_id, "run") as w:
         for task in tasks:
             put((await w.open_worktree(task)).path, task, task)
             await w.commit(task, task)
@@ -120,20 +122,20 @@ async def test_a_detached_head_and_a_pushed_copy_do_not_count_as_the_users(home:
     remote = os.path.join(home, "remote.git")
     git(repo, "init", "--quiet", "--bare", remote)
     git(repo, "remote", "add", "origin", remote)
-    run_id = await create_run(home, NewRun("go", repo))
-    async with open_workspace(home, run_id, "run") as w:
+    run_id = await create_run(Home(home), NewRun("go", repo))
+    async with open_workspace(Home(home), run_id, "run") as w:
         put(w.worktree().path, "new.txt", "new\n")
         await w.commit(None, "New")
     git(repo, "checkout", "--quiet", "--detach", f"holdfast/{run_id}/main")
     git(repo, "push", "--quiet", "origin", f"holdfast/{run_id}/main")
-    (saved,) = await reset(home, run_id)
+    (saved,) = await reset(Home(home), run_id)
     assert git(repo, "show", f"{saved}:new.txt") == "new"
 
 
 async def test_a_merge_puts_nothing_aside_but_in_salvage(home: str, repo: str) -> None:
     git(repo, "config", "merge.autoStash", "true")
-    run_id = await create_run(home, NewRun("go", repo))
-    async with open_workspace(home, run_id, "run") as w:
+    run_id = await create_run(Home(home), NewRun("go", repo))
+    async with open_workspace(Home(home), run_id, "run") as w:
         for task in ("T-1", "T-2"):
             put((await w.open_worktree(task)).path, "a.txt", f"{task}\n")
             put(w.worktree(task).path, f"{task}.txt", "begun\n")
@@ -152,8 +154,8 @@ async def test_a_conflict_that_nobody_touched_is_not_resolved(
     put(repo, ".gitattributes", "data -diff\n")
     git(repo, "add", "--all")
     git(repo, "commit", "--quiet", "--message=attributes")
-    run_id = await create_run(home, NewRun("go", repo))
-    async with open_workspace(home, run_id, "run") as w:
+    run_id = await create_run(Home(home), NewRun("go", repo))
+    async with open_workspace(Home(home), run_id, "run") as w:
         await conflicting(w, "data", first, second)
         with pytest.raises(UnresolvedConflicts, match="data"):
             await w.commit("T-2", "Resolved?")
@@ -166,20 +168,20 @@ async def test_a_conflict_that_nobody_touched_is_not_resolved(
 
 async def test_a_note_that_came_back_does_not_cost_the_work(home: str, repo: str) -> None:
     """As after a power cut: the note says that the worktree is being made, and somebody has worked in it."""
-    run_id = await create_run(home, NewRun("go", repo))
-    async with open_workspace(home, run_id, "run") as w:
+    run_id = await create_run(Home(home), NewRun("go", repo))
+    async with open_workspace(Home(home), run_id, "run") as w:
         task = (await w.open_worktree("T-1")).path
         put(task, "new.txt", "new\n")
         put(os.path.dirname(task), ".T-1.making", "")
-    async with open_workspace(home, run_id, "resume") as w:
+    async with open_workspace(Home(home), run_id, "resume") as w:
         await w.open_worktree("T-1")
     (saved,) = git(repo, "for-each-ref", "--format=%(refname)", "refs/holdfast/salvage").splitlines()
     assert git(repo, "show", f"{saved}:new.txt") == "new"
 
 
 async def test_what_comes_into_the_tree_during_a_merge_that_fails_is_saved(home: str, repo: str) -> None:
-    run_id = await create_run(home, NewRun("go", repo))
-    async with open_workspace(home, run_id, "run") as w:
+    run_id = await create_run(Home(home), NewRun("go", repo))
+    async with open_workspace(Home(home), run_id, "run") as w:
         put((await w.open_worktree("T-1")).path, "new.txt", "new\n")
         await w.commit("T-1", "New")
         hook(repo, "pre-merge-commit", "echo mine > notes.txt; exit 1")
@@ -190,10 +192,10 @@ async def test_what_comes_into_the_tree_during_a_merge_that_fails_is_saved(home:
 
 
 async def test_git_that_cannot_tell_is_not_git_that_says_no(home: str, repo: str) -> None:
-    run_id = await create_run(home, NewRun("go", repo))
+    run_id = await create_run(Home(home), NewRun("go", repo))
     config = os.path.join(repo, ".git", "config")
     before = content(config)
-    async with open_workspace(home, run_id, "run") as w:
+    async with open_workspace(Home(home), run_id, "run") as w:
         put_content(config, before + b"[broken\n")
         with pytest.raises(GitFailed, match="bad config"):
             await w.repository.commit_of("refs/heads/nothing")
@@ -202,8 +204,8 @@ async def test_git_that_cannot_tell_is_not_git_that_says_no(home: str, repo: str
 
 
 async def test_commits_of_others_stay_theirs(home: str, repo: str) -> None:
-    run_id = await create_run(home, NewRun("go", repo))
-    async with open_workspace(home, run_id, "run") as w:
+    run_id = await create_run(Home(home), NewRun("go", repo))
+    async with open_workspace(Home(home), run_id, "run") as w:
         task = (await w.open_worktree("T-1")).path
         put(repo, "theirs.txt", "theirs\n")
         git(repo, "add", "--all")
@@ -216,8 +218,8 @@ async def test_commits_of_others_stay_theirs(home: str, repo: str) -> None:
 
 
 async def test_a_lock_that_is_held_for_a_moment_is_waited_for(home: str, repo: str) -> None:
-    run_id = await create_run(home, NewRun("go", repo))
-    async with open_workspace(home, run_id, "run") as w:
+    run_id = await create_run(Home(home), NewRun("go", repo))
+    async with open_workspace(Home(home), run_id, "run") as w:
         put(w.worktree().path, "new.txt", "new\n")
         with open(os.path.join(w.worktree().must_be_ours(), "index.lock"), "w", encoding="utf-8") as lock:
             asyncio.get_running_loop().call_later(0.3, lock.close)
@@ -225,8 +227,8 @@ async def test_a_lock_that_is_held_for_a_moment_is_waited_for(home: str, repo: s
 
 
 async def test_a_hook_that_refuses_leaves_the_agents_own_commits(home: str, repo: str) -> None:
-    run_id = await create_run(home, NewRun("go", repo))
-    async with open_workspace(home, run_id, "run") as w:
+    run_id = await create_run(Home(home), NewRun("go", repo))
+    async with open_workspace(Home(home), run_id, "run") as w:
         task = (await w.open_worktree("T-1")).path
         put(task, "own.txt", "own\n")
         git(task, "add", "--all")
@@ -240,8 +242,8 @@ async def test_a_hook_that_refuses_leaves_the_agents_own_commits(home: str, repo
 
 
 async def test_an_effect_that_is_cancelled_has_an_outcome_in_the_same_session(home: str, repo: str) -> None:
-    run_id = await create_run(home, NewRun("go", repo))
-    async with open_workspace(home, run_id, "run") as w:
+    run_id = await create_run(Home(home), NewRun("go", repo))
+    async with open_workspace(Home(home), run_id, "run") as w:
         put(w.worktree().path, "new.txt", "new\n")
         held = os.path.join(home, "held")
         hook(repo, "pre-commit", f"touch {held}; sleep 60")
@@ -257,8 +259,8 @@ async def test_an_effect_that_is_cancelled_has_an_outcome_in_the_same_session(ho
 
 async def test_what_a_branch_began_at_is_what_it_did_begin_at(home: str, repo: str) -> None:
     """A branch that a crash left behind, and the run's own moved on meanwhile."""
-    run_id = await create_run(home, NewRun("go", repo))
-    async with open_workspace(home, run_id, "run") as w:
+    run_id = await create_run(Home(home), NewRun("go", repo))
+    async with open_workspace(Home(home), run_id, "run") as w:
         began = await w.tip()
         git(repo, "branch", "--no-track", w.place("T-1").branch, began)
         put((await w.open_worktree("T-2")).path, "two.txt", "two\n")
@@ -266,12 +268,12 @@ async def test_what_a_branch_began_at_is_what_it_did_begin_at(home: str, repo: s
         await w.merge(["T-2"])
         await w.open_worktree("T-1")
         assert w.effects.run.state.branches[w.place("T-1").branch].base == began
-    assert (await compare_run(home, run_id, "T-1")).files == ()
+    assert (await compare_run(Home(home), run_id, "T-1")).files == ()
 
 
 async def test_an_opening_does_not_touch_what_came_after_an_effect_that_happened(home: str, repo: str) -> None:
-    run_id = await create_run(home, NewRun("go", repo))
-    async with open_workspace(home, run_id, "run") as w:
+    run_id = await create_run(Home(home), NewRun("go", repo))
+    async with open_workspace(Home(home), run_id, "run") as w:
         put((await w.open_worktree("T-1")).path, "new.txt", "new\n")
         await w.commit("T-1", "New")
         await w.merge(["T-1"])

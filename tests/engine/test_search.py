@@ -1,7 +1,10 @@
 """Searching what was said: whatever is typed is words, never a query language."""
 
+import asyncio
+
 import pytest
 
+from holdfast.engine.home import Home
 from holdfast.engine.queries.runs import search_messages
 from tests.cli.runs import make_run, said
 
@@ -9,7 +12,7 @@ RUN = "auth-abc234"
 
 
 def found(home: str, words: str) -> list[str]:
-    return [hit.run for hit in search_messages(home, words)]
+    return [hit.run for hit in asyncio.run(search_messages(Home(home), words))]
 
 
 @pytest.mark.parametrize(
@@ -64,14 +67,14 @@ def test_a_part_of_a_word_is_not_the_word(home: str) -> None:
 
 def test_the_best_hit_comes_first_and_not_more_than_fifty_come(home: str) -> None:
     make_run(home, RUN, *(said(f"needle {'hay ' * 50}") for _ in range(60)), said("needle needle"))
-    hits = search_messages(home, "needle")
+    hits = asyncio.run(search_messages(Home(home), "needle"))
     assert len(hits) == 50
     assert hits[0].excerpt == "[needle] [needle]"
 
 
 def test_a_hit_shows_the_words_in_their_place(home: str) -> None:
     make_run(home, RUN, said(f"{'before ' * 50}needle{' after' * 50}", speaker="user"))
-    (hit,) = search_messages(home, "needle")
+    (hit,) = asyncio.run(search_messages(Home(home), "needle"))
     assert "[needle]" in hit.excerpt
     assert hit.excerpt.startswith("…before")
     assert len(hit.excerpt) < 150

@@ -30,6 +30,7 @@ from holdfast.core.summary.needs import needs_of
 from holdfast.core.work.workflow import Bounds, PlanShape, build_plan
 from holdfast.engine.config import config
 from holdfast.engine.config.of_run import workflow_of
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import HoldfastError
 from holdfast.workflows.reader import read_workflow
 from holdfast.workflows.tasklists import read_tasks
@@ -131,7 +132,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 def _settings(data: bytes) -> None:
     with _file(data, "config.toml") as path, _environment(HOLDFAST_CONFIG=path):
-        found = config.load_config(home=os.path.dirname(path))
+        found = config.load_config(home=Home(os.path.dirname(path)))
         assert found.origins.keys() == found.values.keys()
 
 
@@ -140,7 +141,7 @@ def _project(data: bytes) -> None:
         folder = os.path.dirname(path)
         os.mkdir(os.path.join(folder, ".git"))
         with _environment(XDG_CONFIG_HOME=folder):
-            found = config.load_config(folder, home=folder)
+            found = config.load_config(folder, home=Home(folder))
         assert bool(found.warnings) == bool(found.ignored)
         assert all(line and line.isprintable() for line in found.warnings), found.warnings
 
@@ -152,7 +153,7 @@ def _flags(data: bytes) -> None:
     except (ValueError, RecursionError):
         given = value
     with _file(b"", "config.toml") as path, _environment(HOLDFAST_CONFIG=path):
-        config.load_config(home=os.path.dirname(path), flags={name: given})
+        config.load_config(home=Home(os.path.dirname(path)), flags={name: given})
 
 
 def _workflow(data: bytes) -> None:

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from holdfast.core.state import BranchStatus
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import NewRun, create_run, open_workspace
 from holdfast.git.missing_objects import newest_intact_commit
 from tests.support.repositories import UserRepository, git, put, working_on
@@ -70,8 +71,8 @@ async def test_a_branch_goes_back_by_a_journal_whose_last_line_is_torn(
 
 
 async def test_a_run_whose_branch_went_while_it_was_made_is_gone_on_with(repo: UserRepository, home: str) -> None:
-    run_id = await create_run(home, NewRun("Test what is damaged", repo.path, slug="test"))
-    async with open_workspace(home, run_id, "resume") as w:
+    run_id = await create_run(Home(home), NewRun("Test what is damaged", repo.path, slug="test"))
+    async with open_workspace(Home(home), run_id, "resume") as w:
         branch = w.place().branch
         git(repo.path, "update-ref", "-d", f"refs/heads/{branch}")
         await w.open_worktree(base=git(repo.path, "rev-parse", "main"))

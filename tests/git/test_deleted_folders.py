@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.core.events.effect import EffectIntended
 from holdfast.engine.commands.archive import archive
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import open_workspace
 from holdfast.git.effects import ProbeOutcome
 from holdfast.git.process import GitFailed
@@ -45,7 +46,7 @@ async def test_locks_in_its_entry_go_when_the_run_is_opened(repo: UserRepository
         entry = git(task, "rev-parse", "--absolute-git-dir")
         put(entry, {"index.lock": "", "HEAD.lock": ""})
         shutil.rmtree(task)
-    async with open_workspace(home, run_id, "resume"):
+    async with open_workspace(Home(home), run_id, "resume"):
         assert [name for name in os.listdir(entry) if name.endswith(".lock")] == []
 
 
@@ -78,7 +79,7 @@ async def test_its_last_snapshot_outlives_the_run(repo: UserRepository, home: st
             put(task, {"notes.txt": f"{turn}\n"})
             await w.snapshot("T-1", turn)
         shutil.rmtree(task)
-    (saved,) = await archive(home, run_id)
+    (saved,) = await archive(Home(home), run_id)
     assert git(repo.path, "show", f"{saved}:notes.txt") == "last"
 
 
@@ -95,7 +96,7 @@ async def test_its_last_snapshot_outlives_the_run_whatever_the_clock_says(
         await w.snapshot("T-1", "turn 2")
         monkeypatch.delenv("GIT_COMMITTER_DATE")
         shutil.rmtree(task)
-    saved = await archive(home, run_id)
+    saved = await archive(Home(home), run_id)
     assert "notes.txt" in [name for ref in saved for name in git(repo.path, "ls-tree", "--name-only", ref).split()]
 
 
@@ -113,7 +114,7 @@ async def test_its_last_snapshot_is_saved_when_it(repo: UserRepository, home: st
             await w.delete_worktree_and_branch("T-1")
         else:
             await w.remove_worktree("T-1")
-    saved = await archive(home, run_id)
+    saved = await archive(Home(home), run_id)
     assert [git(repo.path, "show", f"{ref}:notes.txt") for ref in saved] == ["only in the snapshot"]
 
 
@@ -129,9 +130,9 @@ async def test_its_last_snapshot_is_saved_though_its_removal_was_cut_off_before_
         git(repo.path, "worktree", "prune")
         about = {"task": "T-1", "folder": None, "last": last}
         await w.effects.run.append(EffectIntended(effect="e1", kind="worktree.remove", task="T-1", arguments=about))
-    async with open_workspace(home, run_id, "resume") as w:
+    async with open_workspace(Home(home), run_id, "resume") as w:
         assert [(one.kind, one.probe.outcome) for one in w.settled_effects] == [("worktree.remove", ProbeOutcome.NO)]
-    saved = await archive(home, run_id)
+    saved = await archive(Home(home), run_id)
     assert [git(repo.path, "show", f"{ref}:notes.txt") for ref in saved] == ["only in the snapshot"]
 
 
@@ -146,7 +147,7 @@ async def test_its_last_snapshot_is_known_until_it_could_be_saved(repo: UserRepo
         with pytest.raises(GitFailed):
             await w.remove_worktree("T-1")
         os.unlink(os.path.join(repo.git_dir, w.place("T-1").salvage_refs))
-    saved = await archive(home, run_id)
+    saved = await archive(Home(home), run_id)
     assert [git(repo.path, "show", f"{ref}:notes.txt") for ref in saved] == ["only in the snapshot"]
 
 
@@ -174,7 +175,7 @@ async def test_a_snapshot_of_what_was_saved_after_it_goes_with_the_run(
         await (w.commit("T-1", "Done") if how == "committed" else w.remove_worktree("T-1"))
         if how == "committed":
             shutil.rmtree(task)
-    saved = await archive(home, run_id)
+    saved = await archive(Home(home), run_id)
     assert {name for ref in saved for name in git(repo.path, "ls-tree", "--name-only", ref).split()} == {
         *git(repo.path, "ls-tree", "--name-only", "main").split(),
         "notes.txt",
@@ -193,7 +194,7 @@ async def test_a_snapshot_that_git_has_no_more_is_no_hindrance(repo: UserReposit
         git(repo.path, "prune", "--expire=now")
         await w.open_worktree("T-1")
         await w.remove_worktree("T-1")
-    assert await archive(home, run_id) == []
+    assert await archive(Home(home), run_id) == []
 
 
 async def test_what_was_taken_back_of_a_failed_attempt_outlives_the_run(repo: UserRepository, home: str) -> None:
@@ -204,7 +205,7 @@ async def test_what_was_taken_back_of_a_failed_attempt_outlives_the_run(repo: Us
         await w.unwind_failed("T-1")
         shutil.rmtree(task)
         git(repo.path, "worktree", "prune")
-    saved = await archive(home, run_id)
+    saved = await archive(Home(home), run_id)
     assert [git(repo.path, "show", f"{ref}:half.txt") for ref in saved] == ["half"]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.engine.commands.archive import reset
+from holdfast.engine.home import Home
 from holdfast.git.worktrees.worktree import Worktree
 from holdfast.leaf.errors import Denied
 from tests.support.repositories import UserRepository, git, put, text, working_on
@@ -103,9 +104,9 @@ async def test_repository_that_cannot_be_read_is_not_deleted_with_the_run(repo: 
         await w.relink("T-1")
     (aside,) = [name for name in os.listdir(os.path.dirname(task.path)) if ".git-" in name]
     with pytest.raises(Denied, match=re.escape(aside)):
-        await reset(home, run)
+        await reset(Home(home), run)
     shutil.rmtree(os.path.join(os.path.dirname(task.path), aside))
-    await reset(home, run)
+    await reset(Home(home), run)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

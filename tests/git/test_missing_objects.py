@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import NewRun, create_run, open_workspace
 from holdfast.git.missing_objects import delete_dropped, drop_empty_objects
 from tests.support.repositories import UserRepository, git, put
@@ -32,15 +33,15 @@ def commit(tree: str) -> None:
 
 async def at_work(repo: UserRepository, home: str) -> tuple[str, str]:
     """A run with the worktree of a task, in which an agent wrote a file."""
-    run_id = await create_run(home, NewRun("Test what is lost", repo.path, slug="test"))
-    async with open_workspace(home, run_id, "resume") as workspace:
+    run_id = await create_run(Home(home), NewRun("Test what is lost", repo.path, slug="test"))
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         tree = (await workspace.open_worktree(TASK)).path
     put(tree, {"new.txt": "new\n"})
     return run_id, tree
 
 
 async def must_go_on(repo: UserRepository, home: str, run_id: str) -> None:
-    async with open_workspace(home, run_id, "resume") as workspace:
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         made = await workspace.commit(TASK, "Work")
     assert made is not None
     assert git(repo.path, "show", f"{made}:new.txt") == "new"
@@ -54,7 +55,7 @@ async def test_an_entry_that_git_cannot_read_is_in_nobodys_way(repo: UserReposit
     lose(repo, objects_of(tree, "commit", "tree", "blob"))
     entry = os.path.join(repo.git_dir, "worktrees", "somebodys")
     put(entry, {"commondir": "", "HEAD": "ref: refs/heads/main\n", "gitdir": "/nowhere/.git\n"})
-    async with open_workspace(home, run_id, "resume"):
+    async with open_workspace(Home(home), run_id, "resume"):
         pass
     shutil.rmtree(entry)
     await must_go_on(repo, home, run_id)
@@ -85,20 +86,20 @@ async def test_what_another_run_of_the_repository_has_swept_is_made_again(repo: 
     other, _ = await at_work(repo, home)
     commit(tree)
     lose(repo, objects_of(tree, "commit", "tree", "blob"))
-    async with open_workspace(home, other, "resume"):
+    async with open_workspace(Home(home), other, "resume"):
         pass
     await must_go_on(repo, home, run_id)
 
 
 async def test_a_branch_without_a_journal_goes_back_to_what_the_run_knows(repo: UserRepository, home: str) -> None:
     run_id, tree = await at_work(repo, home)
-    async with open_workspace(home, run_id, "resume") as workspace:
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         ours = await workspace.commit(TASK, "Work")
     put(tree, {"more.txt": "more\n"})
     commit(tree)
     lose(repo, objects_of(tree, "commit"))
     os.unlink(os.path.join(repo.git_dir, "logs", "refs", "heads", "holdfast", run_id, TASK))
-    async with open_workspace(home, run_id, "resume") as workspace:
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         assert await workspace.tip(TASK) == ours
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from holdfast.engine.commands.doctor import diagnose
+from holdfast.engine.home import Home
 from holdfast.git.locks import remove_stale
 from holdfast.git.repository import Repository
 from holdfast.git.worktree_admin import drop_entries, entries_of
@@ -91,7 +92,7 @@ async def test_a_lock_of_another_users_git_is_left_to_it_while_that_is_at_work(r
 
 def _doctored(repository: str, home: str, worktree: str) -> None:
     async def treat() -> list[str]:
-        ailments = await diagnose(home, [repository])
+        ailments = await diagnose(Home(home), [repository])
         for one in ailments:
             if one.repair is not None:
                 await one.repair()

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
 from holdfast.git.process import GitFailed
 from holdfast.leaf.errors import BadInput, Denied
@@ -54,7 +55,7 @@ async def test_repositories_and_homes_at_any_path(new_repository: NewRepository,
 async def test_a_repository_whose_path_is_no_text_is_one_clear_line(new_repository: NewRepository, home: str) -> None:
     repo = new_repository(os.fsdecode(b"caf\xe9"))
     with pytest.raises(BadInput, match="is not UTF-8"):
-        await create_run(home, NewRun("Goal", repo.path))
+        await create_run(Home(home), NewRun("Goal", repo.path))
     assert not os.path.exists(os.path.join(home, "runs"))
 
 
@@ -142,13 +143,13 @@ async def test_a_branch_or_a_commit_to_begin_at(repo: UserRepository, home: str)
 @pytest.mark.parametrize("base", ["nowhere", "-x", "", "main:a.txt", "HEAD^{tree}"])
 async def test_nothing_to_begin_at_is_one_clear_line(repo: UserRepository, home: str, base: str) -> None:
     with pytest.raises(BadInput, match="there is no branch or commit"):
-        await create_run(home, NewRun("Goal", repo.path, base=base))
+        await create_run(Home(home), NewRun("Goal", repo.path, base=base))
 
 
 async def test_a_repository_without_commits_is_one_clear_line(home: str, folder: str) -> None:
     git(folder, "init", "--quiet", "unborn")
     with pytest.raises(BadInput, match="has no commit yet; make one first"):
-        await create_run(home, NewRun("Goal", os.path.join(folder, "unborn")))
+        await create_run(Home(home), NewRun("Goal", os.path.join(folder, "unborn")))
     assert not os.path.exists(os.path.join(home, "runs"))
 
 
@@ -327,7 +328,7 @@ async def test_a_required_filter_that_is_missing_at_the_beginning_is_one_clear_l
     repo.config("filter.lfs.smudge", "no-such-program smudge -- %f")
     repo.config("filter.lfs.required", "true")
     with pytest.raises(GitFailed, match=r"x.bin: smudge filter lfs failed"):
-        await create_run(home, NewRun("Goal", repo.path))
+        await create_run(Home(home), NewRun("Goal", repo.path))
 
 
 @pytest.mark.parametrize("mode", ["--cone", "--no-cone"])
@@ -443,7 +444,7 @@ async def test_a_worktree_that_somebody_deleted_is_made_again(repo: UserReposito
         commit = await w.commit("T-1", "One")
         run_id = w.run_id
     shutil.rmtree(task.path)
-    async with open_workspace(home, run_id, "resume") as w:
+    async with open_workspace(Home(home), run_id, "resume") as w:
         task = await w.open_worktree("T-1")
         assert git(task.path, "rev-parse", "HEAD") == commit
         shutil.rmtree(task.path)

@@ -15,6 +15,7 @@ import pytest
 from holdfast.core.state import BranchStatus
 from holdfast.engine.commands.archive import reset
 from holdfast.engine.commands.doctor import diagnose
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
 from holdfast.git.commit import HookRefused
@@ -149,11 +150,11 @@ async def test_an_entry_that_cannot_be_read_is_not_dropped_with_one_of_its_name(
 async def test_a_worktree_that_cannot_be_read_keeps_the_doctor_from_no_other_run(
     repo: UserRepository, home: str
 ) -> None:
-    first, second = [await create_run(home, NewRun(f"Run {n}", repo.path, slug=f"run{n}")) for n in (1, 2)]
+    first, second = [await create_run(Home(home), NewRun(f"Run {n}", repo.path, slug=f"run{n}")) for n in (1, 2)]
     trees = {run_id: os.path.join(home, "runs", run_id, "workspace") for run_id in (first, second)}
     shutil.rmtree(trees[second])
     with unseen(os.path.join(trees[first], ".git"), error="EACCES"):
-        assert {one.subject for one in await diagnose(home, [])} == {first, second}
+        assert {one.subject for one in await diagnose(Home(home), [])} == {first, second}
 
 
 @needs_strace
@@ -161,11 +162,11 @@ async def test_a_session_that_a_bad_block_ended_does_not_look_as_if_it_had_been_
     repo: UserRepository, home: str
 ) -> None:
     """Else whoever watches would go on with a run that somebody wanted to take away."""
-    run_id = await create_run(home, NewRun("Test what is not seen", repo.path, slug="test"))
+    run_id = await create_run(Home(home), NewRun("Test what is not seen", repo.path, slug="test"))
     with unseen(os.path.join(home, "runs", run_id, "workspace", ".git")), pytest.raises(StorageFailed):
-        await reset(home, run_id)
-    assert (await view_run(home, run_id)).status != "interrupted"
-    await reset(home, run_id)
+        await reset(Home(home), run_id)
+    assert (await view_run(Home(home), run_id)).status != "interrupted"
+    await reset(Home(home), run_id)
 
 
 @needs_strace
@@ -287,8 +288,8 @@ async def test_what_an_agent_merged_itself_is_its_work_though_git_could_not_read
 async def test_a_branch_is_not_set_back_because_git_failed(
     repo: UserRepository, home: str, bad_git: BadGit, times: int
 ) -> None:
-    run_id = await create_run(home, NewRun("Test what is not lost", repo.path, slug="test"))
-    async with open_workspace(home, run_id, "resume") as w:
+    run_id = await create_run(Home(home), NewRun("Test what is not lost", repo.path, slug="test"))
+    async with open_workspace(Home(home), run_id, "resume") as w:
         tree = await w.open_worktree(TASK)
         put(tree.path, {"new.txt": "new\n"})
         git(tree.path, "add", "--all")
@@ -298,7 +299,7 @@ async def test_a_branch_is_not_set_back_because_git_failed(
         put(tree.path, {"staged.txt": "newer\n"})
     tip = git(tree.path, "rev-parse", "HEAD")
     with bad_git(f"*--missing=print*refs/heads*|*--missing=print*{tip}*", times=times):
-        async with open_workspace(home, run_id, "resume"):
+        async with open_workspace(Home(home), run_id, "resume"):
             pass
     assert git(tree.path, "rev-parse", "HEAD") == tip
     assert git(tree.path, "show", ":staged.txt") == "staged"

@@ -13,9 +13,9 @@ from holdfast.core.fold.fold import Fold
 from holdfast.core.state import RunState
 from holdfast.store.base import Head, Snapshot, WriterContext
 from holdfast.store.fold import LiveState, fold_log
-from holdfast.store.memory import MemoryStore
 from holdfast.store.sequencer import Sequencer
 from tests.support.logs import boundaries, folded
+from tests.support.memory_store import MemoryStore
 from tests.support.run_files import RUN
 
 words = st.sampled_from(["a", "b", "1", "2", ""])  # few, so that events speak of the same things

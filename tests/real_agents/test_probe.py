@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from holdfast.engine.agents.matrix import AgentMeasurement, proven_abilities
+from holdfast.engine.home import Home
 from tests.real_agents.stage import WORDS, Stage
 from tests.support.model_server.script import Answer, Rule, Script
 
@@ -60,5 +61,5 @@ async def test_a_probe_measures_it_and_the_ladder_is_told(stage: Stage, measured
     assert row.turn, told.decode()
     assert row.strategy == stage.setup.rung, told.decode()
     assert row.after_cut in ("all", "earlier turns")
-    assert any(proven_abilities(measured)[stage.name].values())
+    assert any(proven_abilities(Home(measured))[stage.name].values())
     assert stage.model.unexpected == []

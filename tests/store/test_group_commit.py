@@ -6,8 +6,8 @@ import os
 import pytest
 
 from holdfast.leaf.errors import StorageFailed
+from holdfast.leaf.files.disk import Disk
 from holdfast.store.base import Batch
-from holdfast.store.files.disk import Disk
 from holdfast.store.files.journal import FileJournal
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import OwnedRun, open_run

@@ -7,7 +7,7 @@ from tests.support.faults import run_with_faults
 
 REPLACE = """
 import sys
-from holdfast.store.files.disk import replace
+from holdfast.leaf.files.disk import replace
 replace(sys.argv[1], b"new")
 """
 

@@ -3,9 +3,9 @@
 import asyncio
 import os
 
+from holdfast.leaf.files.watch import Watcher
 from holdfast.store.files.layout import runs_folder
 from holdfast.store.files.store import FileStore
-from holdfast.store.files.watch import Watcher
 from tests.support.wait import PATIENCE
 
 

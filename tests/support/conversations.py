@@ -32,6 +32,7 @@ from holdfast.engine.agents.conversations import ConversationContext, Conversati
 from holdfast.engine.agents.permissions import PermissionBroker
 from holdfast.engine.agents.recovery import TextSink
 from holdfast.engine.containers import end_containers
+from holdfast.engine.home import Home
 from holdfast.engine.queries.verify import verify_run
 from holdfast.engine.session.live_text import LiveTextServer
 from holdfast.engine.workspace.effects import FD_MARKER_FILE, fence
@@ -143,7 +144,7 @@ class Place(NamedTuple):
                     run, broker, await stack.enter_async_context(Conversations(run, context, broker, sink))
                 )
         assert self.processes() == []
-        assert (await verify_run(self.home, self.run_id)).is_intact
+        assert (await verify_run(Home(self.home), self.run_id)).is_intact
 
     @property
     def tether(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from holdfast.store.files.disk import REAL_DISK, Disk
+from holdfast.leaf.files.disk import REAL_DISK, Disk
 from holdfast.store.files.layout import INBOX, LOG
 
 PAGE = 4096

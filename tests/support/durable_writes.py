@@ -56,7 +56,7 @@ _TEMPORARY = ("NamedTemporaryFile", "TemporaryDirectory", "mkdtemp", "mkstemp")
 _OURS = {  # each is the call itself: whoever calls it is seen in its place
     "holdfast.leaf.files.directories.remove_tree",
     "holdfast.leaf.files.directories.sync_directory",
-    "holdfast.store.files.disk.replace",
+    "holdfast.leaf.files.disk.replace",
 }
 _WHOLE_NAMES = frozenset(
     {
@@ -72,7 +72,7 @@ _WHOLE_NAMES = frozenset(
 )
 _MAKING = ("O_CREAT", "O_TRUNC", "O_TMPFILE")  # what is written then is seen where it is
 _AROUND = "holdfast.leaf.failpoints.failpoint_pair"
-_POINTS = frozenset({_AROUND, "holdfast.leaf.failpoints.Failpoint", "holdfast.store.files.disk.AppendFailpoints"})
+_POINTS = frozenset({_AROUND, "holdfast.leaf.failpoints.Failpoint", "holdfast.leaf.files.disk.AppendFailpoints"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from holdfast.core.events import Draft, Event
 from holdfast.core.events.effect import EffectDidNotHappen, EffectHappened, EffectIntended, EffectUnknown
 from holdfast.core.events.session import SessionStart
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.effects import EffectRunner
 from holdfast.engine.workspace.workspace import Workspace, open_workspace, repository_of
 from holdfast.leaf.errors import HoldfastError
@@ -74,7 +75,7 @@ def settle(report: Report, environment: dict[str, str], home: str, run_id: str) 
     os.environ.update(environment)
 
     async def reopen() -> None:
-        async with open_workspace(home, run_id, "resume"):
+        async with open_workspace(Home(home), run_id, "resume"):
             report("settled")
 
     asyncio.run(reopen())

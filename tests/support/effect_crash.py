@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any
 
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import Workspace, open_workspace
 from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
 from holdfast.leaf.process.identity import identify
@@ -67,7 +68,7 @@ class Play:
 
     @asynccontextmanager
     async def reopened(self) -> AsyncIterator[Workspace]:
-        async with open_workspace(self.stage.home, self.run_id, "resume") as workspace:
+        async with open_workspace(Home(self.stage.home), self.run_id, "resume") as workspace:
             assert marked_processes(RUN_MARK, self.run_id) == [], "whoever was left is dead before anything is done"
             yield workspace
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast.core.events.work import ValidationStarted
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.task_tree import capture, take_over_head
 from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
 from holdfast.git.effects import CommitSeeds, DeleteBranch, DropRefs, MergeInto, OpenPullRequest, Push, RestoreBranch
@@ -272,7 +273,7 @@ def some(kinds: Iterable[str], often: Container[str]) -> list[Any]:
 
 async def build(stage: Stage, scene: Scene) -> str:
     """The stage with a run on it, right before the act. Returns the run's id."""
-    run_id = await create_run(stage.home, NewRun("Try", stage.repo, slug="try"))
-    async with open_workspace(stage.home, run_id, "run") as workspace:
+    run_id = await create_run(Home(stage.home), NewRun("Try", stage.repo, slug="try"))
+    async with open_workspace(Home(stage.home), run_id, "run") as workspace:
         await scene.prepare(stage, workspace)
     return run_id

@@ -13,6 +13,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.plan import PlanCreated
 from holdfast.core.events.session import SessionStart
 from holdfast.core.work.names import CHAIN_REFS, worktree_names
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
 from holdfast.store.files.layout import run_folder
 from holdfast.store.files.store import FileStore
@@ -154,7 +155,7 @@ def _content(path: str) -> bytes:
 
 
 def new_run(home: str, project: Project, goal: str = "Add OAuth login", base: str | None = None) -> str:
-    return asyncio.run(create_run(home, NewRun(goal, project.path, base=base), PlanCreated()))
+    return asyncio.run(create_run(Home(home), NewRun(goal, project.path, base=base), PlanCreated()))
 
 
 def do_task(home: str, run_id: str, task: str = "T-1", files: Mapping[str, str] | None = None) -> None:
@@ -164,12 +165,12 @@ def do_task(home: str, run_id: str, task: str = "T-1", files: Mapping[str, str] 
 
 async def task_begun(home: str, run_id: str, task: str, files: Mapping[str, str] | None = None) -> str:
     """A task with one commit on its branch. Returns the folder of its worktree."""
-    async with open_workspace(home, run_id, "resume") as workspace:
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         return await _work(workspace, task, files)
 
 
 async def task_merged(home: str, run_id: str, task: str, files: Mapping[str, str] | None = None) -> None:
-    async with open_workspace(home, run_id, "resume") as workspace:
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         await _work(workspace, task, files)
         await workspace.merge([task])
 

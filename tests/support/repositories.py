@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import NewRun, Workspace, create_run, open_workspace
 from holdfast.git.effects import REMOVED_SUFFIX, TRASH_PREFIX
 from tests.support.wait import PATIENCE
@@ -147,8 +148,8 @@ def _file(path: str) -> bytes:
 async def working_on(repository: UserRepository | str, home: str, base: str | None = None) -> AsyncIterator[Workspace]:
     """A new run on a repository, opened."""
     path = repository.path if isinstance(repository, UserRepository) else repository
-    run_id = await create_run(home, NewRun("Test what git does", path, slug="test", base=base))
-    async with open_workspace(home, run_id, "resume") as workspace:
+    run_id = await create_run(Home(home), NewRun("Test what git does", path, slug="test", base=base))
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         yield workspace
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.core.events.effect import EffectHappened, EffectIntended
 from holdfast.core.work.names import CHAIN_REFS, SALVAGE_REFS
+from holdfast.engine.home import Home
 from holdfast.engine.queries.verify import verify_run
 from holdfast.git.locks import INDEX_COPY
 from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
@@ -113,7 +114,7 @@ async def assert_sound(stage: Stage, run_id: str) -> None:
     said = stage.git("fsck", "--strict", "--no-dangling", "--no-progress")
     assert said == "", said
     stage.git("fsck", "--strict", "--no-dangling", "--no-progress", at=stage.remote)
-    assert (await verify_run(stage.home, run_id)).is_intact
+    assert (await verify_run(Home(stage.home), run_id)).is_intact
     assert folded(await whole(FileStore(stage.home), run_id)).effects == {}
 
 

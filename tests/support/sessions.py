@@ -19,6 +19,7 @@ from holdfast.engine.agents.permissions import PermissionBroker
 from holdfast.engine.checks.validators import CheckPlace
 from holdfast.engine.commands.create import RunRequest, prepare_run
 from holdfast.engine.config.of_run import run_config_for
+from holdfast.engine.home import Home
 from holdfast.engine.hooks.hooks import HookRunner
 from holdfast.engine.inbox.handle import InboxHandler
 from holdfast.engine.session.runner import Runner
@@ -64,7 +65,7 @@ class RunHome(NamedTuple):
             tasks = [{"id": task_id, "title": f"make {task_id}"} for task_id in task_ids]
             Path(goal).write_text(json.dumps({"tasks": tasks}), encoding="utf-8")
         settings = {"agent": f"playbook:{self.playbook}", **flags}
-        return await prepare_run(self.home, RunRequest(goal, self.project.path, flags=settings))
+        return await prepare_run(Home(self.home), RunRequest(goal, self.project.path, flags=settings))
 
     def show(self, run_id: str, path: str) -> str:
         """A file as it is on the run's branch."""
@@ -98,9 +99,9 @@ class SessionParts(NamedTuple):
 @asynccontextmanager
 async def open_parts(runs: RunHome, run_id: str) -> AsyncIterator[SessionParts]:
     """One session on a run. It ends all agents when the context is left."""
-    async with open_workspace(runs.home, run_id, "resume") as workspace:
+    async with open_workspace(Home(runs.home), run_id, "resume") as workspace:
         effects, store = workspace.effects, FileStore(runs.home)
-        run, config = effects.run, run_config_for(runs.home, effects.run.state)
+        run, config = effects.run, run_config_for(Home(runs.home), effects.run.state)
 
         def hook_place(task_id: str | None, conversation_id: str | None) -> CheckPlace:
             return CheckPlace.of(workspace, task_id, runtime_for_hooks(run.state, config, task_id, conversation_id))

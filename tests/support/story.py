@@ -5,6 +5,7 @@ import random
 from collections.abc import Awaitable, Callable, Container
 
 from holdfast.core.work.names import worktree_names
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.workspace import NewRun, create_run
 from holdfast.leaf.errors import HoldfastError
 from tests.support.story_crash import Crash, act_and_crash, any_crash
@@ -104,7 +105,7 @@ class Story:
     # Holdfast's part
 
     async def begin_run(self) -> None:
-        self.world.run_id = await create_run(self.world.home, NewRun("a story", self.world.repo))
+        self.world.run_id = await create_run(Home(self.world.home), NewRun("a story", self.world.repo))
         self.opened, self.taken = [], {}
         self.tell(f"run {self.world.run_id}")
         self.look()

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from holdfast.engine.commands.archive import archive, reset
 from holdfast.engine.commands.doctor import diagnose
 from holdfast.engine.commands.publish import merge_run, push_run
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.reconcile import reconcile_workspace
 from holdfast.engine.workspace.workspace import Workspace, open_workspace
 from holdfast.leaf.errors import HoldfastError
@@ -36,16 +37,16 @@ async def take(scene: Scene, step: Step) -> str:
     """Do it. Returns what came of it, in words."""
     match step.kind:
         case "archive":
-            return str(await archive(scene.home, scene.run_id))
+            return str(await archive(Home(scene.home), scene.run_id))
         case "reset":
-            return str(await reset(scene.home, scene.run_id))
+            return str(await reset(Home(scene.home), scene.run_id))
         case "merge run":
-            return str(await merge_run(scene.home, scene.run_id, step.about))
+            return str(await merge_run(Home(scene.home), scene.run_id, step.about))
         case "push":
-            return str(await push_run(scene.home, scene.run_id))
+            return str(await push_run(Home(scene.home), scene.run_id))
         case "doctor":
             return await _doctor(scene)
-    async with open_workspace(scene.home, scene.run_id, "resume") as workspace:
+    async with open_workspace(Home(scene.home), scene.run_id, "resume") as workspace:
         return str(await _in(workspace, step))
 
 
@@ -81,7 +82,7 @@ async def _of_task(workspace: Workspace, step: Step, task: str) -> object:
 async def _doctor(scene: Scene) -> str:
     """As `holdfast doctor --fix` does: each repair on its own."""
     outcomes = []
-    for ailment in await diagnose(scene.home, [scene.common_dir]):
+    for ailment in await diagnose(Home(scene.home), [scene.common_dir]):
         outcome = "a person must"
         if ailment.repair is not None:
             try:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from holdfast.core.state import EffectStatus
 from holdfast.core.work.names import BRANCH_PREFIX
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.verify import verify_run
 from holdfast.store.files.layout import run_folder
@@ -184,9 +185,9 @@ class World:
         """Of a run's log, while it is there."""
         if not os.path.exists(self.run_folder):
             return
-        verdict = await verify_run(self.home, self.run_id)
+        verdict = await verify_run(Home(self.home), self.run_id)
         assert verdict.is_intact, verdict
-        state = (await view_run(self.home, self.run_id)).state
+        state = (await view_run(Home(self.home), self.run_id)).state
         open_ones = {key: effect for key, effect in state.effects.items() if effect.status is not EffectStatus.UNKNOWN}
         assert not open_ones, f"effects without an outcome: {open_ones}"
 

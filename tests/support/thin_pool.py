@@ -18,6 +18,7 @@ import msgspec
 from holdfast.agents.builtin.session_file import SessionFile, new_session_id
 from holdfast.core.events.session import SessionStart
 from holdfast.core.messages.schema import UserMessage
+from holdfast.engine.home import Home
 from holdfast.engine.inbox.report import Reporter, submit_report
 from holdfast.engine.inbox.send import send
 from holdfast.engine.workspace.workspace import NewRun, create_run
@@ -94,7 +95,7 @@ async def _refused_message(pool: ThinPool) -> None:
     await _begun(pool)
     pool.run_full()
     try:
-        await send(pool.home, RUN, UserMessage("refused"))
+        await send(Home(pool.home), RUN, UserMessage("refused"))
     except StorageFailed:
         pass
     else:
@@ -104,7 +105,7 @@ async def _refused_message(pool: ThinPool) -> None:
 
 async def a_message_after_a_refused_one(pool: ThinPool) -> None:
     await _refused_message(pool)
-    await send(pool.home, RUN, UserMessage("acknowledged"))
+    await send(Home(pool.home), RUN, UserMessage("acknowledged"))
     await pool.cut_power()
     assert await _taken(pool.home) == ["acknowledged"]
 
@@ -113,7 +114,7 @@ async def a_message_after_the_owner_looked(pool: ThinPool) -> None:
     await _refused_message(pool)
     taken = await _taken(pool.home)
     await pool.cut_power()
-    await send(pool.home, RUN, UserMessage("acknowledged"))
+    await send(Home(pool.home), RUN, UserMessage("acknowledged"))
     assert taken + await _taken(pool.home) == ["acknowledged"]
 
 
@@ -171,7 +172,7 @@ async def commits_in_a_repository_on_another_disk(pool: ThinPool) -> None:
     home, repository = f"{pool.mounted}-home", os.path.join(pool.mounted, "repository")
     _git(".", "init", "--quiet", "--initial-branch=main", repository)
     _git(repository, "commit", "--quiet", "--allow-empty", "--message=Begin")
-    run_id = await create_run(home, NewRun("goal", repository))
+    run_id = await create_run(Home(home), NewRun("goal", repository))
     os.sync()
     workspace = os.path.join(home, "runs", run_id, "workspace")
     with open(os.path.join(workspace, "work.txt"), "w", encoding="utf-8") as file:
@@ -179,7 +180,7 @@ async def commits_in_a_repository_on_another_disk(pool: ThinPool) -> None:
     _git(workspace, "add", "work.txt")
     _git(workspace, "commit", "--quiet", "--message=Work")
     done = {"summary": "done", "criteria": [{"criterion": "c", "met": True, "evidence": "e"}]}
-    await submit_report(Reporter(home, run_id, "worker", "w1"), "submit_case", done)
+    await submit_report(Reporter(Home(home), run_id, "worker", "w1"), "submit_case", done)
     await pool.cut_power()
     assert _git(workspace, "log", "-1", "--format=%s") == "Work\n"
     assert _git(workspace, "show", "HEAD:work.txt") == "work\n" * 1000

@@ -16,6 +16,7 @@ from holdfast.core.events.conversation import ConversationDetached
 from holdfast.core.events.session import SessionStart
 from holdfast.engine.agents.conversations import Conversations, TurnResult
 from holdfast.engine.agents.permissions import PermissionBroker
+from holdfast.engine.home import Home
 from holdfast.engine.inbox.report import Reporter, submit_report
 from holdfast.engine.workspace.effects import fence
 from holdfast.leaf.process.identity import ProcessIdentity, identify
@@ -65,7 +66,7 @@ class Room(NamedTuple):
 
     async def reported(self, name: str, tool: str = "submit_done", role: str = "agent") -> None:
         """As the agent's MCP server does it."""
-        await submit_report(Reporter(self.place.home, self.place.run_id, role, name), tool, DONE)
+        await submit_report(Reporter(Home(self.place.home), self.place.run_id, role, name), tool, DONE)
 
     async def ended(self, turn: "asyncio.Task[TurnResult]", name: str, file: str) -> TurnResult:
         """The agent has come so far as to write a file; then it reports."""

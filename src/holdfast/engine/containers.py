@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.leaf.errors import Denied, HoldfastError
 from holdfast.leaf.failpoints import failpoint_pair
-from holdfast.store.files.disk import make_directories, replace
+from holdfast.leaf.files.disk import make_directories, replace
 
 if TYPE_CHECKING:
     from holdfast.agents.launch import Runtime

@@ -5,6 +5,7 @@ same everywhere, and copying a log exports it. One owner writes a log, under a l
 every process can read it. The inbox is the opposite: every process can write to it, only the owner reads.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
@@ -206,6 +207,32 @@ class Lease(Protocol):
     async def save_snapshot(self, snapshot: Snapshot) -> None: ...
 
 
+class Leftover(NamedTuple):
+    """What a killed command left in the store. It contains nothing of a run that exists; `delete` deletes it."""
+
+    subject: str
+    description: str
+    delete: Callable[[], None]
+
+
+class RunWatch(Protocol):
+    """Reports changes: of the set of runs, and of the runs that it was told to watch.
+
+    `changed` is set at every change; its user clears it. `unwatched` counts the runs whose changes are seen late,
+    because the kernel refuses to watch more.
+    """
+
+    @property
+    def changed(self) -> asyncio.Event: ...
+
+    @property
+    def unwatched(self) -> int: ...
+
+    async def watch_only(self, run_ids: Sequence[str]) -> None:
+        """Watch these runs, and no others."""
+        ...
+
+
 class Store(Protocol):
     async def create(self, run_id: str) -> None:
         """Create an empty run, durably; raises `RunExists`."""
@@ -225,10 +252,30 @@ class Store(Protocol):
         """Return the current owner of the run, if any."""
         ...
 
+    async def wait_until_released(self, run_id: str) -> None:
+        """Return when no process owns the run. An owner that dies releases it. A missing run has no owner."""
+        ...
+
+    def watch_runs(self) -> AbstractAsyncContextManager[RunWatch]:
+        """Watch the set of runs while the context lasts; its `watch_only` adds runs."""
+        ...
+
     def log(self, run_id: str) -> Log: ...
 
     def inbox(self, run_id: str) -> Inbox: ...
 
+    def open_report_file(self, path: str) -> Inbox:
+        """Open a report file for a confined agent to write; the owner collects it (`Inbox.collect_reports`)."""
+        ...
+
     async def snapshot(self, run_id: str) -> Snapshot | None:
         """Return the newest snapshot that matches the log; None when it is missing, outdated or damaged."""
+        ...
+
+    async def covered_head(self, run_id: str) -> Head | None:
+        """Return the head that an undamaged snapshot covers, whether or not it matches the current log."""
+        ...
+
+    def leftovers(self) -> Sequence[Leftover]:
+        """Return what killed commands left in the store."""
         ...

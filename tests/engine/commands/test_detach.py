@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.core.events.session import RunCreated, SessionStart
 from holdfast.engine.commands.detach import RUNNER_LOG, start_detached
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.process.death import wait_for_exit
 from holdfast.store.files.layout import run_folder
@@ -24,7 +25,7 @@ async def test_one_whose_log_cannot_be_followed_is_told_with_its_pid(tmp_path: P
     await FileStore(home).create(RUN)
     async with open_run(FileStore(home), RUN) as run:
         await run.begin_session(SessionStart(command="run"), RunCreated(run_id=RUN, goal="g"))
-    starting = asyncio.create_task(start_detached(home, RUN))
+    starting = asyncio.create_task(start_detached(Home(home), RUN))
     folder = Path(run_folder(home, RUN))
     await until((folder / RUNNER_LOG).exists)
     (folder / "events.jsonl").rename(folder / "elsewhere.jsonl")  # long before a program can begin to read it

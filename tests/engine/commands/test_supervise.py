@@ -9,6 +9,7 @@ import pytest
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.engine.commands import supervise as keeping
 from holdfast.engine.commands.supervise import supervise_runs
+from holdfast.engine.home import Home
 from holdfast.store.files.layout import run_folder
 from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
@@ -26,7 +27,7 @@ async def test_a_config_that_cannot_be_read_is_told_and_the_run_is_minded_again_
     await FileStore(home).create(RUN)
     await _cut_off(home, RunCreated(run_id=RUN, goal="g"))
     said: list[str] = []
-    minding = asyncio.create_task(supervise_runs(home, lambda _, words: said.append(words)))
+    minding = asyncio.create_task(supervise_runs(Home(home), lambda _, words: said.append(words)))
     await until(lambda: len(said) == 1)
     assert "config.toml:1" in said[0]
 
@@ -50,7 +51,7 @@ async def test_what_the_system_refuses_to_one_run_is_told_and_the_others_are_min
     in_the_way.mkdir()
     Path(run_folder(home, "bad-abc234"), "events.jsonl").mkdir(parents=True)
     said: list[tuple[str, str]] = []
-    minding = asyncio.create_task(supervise_runs(home, lambda run_id, words: said.append((run_id, words))))
+    minding = asyncio.create_task(supervise_runs(Home(home), lambda run_id, words: said.append((run_id, words))))
     await until(lambda: len(said) == 2)
     assert sorted(run_id for run_id, _ in said) == [RUN, "bad-abc234"]
     assert all("Is a directory" in words for _, words in said)
@@ -76,7 +77,7 @@ async def test_what_could_not_be_revived_is_tried_again_and_told_once(
     log.rename(tmp_path / "aside")
     log.mkdir()
     said: list[str] = []
-    minding = asyncio.create_task(supervise_runs(home, lambda _, words: said.append(words)))
+    minding = asyncio.create_task(supervise_runs(Home(home), lambda _, words: said.append(words)))
     await until(lambda: len(said) == 1)
     await asyncio.sleep(0.3)
     assert len(said) == 1
@@ -104,7 +105,7 @@ async def test_a_run_that_is_taken_away_is_minded_no_more_and_the_others_are(
             SessionStart(command="run"), RunCreated(run_id=RUN, goal="g"), SessionEnd(reason="all_done")
         )
     said: list[tuple[str, str]] = []
-    minding = asyncio.create_task(supervise_runs(home, lambda run_id, words: said.append((run_id, words))))
+    minding = asyncio.create_task(supervise_runs(Home(home), lambda run_id, words: said.append((run_id, words))))
     await until(lambda: bool(said) if when == "refused" else bool(_minders()))
     minders = _minders()
     assert len(minders) == 1
@@ -127,7 +128,7 @@ async def test_what_comes_while_runs_cannot_be_listed_is_minded_when_they_can_be
     runs = Path(run_folder(home, RUN)).parent
     monkeypatch.setattr(keeping, "_RETRY_DELAY_S", 0.05)
     said: list[tuple[str, str]] = []
-    minding = asyncio.create_task(supervise_runs(home, lambda of, words: said.append((of, words))))
+    minding = asyncio.create_task(supervise_runs(Home(home), lambda of, words: said.append((of, words))))
     await until(runs.is_dir)
     runs.rename(aside)
     runs.touch()
@@ -157,7 +158,7 @@ async def test_runs_that_are_put_back_are_minded_again(tmp_path: Path, monkeypat
     await FileStore(home).create(RUN)
     await _cut_off(home, RunCreated(run_id=RUN, goal="g"))
     said: list[str] = []
-    minding = asyncio.create_task(supervise_runs(home, lambda _, words: said.append(words)))
+    minding = asyncio.create_task(supervise_runs(Home(home), lambda _, words: said.append(words)))
     await until(lambda: bool(said))
     minders = _minders()
     runs.rename(aside)

@@ -10,6 +10,7 @@ from holdfast.core.config.settings import Role, RuntimeChoice, Settings, Validat
 from holdfast.core.conversation.states import AfterInterruption
 from holdfast.engine.config.agents import agents_from_settings
 from holdfast.engine.config.config import Config, Origin, load_config, trust_project
+from holdfast.engine.home import Home
 from holdfast.engine.queries.agents import list_agents
 from holdfast.leaf.errors import BadInput, NothingToDo
 
@@ -27,11 +28,11 @@ class Place:
 
     def load(self, folder: str = "", **flags: object) -> Config:
         return load_config(
-            str(self.repo / folder), home=self.home, flags={k.replace("__", "."): v for k, v in flags.items()}
+            str(self.repo / folder), home=Home(self.home), flags={k.replace("__", "."): v for k, v in flags.items()}
         )
 
     def trust(self) -> dict[str, object]:
-        file, values = trust_project(str(self.repo), self.home)
+        file, values = trust_project(str(self.repo), Home(self.home))
         assert file == str(self.project)
         return {key: value.data for key, value in values.items()}
 
@@ -108,7 +109,7 @@ def test_the_file_is_at_the_root_wherever_in_the_repository_one_is(place: Place,
     assert place.load("a/b").settings.after_interruption is AfterInterruption.ASK
     link = tmp_path / "link"
     link.symlink_to(place.repo / "a")
-    assert load_config(str(link), home=place.home).files.project == str(place.project)
+    assert load_config(str(link), home=Home(place.home)).files.project == str(place.project)
 
 
 def test_a_worktree_has_the_file_of_its_own_root(place: Place, tmp_path: Path) -> None:
@@ -116,16 +117,16 @@ def test_a_worktree_has_the_file_of_its_own_root(place: Place, tmp_path: Path) -
     subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "x"], check=True)
     subprocess.run([*git, "worktree", "add", "--quiet", str(tmp_path / "tree")], check=True, capture_output=True)
     (tmp_path / "tree" / ".holdfast.toml").write_text("parallel = 1")
-    assert load_config(str(tmp_path / "tree"), home=place.home).settings.parallel == 1
+    assert load_config(str(tmp_path / "tree"), home=Home(place.home)).settings.parallel == 1
     assert place.load().settings.parallel == 2
 
 
 def test_outside_of_a_repository_there_is_no_project_file(place: Place, tmp_path: Path) -> None:
     (tmp_path / ".holdfast.toml").write_text("parallel = 1")
-    config = load_config(str(tmp_path), home=place.home)
+    config = load_config(str(tmp_path), home=Home(place.home))
     assert (config.settings.parallel, config.files.project) == (2, None)
     with pytest.raises(NothingToDo, match="nothing to trust: there is no repository at"):
-        trust_project(str(tmp_path), place.home)
+        trust_project(str(tmp_path), Home(place.home))
 
 
 def test_a_folder_that_is_none_is_told(place: Place) -> None:
@@ -146,7 +147,7 @@ def test_a_folder_that_is_none_is_told(place: Place) -> None:
 )
 def test_a_wrong_flag_is_told(place: Place, name: str, value: object, said: str) -> None:
     with pytest.raises(BadInput) as raised:
-        load_config(str(place.repo), home=place.home, flags={name: value})
+        load_config(str(place.repo), home=Home(place.home), flags={name: value})
     assert str(raised.value) == said
 
 
@@ -207,8 +208,8 @@ def test_trust_is_for_one_place(place: Place, tmp_path: Path) -> None:
     other = tmp_path / "other"
     subprocess.run(["git", "init", "--quiet", other], check=True)
     (other / ".holdfast.toml").write_text(EVIL)
-    assert load_config(str(other), home=place.home).settings.hooks.session_start == ()
-    assert load_config(str(place.repo), home=str(tmp_path / "home2")).settings.hooks.session_start == ()
+    assert load_config(str(other), home=Home(place.home)).settings.hooks.session_start == ()
+    assert load_config(str(place.repo), home=Home(str(tmp_path / "home2"))).settings.hooks.session_start == ()
 
 
 def test_a_limit_of_the_user_is_lowered_but_not_raised(place: Place) -> None:
@@ -248,7 +249,7 @@ def test_agents_of_the_user_are_listed_and_known_ones_are_changed_in_part(place:
         {"A": "b"},
         ("X",),
     )
-    found = {one.name: one for one in list_agents(place.home, own)}
+    found = {one.name: one for one in list_agents(Home(place.home), own)}
     assert (found["mine"].title, found["mine"].installed) == ("Mine", True)
     assert found["claude"].command == ("claude-agent-acp",)
 

@@ -1,5 +1,6 @@
 """Bringing the catalog up to date: what a row says, and that what was said is indexed once."""
 
+import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.fold.fold import Fold
+from holdfast.engine.home import Home
 from holdfast.engine.queries.catalog import condition_of, index_runs, summarize
 from holdfast.engine.queries.runs import list_runs, search_messages
 from holdfast.store.files.catalog import Catalog, query_catalog
@@ -17,7 +19,7 @@ RUN = "auth-abc234"
 
 
 def found(home: str, words: str) -> list[str]:
-    return [hit.excerpt for hit in search_messages(home, words)]
+    return [hit.excerpt for hit in asyncio.run(search_messages(Home(home), words))]
 
 
 def messages_indexed(home: str) -> int:
@@ -84,18 +86,18 @@ def test_lines_that_only_look_like_messages_are_passed_over(home: str) -> None:
     )
     put(home, "runs", RUN, "events.jsonl", log=log)
     assert found(home, "alpha") == []
-    assert list_runs(home)[0].summary.events == 3
+    assert asyncio.run(list_runs(Home(home)))[0].summary.events == 3
 
 
 def test_two_who_index_the_same_run_at_once_index_it_once(home: str) -> None:
     make_run(home, RUN, said("alpha"))
-    list_runs(home)
+    asyncio.run(list_runs(Home(home)))
     resume_run(home, RUN, said("beta"), DONE)
     path = str(Path(home, "catalog.sqlite"))
-    with Catalog(path) as first, Catalog(path) as second:
-        behind = first.listing(home).stale, second.listing(home).stale
-        (one,) = index_runs(home, first, behind[0])
-        (two,) = index_runs(home, second, behind[1])
+    with Catalog(home, path) as first, Catalog(home, path) as second:
+        behind = first.listing().stale, second.listing().stale
+        (one,) = asyncio.run(index_runs(Home(home), first, behind[0]))
+        (two,) = asyncio.run(index_runs(Home(home), second, behind[1]))
     assert one == two
     assert found(home, "beta") == ["[beta]"]
     assert messages_indexed(home) == 2
@@ -119,12 +121,12 @@ def test_an_index_that_was_cut_off_half_way_is_completed(home: str) -> None:
             if ShortLived.puts == 2:
                 raise CutOffError
 
-    with ShortLived(str(Path(home, "catalog.sqlite"))) as catalog, pytest.raises(CutOffError):
-        index_runs(home, catalog, catalog.listing(home).stale)
+    with ShortLived(home, str(Path(home, "catalog.sqlite"))) as catalog, pytest.raises(CutOffError):
+        asyncio.run(index_runs(Home(home), catalog, catalog.listing().stale))
     assert 0 < messages_indexed(home) < 9000
     assert len(found(home, "w8999")) == 1
     assert messages_indexed(home) == 9000
-    assert list_runs(home)[0].summary.events == 9000
+    assert asyncio.run(list_runs(Home(home)))[0].summary.events == 9000
 
 
 def test_a_forgotten_run_is_not_found_any_more(home: str) -> None:
@@ -143,7 +145,7 @@ def test_a_question_that_the_file_cannot_answer_is_answered_from_memory(home: st
         asked.append(catalog)
         if len(asked) == 1:
             raise sqlite3.OperationalError("database is locked")
-        return len(catalog.listing(home).stale)
+        return len(catalog.listing().stale)
 
     assert query_catalog(home, fails_once) == 1
     assert len(asked) == 2

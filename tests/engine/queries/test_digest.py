@@ -3,6 +3,7 @@
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted
+from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import MAX_READ_BYTES, digest_of
 from holdfast.engine.queries.logs import end_of_log
 from holdfast.store.files.store import FileStore
@@ -30,28 +31,28 @@ async def _sit(home: str, at: str, *tasks: str, weight: int = 0) -> None:
 async def test_without_a_beginning_it_is_of_the_newest_session(home: str) -> None:
     await _sit(home, FIRST, "1")
     await _sit(home, SECOND, "2", "3")
-    digest = await digest_of(home, RUN)
+    digest = await digest_of(Home(home), RUN)
     assert (digest.completed, digest.sittings, digest.since, digest.whole) == (["2", "3"], 1, SECOND, True)
 
 
 async def test_it_begins_at_a_position(home: str) -> None:
     await _sit(home, FIRST, "1")
-    looked = await end_of_log(home, RUN)
+    looked = await end_of_log(Home(home), RUN)
     await _sit(home, SECOND, "2")
     await _sit(home, THIRD, "3")
-    assert (await digest_of(home, RUN, looked)).completed == ["2", "3"]
-    assert (await digest_of(home, RUN, 0)).completed == ["1", "2", "3"]
-    assert (await digest_of(home, RUN, await end_of_log(home, RUN))).events == 0
+    assert (await digest_of(Home(home), RUN, looked)).completed == ["2", "3"]
+    assert (await digest_of(Home(home), RUN, 0)).completed == ["1", "2", "3"]
+    assert (await digest_of(Home(home), RUN, await end_of_log(Home(home), RUN))).events == 0
 
 
 async def test_it_begins_at_a_moment(home: str) -> None:
     await _sit(home, FIRST, "1")
     await _sit(home, SECOND, "2")
-    assert (await digest_of(home, RUN, SECOND)).completed == ["2"]
+    assert (await digest_of(Home(home), RUN, SECOND)).completed == ["2"]
 
 
 async def test_a_long_log_is_not_read_to_its_beginning(home: str) -> None:
     await _sit(home, FIRST, "1", "2", weight=MAX_READ_BYTES + 1_000_000)
-    digest = await digest_of(home, RUN)
+    digest = await digest_of(Home(home), RUN)
     assert (digest.completed, digest.whole) == (["2"], False)
     assert digest.events < 100

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.log.codec import Line
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import LogFilter, analyze_log, follow_log, logs_under, read_log, view_run
 from holdfast.engine.queries.verify import verify_run
 from holdfast.leaf.errors import BadInput, NoSuchRun
@@ -19,7 +20,9 @@ ALL = LogFilter()
 
 
 async def seqs(home: str, wanted: LogFilter = ALL, last: int | None = None) -> list[int]:
-    return [found.line.seq async for found in read_log(home, RUN, wanted, last=last) if isinstance(found.line, Line)]
+    return [
+        found.line.seq async for found in read_log(Home(home), RUN, wanted, last=last) if isinstance(found.line, Line)
+    ]
 
 
 def test_every_single_byte_counts(home: str) -> None:
@@ -42,7 +45,7 @@ def _verdicts_of_flips(home: str, log: Path, whole: bytes, places: range) -> dic
                 flipped = bytearray(whole)
                 flipped[place] ^= mask
                 log.write_bytes(flipped)
-                verdict = await verify_run(home, RUN)
+                verdict = await verify_run(Home(home), RUN)
                 found[place, mask] = verdict.damage[0].line if verdict.damage else None
         return found
 
@@ -65,21 +68,21 @@ async def test_the_last_lines_are_counted_among_those_that_are_wanted(home: str)
 
 async def test_blank_lines_are_no_lines_and_unreadable_ones_are(home: str) -> None:
     put(home, "runs", RUN, "events.jsonl", log=started() + b"\n\nnoise\n\n" + event("x", 1) + b"torn")
-    found = [type(line.line).__name__ async for line in read_log(home, RUN, ALL)]
+    found = [type(line.line).__name__ async for line in read_log(Home(home), RUN, ALL)]
     assert found == ["Line", "Malformed", "Line"]
-    assert [line.raw async for line in read_log(home, RUN, ALL, last=2)] == [b"noise", event("x", 1).rstrip()]
+    assert [line.raw async for line in read_log(Home(home), RUN, ALL, last=2)] == [b"noise", event("x", 1).rstrip()]
 
 
 async def test_a_cursor_is_the_position_after_its_line(home: str) -> None:
     put(home, "runs", RUN, "events.jsonl", log=SEED_LOG)
-    cursors = [line.cursor async for line in read_log(home, RUN, ALL)]
+    cursors = [line.cursor async for line in read_log(Home(home), RUN, ALL)]
     assert cursors[0] == SEED_LOG.index(b"\n") + 1
     assert cursors[-1] == len(SEED_LOG)
 
 
 async def test_following_can_be_stopped_at_any_line(home: str) -> None:
     put(home, "runs", RUN, "events.jsonl", log=SEED_LOG)
-    following = follow_log(home, RUN, ALL, last=3)
+    following = follow_log(Home(home), RUN, ALL, last=3)
     first = await anext(following)
     assert isinstance(first.line, Line)
     assert first.line.seq == 8
@@ -87,14 +90,14 @@ async def test_following_can_be_stopped_at_any_line(home: str) -> None:
 
 
 async def test_a_run_that_is_not_there_is_no_such_run(home: str) -> None:
-    for asked in (view_run(home, RUN), verify_run(home, RUN), anext(read_log(home, RUN, ALL))):
+    for asked in (view_run(Home(home), RUN), verify_run(Home(home), RUN), anext(read_log(Home(home), RUN, ALL))):
         with pytest.raises(NoSuchRun):
             await asked
 
 
 async def test_a_view_tells_how_a_run_stands_and_how_it_would_go_on(home: str) -> None:
     put(home, "runs", RUN, "events.jsonl", log=SEED_LOG)
-    view = await view_run(home, RUN)
+    view = await view_run(Home(home), RUN)
     assert (view.status, view.holder, view.analysis.decision.case) == ("interrupted", None, "auto")
     assert view.state.events == 11
 

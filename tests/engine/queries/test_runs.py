@@ -1,10 +1,12 @@
 """The list of runs: never older than the logs, and no log is opened that has not changed."""
 
+import asyncio
 import os
 import shutil
 
 import pytest
 
+from holdfast.engine.home import Home
 from holdfast.engine.queries.runs import list_runs, status_of
 from tests.cli.runs import DONE, ELEVEN, TEN, log_of, make_run, resume_run, said, unnoticed
 
@@ -12,13 +14,13 @@ RUN = "auth-abc234"
 
 
 def goal(home: str) -> str | None:
-    (run,) = list_runs(home)
+    (run,) = asyncio.run(list_runs(Home(home)))
     return run.summary.goal
 
 
 def test_a_row_is_made_of_the_log(home: str) -> None:
     make_run(home, RUN, DONE, goal="the goal")
-    (run,) = list_runs(home)
+    (run,) = asyncio.run(list_runs(Home(home)))
     assert (run.id, run.status, run.summary.goal, run.summary.updated) == (RUN, "done", "the goal", TEN)
 
 
@@ -38,13 +40,13 @@ def test_a_row_is_kept_while_inode_size_and_time_of_the_log_stay(home: str) -> N
 
 def test_a_log_that_shrank_is_read_again(home: str) -> None:
     make_run(home, RUN, said("one"), DONE)
-    assert list_runs(home)[0].status == "done"
+    assert asyncio.run(list_runs(Home(home)))[0].status == "done"
     log = log_of(home, RUN)
     with unnoticed(log), log.open("r+b"):
         pass  # the same: nothing to see
     content = log.read_bytes()
     os.truncate(log, content[:-1].rindex(b"\n") + 1)
-    assert list_runs(home)[0].status == "interrupted"
+    assert asyncio.run(list_runs(Home(home)))[0].status == "interrupted"
 
 
 def test_another_log_of_the_same_size_and_time_is_read_again(home: str) -> None:
@@ -64,20 +66,20 @@ def test_the_one_that_moved_last_comes_first_and_equals_are_in_order(home: str) 
     for name in ("a-abc234", "c-abc234", "b-abc234"):
         make_run(home, name)
     resume_run(home, "b-abc234", at=ELEVEN)
-    assert [run.id for run in list_runs(home)] == ["b-abc234", "c-abc234", "a-abc234"]
+    assert [run.id for run in asyncio.run(list_runs(Home(home)))] == ["b-abc234", "c-abc234", "a-abc234"]
 
 
 def test_a_removed_run_is_gone_and_a_new_one_of_its_name_is_new(home: str) -> None:
     make_run(home, RUN, goal="old")
     assert goal(home) == "old"
     shutil.rmtree(log_of(home, RUN).parent)
-    assert list_runs(home) == []
+    assert asyncio.run(list_runs(Home(home))) == []
     make_run(home, RUN, goal="new")
     assert goal(home) == "new"
 
 
 def test_an_empty_home_has_no_runs(home: str) -> None:
-    assert list_runs(home) == []
+    assert asyncio.run(list_runs(Home(home))) == []
 
 
 @pytest.mark.parametrize(

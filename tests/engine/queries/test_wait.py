@@ -6,11 +6,12 @@ from tests.support.faults import run_with_faults
 
 WAIT = """
 import asyncio, os, sys
+from holdfast.engine.home import Home
 from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import StorageFailed
 
 try:
-    asyncio.run(wait_until_free(sys.argv[1], "auth-abc234"))
+    asyncio.run(wait_until_free(Home(sys.argv[1]), "auth-abc234"))
 except StorageFailed as error:
     sys.exit(0 if "No locks available" in str(error) else f"{error}")
 sys.exit("it is taken for free")

@@ -14,6 +14,7 @@ import pytest
 from holdfast.core.conversation.live_text import Hint, LiveText
 from holdfast.core.events import Event
 from holdfast.core.events.conversation import TurnStarted
+from holdfast.engine.home import Home
 from holdfast.engine.live_socket import connect, listen
 from holdfast.engine.queries.follow import Follower
 from holdfast.engine.queries.live_text import events_in, live_text
@@ -38,7 +39,7 @@ class Listener:
         return "".join(hint.text for hint in self.hints)
 
     async def listen(self) -> None:
-        async for hint in live_text(self._place.home, self._place.run_id):
+        async for hint in live_text(Home(self._place.home), self._place.run_id):
             self.hints.append(hint)
             self._received.set()
 
@@ -118,7 +119,7 @@ async def test_client_that_comes_later_gets_what_the_log_does_not_have(place: Pl
             turn = asyncio.create_task(conversations.send_prompt(await conversations.open(AGENT), "go", place.cwd))
             let_through(place, 0)
             await first.until_text("Two. ")
-        follower = await Follower.create(place.home, place.run_id)
+        follower = await Follower.create(Home(place.home), place.run_id)
         view = await follower.open_text()
         async with listening(place) as second:
             await second.until_text("Two. ")
@@ -216,7 +217,7 @@ async def test_listeners_that_never_read_do_not_hold_up_the_runner(place: Place)
 
 
 async def _events(place: Place) -> list[Event]:
-    follower = await Follower.create(place.home, place.run_id, after=0)
+    follower = await Follower.create(Home(place.home), place.run_id, after=0)
     return [event async for update in follower.pending_updates() for event in events_in(update.lines)]
 
 
@@ -239,7 +240,7 @@ async def test_only_the_user_can_connect(place: Place) -> None:
 
 
 async def test_client_stops_when_the_run_is_deleted_or_unknown(place: Place) -> None:
-    assert [hint async for hint in live_text(place.home, "other-aaaaaa")] == []
+    assert [hint async for hint in live_text(Home(place.home), "other-aaaaaa")] == []
 
 
 def test_deep_folder_is_no_obstacle(tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from holdfast.core.events.conversation import TurnStarted
 from holdfast.core.events.issue import ErrorEncountered
 from holdfast.core.state import TaskStatus
 from holdfast.engine.commands.stop import request_stop
+from holdfast.engine.home import Home
 from holdfast.engine.session.runner import AlreadyInProgress
 from holdfast.leaf.errors import BadInput
 from tests.support.projects import write
@@ -53,7 +54,7 @@ async def test_stop_message_wakes_the_loop(runs: RunHome) -> None:
     async with open_parts(runs, run_id) as parts:
         running = asyncio.create_task(parts.runner.run(parts.handler))
         await until(lambda: any(conversation.turn is not None for conversation in parts.state.conversations.values()))
-        await request_stop(runs.home, run_id)
+        await request_stop(Home(runs.home), run_id)
         assert await running == "stopped"
 
 

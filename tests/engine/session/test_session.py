@@ -11,6 +11,7 @@ from holdfast.core.decide.resume import Choice, ResumeChoice
 from holdfast.core.events.conversation import TurnStarted
 from holdfast.core.events.session import ResumeChosen, SessionEnd, SessionStart
 from holdfast.core.events.work import TaskRestarted
+from holdfast.engine.home import Home
 from holdfast.engine.session.session import SessionHandle, run_session
 from holdfast.leaf.errors import BadInput, DecisionNeeded, NothingToDo
 from holdfast.store.files.store import FileStore
@@ -43,7 +44,7 @@ async def end_reasons(runs: RunHome, run_id: str) -> list[str | None]:
 
 async def test_session_runs_to_the_end_and_says_so_last(runs: RunHome) -> None:
     run_id = await runs.new_run()
-    ended = await run_session(runs.home, run_id, no_choice)
+    ended = await run_session(Home(runs.home), run_id, no_choice)
     assert ended.reason == "all_done"
     assert [start.command for start in await runs.events(run_id, SessionStart)] == ["plan", "run"]
     assert (await runs.event_types(run_id))[-1] == SessionEnd.type
@@ -51,23 +52,23 @@ async def test_session_runs_to_the_end_and_says_so_last(runs: RunHome) -> None:
 
 async def test_finished_run_has_nothing_to_resume(runs: RunHome) -> None:
     run_id = await runs.new_run()
-    await run_session(runs.home, run_id, no_choice)
+    await run_session(Home(runs.home), run_id, no_choice)
     before = await runs.event_types(run_id)
     with pytest.raises(NothingToDo):
-        await run_session(runs.home, run_id, no_choice)
+        await run_session(Home(runs.home), run_id, no_choice)
     assert await runs.event_types(run_id) == before
 
 
 async def test_run_without_a_plan_cannot_start(runs: RunHome) -> None:
     await FileStore(runs.home).create("empty-abc234")
     with pytest.raises(NothingToDo, match="before its plan was recorded"):
-        await run_session(runs.home, "empty-abc234", no_choice)
+        await run_session(Home(runs.home), "empty-abc234", no_choice)
 
 
 async def test_stop_before_the_loop_ends_the_session_without_a_turn(runs: RunHome) -> None:
     run_id, handle = await runs.new_run(), SessionHandle()
     handle.stop("stopped")
-    ended = await run_session(runs.home, run_id, no_choice, handle=handle)
+    ended = await run_session(Home(runs.home), run_id, no_choice, handle=handle)
     assert ended.reason == "stopped"
     assert await runs.events(run_id, TurnStarted) == []
 
@@ -76,7 +77,7 @@ async def test_cancelled_session_records_who_stopped_it(runs: RunHome) -> None:
     """A second Ctrl-C is no crash."""
     runs.play(HANG)
     run_id, handle = await runs.new_run(), SessionHandle()
-    session = asyncio.create_task(run_session(runs.home, run_id, no_choice, handle=handle))
+    session = asyncio.create_task(run_session(Home(runs.home), run_id, no_choice, handle=handle))
     async for batch in FileStore(runs.home).log(run_id).follow():
         if b'"turn.started"' in batch.data:
             break
@@ -89,13 +90,13 @@ async def test_cancelled_session_records_who_stopped_it(runs: RunHome) -> None:
 async def test_interrupted_session_is_continued_without_a_choice(runs: RunHome) -> None:
     runs.play(HANG, WRITE_HELLO)
     run_id, handle = await runs.new_run(), SessionHandle()
-    session = asyncio.create_task(run_session(runs.home, run_id, no_choice, handle=handle))
+    session = asyncio.create_task(run_session(Home(runs.home), run_id, no_choice, handle=handle))
     async for batch in FileStore(runs.home).log(run_id).follow():
         if b'"turn.started"' in batch.data:
             break
     handle.stop("interrupted")
     assert (await session).reason == "interrupted"
-    assert (await run_session(runs.home, run_id, no_choice)).reason == "all_done"
+    assert (await run_session(Home(runs.home), run_id, no_choice)).reason == "all_done"
     assert runs.show(run_id, "hello.txt") == "hello"
 
 
@@ -103,13 +104,13 @@ async def test_failed_task_needs_a_decision_and_nothing_is_touched_before(runs: 
     run_id = await run_with_failed_task(runs)
     before = await runs.event_types(run_id)
     with pytest.raises(DecisionNeeded, match="--on-issue"):
-        await run_session(runs.home, run_id, no_choice)
+        await run_session(Home(runs.home), run_id, no_choice)
     assert await runs.event_types(run_id) == before
 
 
 async def test_restart_is_recorded_before_it_is_done(runs: RunHome) -> None:
     run_id = await run_with_failed_task(runs)
-    ended = await run_session(runs.home, run_id, restart)
+    ended = await run_session(Home(runs.home), run_id, restart)
     assert ended.reason == "all_done"
     types = await runs.event_types(run_id)
     assert types.index(ResumeChosen.type) < types.index(TaskRestarted.type)
@@ -119,5 +120,5 @@ async def test_lost_repository_is_named_and_the_run_kept(runs: RunHome) -> None:
     run_id = await runs.new_run()
     shutil.rmtree(runs.project.path)
     with pytest.raises(BadInput, match="holdfast doctor --repo"):
-        await run_session(runs.home, run_id, no_choice)
+        await run_session(Home(runs.home), run_id, no_choice)
     assert await end_reasons(runs, run_id) == ["planned"]

@@ -10,6 +10,7 @@ from holdfast.core.events.work import MergeConflicted
 from holdfast.core.messages.schema import UserMessage
 from holdfast.core.state import BranchStatus, TaskStage, TaskStatus
 from holdfast.core.work.names import worktree_names
+from holdfast.engine.home import Home
 from holdfast.engine.inbox.send import send
 from tests.support.projects import write
 from tests.support.sessions import RunHome, SessionParts, open_parts
@@ -36,7 +37,7 @@ async def test_message_is_delivered_with_one_prompt(runs: RunHome) -> None:
     run_id = await runs.new_run()
     async with open_parts(runs, run_id) as parts:
         await take(parts, ActionKind.START)
-        await send(runs.home, run_id, UserMessage("in French, please"))
+        await send(Home(runs.home), run_id, UserMessage("in French, please"))
         await parts.handler.receive()
         await take(parts, ActionKind.WORK)
         await parts.steps.run(Action(ActionKind.WORK, "T-1", PromptKind.MESSAGE))

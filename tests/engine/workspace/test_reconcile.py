@@ -15,6 +15,7 @@ from holdfast.core.events.work import WORKTREE_LOST
 from holdfast.core.state import TaskStage
 from holdfast.core.work.names import worktree_names
 from holdfast.core.work.reconciliation import Finding, Remedy
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.workspace.reconcile import observe, reconcile_workspace
 from holdfast.engine.workspace.workspace import NewRun, create_run, open_workspace
@@ -30,12 +31,12 @@ AS_IT_SHOULD_BE = {Remedy.NONE, Remedy.RESUME_ON_BRANCH, Remedy.RESUME_IN_WORKTR
 
 @pytest.fixture
 async def run_id(home: str, project: Project) -> str:
-    return await create_run(home, NewRun("Add OAuth login", project.path))
+    return await create_run(Home(home), NewRun("Add OAuth login", project.path))
 
 
 async def set_right(home: str, run_id: str) -> dict[str, Remedy]:
     """What was found and acted on; not what is as it should be."""
-    async with open_workspace(home, run_id, "doctor") as workspace:
+    async with open_workspace(Home(home), run_id, "doctor") as workspace:
         return remedies(await reconcile_workspace(workspace))
 
 
@@ -49,7 +50,7 @@ async def assert_settled(home: str, project: Project, run_id: str, *warned: str)
     found = await set_right(home, run_id)
     assert found == dict.fromkeys(warned, Remedy.WARN)
     assert project.footprint() == before
-    assert (await view_run(home, run_id)).state.effects == {}
+    assert (await view_run(Home(home), run_id)).state.effects == {}
 
 
 async def test_work_in_progress_goes_on_where_it_is(home: str, project: Project, run_id: str) -> None:
@@ -134,12 +135,12 @@ async def test_what_could_not_be_told_for_want_of_a_branch_is_told_when_that_is_
 ) -> None:
     await task_begun(home, run_id, "T-1")
     branch = worktree_names(run_id, "T-1").branch
-    async with open_workspace(home, run_id, "resume") as workspace:
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         effect = CommitTask(task="T-1", base=project.git("rev-parse", "main"), message="One")
         intended = EffectIntended(effect="0" * 16, kind="commit", task="T-1", arguments=msgspec.to_builtins(effect))
         await workspace.effects.run.append(intended)
     project.git("update-ref", "-d", f"refs/heads/{branch}")
-    async with open_workspace(home, run_id, "resume") as workspace:
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         assert [one.probe.reason for one in workspace.settled_effects] == [f"the branch {branch} does not exist"]
         await reconcile_workspace(workspace)
         assert [one.probe.outcome for one in workspace.settled_effects] == [ProbeOutcome.NO]
@@ -174,7 +175,7 @@ async def test_a_lost_branch_comes_back_with_what_was_committed_though_its_workt
 async def test_a_lost_branch_on_which_nothing_was_committed_begins_where_it_began(
     home: str, project: Project, run_id: str
 ) -> None:
-    async with open_workspace(home, run_id, "resume") as workspace:
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         await workspace.open_worktree("T-1")
     branch = worktree_names(run_id, "T-1").branch
     began = project.tip(branch)
@@ -187,7 +188,7 @@ async def test_a_lost_branch_on_which_nothing_was_committed_begins_where_it_bega
 async def test_a_commit_that_git_has_no_more_is_told_of_and_done_again(
     home: str, project: Project, run_id: str
 ) -> None:
-    async with open_workspace(home, run_id, "resume") as workspace:
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         await workspace.effects.run.append(TaskStarted(task_id="T-1"))
     await task_begun(home, run_id, "T-1")
     branch = worktree_names(run_id, "T-1").branch
@@ -195,7 +196,7 @@ async def test_a_commit_that_git_has_no_more_is_told_of_and_done_again(
     remove(project, home, run_id, "T-1")
     collect(project)
     await set_right(home, run_id)
-    state = (await view_run(home, run_id)).state
+    state = (await view_run(Home(home), run_id)).state
     assert project.tip(branch) == state.branches[branch].base
     with open(os.path.join(run_folder(home, run_id), "events.jsonl"), encoding="utf-8") as log:
         assert f"{branch} was at {was[:12]}, which git has no more" in log.read()
@@ -211,7 +212,7 @@ async def test_a_case_that_nobody_has_read_does_not_stand_for_files_that_are_gon
     home: str, project: Project, run_id: str, kind: str
 ) -> None:
     """Whoever was cut off before it reported goes on, and looks first."""
-    async with open_workspace(home, run_id, "resume") as workspace:
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         begun = (
             TaskStarted(task_id="T-1"),
             ConversationOpened(conversation="w", role="worker", task="T-1"),
@@ -223,7 +224,7 @@ async def test_a_case_that_nobody_has_read_does_not_stand_for_files_that_are_gon
     await FileStore(home).inbox(run_id).put(Message(id="m", kind=kind, sender="w", body=body))
     shutil.rmtree(workspace_of(home, run_id, "T-1"))
     await set_right(home, run_id)
-    task = (await view_run(home, run_id)).state.tasks["T-1"]
+    task = (await view_run(Home(home), run_id)).state.tasks["T-1"]
     assert task.reason == (WORKTREE_LOST if kind != "user" else None)
 
 
@@ -314,7 +315,7 @@ async def test_a_look_takes_as_many_git_processes_for_many_worktrees_as_for_one(
         return events.count("start")
 
     assert await processes("one") == 2
-    async with open_workspace(home, run_id, "resume") as workspace:
+    async with open_workspace(Home(home), run_id, "resume") as workspace:
         for number in range(8):
             await workspace.open_worktree(f"T-{number}")
     assert await processes("many") == 3

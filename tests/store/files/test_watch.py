@@ -10,7 +10,7 @@ import pytest
 from inotify_simple import INotify
 
 from holdfast.leaf.errors import StorageFailed
-from holdfast.store.files.watch import Watcher
+from holdfast.leaf.files.watch import Watcher
 from tests.support.wait import PATIENCE
 
 

@@ -16,6 +16,7 @@ from holdfast.core.events.phase import ResearchAnswered
 from holdfast.core.fold.fold import Fold
 from holdfast.core.state import RunState
 from holdfast.core.work.names import SALVAGE_REFS, SNAPSHOT_REFS, worktree_names
+from holdfast.engine.home import Home
 from holdfast.engine.queries.verify import verify_run
 from holdfast.git.effects import CaptureTree, DropRefs, TakeSnapshot
 from holdfast.store.files.store import FileStore
@@ -121,7 +122,7 @@ class Done:
         fold.feed(data)
         done = cls(place, data, fold.state)
         assert (await fold_log(store.log(place.run_id), await store.snapshot(place.run_id))).fold.state == fold.state
-        assert (await verify_run(place.home, place.run_id)).is_intact
+        assert (await verify_run(Home(place.home), place.run_id)).is_intact
         return done
 
     def of(self, kind: type[Event]) -> list[Any]:

@@ -17,13 +17,14 @@ from holdfast.app.text.screen import format_time, pluralize
 from holdfast.core.events import Event
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line
 from holdfast.core.state import RunState
+from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.logs import ALL_EVENTS, read_log, view_run
 
 _TIMELINE = ""  # not the id of a conversation
 
 
-async def write_page(home: str, run_id: str, out: BinaryIO) -> None:
+async def write_page(home: Home, run_id: str, out: BinaryIO) -> None:
     view = await view_run(home, run_id)
     _write_lines(out, _head(run_id))
     _write_lines(out, summary(view, await digest_of(home, run_id, view=view)))

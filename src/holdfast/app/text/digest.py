@@ -9,13 +9,14 @@ from holdfast.core.messages.answers import answer_text
 from holdfast.core.summary.digest import Digest
 from holdfast.core.summary.needs import Need, NeedKind
 from holdfast.core.summary.spending import spent_text
+from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import Since, digest_of
 
 _MAX_ITEMS = 10
 _DETAIL_LINES = 12
 
 
-def digest_lines(home: str, run_id: str, since: Since = None) -> list[str]:
+def digest_lines(home: Home, run_id: str, since: Since = None) -> list[str]:
     """Return what happened since a position, a time, or the start of the newest session; empty if nothing happened."""
     return format_digest(asyncio.run(digest_of(home, run_id, since)), run_id)
 

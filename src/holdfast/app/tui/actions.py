@@ -25,8 +25,8 @@ from holdfast.engine.commands.answer import raise_if_answered, send_answer
 from holdfast.engine.commands.detach import resume_options, start_detached
 from holdfast.engine.commands.stop import stop_run
 from holdfast.engine.config.of_run import on_issue_setting
+from holdfast.engine.home import Home
 from holdfast.engine.inbox.send import send
-from holdfast.engine.places import is_owned
 from holdfast.engine.queries.logs import view_run
 from holdfast.leaf.errors import BadInput, NothingToDo, RunOwned
 
@@ -38,7 +38,7 @@ Ask = Callable[[DialogQuestion], Awaitable[str | None]]
 
 
 class DashboardActions:
-    def __init__(self, home: str, ask: Ask, show_status: Callable[[str], None]) -> None:
+    def __init__(self, home: Home, ask: Ask, show_status: Callable[[str], None]) -> None:
         self._home = home
         self._ask = ask
         self._show_status = show_status  # for slow actions
@@ -83,7 +83,7 @@ class DashboardActions:
         return await self._start_runner(run_id, *resume_options(ResumeChoice(chosen, instructions)))
 
     async def stop(self, run_id: str) -> str | None:
-        if not is_owned(self._home, run_id):
+        if not self._home.is_owned(run_id):
             raise NothingToDo(f"{run_id} is not running")
         question = confirmation(f"Stop {run_id}?", "The run stops cleanly; r resumes it.", yes="stop")
         if not await self._is_confirmed(question):
@@ -144,4 +144,4 @@ class DashboardActions:
         return f"resumed {run_id} (pid {pid})"
 
     def _resume_hint(self, run_id: str) -> str:
-        return "" if is_owned(self._home, run_id) else "; r resumes the run and applies it"
+        return "" if self._home.is_owned(run_id) else "; r resumes the run and applies it"

@@ -5,16 +5,17 @@ import signal
 import subprocess
 import sys
 
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_INTERRUPTED
 from holdfast.leaf.process.own_program import holdfast_command
 
 
-def attach_here(home: str, run_id: str) -> None:
+def attach_here(home: Home, run_id: str) -> None:
     """Ctrl-C returns at once. If `attach` ends by itself, wait for Enter, so that its last lines can be read."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         command = holdfast_command("attach", run_id)
-        code = subprocess.run(command, env={**os.environ, "HOLDFAST_HOME": home}, check=False).returncode
+        code = subprocess.run(command, env={**os.environ, "HOLDFAST_HOME": home.path}, check=False).returncode
         if code != EXIT_INTERRUPTED:
             sys.stderr.write("\nPress Enter to return to the dashboard ")
             sys.stderr.flush()

@@ -27,6 +27,7 @@ from holdfast.app.tui.run_list import choose_columns, heading_row, run_row, summ
 from holdfast.app.tui.selected_run import SelectedRun
 from holdfast.app.tui.stylesheet import STYLESHEET
 from holdfast.core.run_status import RunStatus
+from holdfast.engine.home import Home
 from holdfast.engine.queries.runs import ListedRun
 from holdfast.engine.queries.watch_runs import Overview, watch_all_runs
 from holdfast.leaf.clock import now
@@ -54,7 +55,7 @@ class Dashboard(App[None]):
         Binding("ctrl+c", "quit", priority=True),
     ]
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: Home) -> None:
         super().__init__(ansi_color=True)
         self._home = home
         self._dashboard_actions = DashboardActions(home, self._ask, self._show_message)

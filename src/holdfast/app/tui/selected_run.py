@@ -10,6 +10,7 @@ from holdfast.app.tui.help_text import error_line
 from holdfast.core.conversation.live_text import LiveText
 from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need
+from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import open_needs
 from holdfast.engine.queries.follow import Follower
 from holdfast.engine.queries.live_text import events_in, live_text
@@ -24,7 +25,7 @@ _LINES_READ, _LINES_KEPT = 400, 200  # lines; many events have no description
 class SelectedRun:
     """`problem` says why the run cannot be shown."""
 
-    def __init__(self, home: str, run_id: str, on_change: Callable[["SelectedRun"], None]) -> None:
+    def __init__(self, home: Home, run_id: str, on_change: Callable[["SelectedRun"], None]) -> None:
         self.run_id = run_id
         self.view: RunView | None = None
         self.needs: Sequence[Need] = ()

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from holdfast.agents.builtin.models import KEY_VARIABLES, Endpoint
 from holdfast.agents.builtin.secrets import Secrets, take_from_environment
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import BadInput
-from holdfast.store.files.layout import default_home
 
 _INSTALL_HINT = "the built-in agent needs the model library: pip install 'holdfast[builtin]'"
 
@@ -51,7 +51,7 @@ def serve_builtin_agent(options: BuiltinOptions) -> None:
     serve(
         BuiltinSettings(
             endpoint=endpoint,
-            folder=os.path.join(default_home(), "builtin", "sessions"),
+            folder=os.path.join(Home(), "builtin", "sessions"),
             mode="code" if options.mode == "code" else "ask",
             limits=Limits(options.max_steps, options.max_wait, options.retries, options.backoff),
             passed_variables=options.passed_variables,

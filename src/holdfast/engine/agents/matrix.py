@@ -1,6 +1,5 @@
 """What agents were measured to do: a table in the home, which `holdfast agents probe` fills and the ladder trusts."""
 
-import os
 from collections.abc import Mapping
 from typing import Literal
 
@@ -9,8 +8,9 @@ import msgspec
 from holdfast.core.conversation.states import Capability, RecoveryStrategy, recovery_strategies
 from holdfast.core.log.codec import DECODE_ERRORS
 from holdfast.core.text.fingerprint import fingerprint
-from holdfast.store.files.disk import replace
-from holdfast.store.files.exclusive import lock_folder
+from holdfast.engine.home import Home
+from holdfast.leaf.files.disk import replace
+from holdfast.leaf.files.exclusive import lock_folder
 
 _FILE = "agents.json"
 
@@ -50,7 +50,7 @@ def best_strategy(load: bool | None, resume: bool | None) -> RecoveryStrategy:  
     return recovery_strategies("token", **ways, is_alive=False, has_history=True)[0]
 
 
-def read_matrix(home: str) -> dict[str, AgentMeasurement]:
+def read_matrix(home: Home) -> dict[str, AgentMeasurement]:
     """The rows there are, by agent."""
     try:
         return _read_rows(home)
@@ -58,7 +58,7 @@ def read_matrix(home: str) -> dict[str, AgentMeasurement]:
         return {}
 
 
-def proven_abilities(home: str) -> dict[str, Mapping[str, bool]]:
+def proven_abilities(home: Home) -> dict[str, Mapping[str, bool]]:
     """What the ladder wants to know."""
     return {
         name: {what: showed for what, showed in (("load", row.load), ("resume", row.resume)) if showed is not None}
@@ -66,24 +66,24 @@ def proven_abilities(home: str) -> dict[str, Mapping[str, bool]]:
     }
 
 
-def save_measurement(home: str, measurement: AgentMeasurement) -> str | None:
+def save_measurement(home: Home, measurement: AgentMeasurement) -> str | None:
     """Returns where the table is kept that was there and could not be read, if it was so."""
-    with lock_folder(home):
+    with lock_folder(home.path):
         aside, rows = None, {}
         try:
             rows = _read_rows(home)
         except DECODE_ERRORS:
-            aside = _set_aside(os.path.join(home, _FILE))
+            aside = _set_aside(home.file(_FILE))
         replace(
-            os.path.join(home, _FILE),
+            home.file(_FILE),
             msgspec.json.format(msgspec.json.encode({**rows, measurement.agent: measurement})),
         )
     return aside
 
 
-def _read_rows(home: str) -> dict[str, AgentMeasurement]:
+def _read_rows(home: Home) -> dict[str, AgentMeasurement]:
     try:
-        with open(os.path.join(home, _FILE), "rb") as file:
+        with open(home.file(_FILE), "rb") as file:
             return msgspec.json.decode(file.read(), type=dict[str, AgentMeasurement])
     except FileNotFoundError:
         return {}

@@ -7,11 +7,11 @@ from holdfast.agents.launch import TmuxSlot
 from holdfast.agents.registry import AgentDefinition
 from holdfast.core.messages.signals import turn_ending_tools
 from holdfast.core.state import Conversation
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import BadInput, NothingToDo
 from holdfast.leaf.failpoints import failpoint_pair
+from holdfast.leaf.files.disk import make_directories, replace
 from holdfast.leaf.process.own_program import holdfast_command
-from holdfast.store.files.disk import make_directories, replace
-from holdfast.store.files.layout import run_folder
 
 _FAILPOINT = failpoint_pair("tmux.place")
 _SOCKET_FILE = (
@@ -43,14 +43,14 @@ def tmux_slot(
     )
 
 
-def attach_command(home: str, run_id: str) -> list[str]:
+def attach_command(home: Home, run_id: str) -> list[str]:
     """The command by which a terminal shows the run's tmux; `NothingToDo` when there is none."""
     from holdfast.agents.tmux.server import SESSION_NAME, TmuxServer  # noqa: PLC0415 - the library is not for every command
 
     program = shutil.which("tmux")
     if program is None:
         raise BadInput("tmux is not installed; install it (Debian, Ubuntu: apt install tmux), or: holdfast attach RUN")
-    socket = _recorded_socket(run_folder(home, run_id))
+    socket = _recorded_socket(home.folder(run_id))
     if socket is None or not TmuxServer(socket).has_session():
         raise NothingToDo(f"no agent of {run_id} is at work in tmux; holdfast attach {run_id} shows the run itself")
     return [program, "-f", os.devnull, "-S", socket, "attach-session", "-t", SESSION_NAME]

@@ -16,9 +16,9 @@ from holdfast.agents.launch import PANE_LOST_CODE
 from holdfast.agents.tmux.acp_server import AgentReport, TmuxAcpServer
 from holdfast.agents.tmux.launch_request import REQUEST_VARIABLE, TmuxLaunchRequest
 from holdfast.core.messages.schema import Report, try_decode_body
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import START, InboxEntry
-from holdfast.store.files.store import FileStore
 
 _MAX_REPORT_CHARS = 4000  # characters of a report that are shown as said
 
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 async def _serve(request: TmuxLaunchRequest) -> bool:
-    inbox = FileStore(request.slot.home).inbox(request.slot.run)
+    inbox = Home(request.slot.home).store.inbox(request.slot.run)
     end = START
     async for received in inbox.read():
         end = received.cursor

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 
 from holdfast.core.messages.reports import TOOLS_LISTED
-from holdfast.store.files.watch import Watcher
+from holdfast.leaf.files.watch import Watcher
 
 _HEAD_BYTES = 4_096  # the list is asked for before any report is made
 

@@ -17,20 +17,20 @@ from holdfast.core.state import GivenAnswer, RunState
 from holdfast.core.summary.gates import change_target
 from holdfast.core.summary.needs import Need
 from holdfast.core.work.workflow import Workflow
+from holdfast.engine.home import Home
 from holdfast.engine.inbox.answers import decode_answer
 from holdfast.engine.inbox.send import user_name
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import AlreadyAnswered, BadInput, StorageFailed
 from holdfast.store.base import Message
-from holdfast.store.files.store import FileStore
 
 
-async def send_answer(home: str, run_id: str, state: RunState, need: Need, answer: UserAnswer) -> str:
+async def send_answer(home: Home, run_id: str, state: RunState, need: Need, answer: UserAnswer) -> str:
     """Put the answer to an open request into the inbox; `AlreadyAnswered` when there is one. The message's id."""
     _check_answer_is_offered(state, answer)
     answer = msgspec.structs.replace(answer, at=now(), token=secrets.token_hex(6))
     message = Message.of(answer, message_id=answer_id(state, answer.request), sender=user_name())
-    inbox = FileStore(home).inbox(run_id)
+    inbox = home.store.inbox(run_id)
     try:
         first = await inbox.put_if_absent(message)
     except StorageFailed:  # once more, for the same message: it may be there by now

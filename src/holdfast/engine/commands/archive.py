@@ -9,6 +9,7 @@ from typing import NamedTuple
 from holdfast.core.events.session import RunArchived
 from holdfast.core.state import RunInfo, RunState
 from holdfast.core.work.names import SALVAGE_REFS, SNAPSHOT_REFS, chain_ref, worktree_names, worktree_names_at
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.workspace.reconcile import observe
 from holdfast.engine.workspace.workspace import Workspace, open_workspace, repository_of
@@ -16,8 +17,6 @@ from holdfast.git.effects import REMOVED_SUFFIX, DeleteBranch, DropRefs, RemoveW
 from holdfast.git.worktrees.link import UNSAVED_SUFFIX
 from holdfast.leaf.errors import Denied, NothingToDo, RunOwned
 from holdfast.leaf.files.directories import path_exists
-from holdfast.store.files.layout import run_folder
-from holdfast.store.files.store import FileStore
 
 
 class RunResources(NamedTuple):
@@ -28,7 +27,7 @@ class RunResources(NamedTuple):
     unmerged: int
 
 
-async def run_resources(home: str, run_id: str) -> RunResources | None:
+async def run_resources(home: Home, run_id: str) -> RunResources | None:
     """What `reset` would take away; None for a run that works on no repository (any more)."""
     view = await view_run(home, run_id)
     if view.holder is not None:
@@ -46,7 +45,7 @@ async def run_resources(home: str, run_id: str) -> RunResources | None:
     return RunResources(tuple(observed.branches), tuple(observed.worktrees), unmerged)
 
 
-async def archive(home: str, run_id: str) -> list[str]:
+async def archive(home: Home, run_id: str) -> list[str]:
     """Take the run's branches and worktrees away and keep its log. Returns the refs of what was saved."""
     state = (await view_run(home, run_id)).state
     if _is_archived(state) and list(state.sessions.values())[-1].ended:
@@ -64,16 +63,16 @@ def _is_archived(state: RunState) -> bool:
     return state.run is not None and state.run.archived
 
 
-async def reset(home: str, run_id: str) -> list[str]:
+async def reset(home: Home, run_id: str) -> list[str]:
     """Take everything of the run away, in the repository and at home. Returns the refs of what was saved."""
     view = await view_run(home, run_id)
     salvaged: list[str] = []
-    if _has_repository(view.state.run, run_id, run_folder(home, run_id)):
+    if _has_repository(view.state.run, run_id, home.folder(run_id)):
         async with open_workspace(home, run_id, "reset", anchored=False) as workspace:
             salvaged = await _delete_branches_and_worktrees(workspace)
             _check_nothing_is_left(workspace.effects.folder)
             await workspace.effects.perform(DropRefs(prefix=chain_ref(run_id)))
-    await FileStore(home).discard(run_id)
+    await home.store.discard(run_id)
     return salvaged
 
 

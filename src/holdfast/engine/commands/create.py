@@ -17,6 +17,7 @@ from holdfast.core.work.workflow import Workflow, build_plan
 from holdfast.engine.config.agents import agents_from_settings
 from holdfast.engine.config.config import load_config
 from holdfast.engine.config.run_config import new_run_config
+from holdfast.engine.home import Home
 from holdfast.engine.prompts.templates import user_folders_at
 from holdfast.engine.workspace.workspace import NewRun, create_run
 from holdfast.leaf.errors import BadInput
@@ -48,7 +49,7 @@ class RunRequest(NamedTuple):
     issue: int | None = None  # of which the goal was made
 
 
-async def prepare_run(home: str, request: RunRequest) -> str:
+async def prepare_run(home: Home, request: RunRequest) -> str:
     """A run at rest, with everything decided that its start needs. Returns its id."""
     config = load_config(request.repo, home=home, flags=request.flags)
     terms = new_run_config(config.settings, agents_from_settings(config.settings))

@@ -9,22 +9,21 @@ from threading import Thread
 from holdfast.core.decide.resume import Choice, ResumeChoice
 from holdfast.core.events.session import SessionStart
 from holdfast.core.log.codec import CODEC, Line, parse
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import end_of_log
 from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.process.own_program import holdfast_command
 from holdfast.store.base import Position
-from holdfast.store.files.layout import run_folder
-from holdfast.store.files.store import FileStore
 
 _FAILPOINT = failpoint_pair("runner.detach")
 RUNNER_LOG = "runner.log"  # in the run's folder: what a runner without a terminal has to say
 
 
-async def start_detached(home: str, run_id: str, *options: str) -> int:
+async def start_detached(home: Home, run_id: str, *options: str) -> int:
     """Returns the pid of a runner whose sitting has begun. Raises when it ends before that, with its own words."""
     end = await end_of_log(home, run_id)
-    path = os.path.join(run_folder(home, run_id), RUNNER_LOG)
+    path = os.path.join(home.folder(run_id), RUNNER_LOG)
     with open(path, "ab") as said:
         begun = said.tell()
         _FAILPOINT.before()
@@ -35,10 +34,10 @@ async def start_detached(home: str, run_id: str, *options: str) -> int:
             stderr=said,
             cwd="/",
             start_new_session=True,
-            env={**os.environ, "HOLDFAST_HOME": os.path.abspath(home)},
+            env={**os.environ, "HOLDFAST_HOME": home.path},
         )
         _FAILPOINT.after()
-    started = asyncio.ensure_future(_wait_for_session(FileStore(home), run_id, end, process.pid))
+    started = asyncio.ensure_future(_wait_for_session(home, run_id, end, process.pid))
     gone = asyncio.ensure_future(_exit_event(process).wait())
     await asyncio.wait({started, gone}, return_when=asyncio.FIRST_COMPLETED)
     if started.done():
@@ -72,8 +71,8 @@ def _exit_event(process: subprocess.Popen[bytes]) -> asyncio.Event:
     return ended
 
 
-async def _wait_for_session(store: FileStore, run_id: str, after: Position, pid: int) -> None:
-    async for batch in store.log(run_id).follow(after):
+async def _wait_for_session(home: Home, run_id: str, after: Position, pid: int) -> None:
+    async for batch in home.store.log(run_id).follow(after):
         for raw in batch.data.split(b"\n"):
             line = parse(raw)
             if isinstance(line, Line) and line.type == SessionStart.type:

@@ -18,8 +18,7 @@ from holdfast.core.work.reconciliation import Finding, ObservedWorkspace, Remedy
 from holdfast.engine.config.config import load_config_here
 from holdfast.engine.config.run_config import runtime_kinds
 from holdfast.engine.containers import end_containers, running_containers
-from holdfast.engine.naming import run_ids
-from holdfast.engine.places import is_owned
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import RunView, view_run
 from holdfast.engine.workspace.reconcile import RunListing, list_runs, observe, reconcile_workspace
 from holdfast.engine.workspace.workspace import open_workspace
@@ -31,9 +30,7 @@ from holdfast.git.worktrees.worktree import registered_path
 from holdfast.leaf.errors import Denied, HoldfastError
 from holdfast.leaf.files.directories import is_missing
 from holdfast.leaf.files.sync import sync_existing_folders
-from holdfast.store.files.create import delete_incomplete, incomplete_run_folders
-from holdfast.store.files.layout import run_folder, trash_folder
-from holdfast.store.files.store import FileStore
+from holdfast.store.base import Leftover
 from holdfast.store.run import open_run
 
 _HARMLESS_REMEDIES = (Remedy.NONE, Remedy.RESUME_ON_BRANCH, Remedy.RESUME_IN_WORKTREE)
@@ -50,15 +47,15 @@ class Problem(NamedTuple):
 
 
 async def diagnose(
-    home: str, repositories: list[str], progress: Callable[[int, int], None] | None = None
+    home: Home, repositories: list[str], progress: Callable[[int, int], None] | None = None
 ) -> list[Problem]:
     """All problems in this home, in the repositories of its runs and in these. Reports how many runs are checked."""
-    ailments = [*_check_trash(home), *_check_unmade_runs(home), *_check_tmux(home)]
+    ailments = [*_check_leftovers(home), *_check_tmux(home)]
     if shutil.which("git") is None:
         return [*ailments, Problem("git", "is not installed; Holdfast works on git repositories")]
     ailments += await _check_git()
     known = dict.fromkeys(repositories)
-    run_names, listings = run_ids(home), _Listings()
+    run_names, listings = home.run_ids(), _Listings()
     for number, run_id in enumerate(run_names):
         if progress is not None:
             progress(number, len(run_names))
@@ -88,7 +85,7 @@ async def _check_git() -> list[Problem]:
     return [] if version.is_supported else [Problem("git", f"is {version.text}; {REQUIREMENT}")]
 
 
-def _check_tmux(home: str) -> list[Problem]:
+def _check_tmux(home: Home) -> list[Problem]:
     """Whether it is here, if somebody is to work in it."""
     try:
         wanted = "tmux" in runtime_kinds(load_config_here(home).settings)
@@ -98,29 +95,15 @@ def _check_tmux(home: str) -> list[Problem]:
     return [Problem("tmux", f"is chosen by your settings, but {problem}")] if problem is not None else []
 
 
-def _check_trash(home: str) -> list[Problem]:
-    folder = trash_folder(home)
-
-    async def empty() -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-
-    if not os.path.isdir(folder) or not os.listdir(folder):
-        return []
-    return [Problem(folder, "holds runs that were reset, and whose deletion was cut off", empty)]
+def _check_leftovers(home: Home) -> list[Problem]:
+    return [Problem(left.subject, left.description, _delete_repair(left)) for left in home.store.leftovers()]
 
 
-def _check_unmade_runs(home: str) -> list[Problem]:
-    return [
-        Problem(folder, "is what is left of a run whose making was cut off", _delete_repair(folder))
-        for folder in incomplete_run_folders(home)
-    ]
+def _delete_repair(leftover: Leftover) -> Repair:
+    async def delete() -> None:
+        leftover.delete()
 
-
-def _delete_repair(folder: str) -> Repair:
-    async def remove() -> None:
-        delete_incomplete(folder)
-
-    return remove
+    return delete
 
 
 class _Listings:
@@ -135,9 +118,9 @@ class _Listings:
         return self._by_repository[repository.common_dir]
 
 
-async def _check_run(home: str, view: RunView, repositories: list[str], listings: _Listings) -> list[Problem]:
+async def _check_run(home: Home, view: RunView, repositories: list[str], listings: _Listings) -> list[Problem]:
     state, run_id = view.state, view.run_id
-    if state.run is None or state.run.repo is None or state.run.archived or is_owned(home, run_id):
+    if state.run is None or state.run.repo is None or state.run.archived or home.is_owned(run_id):
         return []
     if not os.path.isdir(state.run.repo):
         return [await _missing_repository(home, view, repositories, listings)]
@@ -167,12 +150,12 @@ async def _check_run(home: str, view: RunView, repositories: list[str], listings
 
 
 async def _check_workspace(
-    home: str, repository: Repository, view: RunView, listing: RunListing | None = None
+    home: Home, repository: Repository, view: RunView, listing: RunListing | None = None
 ) -> list[Problem]:
     observed = await observe(repository, view.run_id, view.folder, listing)
     if moved := _moved_worktrees(repository, view, observed):
         return moved
-    repair = _reconcile_repair(home, view.run_id)
+    repair = _reconcile_repair(Home(home), view.run_id)
     return [
         _problem_from_finding(view.run_id, finding, repair)
         for finding in reconcile(view.run_id, view.state.branches, observed)
@@ -198,7 +181,7 @@ def _problem_from_finding(run_id: str, finding: Finding, repair: Repair) -> Prob
     return Problem(run_id, finding.message, None if finding.remedy is Remedy.WARN else repair)
 
 
-def _settle_repair(home: str, run_id: str, effect_id: str) -> Repair:
+def _settle_repair(home: Home, run_id: str, effect_id: str) -> Repair:
     """Settle what was left open; it may be that this effect cannot be settled."""
 
     async def ask() -> None:
@@ -210,7 +193,7 @@ def _settle_repair(home: str, run_id: str, effect_id: str) -> Repair:
     return ask
 
 
-def _reconcile_repair(home: str, run_id: str) -> Repair:
+def _reconcile_repair(home: Home, run_id: str) -> Repair:
     async def settle() -> None:
         async with open_workspace(home, run_id, "doctor") as workspace:
             await reconcile_workspace(workspace)
@@ -218,7 +201,7 @@ def _reconcile_repair(home: str, run_id: str) -> Repair:
     return settle
 
 
-async def _missing_repository(home: str, view: RunView, repositories: list[str], listings: _Listings) -> Problem:
+async def _missing_repository(home: Home, view: RunView, repositories: list[str], listings: _Listings) -> Problem:
     """A repository that is not where it was; found again by the run's branch, if it is one of those that were named."""
     run_id, was = view.run_id, view.state.run.repo if view.state.run is not None else None
     ref = f"refs/heads/{worktree_names(run_id).branch}"
@@ -228,8 +211,8 @@ async def _missing_repository(home: str, view: RunView, repositories: list[str],
         return Problem(run_id, told)
 
     async def follow() -> None:
-        async with open_run(FileStore(home), run_id) as run:
-            await _repair_links(Repository(found[0]), run_folder(home, run_id))  # cut off here, it is found again
+        async with open_run(home.store, run_id) as run:
+            await _repair_links(Repository(found[0]), home.folder(run_id))  # cut off here, it is found again
             await run.begin_session(SessionStart(command="doctor", pid=os.getpid()), RunMoved(repo=found[0]))
             await run.append(SessionEnd(reason=EndReason.ALL_DONE))
 
@@ -262,7 +245,7 @@ async def _repair_links(repository: Repository, folder: str) -> None:
         await sync_existing_folders(folder, repository.common_dir)
 
 
-async def _check_repository(home: str, repository: Repository) -> list[Problem]:
+async def _check_repository(home: Home, repository: Repository) -> list[Problem]:
     return [
         *(_stale_lock(repository, lock) for lock in stale_locks(repository.common_dir)),
         *await _check_orphans(home, repository),
@@ -277,7 +260,7 @@ def _stale_lock(repository: Repository, lock: str) -> Problem:
     return Problem(lock, "was left by a git that is dead, and stops every other; nobody holds it", remove)
 
 
-async def _check_orphans(home: str, repository: Repository) -> list[Problem]:
+async def _check_orphans(home: Home, repository: Repository) -> list[Problem]:
     """Branches and worktrees by our names, of runs that are not in this home."""
     strangers = [fact for fact in await repository.worktrees() if _is_of_unknown_run(home, fact.branch)]
     ailments = [_orphan_worktree(repository, fact) for fact in strangers]
@@ -289,9 +272,9 @@ async def _check_orphans(home: str, repository: Repository) -> list[Problem]:
     return ailments
 
 
-def _is_of_unknown_run(home: str, branch: str | None) -> bool:
+def _is_of_unknown_run(home: Home, branch: str | None) -> bool:
     run_id = run_of_branch(branch) if branch is not None else None
-    return run_id is not None and is_missing(run_folder(home, run_id))
+    return run_id is not None and is_missing(home.folder(run_id))
 
 
 def _orphan_worktree(repository: Repository, fact: WorktreeInfo) -> Problem:

@@ -13,14 +13,13 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.core.text.fingerprint import fingerprint
-from holdfast.engine.naming import find_run, run_ids
+from holdfast.engine.home import Home
 from holdfast.engine.prompts.templates import user_folders_at
 from holdfast.leaf.errors import BadInput, HoldfastError
 from holdfast.leaf.failpoints import failpoint_pair
+from holdfast.leaf.files.disk import replace
+from holdfast.leaf.files.exclusive import lock_folder
 from holdfast.leaf.files.supplied import read_repository_file
-from holdfast.store.files.disk import replace
-from holdfast.store.files.exclusive import lock_folder
-from holdfast.store.files.store import FileStore
 from holdfast.store.fold import fold_log
 from holdfast.workflows.prompt_templates import file_name
 
@@ -57,7 +56,7 @@ class PreferenceDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreferencePaths(NamedTuple):
-    home: str
+    home: Home
     checkout: str
 
     @property
@@ -67,7 +66,7 @@ class PreferencePaths(NamedTuple):
 
 async def list_preferences(paths: PreferencePaths, run_name: str | None = None) -> list[Preference]:
     """All that were proposed, by any run or by one, with what was said to each."""
-    wanted = run_ids(paths.home) if run_name is None else [find_run(paths.home, run_name)]
+    wanted = paths.home.run_ids() if run_name is None else [paths.home.find_run(run_name)]
     found: dict[str, Preference] = {}
     for run_id in wanted:
         for role, text in await _read_proposals(paths.home, run_id):
@@ -92,10 +91,10 @@ async def refuse_preferences(paths: PreferencePaths, ids: Iterable[str]) -> list
     return [_record_decision(paths, one, PreferenceStatus.REFUSED, None) for one in wanted]
 
 
-async def _read_proposals(home: str, run_id: str) -> list[tuple[str, str]]:
+async def _read_proposals(home: Home, run_id: str) -> list[tuple[str, str]]:
     """A log that cannot be read proposes nothing; `holdfast ls` tells of it."""
     with suppress(HoldfastError):
-        store = FileStore(home)
+        store = home.store
         state = (await fold_log(store.log(run_id), await store.snapshot(run_id))).fold.state
         return [(role, " ".join(text.split())) for role, texts in state.preferences.items() for text in texts]
     return []

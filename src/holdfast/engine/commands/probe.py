@@ -31,6 +31,7 @@ from holdfast.core.events import Event
 from holdfast.core.events.budget import UsageRecorded
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.engine.agents.matrix import AgentMeasurement, best_strategy, save_measurement
+from holdfast.engine.home import Home
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import BadInput
 
@@ -254,7 +255,7 @@ class _AllowEverything:
 
 
 async def probe_agent(
-    home: str, agent_name: str, report: ReportStep, user_agents: Mapping[str, AgentDefinition] | None = None
+    home: Home, agent_name: str, report: ReportStep, user_agents: Mapping[str, AgentDefinition] | None = None
 ) -> AgentMeasurement:
     """Probe it, and keep what was measured."""
     row = await probe(agent_name, user_agents or {}, report)

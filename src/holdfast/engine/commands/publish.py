@@ -1,5 +1,6 @@
 """Handing on the work of a run: merge, push, pull request. Each happens once, however often it is asked for."""
 
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.publish import (
     PublishedBranch,
     PullRequest,
@@ -13,7 +14,7 @@ from holdfast.git.effects import MergeInto
 from holdfast.leaf.errors import BadInput
 
 
-async def merge_run(home: str, run_id: str, into: str | None = None) -> PublishedBranch:
+async def merge_run(home: Home, run_id: str, into: str | None = None) -> PublishedBranch:
     """Merge the run's branch into one of the user's: the one it began from, unless another is named."""
     async with open_workspace(home, run_id, "merge") as workspace:
         repository, branch = workspace.repository, workspace.place().branch
@@ -32,14 +33,14 @@ async def merge_run(home: str, run_id: str, into: str | None = None) -> Publishe
         return PublishedBranch(branch, target, made, already=False, uncommitted=await count_uncommitted(workspace))
 
 
-async def push_run(home: str, run_id: str, remote: str | None = None) -> PublishedBranch:
+async def push_run(home: Home, run_id: str, remote: str | None = None) -> PublishedBranch:
     """Push the run's branch, never by force."""
     async with open_workspace(home, run_id, "push") as workspace:
         return await push_branch(workspace, remote)
 
 
 async def open_pull_request_for_run(
-    home: str, run_id: str, remote: str | None, request: PullRequestOptions
+    home: Home, run_id: str, remote: str | None, request: PullRequestOptions
 ) -> PullRequest:
     """Push, then open a pull request, unless there is one from this branch."""
     async with open_workspace(home, run_id, "pr") as workspace:

@@ -29,15 +29,12 @@ from holdfast.core.log.codec import Line, parse
 from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.detach import start_detached
 from holdfast.engine.config.of_run import run_config_for
-from holdfast.engine.naming import run_ids
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import end_of_log, view_run
 from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import HoldfastError, RunOwned, StorageFailed
 from holdfast.leaf.files.directories import is_missing
 from holdfast.store.base import Log
-from holdfast.store.files.layout import run_folder, runs_folder
-from holdfast.store.files.store import FileStore
-from holdfast.store.files.watch import Watcher
 from holdfast.store.run import open_run
 
 _RETRY_DELAY_S = ResumePolicy().longest_back_off
@@ -70,37 +67,35 @@ class Deaths(NamedTuple):
     last_event: str
 
 
-async def supervise_runs(home: str, report: ReportRun) -> None:
-    """Mind every run there is and every one that comes, until this is cancelled."""
-    folder, store = runs_folder(home), FileStore(home)  # one store: the kernel allows few watchers, each of many files
-    os.makedirs(folder, exist_ok=True)
-    minding: set[str] = set()
-    async with Watcher().changes(folder) as changed, asyncio.TaskGroup() as group:
+async def supervise_runs(home: Home, report: ReportRun) -> None:
+    """Supervise every run of the home, and each new one, until cancelled."""
+    supervised: set[str] = set()
+    async with home.store.watch_runs() as watch, asyncio.TaskGroup() as group:
         while True:
-            changed.clear()
+            watch.changed.clear()
             found = _list_run_ids(home, report)
-            for run_id in (found or set()) - minding:
-                minding.add(run_id)
-                minder = group.create_task(_supervise(store, run_id, report))
-                minder.add_done_callback(partial(_forget, minding, run_id))  # it may be put back
+            for run_id in (found or set()) - supervised:
+                supervised.add(run_id)
+                task = group.create_task(_supervise(home, run_id, report))
+                task.add_done_callback(partial(_forget, supervised, run_id))  # the run may come back
             with suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), None if found is not None else _RETRY_DELAY_S)
+                await asyncio.wait_for(watch.changed.wait(), None if found is not None else _RETRY_DELAY_S)
 
 
 def _forget(supervised: set[str], run_id: str, _: object) -> None:
     supervised.discard(run_id)
 
 
-def _list_run_ids(home: str, report: ReportRun) -> set[str] | None:
+def _list_run_ids(home: Home, report: ReportRun) -> set[str] | None:
     """None when they cannot be listed now: those that are minded already still are."""
     try:
-        return set(run_ids(home))
+        return set(home.run_ids())
     except OSError as error:
-        report(runs_folder(home), f"what is new there is not minded: {_as_holdfast_error(error)}")
+        report(home.runs_folder, f"what is new there is not minded: {_as_holdfast_error(error)}")
         return None
 
 
-async def _supervise(store: FileStore, run_id: str, report: ReportRun) -> None:
+async def _supervise(home: Home, run_id: str, report: ReportRun) -> None:
     """One run, until it is taken away: wait until nobody is at it, and see whether it should go on.
 
     What is wrong now, as a full disk or a config that cannot be read, may be right later: it is told once, and tried
@@ -110,18 +105,18 @@ async def _supervise(store: FileStore, run_id: str, report: ReportRun) -> None:
     while True:
         after = None
         try:
-            await wait_until_free(store.home, run_id)
-            after = await end_of_log(store.home, run_id)
-            if not await _resume_if_interrupted(store.home, run_id, report):
-                await _wait_for_session_start(store.log(run_id), after)
+            await wait_until_free(home, run_id)
+            after = await end_of_log(home, run_id)
+            if not await _resume_if_interrupted(home, run_id, report):
+                await _wait_for_session_start(home.store.log(run_id), after)
             told, patience = "", _RETRY_DELAY_S
         except (HoldfastError, OSError) as error:
-            if is_missing(run_folder(store.home, run_id)):
+            if is_missing(home.folder(run_id)):
                 return
             words = f"it cannot go on by itself: {_as_holdfast_error(error)}"
             if words != told:
                 report(run_id, words)
-            await _wait_for_restart(store, run_id, after, patience)
+            await _wait_for_restart(home, run_id, after, patience)
             told, patience = words, min(2 * patience, _MAX_RETRY_DELAY_S)
 
 
@@ -129,13 +124,13 @@ def _as_holdfast_error(error: HoldfastError | OSError) -> HoldfastError:
     return error if isinstance(error, HoldfastError) else StorageFailed.from_os_error(error)
 
 
-async def _resume_if_interrupted(home: str, run_id: str, report: ReportRun) -> bool:
+async def _resume_if_interrupted(home: Home, run_id: str, report: ReportRun) -> bool:
     """Resume a run that was cut off. False when there is nothing to revive, or it is given up."""
     view = await view_run(home, run_id)
     policy = run_config_for(home, view.state).settings.resume
     if view.status != RunStatus.INTERRUPTED or view.state.run is None or not policy.auto:
         return False
-    deaths = await count_deaths(FileStore(home).log(run_id))
+    deaths = await count_deaths(home.store.log(run_id))
     if deaths.times >= policy.deaths:
         reason = (
             f"it died {deaths.times} times without getting any further; the last that is known: {deaths.last_event}"
@@ -174,20 +169,20 @@ async def count_deaths(log: Log) -> Deaths:
     return Deaths(count, last)
 
 
-async def _park(home: str, run_id: str, reason: str) -> None:
-    async with open_run(FileStore(home), run_id) as run:
+async def _park(home: Home, run_id: str, reason: str) -> None:
+    async with open_run(home.store, run_id) as run:
         await run.begin_session(
             SessionStart(command="watch", pid=os.getpid()), SessionEnd(reason=EndReason.PARKED, summary=reason)
         )
 
 
-async def _wait_for_restart(store: FileStore, run_id: str, after: int | None, timeout_s: float) -> None:
+async def _wait_for_restart(home: Home, run_id: str, after: int | None, timeout_s: float) -> None:
     """Until somebody begins it, or the patience is at its end; only the latter when its log cannot be followed."""
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             try:
                 if after is not None:
-                    await _wait_for_session_start(store.log(run_id), after)
+                    await _wait_for_session_start(home.store.log(run_id), after)
                     return
             except (HoldfastError, OSError):
                 pass

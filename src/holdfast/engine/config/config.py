@@ -19,9 +19,9 @@ from holdfast.core.config.trust import split_by_trust
 from holdfast.core.config.validation import InvalidValue, type_at, validate_value
 from holdfast.engine.config import files as config_files
 from holdfast.engine.config.files import ConfigDocument
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import BadInput, NothingToDo
 from holdfast.leaf.text.mistakes import BadFile, Mistake
-from holdfast.store.files.layout import default_home
 
 _MAX_KEYS_SHOWN = 5  # in one line
 
@@ -106,13 +106,13 @@ class _Layer(NamedTuple):
 
 
 def load_config(
-    folder: str | None = None, *, home: str | None = None, flags: Mapping[str, Any] | None = None
+    folder: str | None = None, *, home: Home | None = None, flags: Mapping[str, Any] | None = None
 ) -> Config:
     """For the repository that a folder belongs to; without one, no project has a say. Flags are dotted names."""
     user, project = config_files.user_file_path(), None if folder is None else config_files.project_file_path(folder)
     layers = [_layer_from_file("user", _read_user_file(user))]
     document = None if project is None else config_files.read_config(project)
-    trusted = document is not None and config_files.is_trusted(home or default_home(), document)
+    trusted = document is not None and config_files.is_trusted(home or Home(), document)
     ignored: tuple[IgnoredSetting, ...] = ()
     if document is not None:
         layer = _layer_from_file("project", document)
@@ -136,14 +136,14 @@ def load_config(
     )
 
 
-def find_config_files(folder: str, home: str | None = None) -> ConfigFiles:
+def find_config_files(folder: str, home: Home | None = None) -> ConfigFiles:
     """Where settings of a folder are looked for; the files need not be good."""
     project = config_files.project_file_path(folder)
-    trusted = project is not None and config_files.is_trusted_now(home or default_home(), project)
+    trusted = project is not None and config_files.is_trusted_now(home or Home(), project)
     return ConfigFiles(config_files.user_file_path(), project, trusted)
 
 
-def load_config_here(home: str | None = None) -> Config:
+def load_config_here(home: Home | None = None) -> Config:
     """For the folder that we are in, if it is still there."""
     try:
         return load_config(os.getcwd(), home=home)
@@ -151,7 +151,7 @@ def load_config_here(home: str | None = None) -> Config:
         return load_config(home=home)
 
 
-def trust_project(folder: str, home: str | None = None) -> tuple[str, dict[str, SettingValue]]:
+def trust_project(folder: str, home: Home | None = None) -> tuple[str, dict[str, SettingValue]]:
     """Let all of a project file hold, as it is now. Returns which file, and what had been waiting for this."""
     file = config_files.project_file_path(folder)
     document = None if file is None else config_files.read_config(file)
@@ -163,7 +163,7 @@ def trust_project(folder: str, home: str | None = None) -> tuple[str, dict[str, 
     )
     guarded = split_by_trust(project.table, _merge_layers([user])).guarded
     _merge_layers([user, project])  # what is wrong cannot be trusted
-    config_files.record_trust(home or default_home(), document)
+    config_files.record_trust(home or Home(), document)
     return document.file, {format_toml_path(path): _setting_value(path, found) for path, found in _all_leaves(guarded)}
 
 

@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from holdfast.core.config.toml_lines import KeyPath, key_lines
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import BadInput, NothingToDo
 from holdfast.leaf.files.directories import sync_directory
+from holdfast.leaf.files.disk import REAL_DISK, make_directories, write_all
 from holdfast.leaf.files.supplied import read_repository_file, repository_root
-from holdfast.store.files.disk import REAL_DISK, make_directories, write_all
 
 PROJECT_FILE = ".holdfast.toml"
 
@@ -111,11 +112,11 @@ def create_config(file: str, text: str) -> None:
 # --- trust: a file named after what is trusted --------------------------------------------------------
 
 
-def is_trusted(home: str, document: ConfigDocument) -> bool:
+def is_trusted(home: Home, document: ConfigDocument) -> bool:
     return _has_trust_record(home, document.digest)
 
 
-def is_trusted_now(home: str, file: str) -> bool:
+def is_trusted_now(home: Home, file: str) -> bool:
     """The same of a file that may be no config at all. Only for people to read: it may change at any time."""
     try:
         return _has_trust_record(home, _digest(file, _read_bytes(file)))
@@ -123,11 +124,11 @@ def is_trusted_now(home: str, file: str) -> bool:
         return False
 
 
-def _has_trust_record(home: str, digest: str) -> bool:
+def _has_trust_record(home: Home, digest: str) -> bool:
     return os.path.exists(os.path.join(home, "trusted", digest))
 
 
-def record_trust(home: str, document: ConfigDocument) -> None:
+def record_trust(home: Home, document: ConfigDocument) -> None:
     """From now on, until its content changes. Inside the mark stands, for people, what it is about."""
     folder = os.path.join(home, "trusted")
     make_directories(folder)

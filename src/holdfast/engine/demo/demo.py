@@ -23,6 +23,7 @@ from holdfast.core.events.conversation import ToolCalled
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line
 from holdfast.core.state import RunState
 from holdfast.engine.commands.create import RunRequest, prepare_run
+from holdfast.engine.home import Home
 from holdfast.engine.queries.follow import Follower
 from holdfast.engine.queries.logs import LogFilter, LogLine, read_log
 from holdfast.engine.queries.verify import verify_run
@@ -94,9 +95,9 @@ class Proof(NamedTuple):
         return self.whole and once and not self.processes_left and len(self.branches) == 1
 
 
-def new_demo_folder(home: str) -> str:
+def new_demo_folder(home: Home) -> str:
     """Where a play stays, to be looked at."""
-    return os.path.join(os.path.abspath(home), "demo", new_run_id("kelp"))
+    return home.file("demo", new_run_id("kelp"))
 
 
 def create_demo_folder(folder: str, demo: Demo, repo: str | None = None) -> DemoFolder:
@@ -122,7 +123,7 @@ def create_demo_folder(folder: str, demo: Demo, repo: str | None = None) -> Demo
     return stage
 
 
-async def create_demo_run(home: str, demo_folder: DemoFolder) -> str:
+async def create_demo_run(home: Home, demo_folder: DemoFolder) -> str:
     tests = [sys.executable, "-m", "unittest", "discover", "-q", "-s", "tests", "-t", "."]
     flags = {
         "workflow": demo_folder.demo.workflow,
@@ -136,7 +137,7 @@ async def create_demo_run(home: str, demo_folder: DemoFolder) -> str:
     return await prepare_run(home, RunRequest(goal, demo_folder.repo, slug="kelp", flags=flags))
 
 
-async def run_demo_session(home: str, run_id: str, demo: Demo, *, with_kills: bool) -> AsyncGenerator[DemoEvent, None]:
+async def run_demo_session(home: Home, run_id: str, demo: Demo, *, with_kills: bool) -> AsyncGenerator[DemoEvent, None]:
     """One sitting of the runner, as it happens. A murderous one ends by the hand of whoever watches."""
     follower = await Follower.create(home, run_id, None)
     runner = start_runner(home, run_id)
@@ -163,7 +164,7 @@ async def run_demo_session(home: str, run_id: str, demo: Demo, *, with_kills: bo
 
 
 def start_runner(
-    home: str,
+    home: Home,
     run_id: str,
     program: Sequence[str] = HOLDFAST_COMMAND,
     environment: Mapping[str, str] = MappingProxyType({}),
@@ -171,7 +172,7 @@ def start_runner(
     """A sitting of the runner, as a process of its own; what it says is in its stderr."""
     return subprocess.Popen(
         [*program, "resume", run_id, "--quiet"],
-        env={**os.environ, "HOLDFAST_HOME": os.path.abspath(home), **environment},
+        env={**os.environ, "HOLDFAST_HOME": home.path, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -215,7 +216,7 @@ def _decode_events(lines: Sequence[LogLine]) -> Iterator[Event]:
                     yield event
 
 
-async def collect_proof(home: str, run_id: str, demo_folder: DemoFolder) -> Proof:
+async def collect_proof(home: Home, run_id: str, demo_folder: DemoFolder) -> Proof:
     """Looked up afterwards, in the log and in git."""
     verdict = await verify_run(home, run_id)
     merged: Counter[str] = Counter()

@@ -22,11 +22,10 @@ from holdfast.core.events.plan import PlanCreated, PlannedTask
 from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.events.task import TaskCompleted, TaskStarted
 from holdfast.core.log.codec import CODEC, Line, parse_lines
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import HoldfastError, StorageFailed
 from holdfast.leaf.ids import new_run_id
 from holdfast.leaf.process.own_program import holdfast_command
-from holdfast.store.files.layout import LOG, run_folder
-from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 INTERRUPTED_LOG = os.path.join(os.path.dirname(__file__), "interrupted.jsonl")
@@ -50,10 +49,10 @@ class LogRepair(NamedTuple):
     kept_as: str
 
 
-async def create_log_run(home: str) -> str:
+async def create_log_run(home: Home) -> str:
     """A run for the rehearsal, with a plan of one task a producer."""
     run_id = new_run_id("survivor")
-    store = FileStore(home)
+    store = home.store
     await store.create(run_id)
     async with open_run(store, run_id, feature="survivor") as run:
         await run.begin_session(
@@ -66,12 +65,12 @@ async def create_log_run(home: str) -> str:
 
 
 def kill_writers(
-    home: str, run_id: str, rounds: int = 4, lines_before_kill: int = 250, writer: Sequence[str] = WRITER_COMMAND
+    home: Home, run_id: str, rounds: int = 4, lines_before_kill: int = 250, writer: Sequence[str] = WRITER_COMMAND
 ) -> Iterator[WriterKill]:
     """Start a writer, let it write at full speed, kill -9 it; again and again on the same log."""
     promised: Counter[str] = Counter()
     for _ in range(rounds):
-        with _writer_process(*writer, home, run_id) as process:
+        with _writer_process(*writer, home.path, run_id) as process:
             assert process.stdout is not None, "it was asked for"
             assert process.stderr is not None, "it was asked for"
             acknowledged = 0
@@ -98,21 +97,21 @@ def _writer_process(*command: str) -> Iterator[subprocess.Popen[str]]:
             raise
 
 
-def tear_log_end(home: str, run_id: str) -> int:
+def tear_log_end(home: Home, run_id: str) -> int:
     """Leave half a line at the end of the log, as a power cut may. Returns its length."""
-    with open(os.path.join(run_folder(home, run_id), LOG), "ab") as log:
+    with open(home.log_path(run_id), "ab") as log:
         log.write(_TORN_LINE)
     return len(_TORN_LINE)
 
 
-def resume_log_run(home: str, run_id: str) -> LogRepair:
+def resume_log_run(home: Home, run_id: str) -> LogRepair:
     """Open the run again, which sets the torn end aside, and bring it to its end."""
     kept_as = asyncio.run(_finish(home, run_id))
-    return LogRepair(os.path.getsize(os.path.join(run_folder(home, run_id), kept_as)), kept_as)
+    return LogRepair(os.path.getsize(os.path.join(home.folder(run_id), kept_as)), kept_as)
 
 
-async def _finish(home: str, run_id: str) -> str:
-    async with open_run(FileStore(home), run_id) as run:
+async def _finish(home: Home, run_id: str) -> str:
+    async with open_run(home.store, run_id) as run:
         known = set(run.state.repairs)
         await run.begin_session(SessionStart(command="resume", feature="survivor", pid=os.getpid()))
         kept_as = next(name for name in run.state.repairs if name not in known)
@@ -122,10 +121,10 @@ async def _finish(home: str, run_id: str) -> str:
     return kept_as
 
 
-async def _count_messages(home: str, run_id: str) -> Counter[str]:
+async def _count_messages(home: Home, run_id: str) -> Counter[str]:
     """What the log holds of the producers' lines."""
     found: Counter[str] = Counter()
-    async for batch in FileStore(home).log(run_id).read():
+    async for batch in home.store.log(run_id).read():
         for line in parse_lines(batch.data):
             if isinstance(line, Line) and line.type == MessageRecorded.type:
                 event = CODEC.event(line)
@@ -134,15 +133,15 @@ async def _count_messages(home: str, run_id: str) -> Counter[str]:
     return found
 
 
-async def _write(home: str, run_id: str) -> None:
-    async with open_run(FileStore(home), run_id) as run:
+async def _write(home: Home, run_id: str) -> None:
+    async with open_run(home.store, run_id) as run:
         await run.begin_session(SessionStart(command="resume", feature="survivor", pid=os.getpid()))
-        sitting = len(run.state.sessions)
+        session = len(run.state.sessions)
 
         async def produce(name: str) -> None:
             number = 0
             while True:
-                text = f"line {number} from the {name}, sitting {sitting}"
+                text = f"line {number} from the {name}, session {session}"
                 await run.append(MessageRecorded(conversation=name, speaker="agent", text=text))
                 os.write(sys.stdout.fileno(), f"{text}\n".encode())
                 number += 1
@@ -152,6 +151,7 @@ async def _write(home: str, run_id: str) -> None:
 
 if __name__ == "__main__":
     try:
-        asyncio.run(_write(*sys.argv[1:]))
+        _, home_path, run = sys.argv
+        asyncio.run(_write(Home(home_path), run))
     except HoldfastError as error:
         sys.exit(str(error))

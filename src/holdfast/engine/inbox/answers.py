@@ -6,11 +6,11 @@ import msgspec
 
 from holdfast.core.messages.schema import UserAnswer, try_decode_body
 from holdfast.core.state import GivenAnswer, RunState
+from holdfast.engine.home import Home
 from holdfast.store.base import Message
-from holdfast.store.files.store import FileStore
 
 
-async def waiting_answers(home: str, run_id: str, state: RunState) -> dict[str, GivenAnswer]:
+async def waiting_answers(home: Home, run_id: str, state: RunState) -> dict[str, GivenAnswer]:
     """Answers that were given and not applied yet, by the keys of their requests."""
     found: dict[str, GivenAnswer] = {}
     with suppress(FileNotFoundError):  # another tool's log has no inbox
@@ -19,9 +19,7 @@ async def waiting_answers(home: str, run_id: str, state: RunState) -> dict[str, 
             for key, one in state.messages.items()
         ]
         messages += [
-            message
-            async for _, message, _ in FileStore(home).inbox(run_id).read(state.inbox_cursor)
-            if message is not None
+            message async for _, message, _ in home.store.inbox(run_id).read(state.inbox_cursor) if message is not None
         ]
         for message in messages:
             if (given := decode_answer(message)) is not None:

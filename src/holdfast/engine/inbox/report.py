@@ -17,12 +17,11 @@ from holdfast.core.messages.signals import (
 from holdfast.core.state import RunState
 from holdfast.core.work.research import find_same_research
 from holdfast.core.work.workflow import PhaseSpec, Workflow
+from holdfast.engine.home import Home
 from holdfast.engine.inbox.send import deliver
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.files.sync import sync_existing_folders
 from holdfast.store.base import Message
-from holdfast.store.files.layout import run_folder
-from holdfast.store.files.store import FileStore
 from holdfast.store.fold import fold_log
 from holdfast.workflows.artifacts import document_mistakes
 
@@ -30,7 +29,7 @@ from holdfast.workflows.artifacts import document_mistakes
 class Reporter(NamedTuple):
     """Who reports, and to which run. One that is confined cannot write to its inbox, and has a file of its own."""
 
-    home: str
+    home: Home
     run_id: str
     role: str
     conversation: str | None = None
@@ -65,7 +64,7 @@ async def submit_report(reporter: Reporter, tool: str, arguments: Mapping[str, A
 
 async def _deliver(reporter: Reporter, message: Message) -> None:
     """To where it is collected from, and durable there."""
-    store = FileStore(reporter.home)
+    store = reporter.home.store
     await deliver(
         store.inbox(reporter.run_id) if reporter.report_file is None else store.open_report_file(reporter.report_file),
         message,
@@ -96,7 +95,7 @@ def _replace_surrogates(text: str) -> str:
 def _written_paths(reporter: Reporter, state: RunState) -> list[str]:
     """Its files are in the run's folder; what it commits is in the repository, which may be on another disk."""
     repository = state.run.repo if state.run is not None else None
-    return [run_folder(reporter.home, reporter.run_id), *([repository] if repository is not None else [])]
+    return [reporter.home.folder(reporter.run_id), *([repository] if repository is not None else [])]
 
 
 def _validate_document(signal: SubmitDocument, spec: PhaseSpec | None) -> None:
@@ -110,7 +109,7 @@ def _validate_document(signal: SubmitDocument, spec: PhaseSpec | None) -> None:
 
 
 async def _state_of(reporter: Reporter) -> RunState:
-    store = FileStore(reporter.home)
+    store = reporter.home.store
     return (await fold_log(store.log(reporter.run_id), await store.snapshot(reporter.run_id))).fold.state
 
 

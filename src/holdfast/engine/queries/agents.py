@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from holdfast.agents.registry import AgentDefinition, known_agents
 from holdfast.engine.agents.matrix import AgentMeasurement, read_matrix
+from holdfast.engine.home import Home
 
 
 class ListedAgent(NamedTuple):
@@ -17,7 +18,7 @@ class ListedAgent(NamedTuple):
     row: AgentMeasurement | None
 
 
-def list_agents(home: str, user_agents: Mapping[str, AgentDefinition] | None = None) -> list[ListedAgent]:
+def list_agents(home: Home, user_agents: Mapping[str, AgentDefinition] | None = None) -> list[ListedAgent]:
     rows = read_matrix(home)
     return [
         ListedAgent(

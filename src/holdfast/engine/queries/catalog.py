@@ -1,8 +1,9 @@
-"""Bringing the catalog up to date: one fold a run that moved, and what was said in it since."""
+"""Brings the catalog up to date: one fold of each changed run, and its new messages."""
 
-import asyncio
-import os
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from holdfast.core.end_reason import EndReason
 from holdfast.core.events.conversation import MessageRecorded
@@ -11,12 +12,14 @@ from holdfast.core.run_status import RunStatus
 from holdfast.core.state import RunState, TaskStatus
 from holdfast.core.summary.needs import needs_of
 from holdfast.core.summary.spending import unpriced_count
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import START, Batch
-from holdfast.store.files.catalog import UNKNOWN_STAMP, Catalog, CatalogRow, IndexedMessage, LogStamp, Summary, stamp_of
-from holdfast.store.files.layout import LOG, run_folder
-from holdfast.store.files.store import FileStore
 from holdfast.store.fold import fold_log
+from holdfast.store.index import UNKNOWN_STAMP, CatalogRow, IndexedMessage, LogStamp, Summary
+
+if TYPE_CHECKING:
+    from holdfast.store.index import Catalog
 
 _MAX_TEXT_CHARS = 20_000  # characters of one message that can be searched
 
@@ -31,16 +34,18 @@ _UNREADABLE_SUMMARY = Summary(
 _MESSAGE_TYPE_BYTES = f'"{MessageRecorded.type}"'.encode()
 
 
-def index_runs(home: str, catalog: Catalog, stale: Mapping[str, CatalogRow | None]) -> list[CatalogRow]:
-    """Make the rows of these runs anew. One that cannot be read is listed as such, and does not stop the others."""
-    return asyncio.run(_index_stale(FileStore(home), catalog, stale))
+async def update_catalog(home: Home, catalog: Catalog) -> list[tuple[str, Summary]]:
+    """Index the runs whose logs have changed; return the summaries of all runs."""
+    current, stale = catalog.listing()
+    return current + [(row.id, row.summary) for row in await index_runs(home, catalog, stale)]
 
 
-async def _index_stale(store: FileStore, catalog: Catalog, stale: Mapping[str, CatalogRow | None]) -> list[CatalogRow]:
+async def index_runs(home: Home, catalog: Catalog, stale: Mapping[str, CatalogRow | None]) -> list[CatalogRow]:
+    """Index these runs again. A run that cannot be read is listed as unreadable and does not stop the others."""
     rows: list[CatalogRow] = []
     for run_id, old in stale.items():
         try:
-            rows.append(await _index_run(store, catalog, run_id, old))
+            rows.append(await _index_run(home, catalog, run_id, old))
         except FileNotFoundError:
             continue  # removed meanwhile
         except (HoldfastError, OSError, UnicodeError):
@@ -48,25 +53,25 @@ async def _index_stale(store: FileStore, catalog: Catalog, stale: Mapping[str, C
     return rows
 
 
-async def _index_run(store: FileStore, catalog: Catalog, run_id: str, old: CatalogRow | None) -> CatalogRow:
-    stamp = stamp_of(os.path.join(run_folder(store.home, run_id), LOG))  # before the look: what comes later is new
-    log = store.log(run_id)
-    folded = await fold_log(log, await store.snapshot(run_id))
+async def _index_run(home: Home, catalog: Catalog, run_id: str, old: CatalogRow | None) -> CatalogRow:
+    stamp = home.index.stamp(run_id)  # before the log is read: what is written later makes the row outdated
+    log = home.store.log(run_id)
+    folded = await fold_log(log, await home.store.snapshot(run_id))
     grown = old is not None and old.stamp.inode == stamp.inode and old.messages_until <= stamp.size
     start, anew = (old.messages_until, False) if old is not None and grown else (START, old is not None)
     summary = summarize(folded.fold.state)
-    said: list[IndexedMessage] = []
+    messages: list[IndexedMessage] = []
     async for batch in log.read(start):
-        said += _messages_in(batch)
+        messages += _messages_in(batch)
         start = batch.end
-        if len(said) >= _BATCH_MESSAGES:
+        if len(messages) >= _BATCH_MESSAGES:
             partly = CatalogRow(
                 run_id, LogStamp(stamp.inode, 0, 0), start, summary
             )  # behind, until the rest is there too
-            catalog.put(partly, said, old=old, replace_messages=anew)
-            old, anew, said = partly, False, []
+            catalog.put(partly, messages, old=old, replace_messages=anew)
+            old, anew, messages = partly, False, []
     row = CatalogRow(run_id, stamp, start, summary)
-    catalog.put(row, said, old=old, replace_messages=anew)
+    catalog.put(row, messages, old=old, replace_messages=anew)
     return row
 
 

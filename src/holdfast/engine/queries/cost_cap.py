@@ -6,12 +6,13 @@ from typing import Any
 from holdfast.core.summary.spending import cap_warning
 from holdfast.engine.agents.matrix import read_matrix
 from holdfast.engine.config.of_run import run_config_for
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.session.cost_cap import agents_without_cost
 from holdfast.leaf.errors import HoldfastError
 
 
-async def cost_cap_warning(home: str, run_id: str, flags: Mapping[str, Any]) -> str | None:
+async def cost_cap_warning(home: Home, run_id: str, flags: Mapping[str, Any]) -> str | None:
     """What a session of this run will warn of when it starts; None also when that cannot be told yet."""
     try:
         state = (await view_run(home, run_id)).state

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from holdfast.core.work.names import worktree_names
 from holdfast.engine.config.of_run import run_config_for
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.workspace.confinement import confine
 from holdfast.engine.workspace.workspace import repository_of
@@ -30,7 +31,7 @@ class Comparison(NamedTuple):
 
 
 async def compare_run(
-    home: str, run_id: str, task_id: str | None = None, *, since: str | None = None, until: str | None = None
+    home: Home, run_id: str, task_id: str | None = None, *, since: str | None = None, until: str | None = None
 ) -> Comparison:
     """What a run, or one task of it, changed since it began. Changes nothing itself, and needs no ownership.
 

@@ -10,10 +10,10 @@ from holdfast.core.run_status import RunStatus
 from holdfast.core.state import RunState
 from holdfast.core.summary.digest import Digest, DigestBuilder
 from holdfast.core.summary.needs import Need, NeedKind, needs_of, with_detail
+from holdfast.engine.home import Home
 from holdfast.engine.inbox.answers import waiting_answers
 from holdfast.engine.queries.logs import RunView, view_run
 from holdfast.store.base import Position
-from holdfast.store.files.store import FileStore
 
 MAX_READ_BYTES = 8 * 1024 * 1024  # bytes of log that are looked through; what is older is only said to be there
 
@@ -28,13 +28,13 @@ class _Start(NamedTuple):
     sid: str | None = None
 
 
-async def digest_of(home: str, run_id: str, since: Since = None, *, view: RunView | None = None) -> Digest:
+async def digest_of(home: Home, run_id: str, since: Since = None, *, view: RunView | None = None) -> Digest:
     """Since a position or a moment; without one, since the newest sitting began."""
     view = view or await view_run(home, run_id)
     start = _find_start(view.state, since)
     gatherer, left, whole = DigestBuilder(), MAX_READ_BYTES, True
     if start is not None:
-        async for batch in FileStore(home).log(run_id).read_backwards():
+        async for batch in home.store.log(run_id).read_backwards():
             if _gather_back(gatherer, batch.data[max(0, start.position - batch.start) :], start):
                 break
             left -= len(batch.data)
@@ -48,12 +48,12 @@ async def digest_of(home: str, run_id: str, since: Since = None, *, view: RunVie
     return found
 
 
-async def open_needs(home: str, run_id: str, state: RunState) -> list[Need]:
+async def open_needs(home: Home, run_id: str, state: RunState) -> list[Need]:
     """What wants a person, with the messages that nobody has taken in yet."""
     answers = await waiting_answers(home, run_id, state)
     found = [with_detail(need, state)._replace(answer=answers.get(need.key or "")) for need in needs_of(state)]
     with suppress(FileNotFoundError):  # another tool's log has no inbox
-        async for _, message, _ in FileStore(home).inbox(run_id).read(state.inbox_cursor):
+        async for _, message, _ in home.store.inbox(run_id).read(state.inbox_cursor):
             if message is not None and message.kind == MessageKind.USER:
                 found.append(
                     Need(NeedKind.MESSAGE, f"not taken in yet: {message_text(bytes(message.body))}", key=message.id)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from holdfast.core.conversation.live_text import LiveText
 from holdfast.core.fold.fold import Fold
 from holdfast.core.state import RunState
+from holdfast.engine.home import Home
 from holdfast.engine.queries.live_text import open_turns
 from holdfast.engine.queries.logs import LogLine, parse_batch
 from holdfast.store.base import Batch, Log, Position
-from holdfast.store.files.store import FileStore
 from holdfast.store.fold import fold_log
 
 
@@ -31,8 +31,8 @@ class Follower:
         self._after = after
 
     @classmethod
-    async def create(cls, home: str, run_id: str, after: Position | None = None) -> "Follower":
-        store = FileStore(home)
+    async def create(cls, home: Home, run_id: str, after: Position | None = None) -> "Follower":
+        store = home.store
         log = store.log(run_id)
         fold, head, _ = await fold_log(log, await store.snapshot(run_id))
         return cls(log, fold, head.position, head.position if after is None else after)

@@ -12,12 +12,12 @@ from holdfast.core.events import Event
 from holdfast.core.events.conversation import MessageRecorded, TurnStarted
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line
 from holdfast.core.state import RunState
+from holdfast.engine.home import Home
 from holdfast.engine.live_socket import connect
 from holdfast.engine.queries.logs import LogLine, parse_batch
 from holdfast.leaf.errors import StorageFailed
+from holdfast.leaf.files.watch import Watcher
 from holdfast.store.base import Log, Position
-from holdfast.store.files.layout import run_folder
-from holdfast.store.files.watch import Watcher
 
 _RETRY_S = 0.05  # before connecting again
 _READ_BYTES = 64 * 1024
@@ -25,12 +25,12 @@ _READ_BYTES = 64 * 1024
 _decode = msgspec.json.Decoder(Hint).decode
 
 
-async def live_text(home: str, run_id: str) -> AsyncGenerator[Hint, None]:
+async def live_text(home: Home, run_id: str) -> AsyncGenerator[Hint, None]:
     """Yield hints of what the run's agents say, from this and all later runners, until it is closed.
 
     It ends by itself when the run is deleted. Without a runner it waits: each session begins with a line in the log.
     """
-    folder, changed = run_folder(home, run_id), asyncio.Event()
+    folder, changed = home.folder(run_id), asyncio.Event()
     try:
         async with Watcher().changes(folder, changed):
             while True:

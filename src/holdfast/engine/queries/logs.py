@@ -18,15 +18,13 @@ from holdfast.core.decide.analysis import (
 )
 from holdfast.core.log.codec import Line, Malformed, parse
 from holdfast.core.state import RunState
-from holdfast.engine.places import is_owned
+from holdfast.engine.home import LOG, Home
 from holdfast.engine.queries.catalog import condition_of
 from holdfast.engine.queries.runs import status_of
 from holdfast.leaf.errors import BadInput
 from holdfast.store.base import START, Batch, Holder, Log, Position
-from holdfast.store.files.layout import LOG, run_folder
-from holdfast.store.files.reading import FileLog, unterminated_line
-from holdfast.store.files.store import FileStore
 from holdfast.store.fold import fold_log
+from holdfast.store.log_file import open_foreign_log, open_log_file, require_readable, torn_last_line
 
 
 class RunView(NamedTuple):
@@ -65,25 +63,25 @@ ALL_EVENTS = LogFilter()
 # A run in the home
 
 
-async def view_run(home: str, run_id: str) -> RunView:
-    store = FileStore(home)
+async def view_run(home: Home, run_id: str) -> RunView:
+    store = home.store
     return await view_from_state(
         home, run_id, (await fold_log(store.log(run_id), await store.snapshot(run_id))).fold.state
     )
 
 
-async def view_from_state(home: str, run_id: str, state: RunState) -> RunView:
+async def view_from_state(home: Home, run_id: str, state: RunState) -> RunView:
     """For those who follow a run, and have its state."""
-    holder = await FileStore(home).holder(run_id)
-    status = status_of(condition_of(state), lambda: is_owned(home, run_id))
-    return RunView(run_id, status, run_folder(home, run_id), state, analyze(state), holder)
+    holder = await home.store.holder(run_id)
+    status = status_of(condition_of(state), lambda: home.is_owned(run_id))
+    return RunView(run_id, status, home.folder(run_id), state, analyze(state), holder)
 
 
 async def read_log(
-    home: str, run_id: str, log_filter: LogFilter, *, last: int | None = None
+    home: Home, run_id: str, log_filter: LogFilter, *, last: int | None = None
 ) -> AsyncGenerator[LogLine, None]:
     """The run's log from the beginning, or the last so many lines of it."""
-    log = FileStore(home).log(run_id)
+    log = home.store.log(run_id)
     after = START if last is None else await _nth_from_end(log, log_filter, last)
     async for batch in log.read(after):
         for line in parse_batch(batch, log_filter):
@@ -91,10 +89,10 @@ async def read_log(
 
 
 async def follow_log(
-    home: str, run_id: str, log_filter: LogFilter, *, last: int | None = None
+    home: Home, run_id: str, log_filter: LogFilter, *, last: int | None = None
 ) -> AsyncGenerator[LogLine, None]:
     """As `read_log`, and then each line as it is written. Never ends by itself."""
-    log = FileStore(home).log(run_id)
+    log = home.store.log(run_id)
     after = START if last is None else await _nth_from_end(log, log_filter, last)
     async with _closing(log.follow(after)) as batches:
         async for batch in batches:
@@ -102,9 +100,9 @@ async def follow_log(
                 yield line
 
 
-async def end_of_log(home: str, run_id: str) -> Position:
+async def end_of_log(home: Home, run_id: str) -> Position:
     """Where the log ends now: what comes after it is new."""
-    async for batch in FileStore(home).log(run_id).read_backwards():
+    async for batch in home.store.log(run_id).read_backwards():
         return batch.end
     return START
 
@@ -114,7 +112,7 @@ async def end_of_log(home: str, run_id: str) -> Position:
 
 async def analyze_log(path: str) -> Analysis:
     """Phases 1 to 3 of the Resume Protocol on one log: which session, what it left, how to go on."""
-    log = _ForeignLog(require_readable(path))
+    log = open_foreign_log(path)
     state = await _fold_whole_log(log)
     target = session_to_resume(state)
     interrupted = tuple(interrupted_sessions(state))
@@ -170,7 +168,7 @@ async def _was_interrupted(path: str) -> bool:
     """Asked of the log's end alone."""
     detection = InterruptionDetector()
     try:
-        async for batch in FileLog(require_readable(path)).read_backwards():
+        async for batch in open_log_file(path).read_backwards():
             if any(detection.feed(raw) for raw in reversed(batch.data.split(b"\n")[:-1])):
                 break
     except BadInput:
@@ -178,26 +176,13 @@ async def _was_interrupted(path: str) -> bool:
     return detection.is_interrupted
 
 
-async def _fold_whole_log(log: FileLog, only: frozenset[str] | None = None) -> RunState:
+async def _fold_whole_log(log: Log, only: frozenset[str] | None = None) -> RunState:
     """The fold of everything in the file; a torn last line is noted."""
     fold = (await fold_log(log, only=only)).fold
-    last = unterminated_line(await log.torn_tail())
-    if isinstance(last, Malformed):
+    if (last := await torn_last_line(log)) is not None:
         fold.state.lines += 1
         fold.note_malformed(f"torn last line, set aside: {last.reason}")
     return fold.state
-
-
-class _ForeignLog(FileLog):
-    """A log whose last line is read though its newline is missing: other tools may write it last, or not at all."""
-
-    async def read(self, after: Position = START) -> AsyncIterator[Batch]:
-        async for batch in super().read(after):
-            after = batch.end
-            yield batch
-        last = await self.torn_tail()
-        if isinstance(unterminated_line(last), Line):
-            yield Batch(after, last + b"\n")
 
 
 async def _nth_from_end(log: Log, log_filter: LogFilter, count: int) -> Position:
@@ -234,16 +219,6 @@ def parse_batch(batch: Batch, log_filter: LogFilter = ALL_EVENTS) -> list[LogLin
         if line is not None and log_filter.matches(line):
             found.append(LogLine(cursor, raw, line))
     return found
-
-
-def require_readable(path: str) -> str:
-    if not os.path.exists(path):
-        raise BadInput(f"there is no {path!r}; name a log, a folder with one, or a run (`holdfast ls` lists them)")
-    if not os.path.isfile(path):
-        raise BadInput(f"{path} is not a file; name a log, or a folder with one")
-    if not os.access(path, os.R_OK):
-        raise BadInput(f"{path} may not be read by this user")
-    return path
 
 
 def _list_folder(folder: str) -> list[str]:

@@ -1,15 +1,15 @@
-"""Which run is meant when none is named: those that can be resumed, and those that wait to be started.
+"""The runs that a command without a run's name can mean: those that can be resumed, and those that can be started.
 
 Only runs that can continue are offered: they have a plan or a workflow, and their repository is where it was.
 """
 
-import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from holdfast.core.end_reason import EndReason
 from holdfast.core.run_status import RunStatus
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.runs import ListedRun, list_runs
 from holdfast.git.repository import find_repository
@@ -21,48 +21,48 @@ _NOT_RESUMABLE = frozenset(
 
 
 class ResumableRuns(NamedTuple):
-    """Runs that can continue, the one that moved last first: those of the repository at hand, and all others."""
+    """Runs that can continue, the most recently active first: those of the repository at hand, and all others."""
 
     here: list[ListedRun]
     elsewhere: list[ListedRun]
 
 
-def find_resumable_runs(home: str, folder: str) -> ResumableRuns:
-    repo = _repository_dir(folder)
-    runs = list(_resumable_runs(home))
+async def find_resumable_runs(home: Home, folder: str) -> ResumableRuns:
+    repo = await _repository_dir(folder)
+    runs = [run async for run in _resumable_runs(home)]
     here = [run for run in runs if run.summary.repo == repo]
     return ResumableRuns(here, [run for run in runs if run not in here])
 
 
-def started_runs(home: str, folder: str) -> list[ListedRun]:
-    """Runs on this very repository that were begun and can be resumed."""
-    return [run for run in find_resumable_runs(home, folder).here if run.status != EndReason.PLANNED]
+async def started_runs(home: Home, folder: str) -> list[ListedRun]:
+    """Return the runs on this repository that were started and can be resumed."""
+    return [run for run in (await find_resumable_runs(home, folder)).here if run.status != EndReason.PLANNED]
 
 
-def planned_runs(home: str, folder: str) -> list[ListedRun]:
-    """Runs on this very repository that were planned and not begun."""
-    return [run for run in find_resumable_runs(home, folder).here if run.status == EndReason.PLANNED]
+async def planned_runs(home: Home, folder: str) -> list[ListedRun]:
+    """Return the runs on this repository that were planned and not started."""
+    return [run for run in (await find_resumable_runs(home, folder)).here if run.status == EndReason.PLANNED]
 
 
-def _resumable_runs(home: str) -> Iterator[ListedRun]:
-    for run in list_runs(home):
+async def _resumable_runs(home: Home) -> AsyncIterator[ListedRun]:
+    for run in await list_runs(home):
         repo = run.summary.repo
         if run.status in _NOT_RESUMABLE or repo is None or not os.path.isdir(repo):
             continue
-        if (run.summary.tasks and run.summary.sessions > 1) or _has_plan(home, run.id):
+        if (run.summary.tasks and run.summary.sessions > 1) or await _has_plan(home, run.id):
             yield run
 
 
-def _has_plan(home: str, run_id: str) -> bool:
-    """Asked of the log, where the catalog cannot tell: its first session may have been killed while it was made."""
+async def _has_plan(home: Home, run_id: str) -> bool:
+    """Read from the log, because the catalog cannot tell: the first session may have been killed during planning."""
     try:
-        return asyncio.run(view_run(home, run_id)).state.has_plan
+        return (await view_run(home, run_id)).state.has_plan
     except (HoldfastError, OSError):
         return False
 
 
-def _repository_dir(folder: str) -> str | None:
+async def _repository_dir(folder: str) -> str | None:
     try:
-        return asyncio.run(find_repository(folder)).common_dir
+        return (await find_repository(folder)).common_dir
     except BadInput:
         return None

@@ -1,17 +1,21 @@
-"""The runs there are, from the catalog. Opens a log only where the catalog is behind.
+"""The runs of a home, from the catalog: a log is opened only when it has changed.
 
-Imports as little as it can: `holdfast ls` must start as fast as Python does.
+Imports as little as possible: `holdfast ls` must start as fast as Python.
 """
 
 from __future__ import annotations
 
-from holdfast.engine.places import is_owned
 from holdfast.leaf.rows import NamedTuple
-from holdfast.store.files.catalog import Catalog, SearchHit, Summary, query_catalog
+from holdfast.store.index import SearchHit, Summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from holdfast.engine.home import Home
+    from holdfast.store.index import Catalog
+
+__all__ = ["ListedRun", "SearchHit", "Summary", "current_runs", "list_runs", "search_messages", "status_of"]
 
 _OPEN, _RUNNING, _INTERRUPTED = "open", "running", "interrupted"  # RunStatus, whose enum takes long to load
 
@@ -24,41 +28,50 @@ class ListedRun(NamedTuple):
     summary: Summary
 
 
-def list_runs(home: str) -> list[ListedRun]:
-    """Every run, the one that moved last first."""
-    runs = query_catalog(home, lambda catalog: _current_summaries(home, catalog))
-    runs.sort(key=lambda run: (run[1].updated or "", run[0]), reverse=True)
+def current_runs(home: Home) -> list[ListedRun] | None:
+    """Like `list_runs`, but blocks and needs no event loop; None when the catalog is outdated (await `list_runs`)."""
+    current, stale = home.index.query(lambda catalog: catalog.listing())
+    return None if stale else _newest_first(home, current)
+
+
+async def list_runs(home: Home) -> list[ListedRun]:
+    """Return all runs, the most recently active first."""
+
+    async def update(catalog: Catalog) -> list[ListedRun]:
+        return _newest_first(home, await _update_catalog(home, catalog))
+
+    return await home.index.update(update)
+
+
+async def search_messages(home: Home, query: str) -> list[SearchHit]:
+    """Return the messages of any run that contain these words, best first."""
+
+    async def search(catalog: Catalog) -> list[SearchHit]:
+        await _update_catalog(home, catalog)
+        return catalog.search(query)
+
+    return await home.index.update(search)
+
+
+async def _update_catalog(home: Home, catalog: Catalog) -> list[tuple[str, Summary]]:
+    from holdfast.engine.queries.catalog import update_catalog  # noqa: PLC0415 - slower than all the rest of a listing
+
+    return await update_catalog(home, catalog)
+
+
+def _newest_first(home: Home, runs: Iterable[tuple[str, Summary]]) -> list[ListedRun]:
+    ordered = sorted(runs, key=lambda run: (run[1].updated or "", run[0]), reverse=True)
     return [
-        ListedRun._make((run_id, _run_status(home, run_id, summary.condition), summary)) for run_id, summary in runs
+        ListedRun._make((run_id, _run_status(home, run_id, summary.condition), summary)) for run_id, summary in ordered
     ]
 
 
-def search_messages(home: str, query: str) -> list[SearchHit]:
-    """Messages that contain these words, in any run, best first."""
-
-    def found(catalog: Catalog) -> list[SearchHit]:
-        _current_summaries(home, catalog)
-        return catalog.search(query)
-
-    return query_catalog(home, found)
-
-
-def _current_summaries(home: str, catalog: Catalog) -> list[tuple[str, Summary]]:
-    """What the catalog says of each run, after the rows that were behind have been made anew."""
-    current, behind = catalog.listing(home)
-    if not behind:
-        return current
-    from holdfast.engine.queries.catalog import index_runs  # noqa: PLC0415 - costs more than all the rest of a listing
-
-    return current + [(row.id, row.summary) for row in index_runs(home, catalog, behind)]
-
-
-def _run_status(home: str, run_id: str, condition: str) -> str:
-    return condition if condition != _OPEN else status_of(condition, lambda: is_owned(home, run_id))
+def _run_status(home: Home, run_id: str, condition: str) -> str:
+    return condition if condition != _OPEN else status_of(condition, lambda: home.is_owned(run_id))
 
 
 def status_of(condition: str, owned: Callable[[], bool]) -> str:
-    """How a run stands, in one word, the same in every command. Who owns it is asked only where it matters."""
+    """Return a run's status in one word, the same in every command. Calls `owned` only when it matters."""
     if condition != _OPEN:
         return condition
     return _RUNNING if owned() else _INTERRUPTED

@@ -6,24 +6,22 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core.log.verification import Damage, LogVerification, Verifier
-from holdfast.engine.places import is_owned
-from holdfast.engine.queries.logs import require_readable
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.anchors import FoundAnchors, find_anchors
 from holdfast.leaf.ids import is_run_id
-from holdfast.store.files.layout import SNAPSHOT, run_folder
-from holdfast.store.files.reading import FileLog
-from holdfast.store.files.store import FileStore
-from holdfast.store.snapshot import matches_log, read_covered_head
+from holdfast.store.base import Log
+from holdfast.store.log_file import open_log_file
+from holdfast.store.snapshot import matches_log
 
 
-async def verify_run(home: str, run_id: str, copies: Sequence[str] = ()) -> LogVerification:
+async def verify_run(home: Home, run_id: str, copies: Sequence[str] = ()) -> LogVerification:
     """Strict: a run's own log must be chained, and must hold at least what its snapshot and its anchors saw."""
-    store = FileStore(home)
+    store = home.store
     log = store.log(run_id)
-    owned = is_owned(home, run_id)
-    folder = run_folder(home, run_id)
+    owned = home.is_owned(run_id)
+    folder = home.folder(run_id)
     verdict = await _verify(log, await find_anchors(log, folder, run_id, copies), must_be_chained=True, in_flight=owned)
-    seen = read_covered_head(os.path.join(folder, SNAPSHOT))
+    seen = await store.covered_head(run_id)
     if seen is not None and verdict.damage_count == 0 and not await matches_log(log, seen):
         missing = Damage(
             verdict.lines + 1, f"cut off or rewritten: a snapshot saw another log, {seen.position} bytes long"
@@ -34,15 +32,13 @@ async def verify_run(home: str, run_id: str, copies: Sequence[str] = ()) -> LogV
 
 async def verify_log(path: str, copies: Sequence[str] = ()) -> LogVerification:
     """Strict: a log anywhere. That of a run of ours, be it a copy, is held to its chain and its anchors too."""
-    log, folder = FileLog(require_readable(path)), os.path.dirname(os.path.realpath(path))
+    log, folder = open_log_file(path), os.path.dirname(os.path.realpath(path))
     name = os.path.basename(folder)
     found = await find_anchors(log, folder, name if is_run_id(name) else None, copies)
     return await _verify(log, found, must_be_chained=False, in_flight=False)
 
 
-async def _verify(
-    log: FileLog, found_anchors: FoundAnchors, *, must_be_chained: bool, in_flight: bool
-) -> LogVerification:
+async def _verify(log: Log, found_anchors: FoundAnchors, *, must_be_chained: bool, in_flight: bool) -> LogVerification:
     """The anchors come first: of what a runner writes meanwhile, they cannot say more than the log has."""
     verifier = Verifier(must_be_chained=must_be_chained, anchors=found_anchors.anchors)
     async for batch in log.read():

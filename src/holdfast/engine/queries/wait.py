@@ -1,35 +1,8 @@
-"""Waiting until nobody is at work on a run."""
+"""Waits until no process works on a run."""
 
-import asyncio
-import fcntl
-import os
-from contextlib import suppress
-from threading import Thread
-
-from holdfast.leaf.errors import StorageFailed
-from holdfast.store.files.layout import LOCK, run_folder
+from holdfast.engine.home import Home
 
 
-async def wait_until_free(home: str, run_id: str) -> None:
-    """By the kernel: the lock is free when its holder ends it, or dies. Nobody waits for the thread that waits."""
-    try:
-        fd = os.open(os.path.join(run_folder(home, run_id), LOCK), os.O_RDONLY)
-    except FileNotFoundError:
-        return
-    loop, free = asyncio.get_running_loop(), asyncio.Event()
-    refused: list[OSError] = []
-
-    def wait() -> None:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH)
-        except OSError as error:  # as where a server keeps the locks, and does not answer: nobody knows who is there
-            refused.append(error)
-        finally:
-            os.close(fd)
-            with suppress(RuntimeError):  # whoever asked is gone
-                loop.call_soon_threadsafe(free.set)
-
-    Thread(target=wait, daemon=True).start()
-    await free.wait()
-    if refused:
-        raise StorageFailed(f"whether run {run_id} is at work cannot be told: {refused[0].strerror}")
+async def wait_until_free(home: Home, run_id: str) -> None:
+    """Return when no process owns the run. An owner that dies frees it too."""
+    await home.store.wait_until_released(run_id)

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from holdfast.engine.demo import log as demonstration
+from holdfast.engine.home import Home
 from holdfast.engine.queries.verify import verify_run
 from holdfast.engine.selftest.base import CheckFailed, SelftestFinding, as_check_failure, doubt, fails, holds
 from holdfast.engine.selftest.child import child_process, read_line, record_line, send_line
@@ -68,7 +69,7 @@ def check_killed_writer(
     folder: str, *, rounds: int = 3, writer: Sequence[str] = demonstration.WRITER_COMMAND, lines_before_kill: int = 150
 ) -> SelftestFinding:
     """Our journal, its writers killed in mid-stream; then a torn end."""
-    home = os.path.join(folder, "log")
+    home = Home(os.path.join(folder, "log"))
     run_id = asyncio.run(demonstration.create_log_run(home))
     promises = lost = 0
     for kill in demonstration.kill_writers(home, run_id, rounds, lines_before_kill, writer):

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from holdfast.engine.home import Home
 from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
 from holdfast.leaf.process.identity import identify, kill_processes, own_identity
-from holdfast.store.files.layout import runs_folder
 
 _NAME = "selftest"
 _FOLDER_PATTERN = re.compile(rf"{_NAME}-[0-9a-f]{{8}}-\d+-\d+")  # nothing else that is called so is touched
@@ -65,8 +65,7 @@ def _is_abandoned(folder: str) -> bool:
 def _remove(folder: str) -> None:
     """Runners first, who would start others."""
     kill_processes(marked_processes(_HOME_VARIABLE, home_path(folder)))
-    runs = runs_folder(home_path(folder))
-    for run_id in os.listdir(runs) if os.path.isdir(runs) else ():
+    for run_id in Home(home_path(folder)).run_ids():
         kill_processes(marked_processes(RUN_MARK, run_id))
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -12,10 +12,10 @@ from holdfast.engine.selftest.base import SelftestFinding, fails, holds
 from holdfast.engine.selftest.child import child_process, read_line
 from holdfast.engine.selftest.folder import marker_environment
 from holdfast.leaf.errors import HoldfastError
+from holdfast.leaf.files.watch import Watcher
 from holdfast.leaf.ids import new_run_id
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK, marked_processes
 from holdfast.leaf.process.identity import ProcessIdentity, identify, kill_processes
-from holdfast.store.files.watch import Watcher
 
 # A shell in a session of its own, whose parent is gone: what is left of an agent when only its group is killed.
 # It stays the shell that spoke: a process that is just becoming another program shows nobody's mark.

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from holdfast.agents.playbook.program import STATE_VARIABLE
 from holdfast.engine.demo import demo as rehearsal
 from holdfast.engine.demo.demo import HOLDFAST_COMMAND, Demo, DemoFolder
+from holdfast.engine.home import Home
 from holdfast.engine.selftest.base import CheckFailed, SelftestFinding, fails, holds
 from holdfast.engine.selftest.folder import home_path
 from holdfast.git.process import Git
@@ -116,7 +117,7 @@ def check_resume(trial: ResumeTrial, rounds: Sequence[Sequence[str]] = KILL_ROUN
 
 def _kill_and_resume(trial: ResumeTrial, number: int, kill_points: Iterable[str]) -> int:
     """How often it was killed. Raises `Broken` when it does not end as it would have."""
-    folder, home = os.path.join(trial.folder, f"play-{number}"), home_path(trial.folder)
+    folder, home = os.path.join(trial.folder, f"play-{number}"), Home(home_path(trial.folder))
     stage = rehearsal.create_demo_folder(folder, _NOTES_DEMO, os.path.join(trial.repositories, f"notes-{number}"))
     run_id = asyncio.run(rehearsal.create_demo_run(home, stage))
     kills = 0
@@ -137,7 +138,7 @@ def _run_session(trial: ResumeTrial, run_id: str, kill_point: str | None, passes
         environment = {STATE_VARIABLE: os.path.join(trial.folder, "memory")}
     if kill_point is not None:
         environment |= {FAILPOINT_VARIABLE: kill_point, FAILPOINT_FILE_VARIABLE: passes_file}
-    with rehearsal.start_runner(home_path(trial.folder), run_id, trial.program, environment) as runner:
+    with rehearsal.start_runner(Home(home_path(trial.folder)), run_id, trial.program, environment) as runner:
         try:
             _, said = runner.communicate()
         finally:
@@ -145,7 +146,7 @@ def _run_session(trial: ResumeTrial, run_id: str, kill_point: str | None, passes
     return runner.returncode, " ".join(said.decode(errors="replace").split())
 
 
-def _check_run_is_done(home: str, run_id: str, demo_folder: DemoFolder, kills: int) -> None:
+def _check_run_is_done(home: Home, run_id: str, demo_folder: DemoFolder, kills: int) -> None:
     try:
         proof = asyncio.run(rehearsal.collect_proof(home, run_id, demo_folder))
         files = {name: rehearsal.run_git(demo_folder.repo, "show", f"holdfast/{run_id}/main:{name}") for name in _FILES}

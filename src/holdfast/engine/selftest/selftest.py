@@ -43,15 +43,15 @@ NamedCheck = tuple[str, Callable[[], SelftestFinding]]
 
 
 def run_selftest(
-    home: str, repository: str | None, *, quick: bool, report: ReportProgress, seconds: float | None = None
+    parent: str, repository: str | None, *, quick: bool, report: ReportProgress, seconds: float | None = None
 ) -> Iterator[SelftestResult]:
-    """What each check finds, as it is found. `tell` hears what is being done. Leaves nothing behind.
+    """What each check finds, as it is found. `report` is called with each step. Leaves nothing behind.
 
     All of them together have so many `seconds`, by default what this machine needs: what is not done by then is in
     doubt.
     """
     with ExitStack() as stack:
-        folder = stack.enter_context(temporary_folder(home))
+        folder = stack.enter_context(temporary_folder(parent))
         if seconds is None:
             report("how fast this machine is")
             seconds = time_limit(measure_costs(folder))
@@ -59,7 +59,7 @@ def run_selftest(
         apart = repository is not None and os.stat(repository).st_dev != os.stat(folder).st_dev
         repositories = stack.enter_context(temporary_folder(repository)) if apart and repository is not None else folder
         trial = working.ResumeTrial(folder, repositories, report=report, last_start=end.moment - seconds / 2)
-        yield from run_checks(home, [*_disk_checks(folder, quick=quick), *_kernel_checks(folder)], report, end)
+        yield from run_checks(parent, [*_disk_checks(folder, quick=quick), *_kernel_checks(folder)], report, end)
         if apart and repository is not None:
             yield from run_checks(repository, _disk_checks(repositories, quick=quick), report, end)
         both: list[NamedCheck] = [
@@ -69,7 +69,7 @@ def run_selftest(
                 partial(working.check_resume, trial, working.QUICK_KILL_ROUNDS if quick else working.KILL_ROUNDS),
             ),
         ]
-        yield from run_checks(home, both, report, end)
+        yield from run_checks(parent, both, report, end)
 
 
 def repository_at(folder: str) -> str | None:

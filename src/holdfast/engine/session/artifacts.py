@@ -14,7 +14,7 @@ from holdfast.core.state import Document, RunState
 from holdfast.core.summary.gates import document_path
 from holdfast.core.text.fingerprint import fingerprint
 from holdfast.leaf.failpoints import failpoint_pair
-from holdfast.store.files.disk import make_directories, replace
+from holdfast.leaf.files.disk import make_directories, replace
 
 _FAILPOINT = failpoint_pair("artifact.write")
 _OTHER_EXTENSION = {"json": "yaml", "yaml": "json"}

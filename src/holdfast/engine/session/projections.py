@@ -15,7 +15,7 @@ from holdfast.core.state import EvaluatorVerdict, RunState
 from holdfast.core.work.names import worktree_names
 from holdfast.engine.session.artifacts import write_artifacts
 from holdfast.leaf.failpoints import failpoint_pair
-from holdfast.store.files.disk import make_directories, replace
+from holdfast.leaf.files.disk import make_directories, replace
 from holdfast.workflows.prompt_templates import file_name
 
 _FAILPOINT = failpoint_pair("projection.write")

@@ -21,6 +21,7 @@ from holdfast.engine.agents.permissions import PermissionBroker
 from holdfast.engine.checks.validators import CheckPlace
 from holdfast.engine.config.of_run import run_config_for
 from holdfast.engine.config.run_config import RunConfig
+from holdfast.engine.home import Home
 from holdfast.engine.hooks.hooks import HookRunner
 from holdfast.engine.hooks.observer import Observer
 from holdfast.engine.inbox.handle import InboxHandler
@@ -38,8 +39,6 @@ from holdfast.engine.workspace.workspace import Workspace, repository_of
 from holdfast.leaf.errors import HoldfastError, NothingToDo, StorageFailed
 from holdfast.leaf.process.env_markers import remove_own_marks
 from holdfast.leaf.process.own_program import holdfast_command
-from holdfast.store.files.layout import run_folder
-from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 
@@ -71,7 +70,7 @@ class SessionHandle:
 
 
 async def run_session(
-    home: str,
+    home: Home,
     run_id: str,
     choose: Chooser,
     *,
@@ -81,8 +80,7 @@ async def run_session(
     """Move a run until it is done, stuck, or stopped."""
     handle = handle or SessionHandle()
     remove_own_marks()  # those of an agent of the run, where one called us
-    store = FileStore(home)
-    async with open_run(store, run_id) as run:
+    async with open_run(home.store, run_id) as run:
         if not run.state.has_plan:
             raise NothingToDo(
                 f"run {run_id} was killed before its plan was recorded, so there is nothing to continue; "
@@ -90,7 +88,7 @@ async def run_session(
             )
         analysis = analyze(run.state)
         opening = opening_of(run.state)
-        folder = run_folder(store.home, run_id)
+        folder = home.folder(run_id)
         chosen = await choose_resume(run, folder, analysis, choose) if opening is not Opening.START else ResumeChoice()
         repository = repository_of(run.state.run, run_id, folder)
         terms = run_config_for(home, run.state, flags)
@@ -106,7 +104,7 @@ async def run_session(
                 await workspace.open_worktree(base=run.state.checkpoints[0].commit if run.state.checkpoints else None)
             if opening is not Opening.START:
                 await apply_resume(workspace, analysis, chosen)
-            return await _run_loop(store, workspace, terms, handle)
+            return await _run_loop(home, workspace, terms, handle)
         except asyncio.CancelledError:  # the second Ctrl-C: no crash, so the log says who stopped it
             with suppress(HoldfastError):
                 await finish_uncancelled(run.append(SessionEnd(reason=handle.reason or EndReason.INTERRUPTED)))
@@ -121,7 +119,7 @@ async def run_session(
             await hands.write_anchor()
 
 
-async def _run_loop(store: FileStore, workspace: Workspace, config: RunConfig, handle: SessionHandle) -> SessionResult:
+async def _run_loop(home: Home, workspace: Workspace, config: RunConfig, handle: SessionHandle) -> SessionResult:
     """The loop, with all that it needs around it."""
     hands = workspace.effects
     run, run_id = hands.run, hands.run_id
@@ -135,7 +133,7 @@ async def _run_loop(store: FileStore, workspace: Workspace, config: RunConfig, h
 
     desk = PermissionBroker(run, config.consent, untrusted)
     hooks = HookRunner(run, hands.folder, config.settings.hooks, hook_place)
-    cost_cap = CostCap(run, config, read_matrix(store.home))
+    cost_cap = CostCap(run, config, read_matrix(home))
     observer = Observer(
         hooks,
         lambda name: workspace.worktree(run.state.conversations[name].task),
@@ -145,10 +143,10 @@ async def _run_loop(store: FileStore, workspace: Workspace, config: RunConfig, h
     ground = ConversationContext(
         run_id,
         hands.folder,
-        store.log(run_id),
+        home.store.log(run_id),
         config.agents,
-        proven_abilities(store.home),
-        tools=lambda name, talk: _mcp_command(store.home, run_id, name, talk),
+        proven_abilities(home),
+        tools=lambda name, talk: _mcp_command(home, run_id, name, talk),
         must_report=lambda conversation: conversation.role != WORKER or config.workflow.case,
         on_event=observer.handle_event,
         on_turn_start=observer.on_turn_start,
@@ -163,7 +161,7 @@ async def _run_loop(store: FileStore, workspace: Workspace, config: RunConfig, h
     async with live_text, Conversations(run, ground, desk, live_text) as conversations:
         receiver = InboxHandler(run, desk, config.workflow, handle.stop)
         steps = TaskSteps(workspace, conversations, config, hooks, StepCallbacks(receiver.receive, handle.wake))
-        runner = Runner(run, store.inbox(run_id), steps, conversations, config)
+        runner = Runner(run, home.store.inbox(run_id), steps, conversations, config)
         handle.attach(runner)
         reason = await runner.run(receiver)
         await observer.wait_until_idle()
@@ -176,10 +174,10 @@ async def _run_loop(store: FileStore, workspace: Workspace, config: RunConfig, h
     return SessionResult(reason, stuck)
 
 
-def _mcp_command(home: str, run_id: str, conversation_id: str, conversation: Conversation) -> tuple[str, ...]:
+def _mcp_command(home: Home, run_id: str, conversation_id: str, conversation: Conversation) -> tuple[str, ...]:
     about = (
         "--home",
-        os.path.abspath(home),
+        home.path,
         "--run",
         run_id,
         "--role",

@@ -13,6 +13,7 @@ from holdfast.core.events.session import RunCreated, SessionEnd, SessionStart
 from holdfast.core.state import BranchStatus, RunInfo, Task
 from holdfast.core.work.names import WorktreeNames, worktree_names
 from holdfast.engine.config.of_run import run_config_for
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.confinement import confine
 from holdfast.engine.workspace.effects import FD_MARKER_FILE, EffectRunner, SettledEffect
 from holdfast.engine.workspace.outcome_events import reset_warnings
@@ -40,8 +41,6 @@ from holdfast.git.worktrees.worktree import Worktree, is_half_made
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo, StorageFailed
 from holdfast.leaf.ids import new_run_id, slug_of
 from holdfast.leaf.process.env_markers import RUN_MARK
-from holdfast.store.files.layout import run_folder
-from holdfast.store.files.store import FileStore
 from holdfast.store.run import open_run
 
 
@@ -304,7 +303,7 @@ class Workspace:
         return commit
 
 
-async def create_run(home: str, new: NewRun, *events: Event, seeds: Sequence[str] = ()) -> str:
+async def create_run(home: Home, new: NewRun, *events: Event, seeds: Sequence[str] = ()) -> str:
     """A run with its branch and its worktree, at rest; `also` is known of it from the beginning. Returns its id.
 
     `seeds` are files and folders: they are read before anything is made, and committed to the run's branch as one
@@ -317,7 +316,7 @@ async def create_run(home: str, new: NewRun, *events: Event, seeds: Sequence[str
     seeded = await read_seeds(repository, base, await _checkout_root(new.repo), seeds) if seeds else None
     run_id = new_run_id(new.slug or new.goal)
     feature = run_id[:-7]
-    store = FileStore(home)
+    store = home.store
     await store.create(run_id)
     async with open_run(store, run_id, feature=feature) as run:
         created = RunCreated(
@@ -328,7 +327,7 @@ async def create_run(home: str, new: NewRun, *events: Event, seeds: Sequence[str
             base=name,
             branch=worktree_names(run_id).branch,
         )
-        folder = run_folder(store.home, run_id)
+        folder = home.folder(run_id)
         workspace = Workspace(
             EffectRunner(run, run_id, _marked_repository(repository.common_dir, run_id, folder), folder)
         )
@@ -366,14 +365,14 @@ def _is_utf8(path: str) -> bool:
 
 
 @asynccontextmanager
-async def open_workspace(home: str, run_id: str, command: str, *, anchored: bool = True) -> AsyncIterator[Workspace]:
+async def open_workspace(home: Home, run_id: str, command: str, *, anchored: bool = True) -> AsyncIterator[Workspace]:
     """Own a run, settle what a crash left open, and work on its repository for one session.
 
     `anchored=False` for a command that deletes the run, and its anchors with it.
     """
-    store = FileStore(home)
+    store = home.store
     async with open_run(store, run_id) as run:
-        folder = run_folder(store.home, run_id)
+        folder = home.folder(run_id)
         repository = repository_of(run.state.run, run_id, folder)
         confine(repository, run_id, folder, lambda: run.state, run_config_for(home, run.state))
         await run.begin_session(SessionStart(command=command, pid=os.getpid()))

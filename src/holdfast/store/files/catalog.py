@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import os
 
-from holdfast.leaf.rows import NamedTuple
 from holdfast.store.files.layout import LOG, catalog_file, runs_folder
+from holdfast.store.index import UNKNOWN_STAMP, CatalogListing, CatalogRow, IndexedMessage, LogStamp, SearchHit, Summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from typing import Any, Self, TypeVar
 
     T = TypeVar("T")
@@ -42,89 +42,40 @@ _SCHEMA = (
 )
 
 
-class LogStamp(NamedTuple):
-    """Identifies the state of a log from which a row was made."""
-
-    inode: int
-    size: int
-    mtime: int
-
-
-UNKNOWN_STAMP = LogStamp(0, 0, 0)
-"""The stamp of a log that cannot be read."""
-
-
-class Summary(NamedTuple):
-    """One run in one row. `condition` comes from the log: open, or how its last session ended.
-
-    `dollars` is None when no agent reported a cost; `unpriced` counts the conversations without a reported cost.
-    `needs` counts the decisions that wait for a person; `want` and `need` are kind and text of the first.
-    """
-
-    slug: str | None
-    goal: str | None
-    workflow: str | None
-    repo: str | None
-    condition: str
-    created: str | None
-    updated: str | None
-    sessions: int
-    events: int
-    tasks_done: int
-    tasks: int
-    tokens: int
-    dollars: float | None
-    unpriced: int
-    needs: int
-    want: str | None
-    need: str | None
-
-
-class CatalogRow(NamedTuple):
-    id: str
-    stamp: LogStamp
-    messages_until: int
-    summary: Summary
-
-
-class IndexedMessage(NamedTuple):
-    position: int
-    speaker: str
-    text: str
-
-
-class SearchHit(NamedTuple):
-    run: str
-    position: int
-    speaker: str
-    excerpt: str
-
-
-class CatalogListing(NamedTuple):
-    """The summaries of runs whose rows are current, and the outdated rows of the others (None without a row)."""
-
-    current: list[tuple[str, Summary]]
-    stale: dict[str, CatalogRow | None]
-
-
 def query_catalog(home: str, query: Callable[[Catalog], T]) -> T:
     """Query the catalog; when its file cannot be used, query an empty one in memory."""
     if os.path.isdir(home):
         try:
-            with Catalog(catalog_file(home)) as catalog:
+            with Catalog(home, catalog_file(home)) as catalog:
                 return query(catalog)
         except (sqlite3.Error, OSError) as error:
-            if _is_damaged(error):
-                _delete_catalog(catalog_file(home))
-    with Catalog(":memory:") as catalog:
+            _delete_if_damaged(home, error)
+    with Catalog(home, ":memory:") as catalog:
         return query(catalog)
+
+
+async def update_catalog(home: str, update: Callable[[Catalog], Awaitable[T]]) -> T:
+    """Like `query_catalog`, for a coroutine function. It leaves no transaction open while it waits."""
+    if os.path.isdir(home):
+        try:
+            with Catalog(home, catalog_file(home)) as catalog:
+                return await update(catalog)
+        except (sqlite3.Error, OSError) as error:
+            _delete_if_damaged(home, error)
+    with Catalog(home, ":memory:") as catalog:
+        return await update(catalog)
+
+
+def _delete_if_damaged(home: str, error: Exception) -> None:
+    if _is_damaged(error):
+        _delete_catalog(catalog_file(home))
 
 
 class Catalog:
     """An open catalog. A context manager, because it must be closed."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, home: str, path: str) -> None:
+        self._home = home
         self._db = _open(path)
 
     def __enter__(self) -> Self:
@@ -133,11 +84,11 @@ class Catalog:
     def __exit__(self, *_: object) -> None:
         self._db.close()
 
-    def listing(self, home: str) -> CatalogListing:
+    def listing(self) -> CatalogListing:
         known = {values[0]: values for values in self._db.execute("SELECT * FROM runs")}
         current: list[tuple[str, Summary]] = []
         stale: dict[str, CatalogRow | None] = {}
-        for run_id, stamp in log_stamps(home):
+        for run_id, stamp in log_stamps(self._home):
             values = known.pop(run_id, None)
             if values is not None and values[1:4] == stamp:
                 current.append((run_id, Summary._make(values[5:])))

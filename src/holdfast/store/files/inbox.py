@@ -20,14 +20,14 @@ from holdfast.core.redaction.redaction import Redactor
 from holdfast.leaf.clock import Clock
 from holdfast.leaf.errors import BadInput, NoSuchRun, StorageFailed, TimedOut
 from holdfast.leaf.failpoints import failpoint_pair
+from holdfast.leaf.files.disk import AppendFailpoints, Disk, make_directories, sync_or_drop, write_all
+from holdfast.leaf.files.watch import Watcher
 from holdfast.leaf.ids import new_sid
 from holdfast.store.base import MESSAGE_TYPE, START, Batch, InboxEntry, Message, Position
-from holdfast.store.files.disk import AppendFailpoints, Disk, make_directories, sync_or_drop, write_all
 from holdfast.store.files.layout import REPORTS
 from holdfast.store.files.reading import FileLog
 from holdfast.store.files.repair import terminate_line
 from holdfast.store.files.report_files import ReportFiles, refusal_message
-from holdfast.store.files.watch import Watcher
 from holdfast.store.sequencer import RESERVED_NESTING, check_raw_json, check_readable, one_line
 
 _FAILPOINT_APPEND = AppendFailpoints("inbox.append")

@@ -19,8 +19,8 @@ from types import coroutine
 
 from holdfast.core.events import Draft, Event
 from holdfast.leaf.errors import HoldfastError, StorageFailed
+from holdfast.leaf.files.disk import AppendFailpoints, Disk, disk_advice, write_all
 from holdfast.store.base import SNAPSHOT_EVERY_BYTES, Batch, Head, Position, WriterContext
-from holdfast.store.files.disk import AppendFailpoints, Disk, disk_advice, write_all
 from holdfast.store.files.write_guard import WriteGuard
 from holdfast.store.sequencer import Sequencer, position_mismatch
 

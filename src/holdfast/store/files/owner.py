@@ -16,10 +16,10 @@ import msgspec
 from holdfast.core.log.codec import DECODE_ERRORS
 from holdfast.leaf.clock import Clock
 from holdfast.leaf.errors import RunOwned, StorageFailed
+from holdfast.leaf.files.disk import REAL_DISK, write_all
 from holdfast.leaf.process.identity import ProcessIdentity, own_identity
 from holdfast.leaf.process.proc import is_dying
 from holdfast.store.base import Holder
-from holdfast.store.files.disk import REAL_DISK, write_all
 from holdfast.store.files.lock import is_held
 
 _RECORD_BYTES = 512  # constant, and no more than a disk writes at once

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator
 
 from holdfast.core.log import chain
 from holdfast.core.log.codec import Line, Malformed, parse
+from holdfast.leaf.files.watch import Watcher
 from holdfast.store.base import START, Batch, Position
-from holdfast.store.files.watch import Watcher
 
 CHUNK_BYTES = 128 * 1024  # larger ones are returned to the kernel each time, which then has to clear new pages
 _TAIL_CHUNK_BYTES = 4096  # read at a time to find the end of a line

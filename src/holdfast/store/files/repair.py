@@ -20,8 +20,8 @@ from holdfast.core.events.log import LogRepaired
 from holdfast.core.log import chain
 from holdfast.core.log.codec import Line, is_json
 from holdfast.leaf.files.directories import sync_directory
+from holdfast.leaf.files.disk import Disk, sync_or_drop, write_all
 from holdfast.store.base import Position
-from holdfast.store.files.disk import Disk, sync_or_drop, write_all
 from holdfast.store.files.reading import CHUNK_BYTES, FileLog, unterminated_line
 from holdfast.store.sequencer import CONTINUATION_MARK
 

@@ -23,8 +23,8 @@ from holdfast.core.messages.schema import RefusedReport, Report
 from holdfast.core.redaction.redaction import Redactor
 from holdfast.leaf.errors import BadInput, StorageFailed
 from holdfast.leaf.files.directories import sync_directory
+from holdfast.leaf.files.disk import make_directories
 from holdfast.store.base import MESSAGE_TYPE, Message
-from holdfast.store.files.disk import make_directories
 
 _CHUNK_BYTES = 1024 * 1024  # read at once,
 _MAX_LINE_BYTES = 16 * 1024 * 1024  # unless one line is longer

@@ -11,17 +11,20 @@ from holdfast.leaf.clock import Clock, now
 from holdfast.leaf.errors import BadInput, NoSuchRun, RunExists, StorageFailed
 from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.files.directories import sync_directory
+from holdfast.leaf.files.disk import REAL_DISK, AppendFailpoints, Disk, disk_advice, make_directories, replace
+from holdfast.leaf.files.watch import Watcher
 from holdfast.store import snapshot
-from holdfast.store.base import Holder, Snapshot, WriterContext
+from holdfast.store.base import Head, Holder, Leftover, Snapshot, WriterContext
 from holdfast.store.files import owner
 from holdfast.store.files.create import create_run_folder
-from holdfast.store.files.disk import REAL_DISK, AppendFailpoints, Disk, disk_advice, make_directories, replace
 from holdfast.store.files.inbox import FileInbox
 from holdfast.store.files.journal import FileJournal
 from holdfast.store.files.layout import INBOX, LOCK, LOG, SNAPSHOT, run_folder, runs_folder, trash_folder
+from holdfast.store.files.leftovers import leftovers
 from holdfast.store.files.reading import FileLog
+from holdfast.store.files.release import wait_until_unlocked
 from holdfast.store.files.repair import find_repairs, repair
-from holdfast.store.files.watch import Watcher
+from holdfast.store.files.run_watch import FolderWatch
 
 _FAILPOINT_SNAPSHOT = AppendFailpoints("snapshot.save")
 _FAILPOINT_REPAIR = failpoint_pair("log.repair")
@@ -82,6 +85,14 @@ class FileStore:
         self._existing_log(run_id)
         return owner.current_holder(self._file(run_id, LOCK))
 
+    async def wait_until_released(self, run_id: str) -> None:
+        await wait_until_unlocked(self._file(run_id, LOCK), run_id)
+
+    @asynccontextmanager
+    async def watch_runs(self) -> AsyncIterator[FolderWatch]:
+        async with FolderWatch(self.home, self._watcher) as watch:
+            yield watch
+
     def log(self, run_id: str) -> FileLog:
         return FileLog(self._existing_log(run_id), self._watcher)
 
@@ -90,7 +101,6 @@ class FileStore:
         return FileInbox(self._file(run_id, INBOX), self._clock, self._disk, self._watcher)
 
     def open_report_file(self, path: str) -> FileInbox:
-        """Open a report file for a confined agent to write; the owner collects it (`Inbox.collect_reports`)."""
         return FileInbox(path, self._clock, self._disk, self._watcher)
 
     async def snapshot(self, run_id: str) -> Snapshot | None:
@@ -101,6 +111,12 @@ class FileStore:
         except OSError:
             return None
         return await snapshot.from_bytes(data, log)
+
+    async def covered_head(self, run_id: str) -> Head | None:
+        return snapshot.read_covered_head(self._file(run_id, SNAPSHOT))
+
+    def leftovers(self) -> Sequence[Leftover]:
+        return leftovers(self.home)
 
     def _existing_log(self, run_id: str) -> str:
         path = self._file(run_id, LOG)

@@ -13,9 +13,8 @@ from holdfast.core.messages.schema import UserAnswer
 from holdfast.core.state import RunState
 from holdfast.core.summary.needs import Need, needs_to_answer
 from holdfast.engine.commands.answer import already_answered_error, raise_if_answered, send_answer
+from holdfast.engine.home import Home
 from holdfast.engine.inbox.answers import waiting_answers
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home, is_owned
 from holdfast.engine.queries.logs import view_run
 from holdfast.leaf.errors import EXIT_OK, BadInput, NothingToDo
 
@@ -37,19 +36,19 @@ def answer_requests(arguments: list[str], command: str, description: str, exampl
         )
     options = parser.parse_args(arguments)
     answer = UserAnswer("", allow, options.option, *(() if allow else (options.changes, options.reason)))
-    home = default_home()
-    run_id = find_run(home, options.run)
+    home = Home()
+    run_id = home.find_run(options.run)
     state = asyncio.run(view_run(home, run_id)).state
     for need in asyncio.run(_requests_to_answer(home, run_id, state, options.request, all_open=options.all)):
         message = asyncio.run(send_answer(home, run_id, state, need, _answer_for(answer, need)))
         result = {"run": run_id, "request": need.key, "message": message}
-        later = "" if is_owned(home, run_id) else f"; apply it with: holdfast resume {run_id}"
+        later = "" if home.is_owned(run_id) else f"; apply it with: holdfast resume {run_id}"
         print(json.dumps(result) if options.json else f"{command}: {printable(need.text)}{later}")
     return EXIT_OK
 
 
 async def _requests_to_answer(
-    home: str, run_id: str, state: RunState, request: str | None, *, all_open: bool
+    home: Home, run_id: str, state: RunState, request: str | None, *, all_open: bool
 ) -> list[Need]:
     """Return the requests to answer. Raises `AlreadyAnswered` if the only possible one has its answer."""
     open_requests = {need.key: need for need in needs_to_answer(state) if need.key is not None}

@@ -14,8 +14,7 @@ from holdfast.app.text.digest import format_digest
 from holdfast.app.text.screen import status_text
 from holdfast.core.run_status import RunStatus
 from holdfast.engine.agents.tmux import attach_command
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home, is_owned
+from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.follow import Follower
 from holdfast.engine.queries.logs import view_run
@@ -37,8 +36,8 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
     parser.add_argument("--tmux", action="store_true", help="show its agents' own terminals, if they run in tmux")
     options = parser.parse_args(arguments)
-    home = default_home()
-    run_id = find_run(home, options.run)
+    home = Home()
+    run_id = home.find_run(options.run)
     if options.tmux:
         command = attach_command(home, run_id)
         if not options.json:
@@ -64,7 +63,7 @@ def _exec_tmux(command: list[str]) -> NoReturn:
     os.execv(command[0], command)  # noqa: S606 - the purpose of this function
 
 
-async def _attach(home: str, run_id: str, style: OutputStyle) -> int:
+async def _attach(home: Home, run_id: str, style: OutputStyle) -> int:
     follower = await Follower.create(home, run_id)
     run_view = await view_run(home, run_id)
     if run_view.status != RunStatus.RUNNING:
@@ -96,8 +95,8 @@ async def _show_run(view: LiveView, digest: list[str]) -> None:
     await view.follow()
 
 
-async def _print_outcome(home: str, run_id: str, style: OutputStyle) -> None:
-    if style is OutputStyle.JSON or is_owned(home, run_id):
+async def _print_outcome(home: Home, run_id: str, style: OutputStyle) -> None:
+    if style is OutputStyle.JSON or home.is_owned(run_id):
         return
     run_view = await view_run(home, run_id)
     if run_view.status == RunStatus.INTERRUPTED:

@@ -11,9 +11,8 @@ from holdfast.core.messages.schema import ChangeRequest, UserMessage
 from holdfast.core.redaction.redaction import MARKER, Redactor
 from holdfast.core.state import RunState
 from holdfast.core.work.workflow import Workflow
+from holdfast.engine.home import Home
 from holdfast.engine.inbox.send import send
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home, is_owned
 from holdfast.leaf.errors import EXIT_OK, BadInput
 
 _EXAMPLES = """\
@@ -37,8 +36,8 @@ def run(arguments: list[str]) -> int:
         "--change", action="store_true", help="a changed requirement: goes to planning, not to an agent"
     )
     options = parser.parse_args(arguments)
-    home = default_home()
-    run_id = find_run(home, options.run)
+    home = Home()
+    run_id = home.find_run(options.run)
     text = sys.stdin.buffer.read().decode(errors="replace") if options.text == "-" else options.text
     if not text.strip():
         raise BadInput("the message is empty; pass a text, or - to read standard input")
@@ -61,14 +60,14 @@ def run(arguments: list[str]) -> int:
         warn([f"removed a secret from the message before storing it: the agent gets `{MARKER}` in its place"])
     if options.json:
         print(json.dumps({"run": run_id, "message": message, "redacted": redacted}))
-    elif is_owned(home, run_id):
+    elif home.is_owned(run_id):
         print("message queued; delivered with the next prompt")
     else:
         print(f"message queued; deliver it with: holdfast resume {run_id}")
     return EXIT_OK
 
 
-def _check_can_plan(home: str, run_id: str, task: str | None) -> None:
+def _check_can_plan(home: Home, run_id: str, task: str | None) -> None:
     _, workflow = _load_state_and_workflow(home, run_id)
     if workflow.planner is None:
         raise BadInput(f"workflow {workflow.name} has no planner; send the message without --change")
@@ -76,7 +75,7 @@ def _check_can_plan(home: str, run_id: str, task: str | None) -> None:
         raise BadInput("--change goes to planning, so it cannot be combined with --task")
 
 
-def _load_state_and_workflow(home: str, run_id: str) -> tuple[RunState, Workflow]:
+def _load_state_and_workflow(home: Home, run_id: str) -> tuple[RunState, Workflow]:
     from holdfast.engine.config.of_run import workflow_of  # slow imports that most messages do not need
     from holdfast.engine.queries.logs import view_run
 

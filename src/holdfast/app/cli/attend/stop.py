@@ -5,8 +5,7 @@ import json
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.engine.commands.stop import STOP_TIMEOUT_S, stop_run
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
@@ -23,8 +22,8 @@ def run(arguments: list[str]) -> int:
         "--timeout", type=float, default=STOP_TIMEOUT_S, metavar="SECONDS", help="how long to wait (default: 60)"
     )
     options = parser.parse_args(arguments)
-    home = default_home()
-    run_id = find_run(home, options.run)
+    home = Home()
+    run_id = home.find_run(options.run)
     asyncio.run(stop_run(home, run_id, options.timeout))
     print(
         json.dumps({"run": run_id, "stopped": True})

@@ -5,8 +5,7 @@ import json
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.cli.live.run_session import exit_code_for
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import TimedOut
@@ -25,8 +24,8 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="give up after this time (exit code 3)")
     options = parser.parse_args(arguments)
-    home = default_home()
-    run_id = find_run(home, options.run)
+    home = Home()
+    run_id = home.find_run(options.run)
     try:
         asyncio.run(asyncio.wait_for(wait_until_free(home, run_id), options.timeout))
     except TimeoutError:

@@ -15,8 +15,7 @@ from holdfast.app.text.screen import printable
 from holdfast.core.decide.analysis import Analysis
 from holdfast.core.decide.resume import ResumeCase
 from holdfast.core.state import Issue
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import LOG, default_home, is_owned, log_path, run_id_at
+from holdfast.engine.home import LOG, Home
 from holdfast.engine.queries.logs import analyze_log, folders_without_log, interrupted_first, logs_under, view_run
 from holdfast.leaf.errors import EXIT_OK, BadInput, NoSuchRun
 
@@ -58,8 +57,8 @@ def run(arguments: list[str]) -> int:
 
 def _next_command(log: str, analysis: Analysis) -> str | None:
     """Return the next command for a run of Holdfast; None for the log of another tool."""
-    home = default_home()
-    run_id = run_id_at(home, log)
+    home = Home()
+    run_id = home.run_id_at(log)
     if run_id is None:
         return None
     if asyncio.run(view_run(home, run_id)).state.is_missing_plan:
@@ -78,12 +77,12 @@ def _print_folders_without_log(path: str, *, as_json: bool) -> None:
 
 def logs_of(name: str) -> list[str]:
     """Return the logs at a path, or the log of a run."""
-    home = default_home()
+    home = Home()
     if not os.path.exists(name) and os.sep not in name:
         with suppress(NoSuchRun):  # report the path as missing
-            name = log_path(home, find_run(home, name))
-    run_id = run_id_at(home, name)
-    if run_id is not None and is_owned(home, run_id):
+            name = home.log_path(home.find_run(name))
+    run_id = home.run_id_at(name)
+    if run_id is not None and home.is_owned(run_id):
         sys.stderr.write(f"{run_id} is running: this shows how it would resume if it died now\n")
     return logs_under(name)
 

@@ -5,8 +5,7 @@ import sys
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.diff import print_comparison
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.engine.queries.diff import compare_run
 from holdfast.leaf.errors import EXIT_OK
 
@@ -32,8 +31,8 @@ def run(arguments: list[str]) -> int:
         "--to", dest="until", metavar="NAME", help="a snapshot, branch or commit (default: the current state)"
     )
     options = parser.parse_args(arguments)
-    home = default_home()
-    run_id = find_run(home, options.run)
+    home = Home()
+    run_id = home.find_run(options.run)
     comparison = asyncio.run(compare_run(home, run_id, options.task, since=options.since, until=options.until))
     if not comparison.files:
         sys.stderr.write("nothing changed\n")

@@ -11,8 +11,7 @@ from typing import BinaryIO
 
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.html.page import write_page
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK, BadInput
 from holdfast.leaf.files.directories import sync_directory
 
@@ -35,8 +34,8 @@ def run(arguments: list[str]) -> int:
         "-o", "--output", metavar="FILE", help="the file; - is stdout (default: RUN.html in the current folder)"
     )
     options = parser.parse_args(arguments)
-    home = default_home()
-    run_id = find_run(home, options.run)
+    home = Home()
+    run_id = home.find_run(options.run)
     if options.output == "-":
         asyncio.run(write_page(home, run_id, sys.stdout.buffer))
         return EXIT_OK

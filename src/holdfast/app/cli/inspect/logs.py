@@ -13,8 +13,7 @@ from holdfast.app.text.screen import format_time, paint, printable, shorten_to_w
 from holdfast.core.conversation.call_text import shorten
 from holdfast.core.events.conversation import PermissionRequested
 from holdfast.core.log.codec import Line, Malformed, data_of
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import LogFilter, LogLine, follow_log, read_log
 from holdfast.leaf.errors import EXIT_OK
 
@@ -39,9 +38,9 @@ def run(arguments: list[str]) -> int:
         "--type", action="append", default=[], metavar="TYPE", help="only these types; patterns such as task.* work too"
     )
     options = parser.parse_args(arguments)
-    home = default_home()
+    home = Home()
     source = follow_log if options.follow else read_log
-    lines = source(home, find_run(home, options.run), LogFilter(tuple(options.type)), last=options.last)
+    lines = source(home, home.find_run(options.run), LogFilter(tuple(options.type)), last=options.last)
     asyncio.run(_print(lines, as_json=options.json, flush=options.follow))
     return EXIT_OK
 

@@ -3,6 +3,7 @@
 import gc
 import sys
 
+from holdfast.app.cli.listing import all_runs
 from holdfast.app.text.screen import (
     column_widths,
     format_time,
@@ -13,8 +14,8 @@ from holdfast.app.text.screen import (
     status_text,
     terminal_width,
 )
-from holdfast.engine.places import default_home
-from holdfast.engine.queries.runs import ListedRun, list_runs, search_messages
+from holdfast.engine.home import Home
+from holdfast.engine.queries.runs import ListedRun, search_messages
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
@@ -45,7 +46,7 @@ def run(arguments: list[str]) -> int:
 
 def _list(*, as_json: bool) -> int:
     gc.disable()  # thousands of small objects, none of them garbage before the exit
-    runs = list_runs(default_home())
+    runs = all_runs(Home())
     if as_json:
         _print_json([{"id": run.id, "status": run.status, **run.summary._asdict()} for run in runs])
     elif runs:
@@ -57,7 +58,9 @@ def _list(*, as_json: bool) -> int:
 
 
 def _search(query: str, *, as_json: bool) -> int:
-    hits = search_messages(default_home(), query)
+    import asyncio
+
+    hits = asyncio.run(search_messages(Home(), query))
     if as_json:
         _print_json([hit._asdict() for hit in hits])
     for hit in () if as_json else hits:

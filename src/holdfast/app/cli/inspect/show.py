@@ -23,8 +23,7 @@ from holdfast.core.summary.gates import gate_of
 from holdfast.core.summary.needs import Need, NeedKind
 from holdfast.core.summary.spending import has_spent, spent_text, unpriced_count
 from holdfast.engine.containers import OrphanContainer, running_containers
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.logs import RunView, view_run
 from holdfast.leaf.errors import EXIT_OK
@@ -44,8 +43,8 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
     options = parser.parse_args(arguments)
-    home = default_home()
-    view, digest = asyncio.run(_load(home, find_run(home, options.run)))
+    home = Home()
+    view, digest = asyncio.run(_load(home, home.find_run(options.run)))
     if options.json:
         print(json.dumps(_as_json(view, digest), ensure_ascii=False))
     else:
@@ -53,7 +52,7 @@ def run(arguments: list[str]) -> int:
     return EXIT_OK
 
 
-async def _load(home: str, run_id: str) -> tuple[RunView, Digest]:
+async def _load(home: Home, run_id: str) -> tuple[RunView, Digest]:
     view = await view_run(home, run_id)
     return view, await digest_of(home, run_id, view=view)
 

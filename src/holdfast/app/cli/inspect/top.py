@@ -6,12 +6,13 @@ import sys
 from collections.abc import Sequence
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.listing import all_runs
 from holdfast.app.text.screen import terminal_width, warn
 from holdfast.app.text.spans import paint_rows
 from holdfast.app.tui.attention import ATTENTION_KEYS, attention_of, needs_person, sort_by_attention
 from holdfast.app.tui.run_list import choose_columns, heading_row, run_row
-from holdfast.engine.places import default_home
-from holdfast.engine.queries.runs import ListedRun, list_runs
+from holdfast.engine.home import Home
+from holdfast.engine.queries.runs import ListedRun
 from holdfast.leaf.clock import now
 from holdfast.leaf.errors import EXIT_OK
 
@@ -30,11 +31,11 @@ def run(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     if options.json or not _has_terminal():
-        _print(sort_by_attention(list_runs(default_home())), as_json=options.json)
+        _print(sort_by_attention(all_runs(Home())), as_json=options.json)
         return EXIT_OK
     from holdfast.app.tui.dashboard import Dashboard
 
-    dashboard = Dashboard(default_home())
+    dashboard = Dashboard(Home())
     dashboard.run()
     if dashboard.defect is not None:
         raise dashboard.defect

@@ -11,8 +11,7 @@ import msgspec
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.screen import paint, pluralize, printable
 from holdfast.core.log.verification import LogVerification
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home, log_path, run_id_at
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import logs_under
 from holdfast.engine.queries.verify import verify_log, verify_run
 from holdfast.leaf.errors import EXIT_OK, HoldfastError, NoSuchRun
@@ -55,22 +54,22 @@ def run(arguments: list[str]) -> int:
 
 
 def _verify_target(target: str, copies: Sequence[str]) -> list[tuple[str, LogVerification]]:
-    home = default_home()
-    run_id = run_id_at(home, target)
+    home = Home()
+    run_id = home.run_id_at(target)
     if run_id is None and not os.path.exists(target):
         try:
-            run_id = find_run(home, target)
+            run_id = home.find_run(target)
         except NoSuchRun:
             if os.sep not in target:
                 raise
     if run_id is not None:
-        return [_verify(home, log_path(home, run_id), copies)]
+        return [_verify(home, home.log_path(run_id), copies)]
     return [_verify(home, log, copies) for log in logs_under(target)]
 
 
-def _verify(home: str, log: str, copies: Sequence[str]) -> tuple[str, LogVerification]:
+def _verify(home: Home, log: str, copies: Sequence[str]) -> tuple[str, LogVerification]:
     """A log of Holdfast must also match its snapshot and anchors, whether named by run or by path."""
-    run_id = run_id_at(home, log)
+    run_id = home.run_id_at(log)
     if run_id is None:
         return log, asyncio.run(verify_log(log, copies))
     return run_id, asyncio.run(verify_run(home, run_id, copies))

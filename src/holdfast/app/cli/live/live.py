@@ -21,6 +21,7 @@ from holdfast.core.conversation.live_text import LiveText
 from holdfast.core.events.session import SessionEnd
 from holdfast.core.log.codec import Line
 from holdfast.core.state import RunState
+from holdfast.engine.home import Home
 from holdfast.engine.queries.follow import Follower, RunUpdate
 from holdfast.engine.queries.live_text import events_in, live_text
 from holdfast.engine.queries.logs import LogLine
@@ -51,7 +52,7 @@ def choose_style(options: argparse.Namespace) -> OutputStyle:
 
 
 async def show_run(
-    home: str,
+    home: Home,
     run_id: str,
     *,
     style: OutputStyle,
@@ -75,7 +76,7 @@ async def show_run(
 
 
 class LiveView:
-    def __init__(self, home: str, run_id: str, follower: Follower, style: OutputStyle) -> None:
+    def __init__(self, home: Home, run_id: str, follower: Follower, style: OutputStyle) -> None:
         self._home = home
         self._run_id = run_id
         self._follower = follower

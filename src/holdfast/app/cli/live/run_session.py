@@ -19,6 +19,7 @@ from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.create import with_absolute_paths
 from holdfast.engine.commands.detach import start_detached
 from holdfast.engine.config.config import mistakes_in_roles, roles_of_flag
+from holdfast.engine.home import Home
 from holdfast.engine.queries.cost_cap import cost_cap_warning
 from holdfast.engine.queries.logs import end_of_log
 from holdfast.engine.session.resume_choice import Chooser, SessionResult
@@ -86,7 +87,7 @@ def _parse_value(text: str) -> Any:
 
 
 def run_and_show(
-    home: str,
+    home: Home,
     run_id: str,
     choose: Chooser,
     flags: Mapping[str, Any],
@@ -124,7 +125,7 @@ def _flag_options(flags: Mapping[str, Any]) -> list[str]:
 
 
 async def _run_and_watch(
-    home: str, run_id: str, choose: Chooser, flags: dict[str, Any], style: OutputStyle
+    home: Home, run_id: str, choose: Chooser, flags: dict[str, Any], style: OutputStyle
 ) -> SessionResult:
     from holdfast.engine.session.session import SessionHandle, run_session
 

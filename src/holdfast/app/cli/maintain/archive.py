@@ -5,8 +5,7 @@ import asyncio
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.salvaged import print_removed
 from holdfast.engine.commands.archive import archive
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
@@ -23,7 +22,7 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
     options = parser.parse_args(arguments)
-    home = default_home()
-    run_id = find_run(home, options.run)
+    home = Home()
+    run_id = home.find_run(options.run)
     print_removed(run_id, "archived", asyncio.run(archive(home, run_id)), as_json=options.json)
     return EXIT_OK

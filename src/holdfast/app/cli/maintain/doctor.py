@@ -9,7 +9,7 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.screen import paint, printable
 from holdfast.engine.commands.doctor import Problem, Repair, diagnose
 from holdfast.engine.commands.salvage import repositories_of
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK, HoldfastError
 
 _EXAMPLES = """\
@@ -32,10 +32,10 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--fix", action="store_true", help="repair what is safe to repair")
     parser.add_argument("--repo", metavar="DIR", action="append", default=[], help="also look in this repository")
     options = parser.parse_args(arguments)
-    return asyncio.run(_diagnose_and_print(default_home(), options.repo, fix=options.fix, as_json=options.json))
+    return asyncio.run(_diagnose_and_print(Home(), options.repo, fix=options.fix, as_json=options.json))
 
 
-async def _diagnose_and_print(home: str, folders: list[str], *, fix: bool, as_json: bool) -> int:
+async def _diagnose_and_print(home: Home, folders: list[str], *, fix: bool, as_json: bool) -> int:
     remaining = 0
     done: dict[Repair, str] = {}  # several problems may share a repair
     problems = await diagnose(home, await repositories_of((), folders, os.getcwd()), _show_progress)

@@ -5,8 +5,7 @@ import asyncio
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.salvaged import confirm_removal, print_nothing_to_reset, print_removed
 from holdfast.engine.commands.archive import reset, run_resources
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK, NoSuchRun
 
 _EXAMPLES = """\
@@ -25,9 +24,9 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
     options = parser.parse_args(arguments)
-    home = default_home()
+    home = Home()
     try:
-        run_id = find_run(home, options.run)
+        run_id = home.find_run(options.run)
     except NoSuchRun as error:
         if not options.yes:
             raise

@@ -7,6 +7,7 @@ import os
 import sys
 
 from holdfast.app.cli.arguments import Parser
+from holdfast.app.cli.listing import all_runs
 from holdfast.app.text.diff import print_comparison
 from holdfast.app.text.screen import column_widths, format_time, paint, printable
 from holdfast.engine.commands.salvage import (
@@ -17,8 +18,7 @@ from holdfast.engine.commands.salvage import (
     restore_salvaged,
     salvaged_changes,
 )
-from holdfast.engine.places import default_home
-from holdfast.engine.queries.runs import list_runs
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
@@ -44,7 +44,7 @@ def run(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.action != "ls" and options.name is None:
         parser.error(f"{options.action} needs a NAME; list the names with: holdfast salvage ls")
-    repos = [run.summary.repo for run in list_runs(default_home())] if options.repo is None else []
+    repos = [run.summary.repo for run in all_runs(Home())] if options.repo is None else []
     return asyncio.run(_run_action(options, repos))
 
 

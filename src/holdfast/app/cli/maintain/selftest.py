@@ -10,7 +10,7 @@ import time
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.screen import paint, pluralize, printable, terminal_width
 from holdfast.core.config import durations
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.engine.selftest.base import SelftestVerdict
 from holdfast.engine.selftest.selftest import SelftestResult, repository_at, run_selftest
 from holdfast.leaf.errors import EXIT_OK, BadInput, HoldfastError
@@ -44,14 +44,14 @@ def run(arguments: list[str]) -> int:
         help="time limit for all checks: 90s, 10m (default: 50s, more if processes and syncs are slow)",
     )
     options = parser.parse_args(arguments)
-    home = os.path.abspath(options.at) if options.at is not None else default_home()
-    if options.at is not None and not os.path.isdir(home):
-        raise BadInput(f"{home} is not an existing folder")
+    folder = os.path.abspath(options.at) if options.at is not None else Home().path
+    if options.at is not None and not os.path.isdir(folder):
+        raise BadInput(f"{folder} is not an existing folder")
     started = time.monotonic()
     results: list[SelftestResult] = []
     progress = _Progress()
     repository = repository_at(os.getcwd())
-    for result in run_selftest(home, repository, quick=options.quick, report=progress.show, seconds=options.time):
+    for result in run_selftest(folder, repository, quick=options.quick, report=progress.show, seconds=options.time):
         progress.clear()
         _print(result, results[-1].place if results else None, as_json=options.json)
         results.append(result)

@@ -1,7 +1,7 @@
 """`holdfast mcp`: serve the tools with which an agent reports to its run."""
 
 from holdfast.app.cli.arguments import Parser
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
@@ -33,10 +33,9 @@ def run(arguments: list[str]) -> int:
 
     from holdfast.app.mcp.server import McpServer
     from holdfast.engine.agents.tool_listing import tell_listed
-    from holdfast.engine.naming import find_run
 
-    home = options.home or default_home()
-    run_id = find_run(home, options.run)
+    home = Home(options.home or None)
+    run_id = home.find_run(options.run)
 
     def submit(tool: str, signal: Mapping[str, Any]) -> str:
         import asyncio  # with the store: loaded only when there is a report

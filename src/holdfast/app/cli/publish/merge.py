@@ -5,8 +5,7 @@ import asyncio
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.published import print_published
 from holdfast.engine.commands.publish import merge_run
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
@@ -25,7 +24,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
     parser.add_argument("--into", metavar="BRANCH", help="the target (default: the branch that the run started from)")
     options = parser.parse_args(arguments)
-    home = default_home()
-    published = asyncio.run(merge_run(home, find_run(home, options.run), options.into))
+    home = Home()
+    published = asyncio.run(merge_run(home, home.find_run(options.run), options.into))
     print_published("merged into", published, as_json=options.json)
     return EXIT_OK

@@ -8,8 +8,7 @@ from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.published import warn_uncommitted
 from holdfast.app.text.screen import printable
 from holdfast.engine.commands.publish import open_pull_request_for_run
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.engine.workspace.publish import PullRequestOptions
 from holdfast.leaf.errors import EXIT_OK
 
@@ -34,10 +33,10 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--body", help="the body (default: the goal)")
     parser.add_argument("--draft", action="store_true", help="open it as a draft")
     options = parser.parse_args(arguments)
-    home = default_home()
+    home = Home()
     pull_request_options = PullRequestOptions(options.base, options.title, options.body, options.draft)
     result = asyncio.run(
-        open_pull_request_for_run(home, find_run(home, options.run), options.remote, pull_request_options)
+        open_pull_request_for_run(home, home.find_run(options.run), options.remote, pull_request_options)
     )
     warn_uncommitted(result.pushed)
     if options.json:

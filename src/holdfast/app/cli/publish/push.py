@@ -5,8 +5,7 @@ import asyncio
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.published import print_published
 from holdfast.engine.commands.publish import push_run
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
@@ -19,7 +18,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
     parser.add_argument("--remote", metavar="NAME", help="the remote, if there are several (default: origin)")
     options = parser.parse_args(arguments)
-    home = default_home()
-    published = asyncio.run(push_run(home, find_run(home, options.run), options.remote))
+    home = Home()
+    published = asyncio.run(push_run(home, home.find_run(options.run), options.remote))
     print_published("pushed to", published, as_json=options.json)
     return EXIT_OK

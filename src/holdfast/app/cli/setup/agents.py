@@ -10,7 +10,7 @@ from holdfast.app.text.screen import column_widths, format_time, paint, printabl
 from holdfast.engine.agents.matrix import AgentMeasurement
 from holdfast.engine.config.agents import agents_from_settings
 from holdfast.engine.config.config import load_config_here
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.engine.queries.agents import ListedAgent, list_agents
 from holdfast.leaf.errors import EXIT_OK
 
@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("action", choices=("ls", "probe"), metavar="ls|probe")
     parser.add_argument("name", nargs="?", metavar="NAME", help="probe: the agent")
     options = parser.parse_args(arguments)
-    home = default_home()
+    home = Home()
     config = load_config_here(home)
     warn(config.warnings)
     own = agents_from_settings(config.settings)

@@ -42,8 +42,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _print_runs() -> int:
-    from holdfast.engine.places import default_home
-    from holdfast.engine.queries.runs import list_runs
+    from holdfast.app.cli.listing import all_runs
+    from holdfast.engine.home import Home
 
-    sys.stdout.write("".join(f"{run.id}\n" for run in list_runs(default_home()) if not set(run.id) - _SAFE_CHARACTERS))
+    sys.stdout.write("".join(f"{run.id}\n" for run in all_runs(Home()) if not set(run.id) - _SAFE_CHARACTERS))
     return EXIT_OK

@@ -19,7 +19,7 @@ from holdfast.engine.config.config import (
     trust_project,
 )
 from holdfast.engine.config.files import create_config, user_file_path
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK, BadInput
 
 _EXAMPLES = """\
@@ -130,7 +130,7 @@ def _path(folder: str, *, as_json: bool) -> None:
 
 
 def _trust(folder: str, *, as_json: bool) -> None:
-    file, guarded = trust_project(folder, default_home())
+    file, guarded = trust_project(folder, Home())
     if as_json:
         print(
             json.dumps(

@@ -17,7 +17,7 @@ from holdfast.engine.commands.preferences import (
     list_preferences,
     refuse_preferences,
 )
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--all", action="store_true", help="ls: also list accepted and refused proposals")
     parser.add_argument("--here", action="store_true", help="accept: only for this repository")
     options = parser.parse_intermixed_args(arguments)  # `ls --all RUN` as well as `ls RUN --all`
-    paths = PreferencePaths(default_home(), os.getcwd())
+    paths = PreferencePaths(Home(), os.getcwd())
     if options.action == "ls":
         if len(options.names) > 1:
             parser.error("ls takes at most one run")

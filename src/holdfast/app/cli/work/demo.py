@@ -21,7 +21,7 @@ from holdfast.engine.demo import demo as demos
 from holdfast.engine.demo.demo import Demo, DemoEvent, DemoFolder, Proof
 from holdfast.engine.demo.pipeline import PIPELINE_DEMO
 from holdfast.engine.demo.waves import WAVES_DEMO
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import view_run
 from holdfast.leaf.errors import EXIT_OK, HoldfastError
 
@@ -46,14 +46,14 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print only the result")
     options = parser.parse_args(arguments)
-    home = default_home()
+    home = Home()
     if options.story == "log":
         return demo_log.run_log_demo(home, quiet=options.quiet, as_json=options.json)
     demo = PIPELINE_DEMO if options.story == "pipeline" else WAVES_DEMO
     return asyncio.run(_run_demo(home, demo, quiet=options.quiet, as_json=options.json))
 
 
-async def _run_demo(home: str, demo: Demo, *, quiet: bool, as_json: bool) -> int:
+async def _run_demo(home: Home, demo: Demo, *, quiet: bool, as_json: bool) -> int:
     output = _discard if quiet or as_json else _print
     folder = demos.create_demo_folder(demos.new_demo_folder(home), demo)
     output(_title(1, demo.title))
@@ -94,7 +94,7 @@ async def _run_demo(home: str, demo: Demo, *, quiet: bool, as_json: bool) -> int
     return EXIT_OK if proof.holds and kills == 2 else HoldfastError.exit_code  # noqa: PLR2004 - an agent and a runner
 
 
-async def _pending_approval(home: str, run_id: str) -> tuple[Need, RunState] | None:
+async def _pending_approval(home: Home, run_id: str) -> tuple[Need, RunState] | None:
     """Return the run's request for approval, with its details."""
     state = (await view_run(home, run_id)).state
     request = next((need for need in needs_of(state) if need.want is NeedKind.APPROVAL), None)

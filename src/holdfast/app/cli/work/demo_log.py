@@ -7,12 +7,13 @@ from holdfast.app.text.resume_report import format_report
 from holdfast.app.text.screen import paint, program_name
 from holdfast.engine.demo import log as log_demo
 from holdfast.engine.demo.log import INTERRUPTED_LOG
+from holdfast.engine.home import Home
 from holdfast.engine.queries.logs import analyze_log
 from holdfast.engine.queries.verify import verify_run
 from holdfast.leaf.errors import EXIT_OK, HoldfastError
 
 
-def run_log_demo(home: str, *, quiet: bool, as_json: bool) -> int:
+def run_log_demo(home: Home, *, quiet: bool, as_json: bool) -> int:
     """Analyze an interrupted log, kill writers, tear the end of the log, and open it again."""
     output = _discard if quiet or as_json else print
     output(_title(1, "The log of an interrupted session"))

@@ -9,7 +9,7 @@ from holdfast.app.text.screen import warn
 from holdfast.core.conversation.permission import Policy
 from holdfast.engine.commands.create import RunRequest, prepare_run
 from holdfast.engine.config.config import load_config
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_OK
 
 _EXAMPLES = """\
@@ -50,7 +50,7 @@ def run(arguments: list[str]) -> int:
     flags = flags_from_options(options)
     if options.workflow is not None:
         flags["workflow"] = options.workflow
-    home = default_home()
+    home = Home()
     seeds, phases = tuple(options.seed), tuple(options.phases)
     request = RunRequest(
         options.goal, options.repo, options.name, options.base, flags, seeds, must_start_now=False, phases=phases

@@ -16,8 +16,7 @@ from holdfast.core.decide.resume import ResumeCase, ResumeChoice, parse_choice
 from holdfast.core.run_status import RunStatus
 from holdfast.engine.commands.detach import resume_options
 from holdfast.engine.config.of_run import config_warnings, on_issue_setting
-from holdfast.engine.naming import find_run
-from holdfast.engine.places import default_home, run_id_at
+from holdfast.engine.home import Home
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.logs import view_run
 from holdfast.engine.queries.resumable import find_resumable_runs
@@ -48,17 +47,17 @@ def run(arguments: list[str]) -> int:
     add_on_issue(parser)
     add_options(parser)
     options = parser.parse_args(arguments)
-    home = default_home()
+    home = Home()
     run_id = _choose_run(home, options)
     chosen = _choose_how(home, run_id, options)
     runner_options = resume_options(chosen) if chosen is not None else []
     return run_and_show(home, run_id, lambda _: chosen, flags_from_options(options), options, runner_options)
 
 
-def _choose_run(home: str, options: argparse.Namespace) -> str:
+def _choose_run(home: Home, options: argparse.Namespace) -> str:
     if options.run is not None:
-        return run_id_at(home, options.run) or find_run(home, options.run)
-    runs = find_resumable_runs(home, os.getcwd())
+        return home.run_id_at(options.run) or home.find_run(options.run)
+    runs = asyncio.run(find_resumable_runs(home, os.getcwd()))
     found = runs.here or (runs.elsewhere if options.anywhere else [])
     if not found and runs.elsewhere:
         _list_elsewhere(runs.elsewhere, as_json=options.json)
@@ -94,7 +93,7 @@ def _list_elsewhere(runs: Sequence[ListedRun], *, as_json: bool) -> None:
         )
 
 
-def _choose_how(home: str, run_id: str, options: argparse.Namespace) -> ResumeChoice | None:
+def _choose_how(home: Home, run_id: str, options: argparse.Namespace) -> ResumeChoice | None:
     """Ask before anything is started, so that Ctrl-C at the question changes nothing."""
     view = asyncio.run(view_run(home, run_id))
     warn(config_warnings(home, view.state))

@@ -11,7 +11,7 @@ from holdfast.app.text.screen import printable, status_text, warn
 from holdfast.engine.commands.create import RunRequest, prepare_run
 from holdfast.engine.commands.github_issue import goal_of_issue
 from holdfast.engine.config.config import load_config
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.engine.queries.resumable import planned_runs, started_runs
 from holdfast.leaf.errors import BadInput, NothingToDo
 
@@ -49,7 +49,7 @@ def run(arguments: list[str]) -> int:
     )
     add_options(parser)
     options = parser.parse_args(arguments)
-    home = default_home()
+    home = Home()
     flags = flags_from_options(options)
     if options.workflow is not None:
         flags["workflow"] = options.workflow
@@ -73,8 +73,8 @@ def _goal_of_issue(folder: str, number: int, extra_text: str | None) -> str:
     return f"{goal}\n\n{extra_text}" if extra_text is not None else goal
 
 
-def _planned_run(home: str, folder: str) -> str:
-    found = planned_runs(home, folder)
+def _planned_run(home: Home, folder: str) -> str:
+    found = asyncio.run(planned_runs(home, folder))
     if not found:
         raise NothingToDo("no run is prepared here; pass a goal: holdfast run GOAL")
     if len(found) > 1:
@@ -83,9 +83,9 @@ def _planned_run(home: str, folder: str) -> str:
     return found[0].id
 
 
-def _warn_of_resumable_runs(home: str, folder: str) -> None:
+def _warn_of_resumable_runs(home: Home, folder: str) -> None:
     """Starting a new run beside an unfinished one may be a mistake: say so, and wait on a terminal."""
-    others = started_runs(home, folder)
+    others = asyncio.run(started_runs(home, folder))
     if not others:
         return
     for other in others[:3]:

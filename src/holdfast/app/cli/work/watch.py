@@ -8,7 +8,7 @@ import sys
 from holdfast.app.cli.arguments import Parser
 from holdfast.app.text.screen import printable
 from holdfast.engine.commands.supervise import ReportRun, supervise_runs
-from holdfast.engine.places import default_home
+from holdfast.engine.home import Home
 from holdfast.leaf.errors import EXIT_INTERRUPTED
 
 _EXAMPLES = """\
@@ -32,11 +32,11 @@ def run(arguments: list[str]) -> int:
             sys.stderr.write(f"{run_id}: {printable(text)}\n")
             sys.stderr.flush()
 
-    asyncio.run(_supervise_until_signal(default_home(), report))
+    asyncio.run(_supervise_until_signal(Home(), report))
     return EXIT_INTERRUPTED
 
 
-async def _supervise_until_signal(home: str, report: ReportRun) -> None:
+async def _supervise_until_signal(home: Home, report: ReportRun) -> None:
     supervision = asyncio.ensure_future(supervise_runs(home, report))
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, supervision.cancel)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast.store.files.disk import make_directories
+from holdfast.leaf.files.disk import make_directories
 
 
 @contextmanager

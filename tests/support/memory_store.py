@@ -1,7 +1,7 @@
 """The memory backend: implements `base` without a disk, for tests of code that uses a store."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -20,6 +20,7 @@ from holdfast.store.base import (
     Head,
     Holder,
     InboxEntry,
+    Leftover,
     Message,
     Position,
     Snapshot,
@@ -29,7 +30,8 @@ from holdfast.store.sequencer import RESERVED_NESTING, Sequencer, check_raw_json
 
 
 class _Run:
-    def __init__(self) -> None:
+    def __init__(self, notify: Callable[[], None]) -> None:
+        self._notify = notify
         self.log = bytearray()
         self.messages: list[Message] = []
         self.snapshot: bytes | None = None
@@ -40,17 +42,31 @@ class _Run:
     def wake(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
+        self._notify()
+
+
+class MemoryWatch:
+    """Reports every change of every run."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        self.unwatched = 0
+
+    async def watch_only(self, run_ids: Sequence[str]) -> None:
+        """All runs are watched anyway."""
 
 
 class MemoryStore:
     def __init__(self, *, clock: Clock = now) -> None:
         self._clock = clock
         self._runs: dict[str, _Run] = {}
+        self._watches: list[MemoryWatch] = []
 
     async def create(self, run_id: str) -> None:
         if run_id in self._runs:
             raise RunExists(f"run {run_id} exists already; choose another name, or resume it")
-        self._runs[run_id] = _Run()
+        self._runs[run_id] = _Run(self._notify)
+        self._notify()
 
     async def run_ids(self) -> Sequence[str]:
         return sorted(self._runs)
@@ -58,6 +74,7 @@ class MemoryStore:
     async def discard(self, run_id: str) -> None:
         async with self.own(run_id):
             del self._runs[run_id]
+            self._notify()
 
     @asynccontextmanager
     async def own(self, run_id: str) -> AsyncIterator["MemoryLease"]:
@@ -72,9 +89,24 @@ class MemoryStore:
         finally:
             if run.epoch == lease.epoch:
                 run.holder = None
+                run.wake()
 
     async def holder(self, run_id: str) -> Holder | None:
         return self._get_run(run_id).holder
+
+    async def wait_until_released(self, run_id: str) -> None:
+        run = self._runs.get(run_id)
+        while run is not None and run.holder is not None:
+            await run.changed.wait()
+
+    @asynccontextmanager
+    async def watch_runs(self) -> AsyncIterator["MemoryWatch"]:
+        watch = MemoryWatch()
+        self._watches.append(watch)
+        try:
+            yield watch
+        finally:
+            self._watches.remove(watch)
 
     def log(self, run_id: str) -> "MemoryLog":
         return MemoryLog(self._get_run(run_id))
@@ -85,6 +117,20 @@ class MemoryStore:
     async def snapshot(self, run_id: str) -> Snapshot | None:
         data = self._get_run(run_id).snapshot
         return await snapshot.from_bytes(data, self.log(run_id)) if data is not None else None
+
+    def open_report_file(self, path: str) -> "MemoryInbox":
+        raise BadInput(f"cannot open {path}: runs in memory have no files")
+
+    async def covered_head(self, run_id: str) -> Head | None:
+        found = await self.snapshot(run_id)
+        return found.head if found is not None else None
+
+    def leftovers(self) -> Sequence[Leftover]:
+        return []
+
+    def _notify(self) -> None:
+        for watch in self._watches:
+            watch.changed.set()
 
     def _get_run(self, run_id: str) -> _Run:
         if run_id not in self._runs:

@@ -1,0 +1,14 @@
+"""Lists runs for commands that have no event loop. Starts one only if the catalog is outdated: `ls` must start fast."""
+
+from holdfast.engine.home import Home
+from holdfast.engine.queries.runs import ListedRun, current_runs, list_runs
+
+
+def all_runs(home: Home) -> list[ListedRun]:
+    """Return all runs, the most recently active first."""
+    runs = current_runs(home)
+    if runs is None:
+        import asyncio
+
+        runs = asyncio.run(list_runs(home))
+    return runs
