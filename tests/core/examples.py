@@ -6,6 +6,16 @@ from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentCompleted, AgentDied, AgentSpawned
 from holdfast.core.events.branch import BranchCreated, BranchDeleted, BranchMerged, WorkspaceReconciled
 from holdfast.core.events.budget import BudgetSet, UsageRecorded
+from holdfast.core.events.chat import (
+    IterationAccepted,
+    MessageDeleted,
+    MessageEdited,
+    OptionChosen,
+    RuleAdded,
+    RuleRevoked,
+    TaskAccepted,
+    TaskStateChanged,
+)
 from holdfast.core.events.checkpoint import Checkpoint
 from holdfast.core.events.conversation import (
     AgentMisbehaved,
@@ -247,7 +257,7 @@ _ALL: tuple[Event, ...] = (
         input=Raw(b'{"command":"rm -rf /"}'),
     ),
     TurnStarted(conversation="c1", turn="t1", messages=["m1"]),
-    TurnEnded(conversation="c1", turn="t1", stop_reason="end_turn", message_id="m-7"),
+    TurnEnded(conversation="c1", turn="t1", stop_reason="end_turn", message_id="m-7", by="ann"),
     TurnWasEmpty(conversation="c1", turn="t1", streak=2, stop_reason="end_turn", input_tokens=900, output_tokens=1),
     TurnInterrupted(conversation="c1", turn="t2", reason="the runner died", rebooted=True),
     MessageRecorded(
@@ -283,6 +293,14 @@ _ALL: tuple[Event, ...] = (
         output=Raw(b'["no such file"]'),
         content=Raw(b'[{"type":"content"}]'),
     ),
+    TaskStateChanged(task_id="2", state="review", reason="the checks failed"),
+    TaskAccepted(task_id="2", iteration=1, by="ann", finish=True),
+    IterationAccepted(task_id="2", iteration=1, commit="c0ffee"),
+    OptionChosen(conversation="c1", option="mode", value="plan", by="ann"),
+    RuleAdded(rule="r1", kind="execute", command="npm test", paths=["src/a.ts"], request="q1", by="ann"),
+    RuleRevoked(rule="r1", by="ann"),
+    MessageEdited(message="m1", text="the other table", by="ann"),
+    MessageDeleted(message="m1", by="ann"),
     EffectIntended(effect="e1", kind="commit", task="2", arguments={"branch": "work/auth/api", "parents": [1, 2.5]}),
     EffectHappened(effect="e1", settled_by="probe", result={"commit": "c0ffee"}),
     EffectDidNotHappen(effect="e2", settled_by="probe", reason="no commit carries the trailer"),

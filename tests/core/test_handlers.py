@@ -64,6 +64,7 @@ from holdfast.core.state import (
     Wave,
 )
 from tests.core.logs import TS, Row, fold_once, row, session_log
+from tests.core.test_chat_events import TABLE as CHAT
 from tests.core.test_conversation_events import TABLE as CONVERSATIONS
 from tests.core.test_phase_events import PHASES
 from tests.core.test_task_events import TABLE as STEPS
@@ -384,7 +385,7 @@ def test_fact(case: Row) -> None:
 
 
 def test_the_table_has_a_row_for_every_event_type_that_is_handled() -> None:
-    rows = (event for case in (*TABLE, *CONVERSATIONS, *STEPS, *PHASES) for event in case.events)
+    rows = (event for case in (*TABLE, *CONVERSATIONS, *STEPS, *PHASES, *CHAT) for event in case.events)
     shown = {event.type for event in rows} | {SessionStart.type, SessionEnd.type}
     assert shown >= HANDLERS.keys()
 

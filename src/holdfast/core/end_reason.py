@@ -14,6 +14,7 @@ class EndReason(StrEnum):
     STOPPED = "stopped"  # by `holdfast stop`
     INTERRUPTED = "interrupted"  # by a signal
     WAITING = "waiting"  # for a person
+    IDLE = "idle"  # every conversation of a chat waits for its user
     PARKED = "parked"  # a step failed for reasons outside its task
     ERROR = "error"
     WALL_CLOCK = "wall_clock"
@@ -53,6 +54,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     EndReason.STOPPED: "stopped by holdfast stop",
     EndReason.INTERRUPTED: "interrupted by a signal",
     EndReason.WAITING: "waiting for you",
+    EndReason.IDLE: "idle; the next message continues it",
     EndReason.WALL_CLOCK: "time limit reached (caps.wall_clock)",
     EndReason.TOKEN_CAP: "token limit reached (caps.tokens)",
     EndReason.COST_CAP: "cost limit reached (caps.dollars)",

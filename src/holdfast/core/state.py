@@ -18,9 +18,13 @@ MAX_KEPT = 1_000  # notes (the first), issues and warnings (the newest)
 class TaskStatus(StrEnum):
     PENDING = "PENDING"
     IN_PROGRESS = "IN_PROGRESS"
+    REVIEW = "REVIEW"  # of a chat: its conversation waits for the user, who accepts the work or asks for changes
     COMPLETE = "COMPLETE"
     FAILED = "FAILED"
     SKIPPED = "SKIPPED"
+
+
+BEGUN_STATUSES = (TaskStatus.IN_PROGRESS, TaskStatus.REVIEW)  # worked on, and not over
 
 
 class BranchStatus(StrEnum):
@@ -145,6 +149,8 @@ class Task(msgspec.Struct):
     learned: bool = False  # its worker proposed learnings since it was started
     before: str | None = None  # the old text that its worker knows, until a notice of the change is delivered
     losses: dict[str, LostWork] = {}  # not reported to its worker yet, by the key of the notice
+    accepted: int = 0  # iterations of a chat that the user accepted and that are merged
+    finishing: bool = False  # the user accepted it as the end of the chat
 
 
 class Wave(msgspec.Struct):
@@ -279,6 +285,7 @@ class Conversation(msgspec.Struct):
     cost: float = 0.0  # of all its agent sessions
     priced: bool = False  # its agent reported a cost, even if zero
     blank: bool = False  # its token is of a new agent session that has not received the history yet
+    options: dict[str, str] = {}  # chosen by a person: `mode`, `model`, or an option of the agent
 
     @property
     def has_unknown_cost(self) -> bool:
@@ -300,6 +307,15 @@ class PermissionRequest(msgspec.Struct):
     diffs: list[FileDiff] = []
     input: str = "null"  # as JSON
     note: str | None = None
+
+
+class PermissionRule(msgspec.Struct, frozen=True):
+    """What a person always allows in this run: a kind of tool with exactly this command or these paths."""
+
+    kind: str | None = None
+    command: str | None = None
+    paths: tuple[str, ...] = ()
+    by: str | None = None
 
 
 class GivenAnswer(msgspec.Struct, frozen=True):
@@ -413,6 +429,7 @@ class RunState(msgspec.Struct, dict=True):
     messages: dict[str, OpenMessage] = {}
     permissions: dict[str, PermissionRequest] = {}
     answered: dict[str, GivenAnswer] = {}  # the newest applied answers, by message
+    rules: dict[str, PermissionRule] = {}  # what a person always allows, until it is revoked
     settings: dict[str, Any] = {}
     learnings: list[str] = []  # proposed by agents for later work
     workflow: dict[str, Any] | None = None  # as chosen
@@ -435,6 +452,11 @@ class RunState(msgspec.Struct, dict=True):
     def has_plan(self) -> bool:
         """Whether the plan or workflow is recorded completely: the first checkpoint follows it in the same append."""
         return (self.plan is not None or self.workflow is not None) and bool(self.checkpoints)
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether its conversations wait for their user between turns."""
+        return bool((self.workflow or {}).get("chat"))
 
     @property
     def is_missing_plan(self) -> bool:

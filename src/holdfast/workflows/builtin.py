@@ -6,7 +6,7 @@ from holdfast.core.work.workflow import Workflow
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.reader import read_workflow
 
-BUILT_IN = ("solo", "loop", "waves", "pipeline")
+BUILT_IN = ("solo", "chat", "loop", "waves", "pipeline")
 
 _FOLDER = os.path.dirname(__file__)
 _YAML_SUFFIXES = (".yaml", ".yml")

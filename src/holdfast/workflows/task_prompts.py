@@ -83,7 +83,7 @@ def begin_work(brief: Brief) -> str:
         **_context_parts(brief),
         memory=_join_parts(*memory_sections(brief.memory)),
         prior=_join_parts(*_prior_sections(brief)),
-        checks=_join_parts(*_failed_check_sections(brief.checks)),
+        checks=_join_parts(*failed_check_sections(brief.checks)),
         rules=_rules(brief),
     )
 
@@ -113,7 +113,7 @@ def work_again(brief: Brief) -> str:
         brief,
         WORKER_AGAIN,
         why=f"Task {inline(brief.task.id)} is {status}. {why}",
-        checks=_join_parts(*_failed_check_sections(failed)),
+        checks=_join_parts(*failed_check_sections(failed)),
         prior=_join_parts(*_prior_sections(brief)),
         next=f"## What to do next\n\n{next_step} {saved} is in the worktree, on branch {inline(brief.branch)}; "
         f"continue from it. {_end_instruction(brief)}",
@@ -171,7 +171,7 @@ def repair_merge(brief: Brief, files: Sequence[str]) -> str:
         brief,
         WORKER_AGAIN,
         why=why,
-        checks=_join_parts(*_failed_check_sections(failed)),
+        checks=_join_parts(*failed_check_sections(failed)),
         prior=_join_parts(*_prior_sections(brief)),
         next=_merge_prompt(brief, f"{_REPAIR_RULE} Both sides must still do what they are for."),
         rules=QUOTE_RULE,
@@ -374,7 +374,7 @@ def _iteration_section(verdict: EvaluatorVerdict) -> str:
     return f"{head}\n\n{fenced(body)}" if body else head
 
 
-def _failed_check_sections(checks: Sequence[Check]) -> Iterator[str]:
+def failed_check_sections(checks: Sequence[Check]) -> Iterator[str]:
     failed = [check for check in checks if not check.passed]
     if failed:
         yield "## Validators that do not pass"

@@ -64,6 +64,7 @@ def test_what_runs_widens_or_spends_waits_for_trust(text: str, names: list[str])
         "validators = {detect = false, timeout = 5}",
         "after_interruption = 'ask'",
         "memory.channel = 5",
+        "chat.idle = '1h'",
     ],
 )
 def test_a_choice_among_what_there_is_and_a_lower_limit_hold_at_once(text: str) -> None:
@@ -82,5 +83,5 @@ def test_each_setting_was_thought_about() -> None:
     """A new one must be put into a test above before it is added here."""
     assert {field.name for field in msgspec.structs.fields(Settings)} == {
         *("agent", "workflow", "parallel", "after_interruption", "roles", "caps", "validators"),
-        *("permissions", "hooks", "agents", "runtime", "resume", "memory", "approvals", "publish", "reviewers"),
+        *("permissions", "hooks", "agents", "runtime", "resume", "memory", "approvals", "publish", "reviewers", "chat"),
     }

@@ -8,13 +8,21 @@ import pytest
 from holdfast.core.log.codec import DECODE_ERRORS
 from holdfast.core.messages.reports import attribute_report
 from holdfast.core.messages.schema import (
+    AcceptRequest,
+    AddConversation,
     Body,
+    CancelTurn,
     ChangeRequest,
+    DeleteMessage,
     DenialReply,
+    EditMessage,
     MessageKind,
     RefusedReport,
     Report,
     ResearchReply,
+    ResumeConversation,
+    RevokeRule,
+    SetOption,
     StopRequest,
     UserAnswer,
     UserMessage,
@@ -74,6 +82,17 @@ BODIES: list[Body] = [
     RefusedReport("agent", "(none)", NO_REPORT, "garbage", "c-1"),
     Report("submit_case", "worker", CASE, "c-2"),
     msgspec.structs.replace(REFUSED, conversation="c-2"),
+    UserMessage("mind the kelp", conversation="c-1"),
+    UserAnswer("p-1", allow=True, at=AT, token="0123456789ab", always=True),
+    AcceptRequest(),
+    AcceptRequest("T-1", "c-1", finish=True),
+    CancelTurn("c-1", "t-1"),
+    SetOption("c-1", "mode", "plan"),
+    AddConversation("c-2", "codex", "what do you think?", "T-1", own_worktree=True),
+    ResumeConversation("c-1"),
+    EditMessage("m-1", "the other kelp"),
+    DeleteMessage("m-1"),
+    RevokeRule("r-1"),
 ]
 IN_ANOTHER_ORDER = {21}  # the lines of a report that was moved from a report file: their fields stood in another order
 

@@ -15,6 +15,7 @@ COMMANDS = {
     "resume": "continue a run where it stopped",
     "plan": "prepare a run without starting it",
     "send": "send a message to a run's agent",
+    "accept": "accept the work of a chat: check, commit and merge it",
     "approve": "allow what an agent or a phase requests",
     "deny": "refuse what an agent or a phase requests",
     "stop": "stop a run cleanly",
@@ -49,7 +50,7 @@ COMMANDS = {
 
 GROUPS = {
     "work": ("run", "resume", "plan", "watch", "demo"),
-    "attend": ("attach", "send", "approve", "deny", "stop", "wait"),
+    "attend": ("attach", "send", "accept", "approve", "deny", "stop", "wait"),
     "inspect": ("top", "ls", "show", "logs", "analyze", "verify", "export", "diff"),
     "publish": ("merge", "push", "pr"),
     "maintain": ("archive", "reset", "salvage", "doctor", "selftest"),

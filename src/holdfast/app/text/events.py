@@ -9,7 +9,21 @@ import msgspec
 from holdfast.app.text.screen import pluralize, printable
 from holdfast.core.conversation.call_text import call_lines, call_summary, to_printable
 from holdfast.core.end_reason import end_reason_text
-from holdfast.core.events import Event, budget, checkpoint, effect, inbox, issue, log, phase, plan, session, task, work
+from holdfast.core.events import (
+    Event,
+    budget,
+    chat,
+    checkpoint,
+    effect,
+    inbox,
+    issue,
+    log,
+    phase,
+    plan,
+    session,
+    task,
+    work,
+)
 from holdfast.core.events import agent as agents
 from holdfast.core.events import branch as branches
 from holdfast.core.events import conversation as conversations
@@ -318,14 +332,20 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     conversations.PermissionRequested: lambda e: f"asks: {call_summary(e)}",
     conversations.PermissionAnswered: _permission_answer,
     conversations.ToolBlocked: _blocked_call,
-    conversations.TurnEnded: lambda e: (
-        f"turn ended: {e.stop_reason}" if e.stop_reason not in (None, "end_turn") else None
-    ),
+    conversations.TurnEnded: lambda e: _turn_end(e) if e.stop_reason not in (None, "end_turn") else None,
     conversations.TurnWasEmpty: lambda e: f"empty turn: no message and no tool call ({e.streak} in a row)",
     conversations.TurnInterrupted: lambda e: _with_detail("turn interrupted", e.reason),
     conversations.MessageRecorded: _message,
     conversations.ToolCalled: _tool_call,
     conversations.ToolReturned: lambda e: f"tool call {e.status}" if e.status != "completed" else None,
+    chat.TaskStateChanged: lambda e: _with_detail("waiting for you", e.reason) if e.state == "review" else None,
+    chat.TaskAccepted: lambda e: f"accepted{' by ' + e.by if e.by else ''}, iteration {e.iteration}",
+    chat.IterationAccepted: lambda e: f"iteration {e.iteration} {'merged' if e.commit else 'had changed nothing'}",
+    chat.OptionChosen: lambda e: f"{e.option}: {e.value or 'as the agent chooses'}",
+    chat.RuleAdded: lambda e: f"always allowed in this run: {e.command or ', '.join(e.paths)}",
+    chat.RuleRevoked: lambda e: f"no longer always allowed: rule {e.rule}",
+    chat.MessageEdited: lambda e: f"message changed: {e.text}",
+    chat.MessageDeleted: lambda e: f"message {e.message} taken back",
     effect.EffectDidNotHappen: lambda e: _with_detail("effect did not happen", e.reason),
     effect.EffectUnknown: lambda e: _with_detail("outcome of an effect is unknown", e.reason),
     checkpoint.Checkpoint: lambda e: f"checkpoint: {e.label}",
@@ -338,6 +358,10 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     inbox.InboxReread: lambda _: "reading the inbox again from its start",
     log.LogRepaired: lambda e: f"set aside a torn write at the end of the log ({e.bytes} bytes): {e.reason}",
 }
+
+
+def _turn_end(event: conversations.TurnEnded) -> str:
+    return f"turn ended: {event.stop_reason}{' by ' + event.by if event.by else ''}"
 
 
 def _agent_plan(entries: msgspec.Raw) -> str | None:

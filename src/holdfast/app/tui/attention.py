@@ -11,7 +11,7 @@ from holdfast.engine.queries.runs import ListedRun
 
 _REQUEST_WANTS = (NeedKind.PERMISSION, NeedKind.APPROVAL)
 _FINISHED_STATUSES = (RunStatus.DONE, RunStatus.ARCHIVED, RunStatus.EMPTY)
-_IDLE_STATUSES = (EndReason.PLANNED, EndReason.STOPPED)  # left so by a person
+_IDLE_STATUSES = (EndReason.PLANNED, EndReason.STOPPED, EndReason.IDLE)  # left so by a person
 
 
 class Attention(IntEnum):

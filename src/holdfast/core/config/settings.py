@@ -191,6 +191,14 @@ class ResumePolicy(SettingsTable, frozen=True):
     deaths: Annotated[Count, Meta(description="deaths of the same kind in a row before the run is parked")] = 3
 
 
+class Chat(SettingsTable, frozen=True):
+    """A chat waits for its user between turns."""
+
+    idle: Annotated[
+        Span, Meta(description="how long its runner waits before it ends; the next message starts one again")
+    ] = 600.0
+
+
 class MemoryCaps(SettingsTable, frozen=True):
     """How much memory a prompt may contain, in characters."""
 
@@ -212,7 +220,7 @@ class Settings(SettingsTable, frozen=True):
         str,
         Meta(description="the agent; `holdfast agents ls` lists them. Words after its name are added to its command"),
     ] = "claude"
-    workflow: Annotated[str, Meta(description="`solo`, `loop`, `waves`, `pipeline`, or your own file")] = "solo"
+    workflow: Annotated[str, Meta(description="`solo`, `chat`, `loop`, `waves`, `pipeline`, or your own file")] = "solo"
     parallel: Annotated[Count, Meta(description="tasks at the same time")] = 2
     reviewers: Annotated[
         Count | None, Meta(description="reviewers at the same time; default: all of a review", examples=[1])
@@ -235,4 +243,5 @@ class Settings(SettingsTable, frozen=True):
     agents: Annotated[dict[str, AgentEntry], Meta(description="your own agents, by name")] = {}
     runtime: RuntimeChoice = RuntimeChoice()
     resume: ResumePolicy = ResumePolicy()
+    chat: Chat = Chat()
     memory: MemoryCaps = MemoryCaps()

@@ -35,6 +35,13 @@ class ActionKind(StrEnum):
     RECORD_CHANGE = "take as change"  # a message becomes a change request
     RESEARCH = "research"
     END_RESEARCH = "end research"  # without an answer
+    # of a chat
+    CONVERSE = "converse"  # send what its user wrote
+    AWAIT_USER = "await user"  # put the task in review
+    ACCEPT = "accept"  # the work so far
+    NEXT_ITERATION = "next iteration"  # after accepted work was merged
+    RESUME_AGENT = "resume agent"  # without a prompt
+    END_CONVERSATIONS = "end conversations"  # of a chat that is finished
 
 
 class PromptKind(StrEnum):
@@ -73,6 +80,7 @@ class Action(NamedTuple):
     phase: str | None = None
     role: str | None = None
     research: str | None = None
+    conversation: str | None = None
 
     @property
     def key(self) -> ActionKey:
@@ -92,6 +100,7 @@ class RuntimeFacts(NamedTuple):
     busy: frozenset[ActionKey] = frozenset()
     stuck: frozenset[ActionKey] = frozenset()
     elapsed_s: float = 0.0
+    idle_s: float = 0.0  # since the last action ended
 
     @property
     def busy_tasks(self) -> frozenset[str]:

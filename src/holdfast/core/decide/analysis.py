@@ -166,7 +166,7 @@ def analyze(state: RunState) -> Analysis:
             decide_resume(
                 finished=session is None or (session.ended and session.end_reason not in RESUMABLE_REASONS),
                 checkpoint=checkpoint,
-                issues=issues,
+                issues=() if state.is_chat else issues,  # its user reads them and says what to do
                 plan=state.plan,
                 tasks=state.tasks,
                 chosen=state.choice.choice if state.choice is not None else None,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from holdfast.core.conversation.states import ENDED_STATES
 from holdfast.core.decide import tasks as deciding
 from holdfast.core.decide.actions import NOTHING_IN_PROGRESS, Action, ActionKind, PromptKind, RuntimeFacts
+from holdfast.core.decide.chat import decide_chat
 from holdfast.core.decide.conditions import condition_holds
 from holdfast.core.decide.tasks import exceeded_cap
 from holdfast.core.end_reason import PHASE_REASONS, EndReason, TaskFailure
@@ -18,7 +19,7 @@ from holdfast.core.events.issue import BlockerReported
 from holdfast.core.events.phase import DONE, FAILED, PASSED
 from holdfast.core.messages.addressing import messages_for
 from holdfast.core.messages.schema import MessageKind
-from holdfast.core.state import Approval, PhaseProgress, PhaseStatus, Research, RunState, TaskStatus
+from holdfast.core.state import BEGUN_STATUSES, Approval, PhaseProgress, PhaseStatus, Research, RunState
 from holdfast.core.summary.gates import change_target
 from holdfast.core.task_index import open_research
 from holdfast.core.work.workflow import Bounds, PhaseKind, PhaseSpec, Publish, Workflow
@@ -45,6 +46,8 @@ def decide(
 ) -> list[Action]:
     """All actions that can start now. Empty while everything is in progress."""
     view = _View(state, workflow, bounds, facts)
+    if workflow.chat:
+        return decide_chat(state, bounds, facts)
     if not workflow.phases:
         return _decide_without_phases(view)
     why = exceeded_cap(state, bounds, facts)
@@ -351,7 +354,7 @@ def _is_awaited(view: _View, research: Research) -> bool:
     asker = view.state.conversations.get(research.conversation)
     task = view.state.tasks.get(asker.task or "") if asker is not None else None
     if task is not None:
-        return task.status is TaskStatus.IN_PROGRESS and task.worker == research.conversation
+        return task.status in BEGUN_STATUSES and task.worker == research.conversation
     progress = view.progress
     return progress is not None and research.conversation in progress.talks.values() and not progress.delivered
 

@@ -25,6 +25,7 @@ from holdfast.core.events.session import RunResumed
 from holdfast.core.events.task import TaskSkipped
 from holdfast.core.events.work import TaskReopened, TaskRestarted
 from holdfast.core.state import (
+    BEGUN_STATUSES,
     BranchStatus,
     CheckpointReached,
     Issue,
@@ -259,7 +260,7 @@ def task_actions(state: RunState, chosen: ChosenTasks, worktrees: Collection[str
     A task without its branch was being restarted when another choice was made: there is nothing to unwind.
     """
     if chosen.choice is Choice.SKIP:
-        going_on = (name for name in chosen.tasks if state.tasks[name].status is TaskStatus.IN_PROGRESS)
+        going_on = (name for name in chosen.tasks if state.tasks[name].status in BEGUN_STATUSES)
         return [ResumeAction(ResumeStep.FAIL, name) for name in going_on if name in worktrees]
     if chosen.is_retry:
         return [ResumeAction(ResumeStep.UNWIND, name) for name in chosen.tasks if _has_open_branch(state, name)]
@@ -335,7 +336,7 @@ def _resumed_event(state: RunState, chosen: ChosenTasks, outcome: ResumeOutcome)
 
 def _summary(state: RunState, chosen: ChosenTasks, *, plan_changed: bool) -> str:
     done = sum(task.status in _DONE_STATUSES for task in state.tasks.values())
-    going_on = [name for name, task in state.tasks.items() if task.status is TaskStatus.IN_PROGRESS]
+    going_on = [name for name, task in state.tasks.items() if task.status in BEGUN_STATUSES]
     continuing = [name for name in going_on if name not in chosen.tasks]
     verb = {Choice.SKIP: "skipping", Choice.RESTART: "restarting from scratch"}.get(
         chosen.choice or Choice.RETRY, "retrying"
@@ -356,7 +357,7 @@ def _has_open_branch(state: RunState, task_id: str) -> bool:
 
 def _is_unmerged(task: Task) -> bool:
     """Whether a task is in progress and not merged yet. Merged work is never repeated."""
-    return task.status is TaskStatus.IN_PROGRESS and task.stage is not TaskStage.COMPLETE
+    return task.status in BEGUN_STATUSES and task.stage is not TaskStage.COMPLETE
 
 
 def _is_done(plan: Plan | None, tasks: Mapping[str, Task]) -> bool:

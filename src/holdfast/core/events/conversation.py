@@ -162,13 +162,17 @@ class TurnStarted(Event, frozen=True, kw_only=True):
 
 
 class TurnEnded(Event, frozen=True, kw_only=True):
-    """`message_id` is the agent's id of its last message: its own session can be rewound to it."""
+    """`message_id` is the agent's id of its last message: its own session can be rewound to it.
+
+    `by` is the person who cancelled the turn.
+    """
 
     type: ClassVar[str] = "turn.ended"
     conversation: str
     turn: str
     stop_reason: str | None = None
     message_id: str | None = None
+    by: str | None = None
 
 
 class TurnWasEmpty(Event, frozen=True, kw_only=True):

@@ -23,6 +23,11 @@ def option_for(request: PermissionRequest, *, allow: bool) -> str | None:
     return next((option["id"] for kind in kinds for option in offered if option["kind"] == kind), None)
 
 
+def option_of_kind(request: PermissionRequest, kind: str) -> str | None:
+    """The first option of one kind; None without one."""
+    return next((option["id"] for option in msgspec.json.decode(request.options) if option["kind"] == kind), None)
+
+
 def approval_key(phase: str) -> str:
     return f"{APPROVAL_PREFIX}{phase}"
 

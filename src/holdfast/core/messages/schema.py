@@ -28,10 +28,26 @@ class MessageKind(StrEnum):
     REFUSED_REPORT = "refused_report"
     RESEARCH = "research"
     DENIAL = "denial"
+    # of a chat
+    ACCEPT = "accept"
+    CANCEL_TURN = "cancel_turn"
+    SET_OPTION = "set_option"
+    ADD_CONVERSATION = "add_conversation"
+    RESUME_CONVERSATION = "resume_conversation"
+    EDIT_MESSAGE = "edit_message"
+    DELETE_MESSAGE = "delete_message"
+    REVOKE_RULE = "revoke_rule"
 
 
 PROMPT_KINDS = (MessageKind.USER, MessageKind.RESEARCH, MessageKind.DENIAL)  # delivered with a prompt
 REPLY_KINDS = (MessageKind.RESEARCH, MessageKind.DENIAL)  # replies to an agent's own request
+CONVERSATION_KINDS = (  # may name the one conversation that they are for
+    MessageKind.USER,
+    MessageKind.ACCEPT,
+    MessageKind.ADD_CONVERSATION,
+    MessageKind.RESUME_CONVERSATION,
+)
+EDITABLE_KINDS = (MessageKind.USER, MessageKind.ADD_CONVERSATION)  # a person wrote their text
 
 
 class PromptMessage(msgspec.Struct, frozen=True):
@@ -42,7 +58,10 @@ class PromptMessage(msgspec.Struct, frozen=True):
 
 
 class UserMessage(PromptMessage, frozen=True):
+    """`conversation`: only for this conversation of a chat."""
+
     kind: ClassVar = MessageKind.USER
+    conversation: str | None = None
 
 
 class ResearchReply(PromptMessage, frozen=True, omit_defaults=True):
@@ -88,6 +107,79 @@ class UserAnswer(msgspec.Struct, frozen=True):
     reason: str | None = None
     at: str | None = None
     token: str | None = None  # makes otherwise equal answers different
+    always: bool = False  # the same call is allowed from now on, in this run
+
+
+class AcceptRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Accept the work of a conversation or task of a chat: it is checked, committed and merged into the run's branch.
+
+    `finish`: the chat is over after that.
+    """
+
+    kind: ClassVar = MessageKind.ACCEPT
+    task: str | None = None
+    conversation: str | None = None
+    finish: bool = False
+
+
+class CancelTurn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Cancel the turn in progress; with a `turn`, only that one."""
+
+    kind: ClassVar = MessageKind.CANCEL_TURN
+    conversation: str
+    turn: str | None = None
+
+
+class SetOption(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Choose the `mode`, the `model` or another option of a conversation's agent. None: the agent's own choice."""
+
+    kind: ClassVar = MessageKind.SET_OPTION
+    conversation: str
+    option: str
+    value: str | None = None
+
+
+class AddConversation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Open another conversation in a chat, and send `text` in it. The sender chooses its id.
+
+    It shares the worktree of `task`, or gets a worktree of its own.
+    """
+
+    kind: ClassVar = MessageKind.ADD_CONVERSATION
+    conversation: str
+    agent: str
+    text: str
+    task: str | None = None
+    own_worktree: bool = False
+
+
+class ResumeConversation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Start the agent of a conversation without a prompt."""
+
+    kind: ClassVar = MessageKind.RESUME_CONVERSATION
+    conversation: str
+
+
+class EditMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Replace the text of a message that is not delivered yet."""
+
+    kind: ClassVar = MessageKind.EDIT_MESSAGE
+    message: str
+    text: str
+
+
+class DeleteMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Take back a message that is not delivered yet."""
+
+    kind: ClassVar = MessageKind.DELETE_MESSAGE
+    message: str
+
+
+class RevokeRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Ask again for what a person had allowed for the whole run."""
+
+    kind: ClassVar = MessageKind.REVOKE_RULE
+    rule: str
 
 
 class RefusedReport(msgspec.Struct, frozen=True):
@@ -120,21 +212,66 @@ class Report(msgspec.Struct, frozen=True):
         return f"{_REPORT_PREFIX}{self.tool}"
 
 
-Body = UserMessage | ResearchReply | DenialReply | ChangeRequest | StopRequest | UserAnswer | RefusedReport | Report
+ChatCommand = (
+    AcceptRequest
+    | CancelTurn
+    | SetOption
+    | AddConversation
+    | ResumeConversation
+    | EditMessage
+    | DeleteMessage
+    | RevokeRule
+)
+Body = (
+    UserMessage
+    | ResearchReply
+    | DenialReply
+    | ChangeRequest
+    | StopRequest
+    | UserAnswer
+    | RefusedReport
+    | Report
+    | ChatCommand
+)
 
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     body.kind: msgspec.json.Decoder(body)
-    for body in (UserMessage, ResearchReply, DenialReply, ChangeRequest, StopRequest, UserAnswer, RefusedReport)
+    for body in (
+        UserMessage,
+        ResearchReply,
+        DenialReply,
+        ChangeRequest,
+        StopRequest,
+        UserAnswer,
+        RefusedReport,
+        AcceptRequest,
+        CancelTurn,
+        SetOption,
+        AddConversation,
+        ResumeConversation,
+        EditMessage,
+        DeleteMessage,
+        RevokeRule,
+    )
 }
+# Fields that older versions do not write; without a value we do not write them either.
+_LATER_FIELDS: dict[type[Any], str] = {UserMessage: "conversation", UserAnswer: "always"}
 _REPORT_DECODER = msgspec.json.Decoder(_ReportBody)
 
 
-class _AddressedBody(msgspec.Struct):
+class Address(msgspec.Struct, frozen=True):
     task: str | None = None
+    conversation: str | None = None
+
+
+_NO_ADDRESS = Address()
 
 
 def encode_body(body: Body) -> msgspec.Raw:
     wire: object = body
+    later = _LATER_FIELDS.get(type(body))
+    if later is not None and not getattr(body, later):
+        wire = {name: value for name, value in msgspec.to_builtins(body).items() if name != later}
     if isinstance(body, Report):
         wire = _ReportBody(role=body.role, conversation=body.conversation, signal=dict(body.arguments))
     return msgspec.Raw(msgspec.json.encode(wire))
@@ -164,12 +301,12 @@ def is_report(kind: str) -> bool:
     return kind.startswith(_REPORT_PREFIX)
 
 
-def addressee(body: msgspec.Raw) -> str | None:
-    """The task or phase that a message names, whatever its kind."""
+def addressee(body: msgspec.Raw) -> Address:
+    """The task or phase, and the conversation, that a message names, whatever its kind."""
     try:
-        return msgspec.json.decode(body, type=_AddressedBody).task
+        return msgspec.json.decode(body, type=Address)
     except msgspec.MsgspecError:
-        return None
+        return _NO_ADDRESS
 
 
 def message_text(body: str | bytes) -> str:

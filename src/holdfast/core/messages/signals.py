@@ -198,8 +198,13 @@ ROLES: dict[str, tuple[type[Signal], ...]] = {
 }
 
 
+CHAT_ROLE = "chat"  # of every agent in a chat: its user decides what becomes of the work
+
+
 def signals_for_role(role: str) -> tuple[type[Signal], ...]:
     """The tools of a role. `reviewer:logic` is a reviewer; an unknown role has the common tools."""
+    if role == CHAT_ROLE:
+        return (ReportProgress,)
     return ROLES.get(role.partition(":")[0], _COMMON_SIGNALS)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.events import Event
+from holdfast.core.events.chat import MessageDeleted, MessageEdited, RuleAdded, RuleRevoked
 from holdfast.core.events.inbox import InboxConsumed, InboxHandled
 from holdfast.core.redaction.redaction import SHAPES_ONLY_REDACTOR, Redactor
 
@@ -51,6 +52,10 @@ _IDENTIFYING = frozenset(
 _ALSO_IDENTIFYING: Mapping[type[Event], frozenset[str]] = {
     InboxConsumed: frozenset({"message"}),
     InboxHandled: frozenset({"message"}),
+    MessageEdited: frozenset({"message"}),
+    MessageDeleted: frozenset({"message"}),
+    RuleAdded: frozenset({"rule", "command"}),
+    RuleRevoked: frozenset({"rule"}),
 }
 _NESTED_IDENTIFYING = _IDENTIFYING | {"blocked_by", "id", "task_ids"}  # in lists and tables
 _STRUCTURE = frozenset(

@@ -10,7 +10,7 @@ from holdfast.core.end_reason import EndReason, end_reason_text
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered
 from holdfast.core.messages.answers import approval_key
 from holdfast.core.messages.schema import MessageKind, message_text
-from holdfast.core.state import EffectStatus, GivenAnswer, PhaseStatus, RunState, TaskStatus
+from holdfast.core.state import BEGUN_STATUSES, EffectStatus, GivenAnswer, PhaseStatus, RunState, TaskStatus
 from holdfast.core.summary.gates import gate_lines, gate_of, phase_awaiting_approval
 
 
@@ -95,15 +95,11 @@ def _failures(state: RunState) -> Iterator[Need]:
 def _waiting_agents(state: RunState) -> Iterator[Need]:
     """Agents that wait for a person: every conversation waits between turns, so the session's end reason decides."""
     newest = state.newest_session()
-    if newest is None or newest.end_reason != EndReason.WAITING:
+    if newest is None or newest.end_reason not in (EndReason.WAITING, EndReason.IDLE):
         return
     for conversation in state.conversations.values():
         task = state.tasks.get(conversation.task or "")
-        if (
-            conversation.state == ConversationState.WAITING
-            and task is not None
-            and task.status is TaskStatus.IN_PROGRESS
-        ):
+        if conversation.state == ConversationState.WAITING and task is not None and task.status in BEGUN_STATUSES:
             yield Need(
                 NeedKind.INSTRUCTIONS, f"{conversation.agent or 'the agent'} waits for instructions", conversation.task
             )

@@ -7,8 +7,8 @@ written after. An agent is started when somebody speaks to it, and not before; h
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import NamedTuple, Self
+from contextlib import AsyncExitStack, suppress
+from typing import Self
 
 from acp.schema import TextContentBlock
 from msgspec import structs
@@ -18,7 +18,7 @@ from holdfast.agents.process.tree import finish_uncancelled
 from holdfast.agents.registry import find_agent
 from holdfast.core.conversation.interruption import NO_UPDATES, PendingUpdates
 from holdfast.core.conversation.states import (
-    ASKED_AGAIN,
+    CANCELLED,
     ENDED_STATES,
     FINISHED_TURN_REASONS,
     NO_TOOLS,
@@ -26,18 +26,17 @@ from holdfast.core.conversation.states import (
     AfterInterruption,
     AgentActivity,
     ConversationState,
-    check_transition,
     needs_resume,
 )
 from holdfast.core.decide.actions import PromptKind
 from holdfast.core.decide.attribution import conversation_agent_name
 from holdfast.core.decide.interrupted import PROGRESS_TEXT, interruption_events
+from holdfast.core.decide.transitions import conversation_change, task_follows
 from holdfast.core.events.agent import AgentCompleted
 from holdfast.core.events.agent import AgentDied as AgentGone
 from holdfast.core.events.conversation import (
     ConversationDetached,
     ConversationOpened,
-    ConversationStateChanged,
     MessageRecorded,
     TurnEnded,
     TurnInterrupted,
@@ -45,12 +44,24 @@ from holdfast.core.events.conversation import (
     TurnWasEmpty,
 )
 from holdfast.core.events.inbox import InboxHandled
+from holdfast.core.events.issue import WarningLogged
 from holdfast.core.messages.addressing import messages_for_conversation
 from holdfast.core.messages.schema import message_text
 from holdfast.core.redaction.redaction import with_redaction_notice
 from holdfast.core.state import Conversation
 from holdfast.engine.agents.credentials import auth_advice
+from holdfast.engine.agents.options import set_option
 from holdfast.engine.agents.permissions import PermissionBroker
+from holdfast.engine.agents.prompt import (
+    NOTHING_TO_SAY,
+    Compose,
+    Composed,
+    ComposedOnce,
+    Delivery,
+    PromptRefused,
+    TurnResult,
+    composed_before,
+)
 from holdfast.engine.agents.recovery import (
     AGENT_ERRORS,
     AgentUnavailable,
@@ -61,7 +72,7 @@ from holdfast.engine.agents.recovery import (
     close_agent,
 )
 from holdfast.engine.agents.transcript import history_of, interrupted_turn, was_heard
-from holdfast.leaf.errors import BadInput, Denied, HoldfastError, StorageFailed
+from holdfast.leaf.errors import BadInput, Denied, StorageFailed
 from holdfast.leaf.failpoints import failpoint_pair
 from holdfast.leaf.files.sync import sync_existing_folders
 from holdfast.leaf.ids import new_sid
@@ -74,29 +85,6 @@ __all__ = ["AgentUnavailable", "ConversationContext", "Conversations", "PromptRe
 
 _FAILPOINT = failpoint_pair("prompt")
 _WITHOUT_TOOLS = "the agent had to report and did not have Holdfast's tools: its MCP server holdfast was not up"
-
-
-class PromptRefused(HoldfastError):
-    """An agent answered its prompt with an error, as when its provider has no room: no word on the work itself."""
-
-
-class TurnResult(NamedTuple):
-    """How a turn went. `reason` is the protocol's, or `interrupted`, `refused` or `no_tools` with what was said."""
-
-    turn_id: str
-    reason: str
-    detail: str | None = None
-
-    def raise_if_refused(self) -> None:
-        if self.reason in ASKED_AGAIN:
-            raise PromptRefused(self.detail or "the agent answered its prompt with an error")
-
-
-class _Delivery(NamedTuple):
-    """What a prompt delivers, as the log has it."""
-
-    messages: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
 
 
 class Conversations:
@@ -121,7 +109,8 @@ class Conversations:
         self._start_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._turn_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._turn_end_events: dict[str, asyncio.Event] = {}  # set when the turn is over
-        self._cancelled: set[str] = set()
+        self._cancelled: dict[str, str | None] = {}  # by whom, when a person cancelled the turn
+        self.delivery_lock = asyncio.Lock()  # held while a prompt is composed and recorded: nobody edits its messages
         self._closing: set[str] = set()
 
     async def __aenter__(self) -> Self:
@@ -198,7 +187,7 @@ class Conversations:
         The text has all these messages of the inbox and notices; they are named here for the log.
         """
         said = MessageRecorded(conversation=conversation_id, speaker="user", text=text)
-        return await self._send_message(conversation_id, said, cwd, _Delivery(tuple(messages), tuple(notices)))
+        return await self._send_message(conversation_id, said, cwd, Delivery(tuple(messages), tuple(notices)))
 
     async def continue_turn(
         self, conversation_id: str, cwd: str, policy: AfterInterruption, since: PendingUpdates = NO_UPDATES
@@ -207,6 +196,15 @@ class Conversations:
 
         What earlier prompts for this turn delivered is said again: the agent may not have heard it.
         """
+        composed = await self.compose_continuation(conversation_id, policy, since)
+        if composed is None:
+            return None
+        return await self._send_message(conversation_id, composed.message, cwd, composed.delivery)
+
+    async def compose_continuation(
+        self, conversation_id: str, policy: AfterInterruption, since: PendingUpdates = NO_UPDATES
+    ) -> Composed | None:
+        """The prompt that continues an interrupted turn; None when none was, or a person decides."""
         turn = await interrupted_turn(self._context.log, conversation_id)
         if turn is None or (policy is AfterInterruption.ASK and not since.messages):
             return None
@@ -217,17 +215,17 @@ class Conversations:
         text = restate(turn, [*again, *since.messages.values()], notices)
         # Not the user's words: if this turn is interrupted too, the request is still the user's.
         said = MessageRecorded(conversation=conversation_id, speaker="system", text=text)
-        return await self._send_message(
-            conversation_id, said, cwd, _Delivery(tuple(since.messages), tuple(since.notices))
-        )
+        return Composed(said, Delivery(tuple(since.messages), tuple(since.notices)))
 
-    async def cancel(self, conversation_id: str) -> None:
+    async def cancel(self, conversation_id: str, by: str | None = None) -> None:
         """End the turn that is under way. An agent that does not stop when it is asked to is ended with it.
+
+        `by` is the person who wants it: such a turn is not continued.
 
         A turn whose agent is still being started ends before its prompt is sent.
         """
         if self._turn_locks[conversation_id].locked():
-            self._cancelled.add(conversation_id)
+            self._cancelled[conversation_id] = by
         live, over = self._live.get(conversation_id), self._turn_end_events.get(conversation_id)
         if live is None or over is None:
             return
@@ -241,13 +239,12 @@ class Conversations:
 
     async def close(self, conversation_id: str, final_state: ConversationState, reason: str | None = None) -> None:
         """The conversation is over."""
-        check_transition(conversation_id, self.state(conversation_id).state, final_state)
+        conversation_change(self._run.state, conversation_id, final_state)  # it raises before anything is stopped
         await self._shut_down(conversation_id, reason or "the conversation is over")
-        check_transition(conversation_id, self.state(conversation_id).state, final_state)
-        over = ConversationStateChanged(conversation=conversation_id, state=final_state, reason=reason)
         state = self.state(conversation_id)
+        over = conversation_change(self._run.state, conversation_id, final_state, reason)
         await self._run.append(
-            over, *([AgentCompleted(name=conversation_agent_name(state), result=final_state)] if state.started else [])
+            *over, *([AgentCompleted(name=conversation_agent_name(state), result=final_state)] if state.started else [])
         )
 
     async def stop_agent(self, conversation_id: str | None, reason: str) -> None:
@@ -268,31 +265,66 @@ class Conversations:
                     conversation_id, f"the agent was found dead: {await live.agent.tree.wait_for_exit()}", died=True
                 )
             live = self._live[conversation_id] = await self._recovery.restore(conversation_id, cwd)
+            for option in self.state(conversation_id).options:
+                await self.apply_option(conversation_id, option)
             return live
+
+    async def apply_option(self, conversation_id: str, option: str) -> None:
+        """Set what a person chose, if its agent is running; else it is set when the agent is started."""
+        live, value = self._live.get(conversation_id), self.state(conversation_id).options.get(option)
+        if live is None or value is None:
+            return
+        with suppress(AgentExited, AgentSilent):  # whoever needs the agent next restores it, with its options
+            problem = await set_option(live.agent, live.opened, option, value)
+            if problem is not None:
+                await self._run.append(WarningLogged(message=problem))
 
     # Turns
 
     async def _send_message(
-        self, conversation_id: str, message: MessageRecorded, cwd: str, delivery: _Delivery
+        self, conversation_id: str, message: MessageRecorded, cwd: str, delivery: Delivery
     ) -> TurnResult:
         message = structs.replace(message, text=with_redaction_notice(message.text))
         async with self._turn_locks[conversation_id]:
-            self._cancelled.discard(conversation_id)
             own = messages_for_conversation(self._run.state.messages, conversation_id)
             words = [message_text(self._run.state.messages[key].body) for key in own]
             message = structs.replace(message, text="\n\n".join([message.text, *words]))
             delivery = delivery._replace(messages=(*delivery.messages, *own))
-            await self._context.on_turn_start(conversation_id)
-            turn = await self._run_turn(conversation_id, message, cwd, delivery)
-            if turn.reason == "unheard" and conversation_id not in self._closing | self._cancelled:
-                turn = await self._run_turn(conversation_id, message, cwd, delivery._replace(messages=()))
-            await self._context.on_turn_end(conversation_id)
+            return await self._run_turns(conversation_id, cwd, composed_before(message, delivery))
+
+    async def converse(self, conversation_id: str, cwd: str, compose: Compose) -> TurnResult | None:
+        """One turn of a chat. Its prompt is composed once the agent is ready, and None of it then is no turn.
+
+        Until then a person may change the messages that it delivers.
+        """
+        async with self._turn_locks[conversation_id]:
+            turn = await self._run_turns(conversation_id, cwd, compose)
+        return None if turn.reason == NOTHING_TO_SAY else turn
+
+    async def _run_turns(self, conversation_id: str, cwd: str, compose: Compose) -> TurnResult:
+        """A turn, and once more when its agent died before it heard the prompt."""
+        self._cancelled.pop(conversation_id, None)
+        await self._context.on_turn_start(conversation_id)
+        composed = ComposedOnce(compose)
+        turn = await self._run_turn(conversation_id, cwd, composed)
+        if turn.reason == "unheard" and conversation_id not in self._closing | self._cancelled.keys():
+            turn = await self._run_turn(conversation_id, cwd, composed)
+        await self._context.on_turn_end(conversation_id)
         return turn._replace(reason="interrupted") if turn.reason == "unheard" else turn
 
-    async def _run_turn(
-        self, conversation_id: str, recorded: MessageRecorded, cwd: str, delivery: _Delivery
-    ) -> TurnResult:
+    async def _run_turn(self, conversation_id: str, cwd: str, compose: Compose) -> TurnResult:
         live = await self.ensure_agent(conversation_id, cwd)
+        async with AsyncExitStack() as composing:
+            await composing.enter_async_context(self.delivery_lock)
+            composed = await compose()
+            if composed is None:
+                return TurnResult("", NOTHING_TO_SAY)
+            return await self._run_composed_turn(conversation_id, live, composed, composing)
+
+    async def _run_composed_turn(
+        self, conversation_id: str, live: LiveAgent, composed: Composed, composing: AsyncExitStack
+    ) -> TurnResult:
+        recorded, delivery = composed
         turn = new_sid()
         prompt = (
             await self._with_history(conversation_id, recorded.text)
@@ -300,7 +332,6 @@ class Conversations:
             else recorded.text
         )
         self._must_be_open(conversation_id)
-        check_transition(conversation_id, self.state(conversation_id).state, ConversationState.RUNNING)
         heard = live.agent.frames_received
         live.agent.recorder.begin_turn(turn)
         reports = self.state(conversation_id).reports
@@ -318,8 +349,9 @@ class Conversations:
                 ),
                 structs.replace(recorded, turn=turn),
                 *(InboxHandled(message=message) for message in delivery.messages),
-                ConversationStateChanged(conversation=conversation_id, state=ConversationState.RUNNING),
+                *conversation_change(self._run.state, conversation_id, ConversationState.RUNNING),
             )
+            await composing.aclose()
             if conversation_id in self._cancelled:
                 ended = PromptResult("cancelled")
             else:
@@ -395,6 +427,7 @@ class Conversations:
             turn=turn_id,
             stop_reason=result.reason,
             message_id=live.agent.recorder.last_message_id,
+            by=self._cancelled.get(conversation_id) if result.reason == CANCELLED else None,
         )
         empty = TurnWasEmpty(
             conversation=conversation_id,
@@ -404,9 +437,9 @@ class Conversations:
             input_tokens=result.input_tokens,
             output_tokens=result.output_tokens,
         )
-        waiting = ConversationStateChanged(conversation=conversation_id, state=ConversationState.WAITING)
+        waiting = conversation_change(self._run.state, conversation_id, ConversationState.WAITING)
         left = live.agent.recorder.final_events()
-        await live.agent.recorder.flush(*left, *spent, over, *([empty] if silent else []), waiting)
+        await live.agent.recorder.flush(*left, *spent, over, *([empty] if silent else []), *waiting)
         live.agent.recorder.turn_id = None
 
     async def _record_interruption(
@@ -425,8 +458,8 @@ class Conversations:
             TurnInterrupted(conversation=conversation_id, turn=turn_id, reason=reason),
             *([ConversationDetached(conversation=conversation_id, reason=reason)] if attached else []),
             *([self._death_event(conversation_id, reason)] if died else []),
-            ConversationStateChanged(
-                conversation=conversation_id, state=ConversationState.WAITING, reason="the turn was interrupted"
+            *conversation_change(
+                self._run.state, conversation_id, ConversationState.WAITING, "the turn was interrupted"
             ),
         )
         if alive is not None:
@@ -454,7 +487,7 @@ class Conversations:
             rebooted = state.boot_id not in (None, boot_id())
             events = interruption_events(name, state, was_heard=heard, rebooted=rebooted)
             if events:
-                await self._run.append(*events)
+                await self._run.append(*events, *task_follows(self._run.state, state.task, ConversationState.WAITING))
 
     # The end
 

@@ -21,10 +21,14 @@ from holdfast.core.conversation.permission import (
     decide_permission,
 )
 from holdfast.core.conversation.tool_call import ToolCall
+from holdfast.core.decide.permission_rules import find_rule
 from holdfast.core.events import Event
+from holdfast.core.events.chat import RuleAdded
 from holdfast.core.events.conversation import PermissionAnswered, PermissionRequested, ToolBlocked
+from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.work import HookRan
-from holdfast.core.messages.answers import ALLOW_OPTION_KINDS, REJECT_OPTION_KINDS, option_for
+from holdfast.core.messages.answers import ALLOW_OPTION_KINDS, REJECT_OPTION_KINDS, option_for, option_of_kind
+from holdfast.core.state import PermissionRequest
 from holdfast.core.text.cut import cut
 from holdfast.engine.hooks.process import MAX_REASON_CHARS, HookResult, hook_input, run_hook
 from holdfast.leaf.errors import BadInput
@@ -44,8 +48,10 @@ class PermissionBroker:
         self._consent = consent
         self._untrusted = untrusted
         self._pending: dict[str, asyncio.Future[str | None]] = {}
+        self._folders: dict[str, str] = {}  # where each agent works
 
     def for_agent(self, conversation_id: str, cwd: str) -> "AgentPermissions":
+        self._folders[conversation_id] = cwd
         return AgentPermissions(self, conversation_id, cwd)
 
     def option_for(self, request: str, preferred: str | None, *, allow: bool) -> str | None:
@@ -55,6 +61,34 @@ class PermissionBroker:
             return None
         offered = [one["id"] for one in msgspec.json.decode(asked.options)]
         return preferred if preferred in offered else option_for(asked, allow=allow)
+
+    def once_option(self, request: str) -> str | None:
+        """The option that allows a single call: an agent is never told that it may always do something."""
+        asked = self._run.state.permissions.get(request)
+        return option_of_kind(asked, "allow_once") if asked is not None else None
+
+    def rule_events(self, request: str, by: str | None) -> list[Event]:
+        """What is always allowed from now on: the same kind of tool with exactly this command or these paths."""
+        asked = self._run.state.permissions.get(request)
+        if asked is None:
+            return []
+        if asked.command is None and not asked.paths:
+            return [
+                WarningLogged(message="allowed this once: the request names no command and no path to always allow")
+            ]
+        rule = RuleAdded(
+            rule=secrets.token_hex(4),
+            kind=asked.kind,
+            command=asked.command,
+            paths=list(self._relative_paths(asked)),
+            request=request,
+            by=by or "user",
+        )
+        return [rule]
+
+    def _relative_paths(self, asked: PermissionRequest) -> tuple[str, ...]:
+        cwd = self._folders.get(asked.conversation)
+        return _relative(cwd, asked.paths) if cwd is not None else tuple(asked.paths)
 
     async def answer(self, request: str, option: str | None, by: str) -> None:
         await self.apply_answer(PermissionAnswered(request=request, option=option, by=by))
@@ -140,7 +174,9 @@ class PermissionBroker:
             _requested_action(cwd, permission_request.call), self._consent.policy, self._consent.rules
         )
         if ruling.decision is PermissionDecision.ASK:
-            return None, None
+            rule = find_rule(self._run.state.rules, _requested_action(cwd, permission_request.call))
+            option = _first_option(permission_request, ALLOW_OPTION_KINDS) if rule is not None else None
+            return (option, f"rule {rule} of this run") if option is not None else (None, None)
         chosen = _first_option(
             permission_request,
             ALLOW_OPTION_KINDS if ruling.decision is PermissionDecision.ALLOW else REJECT_OPTION_KINDS,

@@ -35,18 +35,17 @@ from holdfast.core.conversation.states import (
     Capability,
     ConversationState,
     RecoveryStrategy,
-    check_transition,
     next_strategy,
     recovery_strategies,
 )
 from holdfast.core.decide.attribution import conversation_agent_name
 from holdfast.core.decide.interrupted import after_failure
+from holdfast.core.decide.transitions import conversation_change
 from holdfast.core.events import Event
 from holdfast.core.events.agent import AgentSpawned
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationDetached,
-    ConversationStateChanged,
     ConversationTokenStored,
     RecoveryStrategyFailed,
 )
@@ -134,6 +133,7 @@ class LiveAgent(NamedTuple):
     agent: AgentConnection
     session: str
     stack: AsyncExitStack
+    opened: AgentSession
 
 
 class Recovery:
@@ -152,8 +152,7 @@ class Recovery:
     async def restore(self, conversation_id: str, cwd: str) -> LiveAgent:
         state = self._state(conversation_id)
         entry = find_agent(state.agent or "", self._context.agents)
-        check_transition(conversation_id, state.state, ConversationState.STARTING)
-        await self._run.append(ConversationStateChanged(conversation=conversation_id, state=ConversationState.STARTING))
+        await self._run.append(*conversation_change(self._run.state, conversation_id, ConversationState.STARTING))
         stack = AsyncExitStack()
         said = self._stderr_path(conversation_id)
         before = file_size(said)
@@ -236,7 +235,7 @@ class Recovery:
         attached = self._state(conversation_id).pid is not None
         await self._run.append(
             *([ConversationDetached(conversation=conversation_id, reason=reason)] if attached else []),
-            ConversationStateChanged(conversation=conversation_id, state=ConversationState.WAITING, reason=reason),
+            *conversation_change(self._run.state, conversation_id, ConversationState.WAITING, reason),
         )
         if alive is not None:
             raise alive
@@ -393,10 +392,10 @@ class Recovery:
                 pid=identity.pid,
             )
         )
-        events.append(ConversationStateChanged(conversation=conversation_id, state=ConversationState.WAITING))
+        events += conversation_change(self._run.state, conversation_id, ConversationState.WAITING)
         await self._run.append(*await self._choose_model(conversation_id, agent, opened), *events)
         agent.recorder.set_prior_cost(self._state(conversation_id).dollars)
-        return LiveAgent(agent, opened.session_id, stack)
+        return LiveAgent(agent, opened.session_id, stack, opened)
 
     async def _choose_model(self, conversation_id: str, agent: AgentConnection, opened: AgentSession) -> list[Event]:
         """Set the model that its role is to have; a remark, when the agent does not offer it."""

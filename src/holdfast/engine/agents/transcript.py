@@ -49,7 +49,7 @@ async def interrupted_turn(log: Log, conversation_id: str) -> InterruptedTurn | 
     events = _events(log, conversation_id)
     async for event in events:
         match event:
-            case TurnEnded() if not cut and event.stop_reason not in UNFINISHED_TURN_REASONS:
+            case TurnEnded() if not cut and (event.by or event.stop_reason not in UNFINISHED_TURN_REASONS):
                 return None
             case TurnEnded() | TurnInterrupted():
                 cut, rebooted = True, rebooted or getattr(event, "rebooted", False)

@@ -56,14 +56,15 @@ async def prepare_run(home: Home, request: RunRequest) -> str:
     workflow = terms.workflow
     _check_optional_phases(workflow, request.phases)
     _check_templates(workflow, os.path.abspath(request.repo))
-    source = os.path.abspath(request.goal) if os.path.exists(request.goal) else None
+    is_list = not workflow.chat and os.path.exists(request.goal)  # a chat begins with a message
+    source = os.path.abspath(request.goal) if is_list else None
     redactor = Redactor.from_environment(os.environ)
     tasks = read_tasks(source) if source is not None else _single_task_list(redactor.redact_text(request.goal))
     terms.check_agents((task.agent for task in tasks.tasks), must_be_installed=request.must_start_now)
     goal = redactor.redact_text(request.goal if source is None else _goal_of(tasks, source))
     new = NewRun(goal, request.repo, workflow.name, request.slug, request.base)
     known: list[Event] = [_settings_event(request)]
-    if workflow.phases or workflow.name not in BUILT_IN:
+    if workflow.phases or workflow.chat or workflow.name not in BUILT_IN:
         known.append(WorkflowChosen(workflow=msgspec.to_builtins(workflow), wanted=list(request.phases)))
     if source is not None or workflow.planner is None:
         known.append(build_plan(tasks, workflow.shape, source))

@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from holdfast.core.config.settings import ResumePolicy
+from holdfast.core.decide.chat import has_work_to_do
 from holdfast.core.end_reason import EndReason
 from holdfast.core.events.branch import BranchMerged
 from holdfast.core.events.conversation import TurnEnded
@@ -129,6 +130,8 @@ async def _resume_if_interrupted(home: Home, run_id: str, report: ReportRun) -> 
     view = await view_run(home, run_id)
     policy = run_config_for(home, view.state).settings.resume
     if view.status != RunStatus.INTERRUPTED or view.state.run is None or not policy.auto:
+        return False
+    if view.state.is_chat and not has_work_to_do(view.state):  # its user's next message resumes it
         return False
     deaths = await count_deaths(home.store.log(run_id))
     if deaths.times >= policy.deaths:

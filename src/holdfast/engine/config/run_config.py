@@ -40,12 +40,13 @@ class RunConfig(NamedTuple):
             iterations=caps.iterations,
             evaluator_calls=caps.evaluator_calls,
             conflict_attempts=caps.conflict_attempts,
-            ask_when_interrupted=self.settings.after_interruption is AfterInterruption.ASK,
+            ask_when_interrupted=self.workflow.chat or self.settings.after_interruption is AfterInterruption.ASK,
             parallel=self.settings.parallel,
             reviewers=self.settings.reviewers,
             wall_clock=caps.wall_clock,
             tokens=caps.tokens,
             dollars=caps.dollars,
+            idle=self.settings.chat.idle,
             auto_approve=self.settings.approvals is Approvals.GIVEN,
         )
 

@@ -47,6 +47,7 @@ from holdfast.core.summary.gates import change_target
 from holdfast.core.work.workflow import Workflow
 from holdfast.engine.agents.permissions import PermissionBroker
 from holdfast.engine.inbox import handle_phase as phase_receiving
+from holdfast.engine.inbox.handle_chat import ChatCallbacks, ChatMessages, undeliverable_in_chat
 from holdfast.leaf.errors import BadInput
 from holdfast.store.run import OwnedRun
 
@@ -55,12 +56,18 @@ class InboxHandler:
     """`stop` is called when somebody asks the run to stop."""
 
     def __init__(
-        self, run: OwnedRun, permissions: PermissionBroker, workflow: Workflow, stop: Callable[[str], None]
+        self,
+        run: OwnedRun,
+        permissions: PermissionBroker,
+        workflow: Workflow,
+        stop: Callable[[str], None],
+        chat: ChatCallbacks | None = None,
     ) -> None:
         self._run = run
         self._workflow = workflow
         self._permissions = permissions
         self._stop = stop
+        self._chat = ChatMessages(run, chat or ChatCallbacks())
         self._lock = asyncio.Lock()
 
     async def receive(self) -> None:
@@ -79,8 +86,10 @@ class InboxHandler:
                         await self._run.append(WarningLogged(message=why), handled)
                 case UserAnswer() as answer:
                     await self._handle_answer(answer, message.sender, handled)
-                case body:
+                case ChangeRequest() | StopRequest() | RefusedReport() | Report() as body:
                     await self._run.append(*self._events_for(key, body, message.sender), handled)
+                case command:
+                    await self._chat.handle(command, message, handled)
         except (*DECODE_ERRORS, BadInput) as error:
             ignored = f"a message of kind {message.kind} was passed over: {error}"
             await self._run.append(WarningLogged(message=ignored), handled)
@@ -88,7 +97,7 @@ class InboxHandler:
     def _undeliverable_reason(self, message: OpenMessage) -> str | None:
         """Why no prompt can take these words along."""
         if message.conversation is not None:
-            return None
+            return undeliverable_in_chat(self._run.state, message) if self._run.state.is_chat else None
         why = undeliverable_reason(self._run.state, self._workflow, message.task)
         return f"words for {message.task or 'anyone'} reached nobody: {why}" if why is not None else None
 
@@ -96,7 +105,9 @@ class InboxHandler:
         if answer.request.startswith(APPROVAL_PREFIX):
             await self._run.append(*self._approval_events(handled.message, answer, by), handled)
         else:
-            option = self._permissions.option_for(answer.request, answer.option, allow=answer.allow)
+            always = [*self._permissions.rule_events(answer.request, by)] if answer.always and answer.allow else []
+            preferred = answer.option if not always else self._permissions.once_option(answer.request)
+            option = self._permissions.option_for(answer.request, preferred, allow=answer.allow)
             answered = PermissionAnswered(
                 request=answer.request,
                 option=option,
@@ -104,7 +115,7 @@ class InboxHandler:
                 message=handled.message,
                 reason=None if answer.allow else answer.reason,
             )
-            await self._permissions.apply_answer(answered, handled)
+            await self._permissions.apply_answer(answered, *always, handled)
 
     def _events_for(
         self, key: str, body: ChangeRequest | StopRequest | RefusedReport | Report, sender: str | None

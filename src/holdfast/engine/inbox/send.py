@@ -3,13 +3,13 @@
 import getpass
 import secrets
 
-from holdfast.core.messages.schema import ChangeRequest, StopRequest, UserMessage
+from holdfast.core.messages.schema import Body
 from holdfast.engine.home import Home
 from holdfast.leaf.errors import StorageFailed
 from holdfast.store.base import Inbox, Message
 
 
-async def send(home: Home, run_id: str, body: UserMessage | ChangeRequest | StopRequest) -> str:
+async def send(home: Home, run_id: str, body: Body) -> str:
     """The message's id. A change stays with the run until a plan was made with it, whatever dies."""
     message = Message.of(body, message_id=secrets.token_hex(12), sender=user_name())
     await deliver(home.store.inbox(run_id), message)

@@ -13,6 +13,7 @@ from msgspec import structs
 from holdfast.core.decide.actions import Action, ActionKey, ActionKind, RuntimeFacts
 from holdfast.core.decide.attribution import EVALUATOR, WORKER, agent_name
 from holdfast.core.decide.phases import decide
+from holdfast.core.end_reason import EndReason
 from holdfast.core.events import Draft
 from holdfast.core.events.issue import ErrorEncountered
 from holdfast.core.state import TaskStage
@@ -54,6 +55,7 @@ class Runner:
         self._errors: dict[ActionKey, Draft] = {}  # the last of each that failed and was not done since
         self._stuck: dict[ActionKey, str] = {}
         self._stop_reason: str | None = None
+        self._quiet_since: float | None = None  # when the last step ended, while none is in progress
         self._awake = asyncio.Event()
 
     def wake(self) -> None:
@@ -81,7 +83,7 @@ class Runner:
             while True:
                 if listening.done():
                     listening.result()  # deaf is worse than dead
-                reason = await self._decide_and_start()
+                reason = await self._decide_and_start(receiver)
                 if reason is not None:
                     return reason
                 await self._wait_for_wake()
@@ -91,21 +93,34 @@ class Runner:
             with suppress(asyncio.CancelledError):
                 await listening
 
-    async def _decide_and_start(self) -> str | None:
+    async def _decide_and_start(self, receiver: InboxHandler) -> str | None:
         """One look at the state; the reason to stop, when there is one."""
         self._awake.clear()
         await self._collect_finished()
         if self._stop_reason is not None:
             return self._stop_reason
-        for action in decide(self._run.state, self._config.workflow, self._config.bounds, self._facts()):
+        actions = self._decide()
+        if [action.reason for action in actions] == [EndReason.IDLE]:
+            await receiver.receive()  # the last look: who sends a message later waits until the run is free
+            actions = self._decide()
+        for action in actions:
             if action.kind is ActionKind.STOP:
                 return action.reason
             self._start(action)
         return None
 
+    def _decide(self) -> list[Action]:
+        actions = decide(self._run.state, self._config.workflow, self._config.bounds, self._facts())
+        if self._in_progress or any(action.kind is not ActionKind.STOP for action in actions):
+            self._quiet_since = None
+        elif self._quiet_since is None:
+            self._quiet_since = asyncio.get_running_loop().time()
+        return actions
+
     def _facts(self) -> RuntimeFacts:
-        elapsed = asyncio.get_running_loop().time() - self._started_at
-        return RuntimeFacts(frozenset(self._in_progress), frozenset(self._stuck), elapsed)
+        now = asyncio.get_running_loop().time()
+        idle = now - self._quiet_since if self._quiet_since is not None else 0.0
+        return RuntimeFacts(frozenset(self._in_progress), frozenset(self._stuck), now - self._started_at, idle)
 
     def _start(self, action: Action) -> None:
         """Start a step in the background. `decide` never returns a key that is already in progress."""
@@ -160,8 +175,11 @@ class Runner:
 
     async def _wait_for_wake(self) -> None:
         """Until something happens, or the time is up."""
-        cap = self._config.bounds.wall_clock
-        left = None if cap is None else max(0.0, self._started_at + cap - asyncio.get_running_loop().time())
+        bounds, now = self._config.bounds, asyncio.get_running_loop().time()
+        ends = [self._started_at + bounds.wall_clock] if bounds.wall_clock is not None else []
+        if self._quiet_since is not None:
+            ends.append(self._quiet_since + bounds.idle)
+        left = max(0.0, min(ends) - now) if ends else None
         with suppress(TimeoutError):
             await asyncio.wait_for(self._awake.wait(), left)
 

@@ -8,15 +8,17 @@ import os
 from contextlib import suppress
 
 from holdfast.agents.process.tree import finish_uncancelled
+from holdfast.agents.registry import find_agent
 from holdfast.core.decide.analysis import analyze
 from holdfast.core.decide.attribution import WORKER
 from holdfast.core.decide.resume import Opening, ResumeChoice, opening_of
 from holdfast.core.end_reason import EndReason
 from holdfast.core.events.issue import ErrorEncountered
 from holdfast.core.events.session import SessionEnd, SessionStart
-from holdfast.core.state import Conversation
+from holdfast.core.messages.signals import CHAT_ROLE
 from holdfast.engine.agents.conversations import ConversationContext, Conversations
 from holdfast.engine.agents.matrix import proven_abilities, read_matrix
+from holdfast.engine.agents.options import LiveChanges
 from holdfast.engine.agents.permissions import PermissionBroker
 from holdfast.engine.checks.validators import CheckPlace
 from holdfast.engine.config.of_run import run_config_for
@@ -25,6 +27,7 @@ from holdfast.engine.home import Home
 from holdfast.engine.hooks.hooks import HookRunner
 from holdfast.engine.hooks.observer import Observer
 from holdfast.engine.inbox.handle import InboxHandler
+from holdfast.engine.inbox.handle_chat import ChatCallbacks
 from holdfast.engine.session.cost_cap import CostCap
 from holdfast.engine.session.live_text import LiveTextServer
 from holdfast.engine.session.projections import write_projections
@@ -146,8 +149,12 @@ async def _run_loop(home: Home, workspace: Workspace, config: RunConfig, handle:
         home.store.log(run_id),
         config.agents,
         proven_abilities(home),
-        tools=lambda name, talk: _mcp_command(home, run_id, name, talk),
-        must_report=lambda conversation: conversation.role != WORKER or config.workflow.case,
+        tools=lambda name, talk: _mcp_command(
+            home, run_id, name, CHAT_ROLE if config.workflow.chat else talk.role or "agent"
+        ),
+        must_report=lambda conversation: (
+            not config.workflow.chat and (conversation.role != WORKER or config.workflow.case)
+        ),
         on_event=observer.handle_event,
         on_turn_start=observer.on_turn_start,
         on_turn_end=observer.on_turn_end,
@@ -158,8 +165,18 @@ async def _run_loop(home: Home, workspace: Workspace, config: RunConfig, handle:
     await cost_cap.warn_at_start()
     await hooks.run("session_start")
     live_text = LiveTextServer(hands.folder, run.redactor)
-    async with live_text, Conversations(run, ground, desk, live_text) as conversations:
-        receiver = InboxHandler(run, desk, config.workflow, handle.stop)
+    async with (
+        live_text,
+        Conversations(run, ground, desk, live_text) as conversations,
+        LiveChanges(conversations) as changes,
+    ):
+        chat = ChatCallbacks(
+            changes.cancel_turn,
+            changes.apply_option,
+            lambda agent: find_agent(agent, config.agents),
+            conversations.delivery_lock,
+        )
+        receiver = InboxHandler(run, desk, config.workflow, handle.stop, chat)
         steps = TaskSteps(workspace, conversations, config, hooks, StepCallbacks(receiver.receive, handle.wake))
         runner = Runner(run, home.store.inbox(run_id), steps, conversations, config)
         handle.attach(runner)
@@ -174,14 +191,14 @@ async def _run_loop(home: Home, workspace: Workspace, config: RunConfig, handle:
     return SessionResult(reason, stuck)
 
 
-def _mcp_command(home: Home, run_id: str, conversation_id: str, conversation: Conversation) -> tuple[str, ...]:
+def _mcp_command(home: Home, run_id: str, conversation_id: str, role: str) -> tuple[str, ...]:
     about = (
         "--home",
         home.path,
         "--run",
         run_id,
         "--role",
-        conversation.role or "agent",
+        role,
         "--conversation",
         conversation_id,
     )

@@ -41,6 +41,7 @@ from holdfast.engine.checks.task_checks import TaskChecks
 from holdfast.engine.config.run_config import RunConfig
 from holdfast.engine.hooks.hooks import HookRunner
 from holdfast.engine.prompts.task import TaskPromptBuilder
+from holdfast.engine.session.chat_steps import ChatSteps
 from holdfast.engine.session.phase_steps import PhaseSteps
 from holdfast.engine.session.projections import write_ledger
 from holdfast.engine.workspace.restore import restore_worktree
@@ -55,7 +56,7 @@ from holdfast.leaf.files.directories import path_exists
 
 TaskStep = Callable[[str, Action], Awaitable[None]]
 
-_NO_WORKTREE_NEEDED = (ActionKind.COMPLETE, ActionKind.REOPEN)
+_NO_WORKTREE_NEEDED = (ActionKind.COMPLETE, ActionKind.REOPEN, ActionKind.END_CONVERSATIONS)
 
 
 class StepCallbacks(NamedTuple):
@@ -98,6 +99,7 @@ class TaskSteps:
             ActionKind.COMPLETE: self._complete,
             ActionKind.FAIL: self._fail,
             ActionKind.REOPEN: self._reopen,
+            **ChatSteps(workspace, conversations, config, self._ensure_worktree, callbacks.receive).steps,
         }
 
     async def close_superseded(self) -> None:

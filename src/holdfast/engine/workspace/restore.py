@@ -8,7 +8,7 @@ from holdfast.core.events.branch import WorkspaceReconciled
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.work import WORKTREE_LOST, IterationEnded, TaskCommitted
 from holdfast.core.messages.reports import has_pending_case
-from holdfast.core.state import Task, TaskStage, TaskStatus
+from holdfast.core.state import BEGUN_STATUSES, Task, TaskStage
 from holdfast.core.work.reconciliation import Remedy
 from holdfast.engine.workspace.workspace import Workspace
 from holdfast.git.effects import RestoreBranch
@@ -58,7 +58,7 @@ async def restore_worktree(workspace: Workspace, task: str | None) -> bool:
     if await repository.commit_of(f"refs/heads/{workspace.place(task).branch}") is None:
         await restore_branch(workspace, task)
     found = run.state.tasks.get(task) if task is not None else None
-    if task is None or found is None or found.status is not TaskStatus.IN_PROGRESS or found.stage is TaskStage.COMPLETE:
+    if task is None or found is None or found.status not in BEGUN_STATUSES or found.stage is TaskStage.COMPLETE:
         await _record_recreation(workspace, task, "its branch")
         await workspace.open_worktree(task)
         return True

@@ -1,9 +1,11 @@
 """`holdfast send`: send a message to a run's agent."""
 
+import argparse
 import asyncio
 import json
 import os
 import sys
+from contextlib import suppress
 
 from holdfast.app.cli.arguments import Parser, utf8_text
 from holdfast.app.text.screen import warn
@@ -13,7 +15,7 @@ from holdfast.core.state import RunState
 from holdfast.core.work.workflow import Workflow
 from holdfast.engine.home import Home
 from holdfast.engine.inbox.send import send
-from holdfast.leaf.errors import EXIT_OK, BadInput
+from holdfast.leaf.errors import EXIT_OK, BadInput, HoldfastError
 
 _EXAMPLES = """\
   holdfast send auth-system "use the existing session table"
@@ -26,12 +28,15 @@ def run(arguments: list[str]) -> int:
     parser = Parser(
         "send",
         "Send a message to a run's agent. The message is on the disk when this returns, and is delivered with the\n"
-        "agent's next prompt. If the run is not running, resume delivers it.",
+        "agent's next prompt. If the run is not running, resume delivers it; a chat starts by itself.",
         _EXAMPLES,
     )
     parser.add_argument("run", metavar="RUN", help="id, start of an id, or slug")
     parser.add_argument("text", type=utf8_text, metavar="MESSAGE", help="the message; - reads it from standard input")
     parser.add_argument("--task", type=utf8_text, metavar="ID", help="send it to the agent of this task or phase")
+    parser.add_argument(
+        "--conversation", type=utf8_text, metavar="ID", help="for a chat: send it to this conversation only"
+    )
     parser.add_argument(
         "--change", action="store_true", help="a changed requirement: goes to planning, not to an agent"
     )
@@ -41,23 +46,17 @@ def run(arguments: list[str]) -> int:
     text = sys.stdin.buffer.read().decode(errors="replace") if options.text == "-" else options.text
     if not text.strip():
         raise BadInput("the message is empty; pass a text, or - to read standard input")
+    if _is_chat(home, run_id):
+        return _send_to_chat(home, run_id, text, options)
+    if options.conversation is not None:
+        raise BadInput(f"run {run_id} is not a chat; name a task with --task")
     if options.task is not None:
-        from holdfast.core.messages.addressing import undeliverable_reason  # slow import, see below
-
-        state, workflow = _load_state_and_workflow(home, run_id)
-        tasks = (*state.tasks, *(phase.name for phase in workflow.phases))
-        if options.task not in tasks:
-            raise BadInput(f"run {run_id} has no task {options.task!r}; its tasks are {', '.join(tasks) or 'none'}")
-        reason = undeliverable_reason(state, workflow, options.task)
-        if reason is not None:
-            raise BadInput(f"the message cannot be delivered: {reason}")
+        _check_task(home, run_id, options.task)
     if options.change:
         _check_can_plan(home, run_id, options.task)
     body = ChangeRequest(text) if options.change else UserMessage(text, options.task)
     message = asyncio.run(send(home, run_id, body))
-    redacted = Redactor.from_environment(os.environ).redact_text(text) != text
-    if redacted:
-        warn([f"removed a secret from the message before storing it: the agent gets `{MARKER}` in its place"])
+    redacted = _warn_of_redaction(text)
     if options.json:
         print(json.dumps({"run": run_id, "message": message, "redacted": redacted}))
     elif home.is_owned(run_id):
@@ -65,6 +64,50 @@ def run(arguments: list[str]) -> int:
     else:
         print(f"message queued; deliver it with: holdfast resume {run_id}")
     return EXIT_OK
+
+
+def _warn_of_redaction(text: str) -> bool:
+    redacted = Redactor.from_environment(os.environ).redact_text(text) != text
+    if redacted:
+        warn([f"removed a secret from the message before storing it: the agent gets `{MARKER}` in its place"])
+    return redacted
+
+
+def _send_to_chat(home: Home, run_id: str, text: str, options: argparse.Namespace) -> int:
+    """Send a message to a chat. It starts a runner when the chat has none."""
+    from holdfast.engine.commands.chat import send_chat_message  # slow import that other runs do not need
+
+    if options.change:
+        raise BadInput("a chat has no planner; send the message without --change")
+    message = asyncio.run(send_chat_message(home, run_id, text, task=options.task, conversation=options.conversation))
+    result = {"run": run_id, "message": message, "redacted": _warn_of_redaction(text)}
+    print(json.dumps(result) if options.json else "message received; delivered with the next prompt")
+    return EXIT_OK
+
+
+def _is_chat(home: Home, run_id: str) -> bool:
+    """A log that cannot be read now may still take a message."""
+    with suppress(HoldfastError, OSError):
+        return _load_state(home, run_id).is_chat
+    return False
+
+
+def _load_state(home: Home, run_id: str) -> RunState:
+    from holdfast.engine.queries.logs import view_run  # slow import that `--help` does not need
+
+    return asyncio.run(view_run(home, run_id)).state
+
+
+def _check_task(home: Home, run_id: str, task: str) -> None:
+    from holdfast.core.messages.addressing import undeliverable_reason  # slow import, see above
+
+    state, workflow = _load_state_and_workflow(home, run_id)
+    tasks = (*state.tasks, *(phase.name for phase in workflow.phases))
+    if task not in tasks:
+        raise BadInput(f"run {run_id} has no task {task!r}; its tasks are {', '.join(tasks) or 'none'}")
+    reason = undeliverable_reason(state, workflow, task)
+    if reason is not None:
+        raise BadInput(f"the message cannot be delivered: {reason}")
 
 
 def _check_can_plan(home: Home, run_id: str, task: str | None) -> None:
@@ -76,8 +119,7 @@ def _check_can_plan(home: Home, run_id: str, task: str | None) -> None:
 
 
 def _load_state_and_workflow(home: Home, run_id: str) -> tuple[RunState, Workflow]:
-    from holdfast.engine.config.of_run import workflow_of  # slow imports that most messages do not need
-    from holdfast.engine.queries.logs import view_run
+    from holdfast.engine.config.of_run import workflow_of  # slow import that most messages do not need
 
-    state = asyncio.run(view_run(home, run_id)).state
+    state = _load_state(home, run_id)
     return state, workflow_of(state)

@@ -24,6 +24,7 @@ from holdfast.core.summary.needs import Need, NeedKind
 from holdfast.core.summary.spending import has_spent, spent_text, unpriced_count
 from holdfast.engine.containers import OrphanContainer, running_containers
 from holdfast.engine.home import Home
+from holdfast.engine.queries.conversations import conversations_of
 from holdfast.engine.queries.digest import digest_of
 from holdfast.engine.queries.logs import RunView, view_run
 from holdfast.leaf.errors import EXIT_OK
@@ -66,6 +67,8 @@ def _as_json(view: RunView, digest: Digest) -> dict[str, Any]:
         "orphaned_containers": [container._asdict() for container in _orphan_containers(view)],
         "analysis": as_json(view.analysis),
         "state": msgspec.to_builtins(view.state),
+        "conversations": [one._asdict() for one in conversations_of(view)],
+        "rules": msgspec.to_builtins(view.state.rules),
         "needs": [_need_as_json(need, view.state) for need in digest.needs],
         "digest": {name: value for name, value in msgspec.to_builtins(digest).items() if name != "needs"},
     }
@@ -99,6 +102,8 @@ def _report_lines(view: RunView, digest: Digest) -> Iterator[str]:
         yield f"  {name:10}  {printable(value)}"
     yield from _section("phases", paint_rows(phase_rows(state)))
     yield from _section("tasks", paint_rows(task_rows(state)))
+    yield from _section("conversations", _conversation_lines(view))
+    yield from _section("always allowed", _rule_lines(state))
     yield from _section(
         "needs you", (f"  {line}" for line in format_needs(digest.needs, view.run_id, _DETAIL_LINES)), "yellow"
     )
@@ -108,6 +113,21 @@ def _report_lines(view: RunView, digest: Digest) -> Iterator[str]:
     yield from _section("orphaned containers", _orphan_lines(view), "yellow")
     yield ""
     yield from _next_step_lines(view, digest)
+
+
+def _conversation_lines(view: RunView) -> Iterator[str]:
+    """Yield the conversations of a chat; in other runs, agents are shown with their tasks."""
+    for one in conversations_of(view) if view.state.is_chat else ():
+        agent = "agent running" if one.is_agent_running else f"needs a resume: {one.reason}" if one.needs_resume else ""
+        queued = f"{pluralize(one.queued, 'message')} queued" if one.queued else ""
+        facts = ", ".join(part for part in (agent, queued) if part)
+        about = printable(f"{one.task or ''} {one.agent or ''}".strip())
+        yield f"  {one.id}  {one.state:17}  {about}{f' ({facts})' if facts else ''}"
+
+
+def _rule_lines(state: RunState) -> Iterator[str]:
+    for key, rule in state.rules.items():
+        yield f"  {key}  {printable(rule.kind or '')} {printable(rule.command or ', '.join(rule.paths))}"
 
 
 def _section(title: str, lines: Iterator[str], colour: str | None = None) -> Iterator[str]:
@@ -204,7 +224,9 @@ def _answer_hint(run_id: str, requests: Sequence[Need]) -> Iterator[str]:
 
 def _next_step_lines(view: RunView, digest: Digest) -> Iterator[str]:
     decision = view.analysis.decision
-    if view.status == RunStatus.RUNNING:
+    if view.state.is_chat and decision.case is not ResumeCase.COMPLETE and view.status != RunStatus.RUNNING:
+        yield f"Continue it with: holdfast send {view.run_id} MESSAGE, or holdfast accept {view.run_id}"
+    elif view.status == RunStatus.RUNNING:
         yield f"Running. Watch it with: holdfast attach {view.run_id}"
     elif view.state.is_missing_plan:
         yield f"Killed before its plan was recorded; it cannot continue. Delete it with: holdfast reset {view.run_id}"

@@ -33,6 +33,7 @@ _EXIT_CODES: Mapping[str, int] = {
     RunStatus.ARCHIVED: EXIT_OK,
     EndReason.INTERRUPTED: EXIT_INTERRUPTED,
     EndReason.STOPPED: EXIT_OK,
+    EndReason.IDLE: EXIT_OK,
     EndReason.WALL_CLOCK: TimedOut.exit_code,
     EndReason.WAITING: DecisionNeeded.exit_code,
 }
@@ -176,6 +177,8 @@ def _end_message(run_id: str, ended: SessionResult) -> str:
             return f"{paint('done', 'green')}; see it: holdfast diff {run_id}; merge it: holdfast merge {run_id}"
         case EndReason.INTERRUPTED | EndReason.STOPPED:
             return f"stopped; nothing is lost. Continue with: holdfast resume {run_id}"
+        case EndReason.IDLE:
+            return f"waiting for your next message; send it with: holdfast send {run_id} MESSAGE"
         case EndReason.WAITING:
             return f"waiting for you; see what it needs: holdfast show {run_id}"
         case reason:

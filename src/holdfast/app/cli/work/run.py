@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("goal", type=utf8_text, nargs="?", metavar="GOAL|PATH", help="the goal, or a task list")
     parser.add_argument("--repo", default=".", metavar="DIR", help="the repository (default: here)")
     parser.add_argument(
-        "--workflow", type=utf8_text, metavar="NAME", help="solo, loop, waves, pipeline, or your own file"
+        "--workflow", type=utf8_text, metavar="NAME", help="solo, chat, loop, waves, pipeline, or your own file"
     )
     parser.add_argument(
         "--with", action="append", default=[], dest="phases", metavar="PHASE", help="include an optional phase"

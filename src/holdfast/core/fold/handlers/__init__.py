@@ -1,6 +1,18 @@
 """Handlers that apply events to the state, one per event type. No handler depends on another."""
 
-from holdfast.core.fold.handlers import conversations, effects, inbox, issues, notices, phases, runs, tasks
+from holdfast.core.fold.handlers import chat, conversations, effects, inbox, issues, notices, phases, runs, tasks
 from holdfast.core.fold.handlers.base import HANDLERS, Handler
 
-__all__ = ["HANDLERS", "Handler", "conversations", "effects", "inbox", "issues", "notices", "phases", "runs", "tasks"]
+__all__ = [
+    "HANDLERS",
+    "Handler",
+    "chat",
+    "conversations",
+    "effects",
+    "inbox",
+    "issues",
+    "notices",
+    "phases",
+    "runs",
+    "tasks",
+]

@@ -5,7 +5,13 @@ from typing import Any
 import msgspec
 
 from holdfast.core.conversation.call_text import call_summary
-from holdfast.core.conversation.states import ENDED_STATES, INTERRUPTED, UNFINISHED_TURN_REASONS, RecoveryStrategy
+from holdfast.core.conversation.states import (
+    CANCELLED_BY_PERSON,
+    ENDED_STATES,
+    INTERRUPTED,
+    UNFINISHED_TURN_REASONS,
+    RecoveryStrategy,
+)
 from holdfast.core.events.conversation import (
     ConversationAttached,
     ConversationDetached,
@@ -210,13 +216,15 @@ def _turn_started(state: RunState, line: Line, event: TurnStarted) -> None:
 def _turn_ended(state: RunState, _: Line, event: TurnEnded) -> None:
     conversation = _conversation(state, event.conversation)
     if event.stop_reason not in _UNDELIVERED_STOP_REASONS:
-        conversation.blank, conversation.briefed = False, True
+        conversation.blank = False
+    if event.stop_reason not in _UNDELIVERED_STOP_REASONS or event.by is not None:
+        conversation.briefed = True
         conversation.unheard.clear()
         forget_notices(state, event.conversation)
         conversation.granted.clear()  # earlier requests are not repeated
     conversation.last_message = event.message_id or conversation.last_message
     conversation.empty = 0
-    _close_turn(conversation, event.stop_reason)
+    _close_turn(conversation, event.stop_reason if event.by is None else CANCELLED_BY_PERSON)
 
 
 @on(TurnWasEmpty)

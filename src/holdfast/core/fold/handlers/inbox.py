@@ -4,11 +4,11 @@ from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejecte
 from holdfast.core.fold.handlers.base import on
 from holdfast.core.fold.handlers.notices import forget_notices
 from holdfast.core.log.codec import Line
-from holdfast.core.messages.schema import REPLY_KINDS, addressee, is_report
-from holdfast.core.state import OpenMessage, RunState, TaskStatus
+from holdfast.core.messages.schema import CONVERSATION_KINDS, REPLY_KINDS, addressee, is_report
+from holdfast.core.state import BEGUN_STATUSES, OpenMessage, RunState, TaskStatus
 from holdfast.core.task_index import task_index
 
-_UNFINISHED_STATUSES = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
+_UNFINISHED_STATUSES = (TaskStatus.PENDING, *BEGUN_STATUSES)
 
 
 @on(InboxConsumed)
@@ -18,9 +18,9 @@ def _inbox_consumed(state: RunState, _: Line, event: InboxConsumed) -> None:
     sender = state.conversations.get(event.sender) if event.sender is not None else None
     if sender is not None:
         sender.reports += 1
-    state.messages[event.message] = OpenMessage(
-        event.kind, event.sender, bytes(event.body).decode(), addressee(event.body)
-    )
+    to = addressee(event.body)
+    own = to.conversation if event.kind in CONVERSATION_KINDS else None
+    state.messages[event.message] = OpenMessage(event.kind, event.sender, bytes(event.body).decode(), to.task, own)
 
 
 @on(InboxHandled)

@@ -3,7 +3,7 @@
 from holdfast.core.events import Event
 from holdfast.core.events.issue import BlockerReported
 from holdfast.core.log.codec import Line, data_of
-from holdfast.core.state import MAX_KEPT, Issue, RunState, TaskStatus
+from holdfast.core.state import BEGUN_STATUSES, MAX_KEPT, Issue, RunState, TaskStatus
 from holdfast.core.task_index import task_index
 
 
@@ -21,7 +21,7 @@ def blocks_task(state: RunState, issue: Issue) -> bool:
     if state.run is None or issue.task not in state.tasks or not task_index(state).is_planned(issue.task):
         return False
     status = state.tasks[issue.task].status
-    blocked = status is TaskStatus.IN_PROGRESS and issue.type == BlockerReported.type
+    blocked = status in BEGUN_STATUSES and issue.type == BlockerReported.type
     return blocked or status is TaskStatus.FAILED
 
 

@@ -28,12 +28,22 @@ from holdfast.core.fold.handlers.notices import note_change
 from holdfast.core.fold.handlers.open_issues import add_issue, blocks_task, issue_from_event
 from holdfast.core.log.codec import Line
 from holdfast.core.messages.notices import task_text
-from holdfast.core.state import Check, EvaluatorVerdict, Plan, RunState, Task, TaskStage, TaskStatus, Wave
+from holdfast.core.state import (
+    BEGUN_STATUSES,
+    Check,
+    EvaluatorVerdict,
+    Plan,
+    RunState,
+    Task,
+    TaskStage,
+    TaskStatus,
+    Wave,
+)
 from holdfast.core.task_index import drop_task_index, note_status, note_wave, task_index
 
 _MAX_VERDICTS = 50  # the newest, per task
 _MAX_LEARNINGS = 200  # the newest, per run
-_BLOCKABLE_STATUSES = (TaskStatus.FAILED, TaskStatus.IN_PROGRESS)
+_BLOCKABLE_STATUSES = (TaskStatus.FAILED, *BEGUN_STATUSES)
 
 
 @on(PlanCreated)
@@ -114,7 +124,7 @@ def _task_started(state: RunState, _: Line, event: TaskStarted) -> None:
     task.summary = event.summary or task.summary
     task.agent, task.files = event.agent or task.agent, event.files or task.files
     task.done_key, task.learned = None, False
-    _next_iteration(state, task)
+    next_iteration(state, task)
 
 
 @on(TaskCompleted)
@@ -176,7 +186,7 @@ def _reopen(state: RunState, task_id: str) -> Task:
     return task
 
 
-def _next_iteration(state: RunState, task: Task, reason: str | None = None) -> None:
+def next_iteration(state: RunState, task: Task, reason: str | None = None) -> None:
     """Start the next iteration: the worker gets a prompt, whose kind follows from the task's state."""
     task.stage, task.case, task.reason, task.recheck = TaskStage.WORK, None, reason, None
     task.iteration += 1
@@ -228,7 +238,7 @@ def _validation_finished(state: RunState, _: Line, event: ValidationFinished) ->
     if event.passed:
         task.stage = TaskStage.COMMIT if task.recheck in VERDICT_KEEPING_REASONS else TaskStage.EVALUATE
     else:
-        _next_iteration(state, task)
+        next_iteration(state, task)
 
 
 @on(CommitChanged)
@@ -244,7 +254,7 @@ def _commit_refused(state: RunState, _: Line, event: CommitRefused) -> None:
     task = _task(state, event.task_id)
     task.hook_refused = event.tree
     _record_check(task, Check(COMMIT_HOOK, passed=False, output=event.output))
-    _next_iteration(state, task)
+    next_iteration(state, task)
 
 
 @on(VerdictGiven)
@@ -268,14 +278,14 @@ def _verdict_given(state: RunState, line: Line, event: VerdictGiven) -> None:
     if event.accept:
         task.stage = TaskStage.COMMIT
     else:
-        _next_iteration(state, task)
+        next_iteration(state, task)
 
 
 @on(IterationEnded)
 def _iteration_ended(state: RunState, _: Line, event: IterationEnded) -> None:
     task = _task(state, event.task_id)
     task.evaluator = None  # it was evaluating an iteration without a result
-    _next_iteration(state, task, event.reason)
+    next_iteration(state, task, event.reason)
 
 
 @on(TaskCommitted)
@@ -292,7 +302,7 @@ def _merge_conflicted(state: RunState, _: Line, event: MergeConflicted) -> None:
     task = _task(state, event.task_id)
     task.conflicts = event.files
     task.conflicted += 1
-    _next_iteration(state, task)
+    next_iteration(state, task)
 
 
 def _task(state: RunState, task_id: str | int) -> Task:
