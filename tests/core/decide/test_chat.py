@@ -10,7 +10,7 @@ from holdfast.core.decide.phases import decide
 from holdfast.core.messages.schema import MessageKind
 from holdfast.core.state import Conversation, Effect, EffectStatus, OpenMessage, RunState, Task, TaskStage, TaskStatus
 from holdfast.core.work.workflow import Bounds, Workflow
-from tests.core.situations import situation, describe
+from tests.core.situations import describe, situation
 
 BOUNDS = Bounds(idle=60.0)
 SAID = OpenMessage(MessageKind.USER)
