@@ -113,7 +113,8 @@ def test_post_edit_sees_what_a_shell_wrote(stage: Stage) -> None:
 
 def test_post_edit_is_not_told_what_holdfast_changes(stage: Stage) -> None:
     """What a check leaves behind comes between two turns."""
-    check = 'validators.commands={"check": {"command": ["sh", "-c", "date > left.txt; grep -q good note.txt"]}}'
+    command = ["sh", "-c", "date > left.txt; grep -q good note.txt"]
+    check = f"validators.commands={json.dumps({'check': {'command': command, 'required': True}})}"
     agent = stage.book(
         EVALUATE,
         worker({"write": {"path": "note.txt", "text": "bad\n"}}, SUBMIT),

@@ -193,7 +193,7 @@ def test_a_check_that_formats_is_run_again_and_what_it_made_is_committed(stage: 
     run = stage.run(*LOOP, stage.tasks("T-1"), "--agent", agent, *formatting)
     assert stage.file(run, "a.py") == "x = 1"
     assert stage.project.git("ls-tree", "-r", "--name-only", branch(run)).split() == ["a.py", "a.txt"]
-    assert Path(runs).read_text() == "\n\n"
+    assert Path(runs).read_text() == "\n" * 3, "on the base, on the work, and on what it made of that"
     assert merged_tree(stage, run) == checked_tree(stage, run)
 
 

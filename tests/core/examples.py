@@ -62,6 +62,14 @@ from holdfast.core.events.phase import (
     WorkPublished,
 )
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
+from holdfast.core.events.preparation import (
+    BaselineCheckFinished,
+    BaselineFinished,
+    BaselineStarted,
+    WorktreePrepared,
+    WorktreeSetupFinished,
+    WorktreeSetupStarted,
+)
 from holdfast.core.events.session import (
     ResumeChosen,
     RunArchived,
@@ -112,7 +120,7 @@ _ALL: tuple[Event, ...] = (
         base="main",
         branch="holdfast/auth/main",
     ),
-    SeedsCommitted(commit="c0ffee", branch="holdfast/auth/main"),
+    SeedsCommitted(commit="c0ffee", branch="holdfast/auth/main", changed=2, seeds=3),
     RunResumed(
         summary="task 2 goes on in its turn",
         last_stop="interrupted",
@@ -168,7 +176,34 @@ _ALL: tuple[Event, ...] = (
         problem="timed out",
         flaky=True,
         runtime="sandbox",
+        excused=True,
     ),
+    WorktreeSetupStarted(task="1", command="npm ci"),
+    WorktreeSetupFinished(
+        task="1",
+        command="npm ci",
+        passed=False,
+        seconds=2.5,
+        exit_code=1,
+        output="npm error code EUSAGE",
+        problem="exit code 1",
+        runtime="sandbox",
+    ),
+    WorktreePrepared(
+        task="1", key="5e7u9", copied=[".env"], linked=["node_modules"], left_out=["secrets: git does not ignore it"]
+    ),
+    BaselineStarted(tree="7ree", checks=["ruff", "pytest"], runtime="sandbox"),
+    BaselineCheckFinished(
+        key="c4ec7",
+        name="pytest",
+        passed=False,
+        seconds=1.5,
+        exit_code=1,
+        output="1 failed",
+        problem="exit code 1",
+        flaky=True,
+    ),
+    BaselineFinished(tree="7ree", checks=["ruff", "pytest"], failed=["pytest"], excused=["pytest"]),
     ValidationStarted(task_id="1", tree="7ree", head="c0ffee", merging="beef"),
     ValidationFinished(task_id="1", passed=False, failed=["pytest"], tree="7ree"),
     VerdictGiven(

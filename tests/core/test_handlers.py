@@ -24,6 +24,7 @@ from holdfast.core.events.inbox import InboxConsumed, InboxHandled, InboxRejecte
 from holdfast.core.events.issue import BlockerReported, ErrorEncountered, WarningLogged
 from holdfast.core.events.log import LogRepaired
 from holdfast.core.events.plan import Dependency, PlanCreated, PlannedTask, PlannedWave
+from holdfast.core.events.preparation import WorktreeSetupFinished, WorktreeSetupStarted
 from holdfast.core.events.session import (
     ResumeChosen,
     RunArchived,
@@ -67,6 +68,7 @@ from tests.core.logs import TS, Row, fold_once, row, session_log
 from tests.core.test_chat_events import TABLE as CHAT
 from tests.core.test_conversation_events import TABLE as CONVERSATIONS
 from tests.core.test_phase_events import PHASES
+from tests.core.test_preparation_events import PREPARATION
 from tests.core.test_task_events import TABLE as STEPS
 
 PLAN = PlanCreated(
@@ -110,6 +112,19 @@ TABLE = (
         SeedsCommitted(commit="c1", branch="holdfast/r1/main"),
         branches={"holdfast/r1/main": Branch(BranchStatus.IN_PROGRESS, tip="c1")},
     ),
+    row(
+        "a run without a count of its seeds has some",
+        RunCreated(run_id="r1", goal="g"),
+        SeedsCommitted(commit="c1", branch="holdfast/r1/main"),
+        run=RunInfo("r1", "g", "solo", created=TS, seeded=True),
+    ),
+    row(
+        "uncommitted changes of the user are no seeds",
+        RunCreated(run_id="r1", goal="g"),
+        SeedsCommitted(commit="c1", branch="holdfast/r1/main", changed=2, seeds=0),
+        run=RunInfo("r1", "g", "solo", created=TS),
+    ),
+    *PREPARATION,
     row("a session names the feature", SessionStart(feature="auth"), feature="auth"),
     # the plan
     row(
@@ -392,7 +407,7 @@ def test_the_table_has_a_row_for_every_event_type_that_is_handled() -> None:
 
 def test_only_talk_and_remarks_have_no_handler() -> None:
     without_effect = (MessageRecorded, AgentPlanned, AgentMisbehaved, RecoveryStrategyFailed)
-    remarks = (MemoryLoaded, ProgressReported, HookRan)
+    remarks = (MemoryLoaded, ProgressReported, HookRan, WorktreeSetupStarted, WorktreeSetupFinished)
     assert TYPES.keys() - HANDLERS.keys() == {kind.type for kind in (*without_effect, *remarks)}
 
 

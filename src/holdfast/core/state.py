@@ -71,6 +71,7 @@ class RunInfo(msgspec.Struct):
     branch: str | None = None
     created: str | None = None
     archived: bool = False
+    seeded: bool = False  # its base has seed files, which may be tests that the work has to pass
 
 
 class TaskStage(StrEnum):
@@ -92,6 +93,12 @@ class Check(msgspec.Struct):
     output: str = ""
     problem: str | None = None
     flaky: bool = False
+    excused: bool = False  # it failed on the untouched base too
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the task has to repair it."""
+        return not self.passed and not self.excused
 
 
 class EvaluatorVerdict(msgspec.Struct):
@@ -376,6 +383,24 @@ class Branch(msgspec.Struct):
     theirs: str | None = None  # a task's branch: a person's commit on top of a failed attempt
     agents: list[str] = []  # a task's branch: branches of its agent whose commits it took over
     unsaved: str | None = None  # the last snapshot of its worktree, until it is committed or saved at removal
+    prepared: str | None = None  # the key of the setup that its worktree had; None since it was made
+
+
+class BaselineCheck(msgspec.Struct):
+    """How a check ended on the untouched base."""
+
+    name: str
+    passed: bool
+    excused: bool = False  # its failure does not gate tasks
+
+
+class Baseline(msgspec.Struct):
+    """The checks on the untouched base, by a hash of their commands."""
+
+    tree: str
+    runtime: str | None = None
+    checks: dict[str, BaselineCheck] = {}
+    finished: bool = False
 
 
 class PendingChoice(msgspec.Struct):
@@ -421,6 +446,7 @@ class RunState(msgspec.Struct, dict=True):
     issues: list[Issue] = []
     warnings: list[Issue] = []
     branches: dict[str, Branch] = {}
+    baseline: Baseline | None = None
     budget: Budget = msgspec.field(default_factory=Budget)
     inbox_cursor: int = 0
     inbox_last: str | None = None  # the message that ends at the cursor, if any

@@ -90,7 +90,7 @@ def begin_work(brief: Brief) -> str:
 
 def work_again(brief: Brief) -> str:
     """The next prompt after failed validators, a rejected case, or a message for a completed task."""
-    failed = [check for check in brief.checks if not check.passed]
+    failed = [check for check in brief.checks if check.is_failure]
     newest = brief.ledger[-1] if brief.ledger else None
     status, saved = "not done", "Your work so far"
     if brief.lost:
@@ -159,7 +159,7 @@ def resolve_conflicts(brief: Brief, files: Sequence[str]) -> str:
 
 def repair_merge(brief: Brief, files: Sequence[str]) -> str:
     """The next prompt when validators fail on a merge result; `files` still have conflicts."""
-    failed = [check for check in brief.checks if not check.passed]
+    failed = [check for check in brief.checks if check.is_failure]
     names = ", ".join(inline(check.name) for check in failed)
     why = (
         f"Task {inline(brief.task.id)} is not done. The work of other tasks was merged into your worktree (branch "
@@ -375,7 +375,7 @@ def _iteration_section(verdict: EvaluatorVerdict) -> str:
 
 
 def failed_check_sections(checks: Sequence[Check]) -> Iterator[str]:
-    failed = [check for check in checks if not check.passed]
+    failed = [check for check in checks if check.is_failure]
     if failed:
         yield "## Validators that do not pass"
     for check in failed:
@@ -405,7 +405,9 @@ def _check_output(check: Check) -> str:
 
 
 def _problem_note(check: Check) -> str:
-    return f" ({inline(check.problem)})" if check.problem else ""
+    excused = "it failed before the work too, so it does not count" if check.excused else None
+    notes = "; ".join(inline(note) for note in (excused, check.problem) if note)
+    return f" ({notes})" if notes else ""
 
 
 def task_changed_notice(old_task: str) -> str:

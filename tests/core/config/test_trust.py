@@ -28,6 +28,9 @@ def guarded(text: str) -> list[str]:
         ("agents.claude.environment.PATH = '/x'", ["agents"]),
         ("agents.claude.secrets = ['AWS_SECRET_ACCESS_KEY']", ["agents"]),
         ("validators.commands.x.command = 'x'", ["validators.commands"]),
+        ("worktree.setup = ['x']", ["worktree"]),
+        ("worktree.copy = ['.env']", ["worktree"]),
+        ("worktree.link = ['node_modules']\nworktree.timeout = 5", ["worktree"]),
         ("permissions.policy = 'allow-all'", ["permissions"]),
         ("approvals = 'given'\npublish = 'pr'", ["approvals", "publish"]),
         ("runtime.kind = 'local'", ["runtime"]),
@@ -84,4 +87,5 @@ def test_each_setting_was_thought_about() -> None:
     assert {field.name for field in msgspec.structs.fields(Settings)} == {
         *("agent", "workflow", "parallel", "after_interruption", "roles", "caps", "validators"),
         *("permissions", "hooks", "agents", "runtime", "resume", "memory", "approvals", "publish", "reviewers", "chat"),
+        "worktree",
     }

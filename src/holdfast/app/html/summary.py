@@ -7,7 +7,7 @@ from holdfast.app.text.digest import format_needs
 from holdfast.app.text.screen import format_time, pluralize, status_text
 from holdfast.app.text.task_tree import task_facts
 from holdfast.core.end_reason import end_reason_text
-from holdfast.core.state import RunState, Task, TaskStatus
+from holdfast.core.state import Check, RunState, Task, TaskStatus
 from holdfast.core.summary.digest import Digest
 from holdfast.core.summary.spending import run_cost_text
 from holdfast.engine.queries.logs import RunView
@@ -90,7 +90,7 @@ def _task_details(state: RunState, task_id: str, task: Task) -> Iterator[str]:
     yield "".join(f"<p><b>{key}</b> {escape_text(value)}</p>" for key, value in rows.items() if value)
     for check in task.checks:
         result = "completed" if check.passed else "failed"
-        yield f'<div class="result {result}"><b>{escape_text(check.name)}</b> {"passed" if check.passed else "failed"}'
+        yield f'<div class="result {result}"><b>{escape_text(check.name)}</b> {_check_result(check)}'
         yield f"{fold_text(check.output or check.problem or '', 'text')}</div>"
     for verdict in task.verdicts:
         result = "accepted" if verdict.accept else "rejected"
@@ -101,6 +101,11 @@ def _task_details(state: RunState, task_id: str, task: Task) -> Iterator[str]:
         for part in (verdict.concern, verdict.evidence, verdict.next_step):
             yield fold_text(part) if part else ""
         yield "</div>"
+
+
+def _check_result(check: Check) -> str:
+    excused = " (as on the untouched base)" if check.excused else ""
+    return "passed" if check.passed else f"failed{excused}"
 
 
 def _sessions(state: RunState) -> Iterator[str]:

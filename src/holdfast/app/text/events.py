@@ -20,6 +20,7 @@ from holdfast.core.events import (
     log,
     phase,
     plan,
+    preparation,
     session,
     task,
     work,
@@ -30,9 +31,11 @@ from holdfast.core.events import conversation as conversations
 from holdfast.core.messages.schema import is_report
 from holdfast.core.state import RunState
 from holdfast.core.summary.gates import gate_lines, gate_of
+from holdfast.core.text.excerpt import excerpt_lines
 from holdfast.core.work.names import run_of_branch
 
 _MAX_LINE_CHARS = 400  # more than a terminal shows
+_EXCERPT_LINES = 5  # from each end of a failed command's output
 
 SILENT_EVENTS: Final[frozenset[type[Event]]] = frozenset(
     {
@@ -41,6 +44,7 @@ SILENT_EVENTS: Final[frozenset[type[Event]]] = frozenset(
         phase.PhaseDelivered,
         work.MemoryLoaded,
         work.ValidationStarted,
+        preparation.WorktreePrepared,
         agents.AgentSpawned,
         agents.AgentCompleted,
         branches.BranchCreated,
@@ -66,7 +70,9 @@ def describe_event(event: Event) -> str | None:
 
 
 def event_details(event: Event, state: RunState) -> tuple[str, ...]:
-    """Return the details of a request, which a person has to see in full."""
+    """Return the details of a request, which a person has to see in full; and the first and last lines of a failure."""
+    if isinstance(event, _COMMAND_RESULTS) and not event.passed:
+        return tuple(printable(line) for line in excerpt_lines(event.output, _EXCERPT_LINES, _EXCERPT_LINES))
     if isinstance(event, phase.ApprovalRequested):
         gate = gate_of(state, event.phase)
         return tuple(gate_lines(gate)) if gate is not None else ()
@@ -88,8 +94,12 @@ def event_subject(event: Event, state: RunState) -> str:
 def event_colour(event: Event) -> str | None:
     """Return the colour of an event's line."""
     match event:
-        case work.VerdictGiven() | work.ValidatorFinished() | work.ValidationFinished():
+        case work.VerdictGiven() | work.ValidationFinished() | work.ValidatorFinished():
             return "green" if getattr(event, "accept", getattr(event, "passed", False)) else "yellow"
+        case preparation.WorktreeSetupFinished():
+            return "green" if event.passed else "red"
+        case preparation.BaselineFinished():
+            return _baseline_colour(event)
         case phase.PhaseCompleted():
             return {"failed": "yellow", "skipped": "dim"}.get(event.outcome, "green")
         case phase.ReviewGiven():
@@ -109,11 +119,18 @@ def event_colour(event: Event) -> str | None:
             return _COLOURS.get(type(event))
 
 
+def _baseline_colour(event: preparation.BaselineFinished) -> str:
+    if len(event.failed) == len(event.checks):
+        return "red"
+    return "yellow" if event.failed else "green"
+
+
 def is_error(event: Event) -> bool:
     """Whether the event is shown even with `--quiet`."""
     return event_colour(event) == "red"
 
 
+_COMMAND_RESULTS = (work.ValidatorFinished, preparation.WorktreeSetupFinished, preparation.BaselineCheckFinished)
 _COLOURS: Mapping[type[Event], str] = {
     task.TaskCompleted: "green",
     phase.PhaseStarted: "cyan",
@@ -161,9 +178,36 @@ def _plan(event: plan.PlanCreated) -> str:
     return f"planned: {pluralize(len(event.tasks), 'task')}{waves}"
 
 
-def _validator(event: work.ValidatorFinished) -> str:
+def _setup_command(event: preparation.WorktreeSetupFinished) -> str:
+    result = "set up" if event.passed else "worktree setup failed"
+    return _with_detail(f"{result}: {event.command} ({event.seconds:.1f} s)", event.problem)
+
+
+def _baseline(event: preparation.BaselineFinished) -> str:
+    if not event.failed:
+        return f"{pluralize(len(event.checks), 'check')} passed before the work"
+    names = ", ".join(event.failed)
+    if len(event.failed) == len(event.checks):
+        setup = "Does the project need a setup? Set worktree.setup, for example to npm ci or uv sync"
+        text = f"every check fails on the untouched base ({names}), so the checks tell nothing about the work. {setup}"
+        return text if event.excused else f"every check fails before the work: {names}"
+    gated = [name for name in event.failed if name not in event.excused]
+    still = f"; {', '.join(gated)} must pass nevertheless" if gated else ""
+    excused = f"{', '.join(event.excused)} fail before the work, so they do not gate tasks" if event.excused else ""
+    return f"{excused or f'{names} fail before the work'}{still}"
+
+
+def _seeds(event: session.SeedsCommitted) -> str:
+    changed = f"{pluralize(event.changed, 'uncommitted file')} of your checkout" if event.changed else ""
+    seeds = "seed files" if event.seeds is None or event.seeds else ""
+    return f"{' and '.join(filter(None, (changed, seeds)))} committed as {event.commit[:10]}"
+
+
+def _validator(event: work.ValidatorFinished | preparation.BaselineCheckFinished) -> str:
     result = "passed" if event.passed else "failed"
     flaky = " on the second attempt" if event.flaky else ""
+    if isinstance(event, work.ValidatorFinished) and event.excused:
+        result = "failed as before the work"
     return _with_detail(f"{event.name} {result}{flaky} ({event.seconds:.1f} s)", event.problem)
 
 
@@ -278,7 +322,7 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     session.SessionStart: lambda e: f"session started ({e.command})",
     session.SessionEnd: lambda e: _with_detail(f"session ended: {end_reason_text(e.reason)}", e.summary),
     session.RunCreated: lambda e: f"{e.workflow}: {e.goal}",
-    session.SeedsCommitted: lambda e: f"seed files committed as {e.commit[:10]}",
+    session.SeedsCommitted: _seeds,
     session.ResumeChosen: lambda e: _with_detail(f"choice: {e.choice}", ", ".join(e.tasks) or None),
     session.RunResumed: lambda e: f"resumed (last stop: {e.last_stop or 'unknown'}): {e.summary}",
     session.RunMoved: lambda e: f"the repository moved to {e.repo}",
@@ -303,6 +347,11 @@ DESCRIPTIONS: Final[Mapping[type[Event], Callable[[Any], str | None]]] = {
     task.TaskSkipped: lambda e: _with_detail("skipped", e.reason),
     task.WaveStarted: lambda e: f"wave {e.wave} started",
     task.WaveCompleted: lambda e: f"wave {e.wave} done",
+    preparation.WorktreeSetupStarted: lambda e: f"setting up: {e.command}",
+    preparation.WorktreeSetupFinished: _setup_command,
+    preparation.BaselineStarted: lambda e: f"checking the untouched base: {', '.join(e.checks)}",
+    preparation.BaselineCheckFinished: lambda e: _with_detail("before the work", _validator(e)),
+    preparation.BaselineFinished: _baseline,
     work.CaseSubmitted: lambda e: f"submitted its case, iteration {e.iteration}",
     work.ReportRefused: lambda e: f"{e.tool} rejected (attempt {e.attempt}): {e.error}",
     work.ValidatorFinished: _validator,

@@ -63,7 +63,7 @@ def task_facts(state: RunState, task_id: str, task: Task) -> Iterator[str]:
         yield f"after {', '.join(needed)}"
     if task.status is TaskStatus.IN_PROGRESS:
         yield f"{task.stage}{f', iteration {task.iteration}' if task.iteration > 1 else ''}"
-    failed = [check.name for check in task.checks if not check.passed]
+    failed = [check.name for check in task.checks if check.is_failure]
     if failed and task.status is not TaskStatus.COMPLETE:
         yield f"checks failed: {', '.join(failed)}"
     if task.verdicts:

@@ -85,12 +85,19 @@ class Validator(SettingsTable, frozen=True):
     timeout: Annotated[Span | None, Meta(description="time limit; default: `validators.timeout`", examples=["5m"])] = (
         None
     )
+    required: Annotated[
+        bool, Meta(description="whether it must pass even if it fails before the work, on the untouched base")
+    ] = False
 
 
 class Validators(SettingsTable, frozen=True):
     """Checks that a task must pass before it is evaluated."""
 
     detect: Annotated[bool, Meta(description="detect checks from the files of the repository")] = True
+    baseline: Annotated[
+        bool,
+        Meta(description="run each check once on the untouched base; one that fails there does not gate tasks"),
+    ] = True
     timeout: Annotated[Span, Meta(description="time limit of each check")] = 600.0
     commands: Annotated[
         dict[str, Validator], Meta(description="your own checks by name; they replace detected ones of the same name")
@@ -114,6 +121,27 @@ class Permissions(SettingsTable, frozen=True):
 
 
 _Commands = tuple[Command, ...]
+_Paths = tuple[Annotated[str, Meta(min_length=1)], ...]
+
+
+class WorktreeSettings(SettingsTable, frozen=True):
+    """What a new worktree needs before anything runs in it: git does not check out ignored files."""
+
+    setup: Annotated[
+        _Commands,
+        Meta(description="commands to run in each new worktree, in order", examples=[["npm ci"], ["uv sync"]]),
+    ] = ()
+    copy: Annotated[
+        _Paths, Meta(description="ignored files or folders of your checkout to copy into it", examples=[[".env"]])
+    ] = ()
+    link: Annotated[
+        _Paths,
+        Meta(
+            description="ignored files or folders of your checkout to link into it: agents can write to them",
+            examples=[["node_modules"]],
+        ),
+    ] = ()
+    timeout: Annotated[Span, Meta(description="time limit of each setup command")] = 1800.0
 
 
 class Hooks(SettingsTable, frozen=True):
@@ -237,6 +265,7 @@ class Settings(SettingsTable, frozen=True):
     ] = None
     roles: Annotated[dict[str, Role], Meta(description="the agents of roles")] = {}
     caps: Caps = Caps()
+    worktree: WorktreeSettings = WorktreeSettings()
     validators: Validators = Validators()
     permissions: Permissions = Permissions()
     hooks: Hooks = Hooks()

@@ -13,6 +13,7 @@ from holdfast.core.config.toml_lines import KeyPath
 _ALWAYS_GUARDED = (
     ("hooks",),
     ("agents",),
+    ("worktree",),
     ("validators", "commands"),
     ("permissions",),
     ("approvals",),

@@ -42,11 +42,17 @@ class RunCreated(Event, frozen=True, kw_only=True):
 
 
 class SeedsCommitted(Event, frozen=True, kw_only=True):
-    """The seed files are the first commit of the run's branch. Every task is based on it."""
+    """The seed files are the first commit of the run's branch. Every task is based on it.
+
+    `changed` counts the uncommitted files of the user's checkout in it (`--include-changes`), `seeds` the seed files;
+    older versions recorded no counts, and had seed files only.
+    """
 
     type: ClassVar[str] = "seeds.committed"
     commit: str
     branch: str
+    changed: int = 0
+    seeds: int | None = None
 
 
 class ResumeChosen(Event, frozen=True, kw_only=True):

@@ -33,7 +33,10 @@ class ReportRefused(Event, frozen=True, kw_only=True):
 
 
 class ValidatorFinished(Event, frozen=True, kw_only=True):
-    """`problem` is set when the check could not run to its end; `flaky` when it passed only at the second attempt."""
+    """`problem` is set when the check could not run to its end; `flaky` when it passed only at the second attempt.
+
+    `excused`: it failed on the untouched base too, so its failure does not count against the task.
+    """
 
     type: ClassVar[str] = "validator.finished"
     task_id: str | int = msgspec.field(name="taskId")
@@ -45,6 +48,7 @@ class ValidatorFinished(Event, frozen=True, kw_only=True):
     problem: str | None = None
     flaky: bool = False
     runtime: str | None = None  # `sandbox` or `container`, when it ran confined
+    excused: bool = False
 
 
 class ValidationStarted(Event, frozen=True, kw_only=True):

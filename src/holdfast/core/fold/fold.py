@@ -20,7 +20,7 @@ from holdfast.core.fold.hot_events import HOT_HANDLERS, HotLine, read_hot_lines
 from holdfast.core.log.codec import CODEC, InvalidEventData, Line, Malformed, parse, parse_lines
 from holdfast.core.state import MAX_KEPT, Note, RunState, Session
 
-FOLD_VERSION = 27  # snapshots of other versions are ignored and written again
+FOLD_VERSION = 28  # snapshots of other versions are ignored and written again
 
 
 class Fold:

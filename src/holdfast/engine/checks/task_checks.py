@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from holdfast.core.decide.baseline import is_excused
 from holdfast.core.events import Event
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.work import ValidationFinished, ValidationStarted, ValidatorFinished
@@ -76,7 +77,7 @@ class TaskChecks:
         await self._append(ValidationFinished(task_id=task_id, passed=not failed, failed=failed, tree=tree))
 
     async def _run_commands(self, task_id: str, captured: Capture) -> tuple[list[str], Sequence[CheckCommand]]:
-        """Which of them failed, and which there are."""
+        """Which of them failed that passed on the untouched base, and which there are."""
         workspace = self._workspace
         place = CheckPlace.of(workspace, task_id, self._config.runtime_for_task(self._task(task_id).wants))
         validate = self._config.workflow.validate
@@ -85,11 +86,14 @@ class TaskChecks:
             ValidationStarted(task_id=task_id, tree=captured.tree, head=captured.head, merging=captured.merging)
         )
 
+        state = self._workspace.effects.run.state
+        excused = {command.name for command in commands if is_excused(state, command.name, command.words)}
+
         async def done(outcome: ValidatorOutcome) -> None:
-            await self._append(_finished_event(task_id, outcome, place))
+            await self._append(_finished_event(task_id, outcome, place, excused=outcome.name in excused))
 
         outcomes = await run_validators(commands, place, done)
-        return [outcome.name for outcome in outcomes if not outcome.passed], commands
+        return [outcome.name for outcome in outcomes if not outcome.passed and outcome.name not in excused], commands
 
     async def _warn_of_changes(self, task_id: str, tree: str) -> None:
         now = (await capture(self._workspace, task_id, within=tree)).tree
@@ -155,7 +159,7 @@ def _join_limited(names: Sequence[str]) -> str:
     return ", ".join(names[:_MAX_NAMED]) + more
 
 
-def _finished_event(task_id: str, outcome: ValidatorOutcome, place: CheckPlace) -> ValidatorFinished:
+def _finished_event(task_id: str, outcome: ValidatorOutcome, place: CheckPlace, *, excused: bool) -> ValidatorFinished:
     return ValidatorFinished(
         task_id=task_id,
         name=outcome.name,
@@ -166,4 +170,5 @@ def _finished_event(task_id: str, outcome: ValidatorOutcome, place: CheckPlace) 
         problem=outcome.problem,
         flaky=outcome.flaky,
         runtime=place.role.runtime.kind if place.role.runtime.is_confined else None,
+        excused=excused and not outcome.passed,
     )

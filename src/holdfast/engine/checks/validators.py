@@ -25,9 +25,10 @@ from holdfast.engine.config.run_config import RoleRuntime
 from holdfast.engine.containers import record_engine
 from holdfast.engine.workspace.workspace import Workspace
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError
-from holdfast.leaf.failpoints import failpoint_pair
+from holdfast.leaf.failpoints import FailpointPair, failpoint_pair
 from holdfast.leaf.files.contained import read_prefix, resolve_inside
 from holdfast.leaf.process.env_markers import RUN_MARK
+from holdfast.leaf.process.own_program import without_own_environment, without_own_programs
 from holdfast.leaf.text.tail import BoundedOutput
 from holdfast.workflows.validators import (
     CONFIG_FILES,
@@ -111,7 +112,7 @@ async def _available_programs(place: CheckPlace) -> frozenset[str]:
     """Those that a check could call: of this machine, or of the image."""
     names = sorted(relevant_programs())
     if not place.is_container:
-        path = _search_path(place.cwd, os.environ.get("PATH", os.defpath))
+        path = _search_path(place.cwd, without_own_programs(os.environ.get("PATH", os.defpath)))
         return frozenset(name for name in names if shutil.which(name, path=path))
     output = BoundedOutput(MAX_OUTPUT_BYTES)
     async with _start(
@@ -136,7 +137,11 @@ def _detect_validators(worktree: str, programs: frozenset[str]) -> tuple[CheckCo
 
 
 async def run_validators(
-    commands: Sequence[CheckCommand], place: CheckPlace, on_done: Callable[[ValidatorOutcome], Awaitable[None]]
+    commands: Sequence[CheckCommand],
+    place: CheckPlace,
+    on_done: Callable[[ValidatorOutcome], Awaitable[None]],
+    *,
+    failpoint: FailpointPair = _FAILPOINT,
 ) -> list[ValidatorOutcome]:
     """In order, each alone. `on_done` hears of each as soon as it has ended."""
     if not os.path.isdir(place.cwd):
@@ -145,9 +150,9 @@ async def run_validators(
         )
     outcomes = []
     for command in commands:
-        outcome = await _run_validator(command, place)
+        outcome = await _run_validator(command, place, failpoint)
         if not outcome.passed and outcome.exit_code is not None:
-            again = await _run_validator(command, place)
+            again = await _run_validator(command, place, failpoint)
             if again.passed:
                 outcome = _as_flaky(outcome, again)
         outcomes.append(outcome)
@@ -166,17 +171,17 @@ def _as_flaky(first: ValidatorOutcome, second: ValidatorOutcome) -> ValidatorOut
     )
 
 
-async def _run_validator(command: CheckCommand, place: CheckPlace) -> ValidatorOutcome:
+async def _run_validator(command: CheckCommand, place: CheckPlace, failpoint: FailpointPair) -> ValidatorOutcome:
     began = time.monotonic()
     try:
         launch = _launch(command, place)
-        _FAILPOINT.before()
+        failpoint.before()
         ended = await _run_launch(launch, place, command.limit)
-        _FAILPOINT.after()
+        failpoint.after()
     except BadInput as error:
         return ValidatorOutcome(command.name, False, None, 0.0, problem=str(error))
     passed = ended.code == 0 or ended.code in command.fine
-    problem = _problem(command, ended.code, ended.how)
+    problem = describe_problem(command, ended)
     return ValidatorOutcome(command.name, passed, ended.code, time.monotonic() - began, ended.output, problem)
 
 
@@ -188,7 +193,7 @@ class ProcessEnd(NamedTuple):
     output: str
 
 
-async def run_in_place(command: CheckCommand, place: CheckPlace, stdin: bytes) -> ProcessEnd:
+async def run_in_place(command: CheckCommand, place: CheckPlace, stdin: bytes = b"") -> ProcessEnd:
     """Run a command as checks are run. Raises `BadInput` when it cannot be started."""
     return await _run_launch(_launch(command, place), place, command.limit, stdin)
 
@@ -221,12 +226,13 @@ async def _start(place: CheckPlace, launch: Launch) -> AsyncIterator[ProcessTree
         yield tree
 
 
-def _problem(command: CheckCommand, code: int | None, exit_text: str | None) -> str | None:
-    if exit_text is None:
+def describe_problem(command: CheckCommand, ended: ProcessEnd) -> str | None:
+    """Why a command did not succeed; None if it did."""
+    if ended.how is None:
         return f"it took longer than {command.limit:g} s and was ended"
-    if code == _EXIT_NOT_FOUND:
+    if ended.code == _EXIT_NOT_FOUND:
         return "it exited with code 127: a command in it was not found"
-    return None if code == 0 else command.fine.get(code or 0, exit_text)
+    return None if ended.code == 0 else command.fine.get(ended.code or 0, ended.how)
 
 
 async def _wait_for_exit(tree: ProcessTree, output: BoundedOutput, timeout_s: float, stdin: bytes = b"") -> str | None:
@@ -255,7 +261,7 @@ async def _read_output(stream: asyncio.StreamReader, output: BoundedOutput) -> N
 
 def _environment(command: CheckCommand, place: CheckPlace) -> dict[str, str]:
     """No secrets; in a container nothing of this machine's, which are not for the image's programs."""
-    ours = {} if place.is_container else plain_environment()
+    ours = {} if place.is_container else without_own_environment(plain_environment())
     given = {**ours, **place.role.environment, **_PLAIN_ENVIRONMENT, **command.environment}
     if not place.is_container:
         given["PATH"] = _search_path(place.cwd, given.get("PATH", os.defpath))

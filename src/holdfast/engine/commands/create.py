@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from holdfast.core.config.settings import WorktreeSettings
 from holdfast.core.events import Event
 from holdfast.core.events.issue import WarningLogged
 from holdfast.core.events.phase import WorkflowChosen
@@ -20,6 +21,7 @@ from holdfast.engine.config.run_config import new_run_config
 from holdfast.engine.home import Home
 from holdfast.engine.prompts.templates import user_folders_at
 from holdfast.engine.workspace.workspace import NewRun, create_run
+from holdfast.git.worktrees.supplied import check_supplied_path
 from holdfast.leaf.errors import BadInput
 from holdfast.workflows.builtin import BUILT_IN
 from holdfast.workflows.prompt_templates import preferences_of, templates_of
@@ -47,6 +49,7 @@ class RunRequest(NamedTuple):
     must_start_now: bool = True
     phases: tuple[str, ...] = ()  # optional ones that are asked for
     issue: int | None = None  # of which the goal was made
+    include_changes: bool = False  # begin with the uncommitted files of the checkout
 
 
 async def prepare_run(home: Home, request: RunRequest) -> str:
@@ -62,7 +65,8 @@ async def prepare_run(home: Home, request: RunRequest) -> str:
     tasks = read_tasks(source) if source is not None else _single_task_list(redactor.redact_text(request.goal))
     terms.check_agents((task.agent for task in tasks.tasks), must_be_installed=request.must_start_now)
     goal = redactor.redact_text(request.goal if source is None else _goal_of(tasks, source))
-    new = NewRun(goal, request.repo, workflow.name, request.slug, request.base)
+    _check_worktree_paths(config.settings.worktree)
+    new = NewRun(goal, request.repo, workflow.name, request.slug, request.base, request.include_changes)
     known: list[Event] = [_settings_event(request)]
     if workflow.phases or workflow.chat or workflow.name not in BUILT_IN:
         known.append(WorkflowChosen(workflow=msgspec.to_builtins(workflow), wanted=list(request.phases)))
@@ -94,6 +98,12 @@ def _check_templates(workflow: Workflow, checkout: str) -> None:
     """A wrong template or preference is told before the run is made."""
     for role in templates_of(workflow, user_folders_at(checkout, "prompts")):
         preferences_of(role, user_folders_at(checkout, "preferences"))
+
+
+def _check_worktree_paths(settings: WorktreeSettings) -> None:
+    for setting, paths in (("worktree.copy", settings.copy), ("worktree.link", settings.link)):
+        for path in paths:
+            check_supplied_path(setting, path)
 
 
 def _check_optional_phases(workflow: Workflow, phases: Sequence[str]) -> None:

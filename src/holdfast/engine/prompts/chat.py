@@ -22,7 +22,7 @@ def _since_accepted(state: RunState, task: Task) -> list[str]:
     worker = state.conversations.get(task.worker or "")
     if worker is None or worker.turns > task.since:
         return []
-    failed: list[Check] = [check for check in task.checks if not check.passed]
+    failed: list[Check] = [check for check in task.checks if check.is_failure]
     parts = [*failed_check_sections(failed)]
     if task.conflicts:
         files = ", ".join(task.conflicts)

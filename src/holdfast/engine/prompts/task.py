@@ -58,7 +58,7 @@ class TaskPromptBuilder:
                 return prompts.after_empty_turn(brief), loaded
             case PromptKind.NUDGE:
                 return prompts.nudge(brief), loaded
-            case PromptKind.RESOLVE_CONFLICTS if all(check.passed for check in brief.checks):
+            case PromptKind.RESOLVE_CONFLICTS if not any(check.is_failure for check in brief.checks):
                 conflicts = self._state.tasks[task_id].conflicts
                 return prompts.resolve_conflicts(
                     self._with_template(brief, templating.WORKER_CONFLICT), conflicts

@@ -8,6 +8,7 @@ import msgspec
 from holdfast.core.conversation.interruption import NO_UPDATES, PendingUpdates
 from holdfast.core.conversation.states import ENDED_STATES, ConversationState
 from holdfast.core.decide.actions import Action, ActionKind, PromptKind
+from holdfast.core.decide.baseline import is_excused
 from holdfast.core.decide.fix_tasks import plan_with_fix_task
 from holdfast.core.decide.phases import VALIDATORS, changes_for
 from holdfast.core.end_reason import EndReason
@@ -211,8 +212,9 @@ class PhaseSteps:
         commands = _select_validators(spec, await validators_for(place, self._config.settings.validators))
         shown = {_ARTIFACTS_VARIABLE: folder}
         given = [command._replace(environment={**command.environment, **shown}) for command in commands]
+        excused = self._excused(spec, commands)
         outcomes = await run_validators(given, place, _ignore_outcome)
-        failed = [outcome for outcome in outcomes if not outcome.passed]
+        failed = [outcome for outcome in outcomes if not outcome.passed and outcome.name not in excused]
         names = ", ".join(outcome.name for outcome in failed)
         await self._append(
             ReviewGiven(
@@ -220,10 +222,16 @@ class PhaseSteps:
                 round=progress.round,
                 role=VALIDATORS,
                 passed=not failed,
-                summary=f"these do not pass: {names}" if failed else f"{len(outcomes)} checks passed",
+                summary=f"these do not pass: {names}" if failed else _passed_summary(outcomes),
                 findings=msgspec.Raw(msgspec.json.encode([_as_finding(outcome) for outcome in failed])),
             )
         )
+
+    def _excused(self, spec: PhaseSpec, commands: Sequence[CheckCommand]) -> set[str]:
+        """The checks that failed on the untouched base too, unless the phase asks for them by name."""
+        if spec.validators:
+            return set()
+        return {command.name for command in commands if is_excused(self._state, command.name, command.words)}
 
     async def _write_artifacts(self) -> None:
         """As files, for people to read. Who changed one meanwhile is told where that is, before it is set aside."""
@@ -299,6 +307,12 @@ class PhaseSteps:
 def _as_finding(outcome: ValidatorOutcome) -> dict[str, str]:
     said = outcome.output[-_MAX_OUTPUT_CHARS:]
     return {"severity": "blocker", "concern": f"{outcome.name} does not pass: {outcome.problem or ''}\n{said}"}
+
+
+def _passed_summary(outcomes: Sequence[ValidatorOutcome]) -> str:
+    excused = [outcome.name for outcome in outcomes if not outcome.passed]
+    failed = f"; these failed as they did before the work: {', '.join(excused)}" if excused else ""
+    return f"{len(outcomes) - len(excused)} checks passed{failed}"
 
 
 def _select_validators(spec: PhaseSpec, commands: Sequence[CheckCommand]) -> Sequence[CheckCommand]:

@@ -37,6 +37,7 @@ from holdfast.core.messages.schema import message_text
 from holdfast.core.messages.signals import Category
 from holdfast.core.state import BranchStatus, RunState, Task, TaskStage
 from holdfast.engine.agents.conversations import Conversations, TurnResult
+from holdfast.engine.checks.preparation import Preparation
 from holdfast.engine.checks.task_checks import TaskChecks
 from holdfast.engine.config.run_config import RunConfig
 from holdfast.engine.hooks.hooks import HookRunner
@@ -84,6 +85,7 @@ class TaskSteps:
         self._callbacks = callbacks
         self._prompts = TaskPromptBuilder(workspace, config)
         self._checks = TaskChecks(workspace, config)
+        self._preparation = Preparation(workspace, config)
         self._phase_steps = PhaseSteps(workspace, conversations, config, callbacks.receive)
         self._in_flight_messages: set[str] = set()  # messages that are in a prompt which is not sent yet
         self._steps: dict[ActionKind, TaskStep] = {
@@ -99,7 +101,7 @@ class TaskSteps:
             ActionKind.COMPLETE: self._complete,
             ActionKind.FAIL: self._fail,
             ActionKind.REOPEN: self._reopen,
-            **ChatSteps(workspace, conversations, config, self._ensure_worktree, callbacks.receive).steps,
+            **ChatSteps(workspace, conversations, config, self._prepared_worktree, callbacks.receive).steps,
         }
 
     async def close_superseded(self) -> None:
@@ -117,6 +119,7 @@ class TaskSteps:
             )
 
     async def run(self, action: Action) -> None:
+        await self._preparation.before(action.kind)
         if action.task is not None:
             if action.kind in _NO_WORKTREE_NEEDED or await self._restore_worktree(
                 action.task
@@ -151,7 +154,7 @@ class TaskSteps:
         await self._append(*begun, started)
 
     async def _work(self, task_id: str, action: Action) -> None:
-        tree = await self._ensure_worktree(task_id)
+        tree = await self._prepared_worktree(task_id)
         task = self._task(task_id)
         agent = self._config.agent_for(WORKER, task.wants)
         worker = await self._conversations.open_or_reuse(task.worker, agent, role=WORKER, task=task_id)
@@ -220,11 +223,11 @@ class TaskSteps:
     # From the case to the verdict
 
     async def _validate(self, task_id: str, _: Action) -> None:
-        await self._ensure_worktree(task_id)
+        await self._prepared_worktree(task_id)
         await self._checks.run(task_id)
 
     async def _evaluate(self, task_id: str, action: Action) -> None:
-        tree = await self._ensure_worktree(task_id)
+        tree = await self._prepared_worktree(task_id)
         agent = self._config.agent_for(EVALUATOR)
         evaluator = await self._conversations.open_or_reuse(
             self._task(task_id).evaluator, agent, role=EVALUATOR, task=task_id
@@ -358,6 +361,12 @@ class TaskSteps:
         await self._append(WaveCompleted(wave=number), checkpoint)
 
     # What they need
+
+    async def _prepared_worktree(self, task_id: str) -> Worktree:
+        """The task's worktree, set up for agents and checks."""
+        tree = await self._ensure_worktree(task_id)
+        await self._preparation.of_task(task_id)
+        return tree
 
     async def _ensure_worktree(self, task_id: str) -> Worktree:
         """The task's worktree, made when it is not there."""

@@ -35,7 +35,8 @@ def outcome_events(state: RunState, run_id: str, effect: GitEffect | None, probe
         case CommitSeeds():
             branch = worktree_names(run_id).branch
             created = BranchCreated(name=branch, base=effect.base)
-            return [created, SeedsCommitted(commit=probe.result["commit"], branch=branch)]
+            commit = probe.result["commit"]
+            return [created, SeedsCommitted(commit=commit, branch=branch, changed=effect.changed, seeds=effect.seeds)]
         case MakeWorktree() | RestoreBranch() | DeleteBranch() | MergeTask():
             return _branch_events(state, run_id, effect, probe.result)
         case TakeOverHead():

@@ -37,6 +37,7 @@ from holdfast.git.placeholder import find_placeholder, find_placeholder_at
 from holdfast.git.repository import Repository, find_repository, worktree_top
 from holdfast.git.seeds import read_seeds
 from holdfast.git.worktrees.link import is_recreated, is_unlinked
+from holdfast.git.worktrees.uncommitted import read_uncommitted
 from holdfast.git.worktrees.worktree import Worktree, is_half_made
 from holdfast.leaf.errors import BadInput, Denied, HoldfastError, NothingToDo, StorageFailed
 from holdfast.leaf.ids import new_run_id, slug_of
@@ -67,6 +68,15 @@ class NewRun(NamedTuple):
     workflow: str = "solo"
     slug: str | None = None
     base: str | None = None
+    include_changes: bool = False
+
+
+class FirstCommit(NamedTuple):
+    """The files that a run begins with and that its base lacks: uncommitted changes of the user, and seeds."""
+
+    tree: str
+    changed: int = 0
+    seeds: int = 0
 
 
 class Workspace:
@@ -134,11 +144,15 @@ class Workspace:
         commit: str | None = (await self.effects.perform(effect, task=task))["commit"]
         return commit
 
-    async def commit_seeds(self, base: str, tree: str) -> str:
-        """The run's branch with the seeds as its first commit. Returns it; `base`, when that has the seeds already."""
-        if await self.repository.tree_of(base) == tree:
+    async def commit_seeds(self, base: str, first: FirstCommit) -> str:
+        """The run's branch with the files as its first commit. Returns it; `base`, when that has them already."""
+        if await self.repository.tree_of(base) == first.tree:
             return base
-        commit: str = (await self.effects.perform(CommitSeeds(base=base, tree=tree)))["commit"]
+        titles = ["Uncommitted changes of the checkout"] * bool(first.changed) + ["Seed files"] * bool(first.seeds)
+        effect = CommitSeeds(
+            base=base, tree=first.tree, title=" and ".join(titles), changed=first.changed, seeds=first.seeds
+        )
+        commit: str = (await self.effects.perform(effect))["commit"]
         return commit
 
     async def relink(self, task: str | None) -> None:
@@ -313,7 +327,7 @@ async def create_run(home: Home, new: NewRun, *events: Event, seeds: Sequence[st
     if not _is_utf8(repository.common_dir):
         raise BadInput(f"the path {repository.common_dir!r} is not UTF-8, and a run's log is; move the repository")
     base, name = await repository.resolve_base(new.repo, new.base)
-    seeded = await read_seeds(repository, base, await _checkout_root(new.repo), seeds) if seeds else None
+    first = await _read_first_commit(repository, base, new, seeds)
     run_id = new_run_id(new.slug or new.goal)
     feature = run_id[:-7]
     store = home.store
@@ -332,16 +346,39 @@ async def create_run(home: Home, new: NewRun, *events: Event, seeds: Sequence[st
             EffectRunner(run, run_id, _marked_repository(repository.common_dir, run_id, folder), folder)
         )
         begin = SessionStart(command="plan", feature=feature, branch=created.branch, mode=new.workflow, pid=os.getpid())
-        if seeded is None:
+        if first is None:
             await run.begin_session(begin, created, *events, _start_checkpoint(created, base))
         else:
             await run.begin_session(begin, created)
-            tip = await workspace.commit_seeds(base, seeded.oid)
+            tip = await workspace.commit_seeds(base, first)
             await run.append(*events, _start_checkpoint(created, tip))
         await workspace.open_worktree(base=base)
         await run.append(SessionEnd(reason=EndReason.PLANNED))
         await workspace.effects.write_anchor()
     return run_id
+
+
+async def _read_first_commit(
+    repository: Repository, base: str, new: NewRun, seeds: Sequence[str]
+) -> FirstCommit | None:
+    """Read the files before anything is made; None when the run begins with its base as it is."""
+    if not new.include_changes and not seeds:
+        return None
+    top, tree, changed = await _checkout_root(new.repo), base, 0
+    if new.include_changes:
+        if top is None:
+            raise BadInput(f"--include-changes: {new.repo} is a bare repository, so it has no changes; leave it out")
+        found = await read_uncommitted(repository, top)
+        if found.head != base:
+            raise BadInput(
+                f"--include-changes: the changes are on {found.head[:12]}, and the base is {base[:12]}; "
+                "check out the base first, or leave out --base"
+            )
+        tree, changed = found.oid, len(found.paths)
+    if not seeds:
+        return FirstCommit(tree, changed)
+    seeded = await read_seeds(repository, tree, top, seeds)
+    return FirstCommit(seeded.oid, changed, len(seeded.paths))
 
 
 def _start_checkpoint(created: RunCreated, commit: str) -> Checkpoint:

@@ -85,20 +85,23 @@ class CommitTask(WorktreeEffect, frozen=True, kw_only=True):
 
 
 class CommitSeeds(GitEffect, frozen=True, kw_only=True):
-    """Create the run's branch at `base` with the seed files as its first commit.
+    """Create the run's branch at `base` with the seed files, or the user's uncommitted changes, as its first commit.
 
-    `tree` is the full tree of the commit. Needs no worktree: none exists yet.
+    `tree` is the full tree of the commit. Needs no worktree: none exists yet. `changed` and `seeds` count the files.
     """
 
     kind: ClassVar[str] = "seeds.commit"
     base: str
     tree: str
+    title: str = "Seed files"
+    changed: int = 0
+    seeds: int | None = None
 
     async def perform(self, site: EffectSite) -> Result:
         done = await self.probe(site)
         if done.outcome is ProbeOutcome.YES:
             return dict(done.result)
-        text = f"Seed files\n\n{site.trailers().render()}"
+        text = f"{self.title}\n\n{site.trailers().render()}"
         commit = await commit_tree(site.repository, self.tree, [self.base], text)
         await site.repository.set_ref(f"refs/heads/{worktree_names(site.run_id).branch}", commit, ABSENT)
         return {"commit": commit}

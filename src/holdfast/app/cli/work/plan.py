@@ -5,6 +5,7 @@ import json
 
 from holdfast.app.cli.arguments import Parser, utf8_text
 from holdfast.app.cli.live.run_session import flags_from_options
+from holdfast.app.cli.work.uncommitted import warn_of_changes
 from holdfast.app.text.screen import warn
 from holdfast.core.conversation.permission import Policy
 from holdfast.engine.commands.create import RunRequest, prepare_run
@@ -35,7 +36,13 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("--name", type=utf8_text, metavar="SLUG", help="the name of the run")
     parser.add_argument(
-        "--base", type=utf8_text, metavar="BRANCH", help="the branch to start from (default: the checked-out branch)"
+        "--base",
+        type=utf8_text,
+        metavar="BRANCH|COMMIT",
+        help="the branch or commit to start from (default: the checked-out branch)",
+    )
+    parser.add_argument(
+        "--include-changes", action="store_true", help="start with the uncommitted files of your checkout, too"
     )
     parser.add_argument(
         "--seed", action="append", default=[], metavar="PATH", help="a file or folder to start with, committed or not"
@@ -53,8 +60,18 @@ def run(arguments: list[str]) -> int:
     home = Home()
     seeds, phases = tuple(options.seed), tuple(options.phases)
     request = RunRequest(
-        options.goal, options.repo, options.name, options.base, flags, seeds, must_start_now=False, phases=phases
+        options.goal,
+        options.repo,
+        options.name,
+        options.base,
+        flags,
+        seeds,
+        must_start_now=False,
+        phases=phases,
+        include_changes=options.include_changes,
     )
+    if not (options.include_changes or seeds):
+        asyncio.run(warn_of_changes(options.repo))
     warn(load_config(options.repo, home=home, flags=flags).warnings)
     run_id = asyncio.run(prepare_run(home, request))
     print(json.dumps({"run": run_id}) if options.json else run_id)

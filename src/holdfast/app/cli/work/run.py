@@ -7,6 +7,7 @@ import time
 
 from holdfast.app.cli.arguments import Parser, utf8_text
 from holdfast.app.cli.live.run_session import add_options, flags_from_options, run_and_show
+from holdfast.app.cli.work.uncommitted import warn_of_changes
 from holdfast.app.text.screen import printable, status_text, warn
 from holdfast.engine.commands.create import RunRequest, prepare_run
 from holdfast.engine.commands.github_issue import goal_of_issue
@@ -45,7 +46,13 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--issue", type=int, metavar="N", help="take the goal from this GitHub issue")
     parser.add_argument("--name", type=utf8_text, metavar="SLUG", help="the name of the run")
     parser.add_argument(
-        "--base", type=utf8_text, metavar="BRANCH", help="the branch to start from (default: the checked-out branch)"
+        "--base",
+        type=utf8_text,
+        metavar="BRANCH|COMMIT",
+        help="the branch or commit to start from (default: the checked-out branch)",
+    )
+    parser.add_argument(
+        "--include-changes", action="store_true", help="start with the uncommitted files of your checkout, too"
     )
     add_options(parser)
     options = parser.parse_args(arguments)
@@ -61,7 +68,18 @@ def run(arguments: list[str]) -> int:
     else:
         _warn_of_resumable_runs(home, options.repo)
         phases, issue = tuple(options.phases), options.issue
-        request = RunRequest(options.goal, options.repo, options.name, options.base, flags, phases=phases, issue=issue)
+        if not options.include_changes:
+            asyncio.run(warn_of_changes(options.repo))
+        request = RunRequest(
+            options.goal,
+            options.repo,
+            options.name,
+            options.base,
+            flags,
+            phases=phases,
+            issue=issue,
+            include_changes=options.include_changes,
+        )
         run_id = asyncio.run(prepare_run(home, request))
         flags = {}
     return run_and_show(home, run_id, lambda _: None, flags, options)

@@ -1,6 +1,17 @@
 """Handlers that apply events to the state, one per event type. No handler depends on another."""
 
-from holdfast.core.fold.handlers import chat, conversations, effects, inbox, issues, notices, phases, runs, tasks
+from holdfast.core.fold.handlers import (
+    chat,
+    conversations,
+    effects,
+    inbox,
+    issues,
+    notices,
+    phases,
+    preparation,
+    runs,
+    tasks,
+)
 from holdfast.core.fold.handlers.base import HANDLERS, Handler
 
 __all__ = [
@@ -13,6 +24,7 @@ __all__ = [
     "issues",
     "notices",
     "phases",
+    "preparation",
     "runs",
     "tasks",
 ]

@@ -82,6 +82,8 @@ def _note_last_seen(state: RunState, run_id: str, effect: Effect, result: dict[s
             branch.theirs = _str_or_none(result.get("theirs")) or branch.theirs
         case "branch.take_over" if effect.arguments.get("own") and effect.arguments.get("was") not in branch.agents:
             branch.agents = [*branch.agents, str(effect.arguments.get("was"))]
+        case "worktree.make":
+            branch.prepared = None
         case "commit" | "commit.failed" | "worktree.remove":
             branch.unsaved = None
         case "refs.drop" if effect.arguments.get("prefix") == f"{SNAPSHOT_REFS}{run_id}/":

@@ -29,6 +29,8 @@ def _run_created(state: RunState, line: Line, event: RunCreated) -> None:
 def _seeds_committed(state: RunState, _: Line, event: SeedsCommitted) -> None:
     branch = state.branches.setdefault(event.branch, Branch(BranchStatus.IN_PROGRESS))
     branch.tip = event.commit
+    if state.run is not None:
+        state.run.seeded = event.seeds is None or event.seeds > 0
 
 
 @on(ResumeChosen)

@@ -223,7 +223,8 @@ def _validation_started(state: RunState, _: Line, event: ValidationStarted) -> N
 @on(ValidatorFinished)
 def _validator_finished(state: RunState, _: Line, event: ValidatorFinished) -> None:
     _record_check(
-        _task(state, event.task_id), Check(event.name, event.passed, event.output, event.problem, event.flaky)
+        _task(state, event.task_id),
+        Check(event.name, event.passed, event.output, event.problem, event.flaky, event.excused),
     )
 
 
