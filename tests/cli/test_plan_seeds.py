@@ -55,7 +55,7 @@ def test_seeds_outside_the_checkout_are_placed_by_their_own_name(stage: Stage) -
     assert stage.file(run, "acceptance/one.txt") == "1"
     assert stage.file(run, "notes.txt") == "n"
     (committed,) = stage.data(run, "seeds.committed")
-    assert committed == {"commit": stage.project.tip(branch(run)), "branch": branch(run)}
+    assert committed == {"commit": stage.project.tip(branch(run)), "branch": branch(run), "changed": 0, "seeds": 2}
 
 
 def test_seeds_keep_modes_and_links_and_leave_out_what_is_ignored(stage: Stage) -> None:

@@ -23,7 +23,7 @@ def both_sides(*names: str) -> frozenset[str]:
 
 # Of the longer runs, what none before it comes by.
 LONGER = {
-    "loop": both_sides("mcp.call", "validator.run"),
+    "loop": both_sides("mcp.call", "validator.run", "baseline.check", "worktree.setup"),
     "waves": both_sides("effect.commit.failed", "effect.merge.conflicts"),
     "again": both_sides("effect.commit.unwind"),
     "pipeline": both_sides("artifact.write"),
@@ -45,6 +45,7 @@ ELSEWHERE = {
     "cli/test_run_branches.py": both_sides("effect.branch.take_over", "effect.worktree.link")
     | {"branch.take-over.moved", "worktree.link.entered", "worktree.link.set-aside"},
     "cli/test_run_placeholders.py": frozenset({"commit.unwind.kept"}),
+    "cli/test_run_prepared.py": both_sides("worktree.supply"),
     "cli/test_run_trees.py": frozenset({"commit.compared"}),
     "cli/test_run_hooks.py": both_sides("hook.run"),
     "cli/test_merge_at_once.py": {"merge.into.merged"},

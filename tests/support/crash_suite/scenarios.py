@@ -92,6 +92,9 @@ MORTAL = SOLO._replace(
     turns=[_WRITTEN, {"when": "the greeting", "steps": [_write("hello.txt", "hello\n"), {"crash": {"how": "kill"}}]}],
 )
 
+_INSTALL = ["sh", "-c", "mkdir -p deps && echo '*' > deps/.gitignore && echo ready > deps/ready"]  # as venv does
+_PAGES = ["sh", "-c", "test -e deps/ready && ! grep -L valid [AB].txt | grep ."]
+
 LOOP = Scenario(
     name="loop",
     workflow="loop",
@@ -110,7 +113,10 @@ LOOP = Scenario(
         {"when": "ended without a report", "steps": [CASE]},
     ],
     files={**BEGIN, "A.txt": "valid\nfinal\n", "B.txt": "valid\n"},
-    settings=('validators.commands.pages={"command": ["sh", "-c", "! grep -L valid [AB].txt | grep ."]}',),
+    settings=(
+        f"validators.commands.pages={json.dumps({'command': _PAGES})}",
+        f"worktree.setup={json.dumps([_INSTALL])}",
+    ),
 )
 
 WAVES = Scenario(

@@ -34,11 +34,19 @@ class Preparation:
         if kind not in _NEEDS_PREPARATION:
             return
         async with self._lock:
-            await self._workspace.relink(None)
-            if not os.path.isdir(self._workspace.worktree().path):
-                await self._workspace.open_worktree()
-            await self._setup.ensure(None)
-            await self._baseline.ensure()
+            if await self._has_worktree():
+                await self._setup.ensure(None)
+                await self._baseline.ensure()
+
+    async def _has_worktree(self) -> bool:
+        """Without a branch there is none: the step that needs it says so, and how to bring it back."""
+        worktree = self._workspace.worktree()
+        if not os.path.isdir(worktree.path):
+            if await self._workspace.repository.commit_of(f"refs/heads/{worktree.branch}") is None:
+                return False
+            await self._workspace.open_worktree()
+        await self._workspace.relink(None)
+        return True
 
     async def of_task(self, task_id: str) -> None:
         """Set up the worktree of a task, if that is not done yet."""
