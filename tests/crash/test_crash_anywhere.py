@@ -36,7 +36,7 @@ _ALWAYS = {
     "grand": ("effect.push", "effect.pull_request", "effect.snapshot.restore")
 }  # of these, what none but it does
 _ALSO = {  # of the longer runs, what the short one does not pass
-    "loop": ("validator.run.after",),
+    "loop": ("validator.run.after", "worktree.setup.after", "baseline.check.before"),
     "waves": ("effect.merge.conflicts.after",),
 }
 
