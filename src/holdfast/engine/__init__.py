@@ -1,1 +1,1 @@
-"""The only room that knows the others: it orders what they do, and serves the shells above."""
+"""The engine combines the other packages and serves the surfaces above it."""

@@ -1,6 +1,6 @@
-"""Which container engines a run has used: written down before the first container is made, for whoever comes after us.
+"""Records which container engines a run has used, before its first container is created, for later sessions.
 
-The config may change, and with it the only hint where an agent of an earlier session could still be at work.
+The config may change, and it would be the only other hint where an agent of an earlier session could still run.
 """
 
 import os
@@ -34,7 +34,7 @@ def record_engine(folder: str, runtime: "Runtime") -> None:
 
 
 def end_containers(folder: str, run_id: str) -> None:
-    """Nothing of the run is at work in a container when this returns; an engine that cannot tell is an error."""
+    """Kill every container of the run. An engine that does not answer is an error."""
     if not (known := _recorded_engines(folder)):
         return
     from holdfast.agents.runtimes import container  # noqa: PLC0415 - `show` needs it only where a container was used
@@ -50,7 +50,7 @@ def end_containers(folder: str, run_id: str) -> None:
 
 
 class OrphanContainer(NamedTuple):
-    """A container that is at work for a run that nobody owns. Without an id, an engine that cannot tell."""
+    """A container that runs for a run without an owner. Without an id: an engine that does not answer."""
 
     address: str
     container: str | None
@@ -58,7 +58,7 @@ class OrphanContainer(NamedTuple):
 
 
 def running_containers(folder: str, run_id: str) -> list[OrphanContainer]:
-    """What is at work for the run at the engines that it has used. Asks nobody when it has used none."""
+    """Return the run's containers at the engines it has used. Calls no engine if it has used none."""
     if not (known := _recorded_engines(folder)):
         return []
     from holdfast.agents.runtimes import container  # noqa: PLC0415 - `show` needs it only where a container was used

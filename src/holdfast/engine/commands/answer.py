@@ -1,4 +1,4 @@
-"""Answering what a run asks: durable in its inbox, once for each request, whoever owns the run, or nobody."""
+"""Answers a run's open requests: durable in its inbox, once per request, whether or not a process owns the run."""
 
 import secrets
 
@@ -26,14 +26,17 @@ from holdfast.store.base import Message
 
 
 async def send_answer(home: Home, run_id: str, state: RunState, need: Need, answer: UserAnswer) -> str:
-    """Put the answer to an open request into the inbox; `AlreadyAnswered` when there is one. The message's id."""
+    """Put the answer to an open request into the inbox and return the message's id.
+
+    Raises `AlreadyAnswered` if there is one.
+    """
     _check_answer_is_offered(state, answer)
     answer = msgspec.structs.replace(answer, at=now(), token=secrets.token_hex(6))
     message = Message.of(answer, message_id=answer_id(state, answer.request), sender=user_name())
     inbox = home.store.inbox(run_id)
     try:
         first = await inbox.put_if_absent(message)
-    except StorageFailed:  # once more, for the same message: it may be there by now
+    except StorageFailed:  # retry with the same message: it may be there already
         first = await inbox.put_if_absent(message)
     if first is not None and _token_of(first) != answer.token:
         raise already_answered_error(need.text, decode_answer(first), run_id, applied=False)
@@ -41,7 +44,7 @@ async def send_answer(home: Home, run_id: str, state: RunState, need: Need, answ
 
 
 def raise_if_answered(run_id: str, state: RunState, request: str | None) -> None:
-    """That a request which is not open was not answered: with its name, or else the newest of a session at work."""
+    """Raise if a request that is not open was answered already: the named one, else the newest of an active session."""
     given = applied_answer(state, request) if request is not None else last_answer(state)
     if given is not None:
         raise already_answered_error(given.text, given, run_id, applied=True)
@@ -58,7 +61,7 @@ def already_answered_error(text: str, answer: GivenAnswer | None, run_id: str, *
 
 
 def _check_answer_is_offered(state: RunState, answer: UserAnswer) -> None:
-    """That the answer can be applied: it is the only one that counts."""
+    """Check that the answer can be applied: only the first answer to a request counts."""
     if answer.request.startswith(APPROVAL_PREFIX):
         _check_changes_are_possible(state, answer)
         return
@@ -71,7 +74,7 @@ def _check_answer_is_offered(state: RunState, answer: UserAnswer) -> None:
 
 
 def _check_changes_are_possible(state: RunState, answer: UserAnswer) -> None:
-    """That somebody can make the changes that are asked for."""
+    """Check that an agent can make the requested changes."""
     if answer.changes is None or state.workflow is None:
         return
     workflow = msgspec.convert(state.workflow, Workflow)

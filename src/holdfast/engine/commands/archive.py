@@ -1,6 +1,6 @@
-"""The end of a run: what it has in the repository goes, and what would be lost with it is saved first.
+"""Ends a run: saves what would be lost, then deletes its branches and worktrees.
 
-`archive` keeps the log. `reset` takes the run's folder too. Both go on where they were cut off when called again.
+`archive` keeps the log; `reset` also deletes the run's folder. If one is interrupted, calling it again continues it.
 """
 
 import os
@@ -20,7 +20,7 @@ from holdfast.leaf.files.directories import path_exists
 
 
 class RunResources(NamedTuple):
-    """What a run has in a repository: branches, worktrees, and commits that nothing of the user's has."""
+    """What a run has in a repository: branches, worktrees, and commits that no branch of the user contains."""
 
     branches: tuple[str, ...]
     worktrees: tuple[str, ...]
@@ -28,7 +28,7 @@ class RunResources(NamedTuple):
 
 
 async def run_resources(home: Home, run_id: str) -> RunResources | None:
-    """What `reset` would take away; None for a run that works on no repository (any more)."""
+    """Return what `reset` would delete; None for a run without a repository."""
     view = await view_run(home, run_id)
     if view.holder is not None:
         raise RunOwned(
@@ -46,13 +46,11 @@ async def run_resources(home: Home, run_id: str) -> RunResources | None:
 
 
 async def archive(home: Home, run_id: str) -> list[str]:
-    """Take the run's branches and worktrees away and keep its log. Returns the refs of what was saved."""
+    """Delete the run's branches and worktrees and keep its log. Returns the refs of what was saved."""
     state = (await view_run(home, run_id)).state
     if _is_archived(state) and list(state.sessions.values())[-1].ended:
         raise NothingToDo(f"run {run_id} is archived already")
-    async with open_workspace(
-        home, run_id, "archive"
-    ) as workspace:  # also what was cut off at its very end: the log's is torn
+    async with open_workspace(home, run_id, "archive") as workspace:  # repairs a log whose last line is torn
         salvaged = await _delete_branches_and_worktrees(workspace)
         if not _is_archived(workspace.effects.run.state):
             await workspace.effects.run.append(RunArchived(salvaged=salvaged))
@@ -64,7 +62,7 @@ def _is_archived(state: RunState) -> bool:
 
 
 async def reset(home: Home, run_id: str) -> list[str]:
-    """Take everything of the run away, in the repository and at home. Returns the refs of what was saved."""
+    """Delete the run, in the repository and in the home. Returns the refs of what was saved."""
     view = await view_run(home, run_id)
     salvaged: list[str] = []
     if _has_repository(view.state.run, run_id, home.folder(run_id)):
@@ -77,7 +75,7 @@ async def reset(home: Home, run_id: str) -> list[str]:
 
 
 def _check_nothing_is_left(folder: str) -> None:
-    """What stands where worktrees were, and is none, is not ours to delete."""
+    """Refuse to delete what is not a worktree but lies where worktrees were: it is not ours."""
     tasks = os.path.join(folder, "tasks")
     left = [os.path.join(tasks, name) for name in (os.listdir(tasks) if path_exists(tasks) else ())]
     left += [os.path.join(folder, name) for name in ("workspace", f".workspace{REMOVED_SUFFIX}")]
@@ -91,7 +89,10 @@ def _is_marker_file(name: str) -> bool:
 
 
 def _has_repository(info: RunInfo | None, run_id: str, folder: str) -> bool:
-    """True when there may be something of the run in a repository. `Denied` when its work could not be saved there."""
+    """Return True if the run may have something in a repository.
+
+    Raises `Denied` if its work could not be saved there.
+    """
     if info is None or info.repo is None:
         return False
     if os.path.isdir(info.repo):
@@ -116,10 +117,12 @@ async def _delete_branches_and_worktrees(workspace: Workspace) -> list[str]:
         branch = known.get(worktree_names_at(run_id, folder).branch)
         last, base = (branch.unsaved, branch.base) if branch is not None else (None, None)
         await hands.perform(RemoveWorktree(folder=folder, last=last, base=base))
-    unsaved = (branch.unsaved for branch in hands.run.state.branches.values())  # of worktrees that are quite gone
+    # includes worktrees that no longer exist
+    unsaved = (branch.unsaved for branch in hands.run.state.branches.values())
     keep = tuple(commit for commit in unsaved if commit is not None)
     await hands.perform(DropRefs(prefix=f"{SNAPSHOT_REFS}{run_id}/", keep=keep))
-    for name, seen in sorted(observed.branches.items(), key=lambda branch: branch[0] == main):  # the run's own last
+    # the run's own branch last
+    for name, seen in sorted(observed.branches.items(), key=lambda branch: branch[0] == main):
         into = main if name != main and main in observed.branches else None
         effect = DeleteBranch(branch=name, commit=seen.commit, merged_into=into)
         await hands.perform(effect)

@@ -1,4 +1,4 @@
-"""From what a user wants to a run that can start: its plan, its settings, its branch and worktree."""
+"""Turns a user's request into a run that can start: plan, settings, branch and worktree."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from holdfast.workflows.builtin import BUILT_IN
 from holdfast.workflows.prompt_templates import preferences_of, templates_of
 from holdfast.workflows.tasklists import read_tasks
 
-GOAL_TASK_ID = "T-1"  # the id of a task that is the goal itself
+GOAL_TASK_ID = "T-1"  # the task's id when the goal is the only task
 GOAL_REDACTED = (
     "what was asked for holds a secret: it is recorded, and told to agents, without it. "
     "To give an agent the secret, put it into a variable and name that in agents.NAME.secrets of your config"
@@ -35,9 +35,9 @@ GOAL_REDACTED = (
 
 
 class RunRequest(NamedTuple):
-    """What a user asks for. `goal` is words, or the path of a task list; `flags` are settings by dotted names.
+    """What a user asks for. `goal` is text or the path of a task list; `flags` are settings by dotted names.
 
-    What is to begin at once needs its agents at once.
+    A run that starts at once needs its agents at once.
     """
 
     goal: str
@@ -47,13 +47,13 @@ class RunRequest(NamedTuple):
     flags: Mapping[str, Any] = {}
     seeds: tuple[str, ...] = ()
     must_start_now: bool = True
-    phases: tuple[str, ...] = ()  # optional ones that are asked for
-    issue: int | None = None  # of which the goal was made
-    include_changes: bool = False  # begin with the uncommitted files of the checkout
+    phases: tuple[str, ...] = ()  # optional phases to include
+    issue: int | None = None  # the issue that the goal came from
+    include_changes: bool = False  # start with the uncommitted files of the checkout
 
 
 async def prepare_run(home: Home, request: RunRequest) -> str:
-    """A run at rest, with everything decided that its start needs. Returns its id."""
+    """Create a run with everything its start needs, and do not start it. Returns its id."""
     config = load_config(request.repo, home=home, flags=request.flags)
     terms = new_run_config(config.settings, agents_from_settings(config.settings))
     workflow = terms.workflow
@@ -85,7 +85,7 @@ def _settings_event(request: RunRequest) -> SettingsChosen:
 
 
 def _check_flags_hold_no_secret(flags: Mapping[str, Any]) -> None:
-    """Later sessions take the flags from the log, which holds no secret."""
+    """Refuse secrets in flags: later sessions read the flags from the log, which must not hold a secret."""
     for name, value in flags.items():
         if SHAPES_ONLY_REDACTOR.redact_data(value) is not value:
             raise BadInput(
@@ -95,7 +95,7 @@ def _check_flags_hold_no_secret(flags: Mapping[str, Any]) -> None:
 
 
 def _check_templates(workflow: Workflow, checkout: str) -> None:
-    """A wrong template or preference is told before the run is made."""
+    """Report a wrong template or preference before the run is created."""
     for role in templates_of(workflow, user_folders_at(checkout, "prompts")):
         preferences_of(role, user_folders_at(checkout, "preferences"))
 
@@ -115,7 +115,7 @@ def _check_optional_phases(workflow: Workflow, phases: Sequence[str]) -> None:
 
 
 def with_absolute_paths(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """As they are to be understood from anywhere: a playbook and a workflow's file are named by their whole path."""
+    """Make the paths of playbooks and workflow files absolute, so that they mean the same from any folder."""
     return {name: _absolute_value(name, value) if isinstance(value, str) else value for name, value in flags.items()}
 
 

@@ -1,4 +1,4 @@
-"""A runner of its own, that no terminal holds: started, and seen to have begun, before this says so."""
+"""Starts a runner without a terminal, and returns once its session has started."""
 
 import asyncio
 import os
@@ -17,17 +17,17 @@ from holdfast.leaf.process.own_program import holdfast_command
 from holdfast.store.base import Position
 
 _FAILPOINT = failpoint_pair("runner.detach")
-RUNNER_LOG = "runner.log"  # in the run's folder: what a runner without a terminal has to say
+RUNNER_LOG = "runner.log"  # in the run's folder: the output of a runner without a terminal
 
 
 async def start_detached(home: Home, run_id: str, *options: str) -> int:
-    """Returns the pid of a runner whose sitting has begun. Raises when it ends before that, with its own words."""
+    """Return the pid of a runner whose session has started. If it ends before that, raise with its output."""
     end = await end_of_log(home, run_id)
     path = os.path.join(home.folder(run_id), RUNNER_LOG)
     with open(path, "ab") as said:
         begun = said.tell()
         _FAILPOINT.before()
-        process = subprocess.Popen(  # noqa: ASYNC220 - ourselves, to outlive us
+        process = subprocess.Popen(  # noqa: ASYNC220 - the runner outlives this process
             holdfast_command("resume", run_id, "--quiet", *options),
             stdin=subprocess.DEVNULL,
             stdout=said,
@@ -59,12 +59,12 @@ async def start_detached(home: Home, run_id: str, *options: str) -> int:
 
 
 def _exit_event(process: subprocess.Popen[bytes]) -> asyncio.Event:
-    """Told by a thread that nobody waits for: it needs no handle, and whoever stays, as a dashboard, has no zombie."""
+    """Set by a daemon thread: needs no asyncio handle, and a long-lived parent such as a dashboard keeps no zombie."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def wait() -> None:
         process.wait()
-        with suppress(RuntimeError):  # whoever asked is gone
+        with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(ended.set)
 
     Thread(target=wait, daemon=True).start()
@@ -82,6 +82,6 @@ async def _wait_for_session(home: Home, run_id: str, after: Position, pid: int) 
 
 
 def resume_options(choice: ResumeChoice) -> list[str]:
-    """The same choice for a runner in a process of its own."""
+    """Return the same choice as command-line options for another process."""
     named = [f"--on-issue={choice.choice}"] if choice.choice not in (None, Choice.CUSTOM) else []
     return [*named, *([f"--instructions={choice.instructions}"] if choice.instructions is not None else [])]

@@ -1,6 +1,6 @@
-"""What is not as it should be, with runs and in the repositories they work on; explained, and repaired on request.
+"""Finds problems of runs and of their repositories, explains them, and repairs them on request.
 
-A repair never deletes work that is not in a branch of the user's: what could hold some is told of and left alone.
+A repair never deletes work that no branch of the user contains: it reports what could hold some and leaves it alone.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ Repair = Callable[[], Awaitable[None]]
 
 
 class Problem(NamedTuple):
-    """Something that is not as it should be: what, and what to do about it. `repair` is None when a person must."""
+    """A problem and its remedy. `repair` is None when a person must act."""
 
     subject: str
     description: str
@@ -49,7 +49,10 @@ class Problem(NamedTuple):
 async def diagnose(
     home: Home, repositories: list[str], progress: Callable[[int, int], None] | None = None
 ) -> list[Problem]:
-    """All problems in this home, in the repositories of its runs and in these. Reports how many runs are checked."""
+    """Return all problems in this home, in its runs' repositories and in the given ones.
+
+    Reports how many runs are checked.
+    """
     ailments = [*_check_leftovers(home), *_check_tmux(home)]
     if shutil.which("git") is None:
         return [*ailments, Problem("git", "is not installed; Holdfast works on git repositories")]
@@ -73,7 +76,10 @@ async def diagnose(
 
 
 async def _problems_or_error(subject: str, check: Awaitable[list[Problem]]) -> list[Problem]:
-    """What is found; where it cannot be looked into, that alone: one patient does not keep the others waiting."""
+    """Return the problems found.
+
+    If a check fails, report that failure as the only problem, so that other checks still run.
+    """
     try:
         return await check
     except (HoldfastError, OSError) as error:
@@ -86,7 +92,7 @@ async def _check_git() -> list[Problem]:
 
 
 def _check_tmux(home: Home) -> list[Problem]:
-    """Whether it is here, if somebody is to work in it."""
+    """Check that tmux is installed if an agent is configured to run in it."""
     try:
         wanted = "tmux" in runtime_kinds(load_config_here(home).settings)
     except HoldfastError as error:
@@ -107,7 +113,7 @@ def _delete_repair(leftover: Leftover) -> Repair:
 
 
 class _Listings:
-    """What git knows of the runs in each repository, listed once: a home may have thousands of runs in one."""
+    """What git lists for the runs of each repository. Read once: a home may have thousands of runs in one."""
 
     def __init__(self) -> None:
         self._by_repository: dict[str, RunListing] = {}
@@ -144,7 +150,8 @@ async def _check_run(home: Home, view: RunView, repositories: list[str], listing
         for effect_id, effect in state.effects.items()
     ]
     listing = await listings.of(repository)
-    if await _check_workspace(home, repository, view, listing):  # the listing may be older than what the run did since
+    # look again: the run may have changed since the listing
+    if await _check_workspace(home, repository, view, listing):
         ailments += await _check_workspace(home, repository, view)
     return ailments
 
@@ -164,7 +171,7 @@ async def _check_workspace(
 
 
 def _check_containers(run_id: str, folder: str) -> list[Problem]:
-    """Agents that are at work in containers though nobody owns their run."""
+    """Find agents still running in containers although no process owns their run."""
 
     async def end() -> None:
         await asyncio.to_thread(end_containers, folder, run_id)
@@ -182,7 +189,7 @@ def _problem_from_finding(run_id: str, finding: Finding, repair: Repair) -> Prob
 
 
 def _settle_repair(home: Home, run_id: str, effect_id: str) -> Repair:
-    """Settle what was left open; it may be that this effect cannot be settled."""
+    """Settle an effect that was left open. Some effects cannot be settled."""
 
     async def ask() -> None:
         async with open_workspace(home, run_id, "doctor") as workspace:
@@ -202,7 +209,7 @@ def _reconcile_repair(home: Home, run_id: str) -> Repair:
 
 
 async def _missing_repository(home: Home, view: RunView, repositories: list[str], listings: _Listings) -> Problem:
-    """A repository that is not where it was; found again by the run's branch, if it is one of those that were named."""
+    """Report a repository that was moved; found by the run's branch if it is among the given ones."""
     run_id, was = view.run_id, view.state.run.repo if view.state.run is not None else None
     ref = f"refs/heads/{worktree_names(run_id).branch}"
     found = [path for path in repositories if ref in (await listings.of(Repository(path))).branches.get(run_id, {})]
@@ -212,7 +219,8 @@ async def _missing_repository(home: Home, view: RunView, repositories: list[str]
 
     async def follow() -> None:
         async with open_run(home.store, run_id) as run:
-            await _repair_links(Repository(found[0]), home.folder(run_id))  # cut off here, it is found again
+            # if interrupted here, the next doctor finds it again
+            await _repair_links(Repository(found[0]), home.folder(run_id))
             await run.begin_session(SessionStart(command="doctor", pid=os.getpid()), RunMoved(repo=found[0]))
             await run.append(SessionEnd(reason=EndReason.ALL_DONE))
 
@@ -220,7 +228,7 @@ async def _missing_repository(home: Home, view: RunView, repositories: list[str]
 
 
 def _moved_worktrees(repository: Repository, view: RunView, observed: ObservedWorkspace) -> list[Problem]:
-    """Worktrees that git knows at another place: the home was moved, or the repository was."""
+    """Find worktrees that git has at another path, because the home or the repository was moved."""
     moved = [folder for folder, seen in observed.worktrees.items() if seen.problem is not None and seen.moved]
 
     async def repair() -> None:
@@ -261,7 +269,7 @@ def _stale_lock(repository: Repository, lock: str) -> Problem:
 
 
 async def _check_orphans(home: Home, repository: Repository) -> list[Problem]:
-    """Branches and worktrees by our names, of runs that are not in this home."""
+    """Find branches and worktrees with our names that belong to no run in this home."""
     strangers = [fact for fact in await repository.worktrees() if _is_of_unknown_run(home, fact.branch)]
     ailments = [_orphan_worktree(repository, fact) for fact in strangers]
     in_use = {fact.branch for fact in strangers if not is_missing(fact.path) or fact.locked is not None}

@@ -1,4 +1,4 @@
-"""A run that begins with an issue of the repository on GitHub."""
+"""Creates a run from an issue of the repository on GitHub."""
 
 from holdfast.git.remote import read_issue
 from holdfast.git.repository import find_repository

@@ -1,7 +1,7 @@
-"""What agents propose for later runs, and what a person says to it. Nothing is told to anybody before that.
+"""Preferences that agents propose for later runs, and the user's decision. No agent sees one before it is accepted.
 
-A proposal is known by its role and its words, whichever runs it came from: what was refused once is not proposed
-again. An accepted one is a line in a file of the user's; the word itself is a mark at home, beside it.
+A proposal is identified by its role and text, whichever run it came from: a refused one is not proposed again. An
+accepted one is a line in a file of the user; the decision is stored in the home.
 """
 
 import os
@@ -24,13 +24,13 @@ from holdfast.store.fold import fold_log
 from holdfast.workflows.prompt_templates import file_name
 
 KIND = "preferences"
-_MAX_FILE_BYTES = 1024 * 1024  # bytes
+_MAX_FILE_BYTES = 1024 * 1024
 _FAILPOINT = failpoint_pair("preference.decide")
 _FAILPOINT_MARK = failpoint_pair("preference.mark")
 
 
 class PreferenceStatus(StrEnum):
-    """What became of a proposal."""
+    """The state of a proposal."""
 
     PROPOSED = "proposed"
     ACCEPTED = "accepted"
@@ -42,12 +42,12 @@ class Preference(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     text: str
     said: PreferenceStatus = PreferenceStatus.PROPOSED
-    file: str | None = None  # that holds it, once it is accepted
+    file: str | None = None  # the file that holds it, once accepted
     runs: tuple[str, ...] = ()
 
 
 class PreferenceDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's word, as it is kept."""
+    """A stored decision on a proposal."""
 
     role: str
     text: str
@@ -65,7 +65,7 @@ class PreferencePaths(NamedTuple):
 
 
 async def list_preferences(paths: PreferencePaths, run_name: str | None = None) -> list[Preference]:
-    """All that were proposed, by any run or by one, with what was said to each."""
+    """Return all proposals, of any run or of one, with their decisions."""
     wanted = paths.home.run_ids() if run_name is None else [paths.home.find_run(run_name)]
     found: dict[str, Preference] = {}
     for run_id in wanted:
@@ -77,7 +77,10 @@ async def list_preferences(paths: PreferencePaths, run_name: str | None = None) 
 
 
 async def accept_preferences(paths: PreferencePaths, ids: Iterable[str], *, in_checkout: bool) -> list[Preference]:
-    """From now on the agents of that role are told, in every run; or in those of this checkout, when it is `here`."""
+    """Accept proposals: agents of that role get them from now on.
+
+    In every run, or if `here` only in this checkout's.
+    """
     repository, own = user_folders_at(paths.checkout, KIND)
     folder = repository if in_checkout else own
     return [_accept(paths, one, folder) for one in await _find_preferences(paths, ids)]
@@ -92,7 +95,7 @@ async def refuse_preferences(paths: PreferencePaths, ids: Iterable[str]) -> list
 
 
 async def _read_proposals(home: Home, run_id: str) -> list[tuple[str, str]]:
-    """A log that cannot be read proposes nothing; `holdfast ls` tells of it."""
+    """Return a run's proposals. A log that cannot be read has none; `holdfast ls` reports it."""
     with suppress(HoldfastError):
         store = home.store
         state = (await fold_log(store.log(run_id), await store.snapshot(run_id))).fold.state
@@ -115,7 +118,7 @@ def _find_preference(known: list[Preference], prefix: str) -> Preference:
 
 
 def _accept(paths: PreferencePaths, preference: Preference, folder: str) -> Preference:
-    """First the line, then the word for it: cut off between the two, it is accepted, and known by the line."""
+    """Write the line first, then the decision. If interrupted in between, the line shows that it was accepted."""
     file = os.path.join(folder, f"{file_name(preference.role)}.md")
     with lock_folder(folder):
         lines = _read_lines(file)
@@ -138,7 +141,10 @@ def _record_decision(
 
 
 def _with_status(paths: PreferencePaths, preference: Preference) -> Preference:
-    """What is in a file is told to agents, and so accepted, whatever the mark says; taken out, it is open again."""
+    """A line in a file counts as accepted, whatever the stored decision says.
+
+    Once removed, the proposal is open again.
+    """
     mark = _read_decision(paths, preference)
     files = [
         os.path.join(folder, f"{file_name(preference.role)}.md") for folder in user_folders_at(paths.checkout, KIND)

@@ -1,4 +1,4 @@
-"""What an agent really can do, found out by killing it: the row of the matrix that the ladder trusts."""
+"""Measures what an agent can do by killing it and restoring it. Recovery strategies are chosen from the results."""
 
 import asyncio
 import os
@@ -43,7 +43,10 @@ _AGENT_ERRORS = (AgentExited, AgentSilent, AgentRefused)
 
 
 async def probe(agent_name: str, user_agents: Mapping[str, AgentDefinition], report: ReportStep) -> AgentMeasurement:
-    """Start it, talk to it, kill it, bring it back, and ask what it remembers; once for each way it offers."""
+    """Start the agent, send it a word, kill it, restore it, and ask for the word.
+
+    Once per recovery strategy it offers.
+    """
     entry = find_agent(agent_name, user_agents)
     if not entry.is_installed():
         raise BadInput(install_advice(entry))
@@ -107,7 +110,7 @@ class _Probe:
         )
 
     async def _kill_and_restore(self, strategy: RecoveryStrategy | None, greeting: AgentInfo) -> bool | None:
-        """Whether it came back this way, and remembered; None when there was no turn to remember."""
+        """Return whether the agent was restored this way and remembered; None if there was no turn to remember."""
         word = _random_word()
         async with self._start_agent() as agent:
             session = await self._open_session_with_word(agent, word)
@@ -137,7 +140,7 @@ class _Probe:
     async def _interrupt_and_restore(
         self, strategy: RecoveryStrategy
     ) -> Literal["all", "earlier turns", "nothing"] | None:
-        """What it knows after a kill in the middle of its second turn."""
+        """Measure what the agent remembers after a kill in the middle of its second turn."""
         first, second = _random_word(), _random_word()
         async with self._start_agent() as agent:
             session = await self._open_session_with_word(agent, first)
@@ -165,7 +168,7 @@ class _Probe:
         return "all" if all(knows) else "earlier turns" if knows[0] else "nothing"
 
     async def _open_session_with_word(self, agent: AgentConnection, word: str) -> str | None:
-        """A new session in which it was told the word."""
+        """Open a new session and send the word to remember."""
         await agent.initialize()
         opened = await self._attempt("session/new", agent.new_session())
         if opened is None:
@@ -206,7 +209,7 @@ class _Probe:
             return None
 
     async def _unknown_session_error(self, agent: AgentConnection, greeting: AgentInfo) -> str | None:
-        """How it says that it does not know a session."""
+        """Return the error with which the agent reports an unknown session."""
         if not greeting.can_load:
             return None
         try:
@@ -245,7 +248,7 @@ def _random_word() -> str:
 
 
 class _AllowEverything:
-    """Allows what it is asked for: the folder is empty, and goes away."""
+    """Allows every tool call: the folder is empty and temporary."""
 
     async def permit(self, request: PermissionQuestion) -> str | None:
         return next((one[0] for one in request.options if one[2].startswith("allow")), None)
@@ -257,7 +260,7 @@ class _AllowEverything:
 async def probe_agent(
     home: Home, agent_name: str, report: ReportStep, user_agents: Mapping[str, AgentDefinition] | None = None
 ) -> AgentMeasurement:
-    """Probe it, and keep what was measured."""
+    """Probe an agent and store the result."""
     row = await probe(agent_name, user_agents or {}, report)
     aside = save_measurement(home, row)
     if aside is not None:

@@ -1,4 +1,4 @@
-"""Handing on the work of a run: merge, push, pull request. Each happens once, however often it is asked for."""
+"""Publishes the work of a run: merge, push, pull request. Each happens once, however often it is called."""
 
 from holdfast.engine.home import Home
 from holdfast.engine.workspace.publish import (
@@ -15,7 +15,7 @@ from holdfast.leaf.errors import BadInput
 
 
 async def merge_run(home: Home, run_id: str, into: str | None = None) -> PublishedBranch:
-    """Merge the run's branch into one of the user's: the one it began from, unless another is named."""
+    """Merge the run's branch into a branch of the user: the one the run started from, unless `into` names another."""
     async with open_workspace(home, run_id, "merge") as workspace:
         repository, branch = workspace.repository, workspace.place().branch
         commit = await workspace.tip()
@@ -42,6 +42,6 @@ async def push_run(home: Home, run_id: str, remote: str | None = None) -> Publis
 async def open_pull_request_for_run(
     home: Home, run_id: str, remote: str | None, request: PullRequestOptions
 ) -> PullRequest:
-    """Push, then open a pull request, unless there is one from this branch."""
+    """Push, then open a pull request unless this branch has one."""
     async with open_workspace(home, run_id, "pr") as workspace:
         return await open_pull_request(workspace, remote, request)

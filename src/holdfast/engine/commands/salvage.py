@@ -1,4 +1,4 @@
-"""What was saved before something forceful, in whichever repository: list it, look at it, bring it back."""
+"""Lists, shows and restores the work that was saved before a destructive operation."""
 
 import os
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from holdfast.leaf.errors import BadInput, HoldfastError, NothingToDo
 
 
 class SalvageEntry(NamedTuple):
-    """One thing that was saved. `name` is `<run>/<branch>/<effect>`."""
+    """One saved piece of work. `name` is `<run>/<branch>/<effect>`."""
 
     name: str
     repo: str
@@ -32,7 +32,7 @@ class SalvageEntry(NamedTuple):
 
 
 async def list_salvaged(repositories: Iterable[str], run_name: str | None = None) -> list[SalvageEntry]:
-    """Everything that was saved there, the newest first; of one run only, when it is named (also by its beginning)."""
+    """Return everything saved in these repositories, newest first; only that of one run if given, by name or prefix."""
     found: list[SalvageEntry] = []
     for common_dir in repositories:
         found += [
@@ -44,7 +44,7 @@ async def list_salvaged(repositories: Iterable[str], run_name: str | None = None
 
 
 async def find_salvaged(repositories: Iterable[str], prefix: str) -> SalvageEntry:
-    """The one that a name, the beginning of one, or the beginning of its last part stands for."""
+    """Return the entry whose name, or whose name's last part, begins with the prefix."""
     everything = await list_salvaged(repositories)
     wanted = prefix.removeprefix(SALVAGE_REFS)
     for matches in (
@@ -64,7 +64,7 @@ async def find_salvaged(repositories: Iterable[str], prefix: str) -> SalvageEntr
 
 
 async def salvaged_changes(entry: SalvageEntry) -> Comparison:
-    """What it holds that the repository's HEAD does not."""
+    """Return the changes of the entry relative to the repository's HEAD."""
     repository = Repository(entry.repo)
     begun = await repository.commit_of("HEAD") is not None
     base = await repository.merge_base("HEAD", entry.commit) if begun else None
@@ -72,7 +72,7 @@ async def salvaged_changes(entry: SalvageEntry) -> Comparison:
 
 
 async def restore_salvaged(entry: SalvageEntry, branch: str | None = None) -> str:
-    """Make a branch of it, and touch nothing else. Returns the branch; harmless when it is there already."""
+    """Create a branch from the entry and change nothing else. Returns the branch; idempotent."""
     repository = Repository(entry.repo)
     name = branch or f"salvaged/{entry.name}"
     commit = await flatten_snapshot(repository, entry.commit)
@@ -83,9 +83,9 @@ async def restore_salvaged(entry: SalvageEntry, branch: str | None = None) -> st
 async def repositories_of(
     runs: Iterable[str | None], named: Iterable[str], current_folder: str | None = None
 ) -> list[str]:
-    """The repositories of runs, those that were named, and the one that a folder may be in.
+    """Return the runs' repositories, the given ones, and the one that contains `folder`.
 
-    A run's that is not there any more is passed over; one that was named must be there.
+    Skips a run's repository that no longer exists; a given one must exist.
     """
     found = {repo: None for repo in runs if repo is not None and os.path.isdir(repo)}
     for folder in named:

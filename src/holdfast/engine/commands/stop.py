@@ -1,4 +1,4 @@
-"""Asking a run to end its session, and waiting until it has."""
+"""Asks a run to end its session and waits until it has ended."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from holdfast.engine.inbox.send import send
 from holdfast.engine.queries.wait import wait_until_free
 from holdfast.leaf.errors import NothingToDo, TimedOut
 
-STOP_TIMEOUT_S = 60.0  # seconds
+STOP_TIMEOUT_S = 60.0
 
 
 async def stop_run(home: Home, run_id: str, timeout_s: float = STOP_TIMEOUT_S) -> None:

@@ -1,7 +1,7 @@
-"""Keeping unattended runs alive: those that a crash or a reboot cut off are resumed, by policy, with patience.
+"""Resumes unattended runs after a crash or a reboot, by policy and with growing delays.
 
-No polling: the kernel tells when a runner dies (its lock is free), when a run is made, and when one is begun again. A
-run that keeps dying without getting any further is parked, with what is known of how.
+It does not poll: the kernel reports that a runner died (its lock is free), and that a run is created or resumed. A run
+that keeps dying without progress is parked, and its last errors are reported.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ from holdfast.store.base import Log
 from holdfast.store.run import open_run
 
 _RETRY_DELAY_S = ResumePolicy().longest_back_off
-_MAX_RETRY_DELAY_S = 12 * _RETRY_DELAY_S  # of what is refused again and again
+_MAX_RETRY_DELAY_S = 12 * _RETRY_DELAY_S  # for a run that is refused repeatedly
 
-ReportRun = Callable[[str, str], None]  # of a run, and what is to be said of it
+ReportRun = Callable[[str, str], None]  # run id, message
 
 _PROGRESS_EVENTS = frozenset(
     kind.type
@@ -62,7 +62,7 @@ _PROGRESS_EVENTS = frozenset(
 
 
 class Deaths(NamedTuple):
-    """Sittings that died one after the other, none getting any further; and the last that is known of the newest."""
+    """Consecutive sessions that died without progress, and the last known error of the newest."""
 
     times: int
     last_event: str
@@ -78,7 +78,7 @@ async def supervise_runs(home: Home, report: ReportRun) -> None:
             for run_id in (found or set()) - supervised:
                 supervised.add(run_id)
                 task = group.create_task(_supervise(home, run_id, report))
-                task.add_done_callback(partial(_forget, supervised, run_id))  # the run may come back
+                task.add_done_callback(partial(_forget, supervised, run_id))  # the run may be created again
             with suppress(TimeoutError):
                 await asyncio.wait_for(watch.changed.wait(), None if found is not None else _RETRY_DELAY_S)
 
@@ -88,7 +88,7 @@ def _forget(supervised: set[str], run_id: str, _: object) -> None:
 
 
 def _list_run_ids(home: Home, report: ReportRun) -> set[str] | None:
-    """None when they cannot be listed now: those that are minded already still are."""
+    """Return the ids of all runs; None if listing fails now: the runs already supervised stay supervised."""
     try:
         return set(home.run_ids())
     except OSError as error:
@@ -97,10 +97,10 @@ def _list_run_ids(home: Home, report: ReportRun) -> set[str] | None:
 
 
 async def _supervise(home: Home, run_id: str, report: ReportRun) -> None:
-    """One run, until it is taken away: wait until nobody is at it, and see whether it should go on.
+    """Supervise one run until it is deleted: wait until it has no owner, then decide whether to resume it.
 
-    What is wrong now, as a full disk or a config that cannot be read, may be right later: it is told once, and tried
-    again now and then, ever more rarely.
+    A failure such as a full disk or an unreadable config may be temporary: it is reported once and retried at growing
+    intervals.
     """
     told, patience = "", _RETRY_DELAY_S
     while True:
@@ -126,7 +126,7 @@ def _as_holdfast_error(error: HoldfastError | OSError) -> HoldfastError:
 
 
 async def _resume_if_interrupted(home: Home, run_id: str, report: ReportRun) -> bool:
-    """Resume a run that was cut off. False when there is nothing to revive, or it is given up."""
+    """Resume a run that was interrupted. Returns False if there is nothing to resume or the run is parked."""
     view = await view_run(home, run_id)
     policy = run_config_for(home, view.state).settings.resume
     if view.status != RunStatus.INTERRUPTED or view.state.run is None or not policy.auto:
@@ -147,18 +147,18 @@ async def _resume_if_interrupted(home: Home, run_id: str, report: ReportRun) -> 
     except HoldfastError as error:
         if error.exit_code != RunOwned.exit_code:
             raise
-        return True  # somebody else was quicker
+        return True  # another process resumed it first
     report(run_id, f"resumed (pid {pid})")
     return True
 
 
 def _back_off_s(policy: ResumePolicy, deaths: int) -> float:
-    """None before the first try; each later one is twice as long."""
+    """Return the delay before a resume: none before the first, then doubled each time."""
     return 0.0 if deaths <= 1 else min(policy.back_off * 2 ** (deaths - 2), policy.longest_back_off)
 
 
 async def count_deaths(log: Log) -> Deaths:
-    """How often it died since it last got further: read from the end, and no longer than needed."""
+    """Count the deaths since the last progress. Reads from the log's end, and no more than necessary."""
     count, last = 0, ""
     async for batch in log.read_backwards():
         for raw in reversed(batch.data.split(b"\n")):
@@ -180,7 +180,7 @@ async def _park(home: Home, run_id: str, reason: str) -> None:
 
 
 async def _wait_for_restart(home: Home, run_id: str, after: int | None, timeout_s: float) -> None:
-    """Until somebody begins it, or the patience is at its end; only the latter when its log cannot be followed."""
+    """Return when the run is resumed or the timeout expires; only the timeout applies if its log cannot be followed."""
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             try:

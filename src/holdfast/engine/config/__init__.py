@@ -1,1 +1,1 @@
-"""Settings: read from their files, with origins and trust, and as a run uses them."""
+"""Settings: read from files with their origin and trust, and resolved for a run."""

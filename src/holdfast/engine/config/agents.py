@@ -1,4 +1,4 @@
-"""The user's own agents, as their config describes them."""
+"""The agents that the user's config defines."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from holdfast.core.config.settings import AgentEntry, RuntimeChoice, Settings
 
 
 def agents_from_settings(settings: Settings) -> dict[str, AgentDefinition]:
-    """The user's own. One by the name of an agent that we know is that agent, with what the user says of it."""
+    """Return the user's agents. One with the name of a built-in agent overrides that agent's settings."""
     return {name: _registry_entry(entry, BUILT_IN.get(name)) for name, entry in settings.agents.items()}
 
 

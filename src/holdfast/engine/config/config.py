@@ -1,6 +1,6 @@
-"""The settings that hold, and where each came from: built-in, then the user's file, the project's file, and flags.
+"""The effective settings and the origin of each: built-in, then the user's file, the project's file, and flags.
 
-Tables are merged key by key; whatever else a later layer says replaces what an earlier one said.
+Tables are merged key by key; any other value of a later layer replaces the earlier one.
 """
 
 import os
@@ -23,11 +23,11 @@ from holdfast.engine.home import Home
 from holdfast.leaf.errors import BadInput, NothingToDo
 from holdfast.leaf.text.mistakes import BadFile, Mistake
 
-_MAX_KEYS_SHOWN = 5  # in one line
+_MAX_KEYS_SHOWN = 5  # keys in one line
 
 
 class Origin(NamedTuple):
-    """Where a value came from. Built-in ones and flags have no file."""
+    """Where a value came from. Built-in values and flags have no file."""
 
     layer: str
     file: str | None = None
@@ -38,14 +38,14 @@ class Origin(NamedTuple):
 
 
 class SettingValue(NamedTuple):
-    """A setting as data, and as TOML writes it."""
+    """A setting as data and as TOML."""
 
     data: Any
     toml: str
 
 
 class IgnoredSetting(NamedTuple):
-    """What a project file says and what does not hold, because nobody trusted that file."""
+    """A setting of a project file that is ignored because the file is not trusted."""
 
     key: str
     value: SettingValue
@@ -53,7 +53,7 @@ class IgnoredSetting(NamedTuple):
 
 
 class ConfigFiles(NamedTuple):
-    """Where settings are looked for. `project` is None outside of a repository."""
+    """Where settings are read from. `project` is None outside a repository."""
 
     user: str
     project: str | None
@@ -72,7 +72,7 @@ class Config:
 
     @property
     def warnings(self) -> list[str]:
-        """One line for what a user should know before anything starts."""
+        """Return one line for each thing a user should know before a run starts."""
         if not self.ignored:
             return []
         first, rest = [one.key for one in self.ignored[:_MAX_KEYS_SHOWN]], len(self.ignored[_MAX_KEYS_SHOWN:])
@@ -98,7 +98,7 @@ class _Layer(NamedTuple):
         return True
 
     def origin(self, path: KeyPath) -> Origin:
-        """The line of the deepest part of the path that is written down."""
+        """Return the origin of the deepest part of the path that a file sets."""
         if self.file is None:
             return Origin(self.name)
         parts = (path[:length] for length in range(len(path), 0, -1))
@@ -108,7 +108,10 @@ class _Layer(NamedTuple):
 def load_config(
     folder: str | None = None, *, home: Home | None = None, flags: Mapping[str, Any] | None = None
 ) -> Config:
-    """For the repository that a folder belongs to; without one, no project has a say. Flags are dotted names."""
+    """Load the config for the repository of a folder; outside a repository there is no project file.
+
+    Flags use dotted names.
+    """
     user, project = config_files.user_file_path(), None if folder is None else config_files.project_file_path(folder)
     layers = [_layer_from_file("user", _read_user_file(user))]
     document = None if project is None else config_files.read_config(project)
@@ -137,14 +140,14 @@ def load_config(
 
 
 def find_config_files(folder: str, home: Home | None = None) -> ConfigFiles:
-    """Where settings of a folder are looked for; the files need not be good."""
+    """Return where a folder's settings are read from. The files need not be valid."""
     project = config_files.project_file_path(folder)
     trusted = project is not None and config_files.is_trusted_now(home or Home(), project)
     return ConfigFiles(config_files.user_file_path(), project, trusted)
 
 
 def load_config_here(home: Home | None = None) -> Config:
-    """For the folder that we are in, if it is still there."""
+    """Load the config for the current folder, if it still exists."""
     try:
         return load_config(os.getcwd(), home=home)
     except FileNotFoundError:
@@ -152,7 +155,7 @@ def load_config_here(home: Home | None = None) -> Config:
 
 
 def trust_project(folder: str, home: Home | None = None) -> tuple[str, dict[str, SettingValue]]:
-    """Let all of a project file hold, as it is now. Returns which file, and what had been waiting for this."""
+    """Trust the current content of a project file. Returns the file and the settings that this enables."""
     file = config_files.project_file_path(folder)
     document = None if file is None else config_files.read_config(file)
     if document is None:

@@ -16,12 +16,12 @@ from holdfast.leaf.files.supplied import read_repository_file, repository_root
 
 PROJECT_FILE = ".holdfast.toml"
 
-_MAX_FILE_BYTES = 256 * 1024  # bytes
+_MAX_FILE_BYTES = 256 * 1024
 _TOML_ERROR_LINE = re.compile(r"\(at line (\d+), column \d+\)$|\(at end of document\)$")
 
 
 class ConfigDocument(NamedTuple):
-    """What a file says, with the line of each key. `digest` tells one content at one place from any other."""
+    """A file's content, with the line of each key. `digest` identifies this content at this path."""
 
     file: str
     table: dict[str, Any]
@@ -38,7 +38,7 @@ def user_file_path() -> str:
 
 
 def project_file_path(folder: str) -> str | None:
-    """Where the file of the repository is that a folder belongs to, if it has one; None outside of any."""
+    """Return the path of the project file of the repository that contains the folder; None outside a repository."""
     here = os.path.realpath(folder)
     if not os.path.isdir(here):
         raise BadInput(f"{folder} is not a folder; name a git repository")
@@ -47,7 +47,7 @@ def project_file_path(folder: str) -> str | None:
 
 
 def read_config(file: str) -> ConfigDocument | None:
-    """None when there is no such file. `BadInput` names the line of what is no TOML."""
+    """Return None if there is no such file. `BadInput` names the line of a TOML error."""
     try:
         content = _read_bytes(file)
     except FileNotFoundError:
@@ -92,7 +92,7 @@ def _toml_error_text(file: str, text: str, error_text: str) -> str:
 
 
 def create_config(file: str, text: str) -> None:
-    """A config where there was none; what is there already is never written over."""
+    """Create a config file; never overwrite an existing one."""
     folder = os.path.dirname(file)
     make_directories(folder)
     temporary = f"{file}.{os.getpid()}.tmp"
@@ -100,7 +100,7 @@ def create_config(file: str, text: str) -> None:
     try:
         write_all(REAL_DISK, fd, text.encode())
         REAL_DISK.sync(fd)
-        os.link(temporary, file)  # unlike a rename, this takes nothing away
+        os.link(temporary, file)  # unlike a rename, this never replaces a file
     except FileExistsError:
         raise NothingToDo(f"{file} is there already; nothing was written") from None
     finally:
@@ -109,7 +109,7 @@ def create_config(file: str, text: str) -> None:
     sync_directory(folder)
 
 
-# --- trust: a file named after what is trusted --------------------------------------------------------
+# --- trust: a file named after the digest that is trusted -----------------------------------------------
 
 
 def is_trusted(home: Home, document: ConfigDocument) -> bool:
@@ -117,7 +117,7 @@ def is_trusted(home: Home, document: ConfigDocument) -> bool:
 
 
 def is_trusted_now(home: Home, file: str) -> bool:
-    """The same of a file that may be no config at all. Only for people to read: it may change at any time."""
+    """Return the same for a file that may not be a config at all. For display only: the file may change at any time."""
     try:
         return _has_trust_record(home, _digest(file, _read_bytes(file)))
     except (OSError, BadInput):
@@ -129,7 +129,7 @@ def _has_trust_record(home: Home, digest: str) -> bool:
 
 
 def record_trust(home: Home, document: ConfigDocument) -> None:
-    """From now on, until its content changes. Inside the mark stands, for people, what it is about."""
+    """Trust the file until its content changes. The trust file contains, for people, the path that it is about."""
     folder = os.path.join(home, "trusted")
     make_directories(folder)
     with suppress(FileExistsError):

@@ -1,4 +1,4 @@
-"""The terms of a run that exists: from its log, and from the config as it is now."""
+"""The config of an existing run: from its log, and from the config files as they are now."""
 
 import os
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ from holdfast.workflows.builtin import find_workflow
 
 
 def workflow_of(state: RunState) -> Workflow:
-    """The run's own, as it was when it was made; of an older run, the one that has its name."""
+    """Return the run's workflow as it was when the run was created; for older runs, the one with the recorded name."""
     if state.workflow is not None:
         return msgspec.convert(state.workflow, Workflow)
     return find_workflow(state.run.workflow if state.run is not None else "solo")
 
 
 def run_config_for(home: Home, state: RunState, flags: Mapping[str, Any] | None = None) -> RunConfig:
-    """What holds for a run now: the config as it is, what was asked for when it was made, and what is asked now."""
+    """Return the current settings of a run: config files, the flags it was created with, and the flags given now."""
     settings = config_for(home, state, flags).settings
     return RunConfig(workflow_of(state), settings, agents_from_settings(settings))
 
@@ -36,10 +36,10 @@ def config_for(home: Home, state: RunState, flags: Mapping[str, Any] | None = No
 
 
 def on_issue_setting(home: Home, state: RunState) -> str:
-    """What the config says of how to go on past an issue."""
+    """Return the configured way to continue past an issue."""
     return run_config_for(home, state).settings.resume.on_issue
 
 
 def config_warnings(home: Home, state: RunState) -> list[str]:
-    """What its user should know of the config before it goes on."""
+    """Return the config warnings to show before the run continues."""
     return config_for(home, state).warnings

@@ -1,4 +1,4 @@
-"""On what terms a run works: the settings, read for those who act."""
+"""The settings of a run, in the form that the engine uses."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -19,9 +19,10 @@ RESEARCHER = "researcher"
 
 
 class RoleRuntime(NamedTuple):
-    """What a role's agent runs in, and the variables that its terminals have there beside those of any program.
+    """What a role's agent runs in, and the extra environment variables of its terminals there.
 
-    Whatever an agent can write runs in there: the project's checks, hooks after an edit, and git's hooks and filters.
+    Everything that an agent can write runs in the same place: the project's checks, hooks after an edit, and git's
+    hooks and filters.
     """
 
     runtime: Runtime = LOCAL
@@ -57,24 +58,27 @@ class RunConfig(NamedTuple):
 
     @property
     def models(self) -> dict[str, str]:
-        """By role, where the config names one; `reviewer` is also the one for `reviewer:logic`."""
+        """By role, where the config names a model; `reviewer` also applies to `reviewer:logic`."""
         own = {name: role.model for name, role in self.settings.roles.items() if role.model is not None}
         return {role: own[_base_role(role)] for role in self._workflow_roles if _base_role(role) in own} | own
 
     @property
     def runtimes(self) -> dict[str, Runtime]:
-        """What agents run in, by role; under no role's name, those of which neither role nor agent says anything."""
+        """The runtimes by role; the empty role is for roles and agents without a setting."""
         roles = self.settings.roles.items()
         own = {name: runtime_of(role.runtime) for name, role in roles if role.runtime is not None}
         played = {role: own[_base_role(role)] for role in self._workflow_roles if _base_role(role) in own}
         return {ANY_ROLE: runtime_of(self.settings.runtime), **played, **own}
 
     def runtime_for_task(self, task_agent: str | None = None) -> RoleRuntime:
-        """Of the worker on a task, for what runs on the files that it wrote. `wanted` is the agent that it names."""
+        """Return the runtime of a task's worker, for what runs on the files it wrote.
+
+        `task_agent` is the agent the task names.
+        """
         return self.runtime_for(WORKER, self.agent_for(WORKER, task_agent))
 
     def runtime_for_run(self) -> RoleRuntime:
-        """For the run's own worktree, in which any role may have worked: the first that is confined."""
+        """Return the runtime for the run's own worktree, where any role may have worked: the first confined one."""
         found = [self.runtime_for(role, agent) for role, agent in self.agents_by_role()]
         return next((one for one in found if one.runtime.is_confined), RoleRuntime())
 
@@ -85,18 +89,18 @@ class RunConfig(NamedTuple):
 
     @property
     def _workflow_roles(self) -> list[str]:
-        """The roles in the phases of the workflow."""
+        """Return the roles in the phases of the workflow."""
         return [role for phase in self.workflow.phases for role in phase.all_roles]
 
     def check_agents(self, task_agents: Iterable[str | None] = (), *, must_be_installed: bool = True) -> None:
-        """Those who are to work are known, and `here`: asked before anything is begun. `tasks` are whom those name."""
+        """Check before anything starts that the agents are known and, if `must_be_installed`, installed."""
         for name in dict.fromkeys((*(name for _, name in self.agents_by_role(task_agents)), self.agent_for(EVALUATOR))):
             entry = find_agent(name, self.agents)
             if must_be_installed and not (entry.is_installed() or self._uses_container_or_tmux):
                 raise BadInput(install_advice(entry))
 
     def agents_by_role(self, task_agents: Iterable[str | None] = ()) -> list[tuple[str, str]]:
-        """Who is to work, by role: for the run, in the phases of its workflow, and as its tasks name them."""
+        """Return the agents by role: of the run, of the phases of its workflow, and those its tasks name."""
         judge = [(EVALUATOR, self.agent_for(EVALUATOR))] if self.workflow.evaluate else []
         phases = [
             (role, self.agent_for_phase(role, one.agent)) for one in self.workflow.phases for role in one.all_roles
@@ -106,28 +110,28 @@ class RunConfig(NamedTuple):
 
     @property
     def _uses_container_or_tmux(self) -> bool:
-        """Somebody works in a container, of which we cannot see what is installed, or by another program, in tmux."""
+        """True if an agent runs in a container, where we cannot see what is installed, or in tmux."""
         return not runtime_kinds(self.settings).isdisjoint(("container", "tmux"))
 
     def agent_for(self, role: str, task_agent: str | None = None) -> str:
-        """Who plays a role: the one that the task names, the role's, or the run's."""
+        """Return the agent for a role: the one that the task names, the role's, or the run's."""
         chosen = self.settings.roles.get(role)
         return task_agent or (chosen.agent if chosen is not None else None) or self.settings.agent
 
     def agent_for_phase(self, role: str, workflow_agent: str | None = None) -> str:
-        """Who plays a role in a phase: the config's for it, or for its kind; the workflow's; or the run's."""
+        """Return the agent for a role in a phase: the config's for it or for its kind, the workflow's, or the run's."""
         roles = (self.settings.roles.get(name) for name in (role, _base_role(role)))
         own = next((one.agent for one in roles if one is not None and one.agent is not None), None)
         return own or workflow_agent or self.settings.agent
 
 
 def new_run_config(settings: Settings, agents: Mapping[str, AgentDefinition]) -> RunConfig:
-    """Of a run that is to be: with the workflow that the settings name."""
+    """Return the config of a new run, with the workflow that the settings name."""
     return RunConfig(find_workflow(settings.workflow), settings, agents)
 
 
 def runtime_kinds(settings: Settings) -> set[str]:
-    """All that anybody may run in."""
+    """Return every runtime that an agent of these settings may run in."""
     chosen = [one.runtime for one in settings.roles.values()]
     chosen += [one.runtime for one in settings.agents.values()]
     return {one.kind for one in (settings.runtime, *chosen) if one is not None}

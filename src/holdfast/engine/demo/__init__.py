@@ -1,1 +1,1 @@
-"""The demos: a small repository, scripted agents, and processes that are killed."""
+"""Demos: a small repository, scripted agents, and processes that are killed."""

@@ -1,7 +1,7 @@
-"""The whole of it, rehearsed: a small repository, agents that are scripts, and two murders.
+"""Runs a demo: a small repository, scripted agents, and two SIGKILLs.
 
-The runner is a process of its own, as a user's is. It is killed with SIGKILL, and so is one agent in the middle of a
-turn: when, the play says. Everything else is what would happen anyway.
+The runner is a process of its own, like a user's. It is killed with SIGKILL, and so is one agent in the middle of a
+turn, at the points that the demo names. Everything else is the real program.
 """
 
 import asyncio
@@ -40,10 +40,10 @@ _FIRST_TEST = (
 
 
 class Demo(NamedTuple):
-    """What is played. `tasks` is the list, when it is known beforehand; else the goal is all that there is.
+    """What is run. `tasks` is the task list, if known in advance; else there is only the goal.
 
-    In the call `hard` an agent is killed, and the runner at the first event that is its `cue`. With `gate`, it stops
-    once for a person to approve what was made.
+    An agent is killed in the call `hard`, and the runner at the first event that is its `cue`. With `gate`, the run
+    stops once for a person's approval.
     """
 
     title: str
@@ -60,7 +60,7 @@ class Demo(NamedTuple):
 
 
 class DemoFolder(NamedTuple):
-    """Where it is played, and what."""
+    """Where a demo runs, and which one."""
 
     demo: Demo
     folder: str
@@ -70,7 +70,7 @@ class DemoFolder(NamedTuple):
 
 
 class DemoEvent(NamedTuple):
-    """Something to tell: an event and what it happened to, or a death (`killed` says whose)."""
+    """Something to show: an event and what it happened to, or a death (`killed` names the victim)."""
 
     event: Event | None = None
     state: RunState | None = None
@@ -90,18 +90,18 @@ class Proof(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Nothing lost, nothing done twice, nothing left behind."""
+        """Return whether nothing was lost, done twice or left behind."""
         once = set(self.merged.values()) == {1} and len(self.merged) == self.expected_merges
         return self.whole and once and not self.processes_left and len(self.branches) == 1
 
 
 def new_demo_folder(home: Home) -> str:
-    """Where a play stays, to be looked at."""
+    """Create a folder in which a demo can be inspected afterwards."""
     return home.file("demo", new_run_id("kelp"))
 
 
 def create_demo_folder(folder: str, demo: Demo, repo: str | None = None) -> DemoFolder:
-    """A repository with one commit, a task list, and the agents' script."""
+    """Create a repository with one commit, a task list, and the agents' script."""
     stage = DemoFolder(
         demo,
         folder,
@@ -138,7 +138,7 @@ async def create_demo_run(home: Home, demo_folder: DemoFolder) -> str:
 
 
 async def run_demo_session(home: Home, run_id: str, demo: Demo, *, with_kills: bool) -> AsyncGenerator[DemoEvent, None]:
-    """One sitting of the runner, as it happens. A murderous one ends by the hand of whoever watches."""
+    """Yield one session of the runner as it happens. With kills, the caller kills the runner."""
     follower = await Follower.create(home, run_id, None)
     runner = start_runner(home, run_id)
     try:
@@ -169,7 +169,7 @@ def start_runner(
     program: Sequence[str] = HOLDFAST_COMMAND,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> "subprocess.Popen[bytes]":
-    """A sitting of the runner, as a process of its own; what it says is in its stderr."""
+    """Start a session of the runner as a process of its own; its output goes to stderr."""
     return subprocess.Popen(
         [*program, "resume", run_id, "--quiet"],
         env={**os.environ, "HOLDFAST_HOME": home.path, **environment},
@@ -183,7 +183,7 @@ def start_runner(
 async def _follow_events(
     follower: Follower, runner: "subprocess.Popen[bytes]"
 ) -> AsyncGenerator[tuple[Event, RunState], None]:
-    """What the runner writes, until it is gone and all of it was told."""
+    """Yield what the runner writes, until it has ended and everything was yielded."""
     gone = asyncio.ensure_future(asyncio.to_thread(runner.wait))
     moves = follower.updates()
     try:
@@ -217,7 +217,7 @@ def _decode_events(lines: Sequence[LogLine]) -> Iterator[Event]:
 
 
 async def collect_proof(home: Home, run_id: str, demo_folder: DemoFolder) -> Proof:
-    """Looked up afterwards, in the log and in git."""
+    """Collect the results afterwards from the log and from git."""
     verdict = await verify_run(home, run_id)
     merged: Counter[str] = Counter()
     async for line in read_log(home, run_id, LogFilter((BranchMerged.type,))):
@@ -248,7 +248,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _with_zero_cost(script: dict[str, Any]) -> dict[str, Any]:
-    """Scripted agents cost nothing, and say so at the beginning of each turn."""
+    """Scripted agents cost nothing, and report that at the start of each turn."""
     nothing = {"usage": {"used": 0, "size": 0, "cost": 0.0}}
     return {**script, "turns": [{**turn, "steps": [nothing, *turn["steps"]]} for turn in script["turns"]]}
 

@@ -1,8 +1,7 @@
-"""A rehearsal of the worst: writers killed in mid-stream, a torn tail, and a log that has all it acknowledged.
+"""Demonstrates the journal: writers killed in mid-stream, a torn end, and a log that holds all it acknowledged.
 
-The writer is this module as a program of its own. It tells what was acknowledged on its stdout, one line an
-event, and only after the append returned; so what the parent has read when the kill comes is what must be
-found in the log afterwards.
+The writer is this module as a program. It prints each acknowledged event on stdout, only after the append returned.
+What the parent has read when it kills the writer must be in the log afterwards.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ _TORN_LINE = b'{"v":1,"ts":"2026-02-14T10:08:00.000Z","sid":"the-power-w'
 
 
 class WriterKill(NamedTuple):
-    """One writer's end: what it had been promised, and what of it was in the log."""
+    """One killed writer: what was acknowledged to it, and how much of that was in the log."""
 
     pid: int
     acknowledged: int
@@ -50,7 +49,7 @@ class LogRepair(NamedTuple):
 
 
 async def create_log_run(home: Home) -> str:
-    """A run for the rehearsal, with a plan of one task a producer."""
+    """Create a run with a plan of one task per producer."""
     run_id = new_run_id("survivor")
     store = home.store
     await store.create(run_id)
@@ -67,7 +66,7 @@ async def create_log_run(home: Home) -> str:
 def kill_writers(
     home: Home, run_id: str, rounds: int = 4, lines_before_kill: int = 250, writer: Sequence[str] = WRITER_COMMAND
 ) -> Iterator[WriterKill]:
-    """Start a writer, let it write at full speed, kill -9 it; again and again on the same log."""
+    """Start a writer at full speed and kill it with SIGKILL, repeatedly on the same log."""
     promised: Counter[str] = Counter()
     for _ in range(rounds):
         with _writer_process(*writer, home.path, run_id) as process:
@@ -88,7 +87,7 @@ def kill_writers(
 
 @contextmanager
 def _writer_process(*command: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that writes until it is killed, here at the latest."""
+    """Start a process that writes until it is killed, at the latest when the block ends."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -98,14 +97,14 @@ def _writer_process(*command: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def tear_log_end(home: Home, run_id: str) -> int:
-    """Leave half a line at the end of the log, as a power cut may. Returns its length."""
+    """Leave half a line at the log's end, as a power cut may. Returns its length."""
     with open(home.log_path(run_id), "ab") as log:
         log.write(_TORN_LINE)
     return len(_TORN_LINE)
 
 
 def resume_log_run(home: Home, run_id: str) -> LogRepair:
-    """Open the run again, which sets the torn end aside, and bring it to its end."""
+    """Open the run again, which sets the torn end aside, and finish it."""
     kept_as = asyncio.run(_finish(home, run_id))
     return LogRepair(os.path.getsize(os.path.join(home.folder(run_id), kept_as)), kept_as)
 
@@ -122,7 +121,7 @@ async def _finish(home: Home, run_id: str) -> str:
 
 
 async def _count_messages(home: Home, run_id: str) -> Counter[str]:
-    """What the log holds of the producers' lines."""
+    """Count the producers' messages in the log."""
     found: Counter[str] = Counter()
     async for batch in home.store.log(run_id).read():
         for line in parse_lines(batch.data):

@@ -1,4 +1,4 @@
-"""The play of the pipeline: a planner killed in its turn, and the runner in the moment in which a review fails."""
+"""The demo of the pipeline: a planner killed in its turn, and the runner at the moment a review fails."""
 
 from typing import Any
 

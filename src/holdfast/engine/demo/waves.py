@@ -1,4 +1,4 @@
-"""The play of five tasks: agents in parallel, one killed in its turn, the runner in the middle of a merge."""
+"""The demo of five tasks: agents in parallel, one killed in its turn, the runner in the middle of a merge."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ _FILES = {
 
 
 def build_script() -> dict[str, Any]:
-    """What the agents do. One of them is busy for long: it is killed then, and goes on when it is back."""
+    """Return the agents' script. One agent stays busy long enough to be killed, and continues once restored."""
     workers = [
         {"when": f"interrupted before it ended(?s:.)*worker on task `{task['id']}`", "steps": _work_steps(task)}
         for task in _TASKS

@@ -1,1 +1,1 @@
-"""Commands of the user that run when something happens in a run."""
+"""User commands that run when something happens in a run."""

@@ -1,4 +1,4 @@
-"""Which files an agent changed: found by looking at its worktree, so that a shell's changes count as an editor's do."""
+"""Finds which files an agent changed by comparing its worktree, so that changes by a shell count too."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from holdfast.git.snapshot import changed_files
 from holdfast.git.worktrees.worktree import Worktree, status_of
 from holdfast.leaf.errors import Denied
 
-Signature = tuple[int, ...] | None  # of a file, by which a change shows without reading it; None when it is not there
+Signature = tuple[int, ...] | None  # of a file, detects a change without reading it; None if it does not exist
 
 
 class WorktreeState(NamedTuple):
@@ -23,22 +23,22 @@ class WorktreeState(NamedTuple):
 
 
 class ToolUse(NamedTuple):
-    """The tool call after which somebody looked. `input` is as the tool got it."""
+    """The tool call after which the worktree is compared. `input` is the tool's."""
 
     tool: str
     input: object = None
 
 
 class EditWatch:
-    """Looks at worktrees while turns last, after each tool call and at their end; never twice at once.
+    """Compares worktrees during turns, after each tool call and at the end; never twice at once.
 
-    Changes that Holdfast makes itself, between turns, are not told.
+    Changes that Holdfast makes itself, between turns, are not reported.
     """
 
     def __init__(
         self, worktree_of: Callable[[str], Worktree], on_change: Callable[[str, list[str], ToolUse | None], None]
     ) -> None:
-        """`tree_of` finds the worktree of a conversation; `found` is told which files changed in it."""
+        """`worktree_of` finds the worktree of a conversation; `on_change` receives the files that changed in it."""
         self._worktree_of = worktree_of
         self._on_change = on_change
         self._last_state: dict[str, WorktreeState] = {}
@@ -46,14 +46,17 @@ class EditWatch:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def begin(self, conversation_id: str) -> None:
-        """Before a prompt is sent."""
+        """Call this before a prompt is sent."""
         async with self._locks[conversation_id]:
             self._last_state.pop(conversation_id, None)
-            with suppress(GitFailed, Denied, OSError):  # a worktree that cannot be looked at is not watched
+            with suppress(GitFailed, Denied, OSError):  # a worktree that cannot be read is not watched
                 self._last_state[conversation_id] = await read_worktree_state(self._worktree_of(conversation_id))
 
     async def check(self, conversation_id: str, tool_use: ToolUse | None = None) -> None:
-        """Tell what changed since the last look. One that waits for another look sees what this one would."""
+        """Report what changed since the last comparison.
+
+        A caller that waits for another comparison shares its result.
+        """
         if conversation_id in self._waiting:
             return
         self._waiting.add(conversation_id)
@@ -71,7 +74,7 @@ class EditWatch:
                     self._on_change(conversation_id, paths, tool_use)
 
     async def end(self, conversation_id: str) -> None:
-        """When a turn is over. What changes after it is not the agent's doing."""
+        """Call this when a turn is over. Later changes are not the agent's."""
         await self.check(conversation_id)
         async with self._locks[conversation_id]:
             self._last_state.pop(conversation_id, None)
@@ -85,10 +88,10 @@ async def read_worktree_state(worktree: Worktree) -> WorktreeState:
 def changed_between(
     before: WorktreeState, now: WorktreeState, on_disk: Mapping[str, Signature], committed: Iterable[str] = ()
 ) -> list[str]:
-    """The files that changed from one look to the next.
+    """Return the files that changed between two comparisons.
 
-    `there` are the files that were changed before, as they are on the disk now: one that was only committed since, or
-    is ignored now, is the same. `committed` are the files in which the two commits differ.
+    `there` are the files that differed before, as they are on disk now: one that was only committed since, or is
+    ignored now, is unchanged. `committed` are the files in which the two commits differ.
     """
     since = {*now.files, *committed} - before.files.keys()
     return sorted(since | {path for path, signature in before.files.items() if on_disk[path] != signature})

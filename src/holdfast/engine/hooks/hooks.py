@@ -1,4 +1,4 @@
-"""Commands of the user that run when something happens. They are told what as JSON; they cannot hold the run up.
+"""Runs user commands when something happens, with the details as JSON on stdin. They do not delay the run.
 
 A `post_edit` hook works on files that an agent wrote, often by a Makefile that the agent could write too. So it runs
 where the agent does. The others run as the user.
@@ -15,7 +15,7 @@ from holdfast.engine.hooks.process import called_in_runtime, hook_input, run_hoo
 from holdfast.store.run import OwnedRun
 
 POST_EDIT = "post_edit"
-_AFTER_SESSION = frozenset({"session_end", "notify"})  # the sitting is over: what they start may outlive it
+_AFTER_SESSION = frozenset({"session_end", "notify"})  # the session is over: what these start may outlive it
 
 
 class HookRunner:
@@ -26,7 +26,7 @@ class HookRunner:
         commands: Commands,
         worktree_path_of: Callable[[str | None, str | None], CheckPlace],
     ) -> None:
-        """`folder` is the run's own; `place_of` is where hooks about a task (or the run) and a conversation run."""
+        """`folder` is the run's own. `place_of` is where hooks about a task (or the run) and a conversation run."""
         self._run = run
         self._folder = folder
         self._commands = commands
@@ -44,7 +44,7 @@ class HookRunner:
         tool: str | None = None,
         **about: object,
     ) -> None:
-        """A conversation that works on a task names that too."""
+        """For a conversation that works on a task, the input names the task too."""
         talk = self._run.state.conversations.get(conversation or "")
         task = task if task is not None or talk is None else talk.task
         place = self._worktree_path_of(task, conversation)

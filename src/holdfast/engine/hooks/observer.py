@@ -1,4 +1,4 @@
-"""Listening to what agents tell, for those who wait for it: caps, and hooks that follow an edit."""
+"""Passes agents' events to caps and to hooks that follow edits."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -15,7 +15,7 @@ from holdfast.git.worktrees.worktree import Worktree
 
 
 class Observer:
-    """Hears each event once it is in the log. What follows from it runs beside the agents, and holds none up."""
+    """Receives each event once it is in the log. The consequences run beside the agents and delay none."""
 
     def __init__(
         self,
@@ -24,9 +24,9 @@ class Observer:
         on_usage: Callable[[], None],
         after_turn: Callable[[str], Coroutine[Any, Any, None]],
     ) -> None:
-        """`tree_of` finds the worktree of a conversation. Nobody looks at one unless a hook follows edits.
+        """`worktree_of` finds the worktree of a conversation. Worktrees are only compared if a hook follows edits.
 
-        `spent` is called when an agent told what it spent, `after_turn` with the conversation whose turn ended.
+        `on_usage` is called when an agent reported usage, `after_turn` with the conversation whose turn ended.
         """
         self._hooks = hooks
         self._on_usage = on_usage
@@ -69,6 +69,6 @@ class Observer:
         task.add_done_callback(self._running.discard)
 
     async def wait_until_idle(self) -> None:
-        """All that was begun has ended, and what that began."""
+        """Return when everything that was started has ended, including what that started."""
         while self._running:
             await asyncio.gather(*self._running, return_exceptions=True)

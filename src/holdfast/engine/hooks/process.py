@@ -1,7 +1,7 @@
-"""Calling a command of the user's: told what it is about as JSON, bounded in time, and found again after a crash.
+"""Runs one user command: input as JSON, bounded in time, and found again after a crash.
 
-A call is no effect with an intent and a probe: nobody can ask the world whether a command of somebody's was run. So it
-is never made again for that we died; what follows from that for each hook is in docs/running.md.
+A call is not an effect with an intent and a probe, because nothing can tell whether a user's command was run. So a
+crash never causes a second call; docs/running.md says what that means for each hook.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from holdfast.leaf.text.tail import BoundedOutput
 from holdfast.workflows.validators import CheckCommand
 
 _FAILPOINT = failpoint_pair("hook.run")
-HOOK_TIMEOUT_S = 60.0  # seconds
-_MAX_OUTPUT_BYTES = 16 * 1024  # bytes of what it says; what is more is left out
+HOOK_TIMEOUT_S = 60.0
+_MAX_OUTPUT_BYTES = 16 * 1024  # bytes of its output; the rest is dropped
 
 
-MAX_REASON_CHARS = 500  # characters of what it says that are kept in the log
+MAX_REASON_CHARS = 500  # characters of its output that the log keeps
 
 
 class HookResult(NamedTuple):
-    """How it ended. `problem` when it could not be run, or not to its end."""
+    """How a hook ended. `problem` is set if it could not be run or did not finish."""
 
     exit_code: int | None
     output: str = ""
@@ -40,12 +40,12 @@ class HookResult(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """What it said, as far as the log keeps it."""
+        """Return the output as far as the log keeps it."""
         return cut(self.output, MAX_REASON_CHARS) or f"it exited with code {self.exit_code}"
 
 
 def hook_input(hook: str, run_id: str | None, task: str | None, conversation: str | None, **about: object) -> bytes:
-    """What a hook is told on its stdin: these, whichever hook it is, and what is its own."""
+    """Return a hook's stdin: these fields for any hook, and its own."""
     whose = {"hook": hook, "run": run_id, "task": task, "conversation": conversation}
     return msgspec.json.encode({**whose, **about})
 
@@ -59,7 +59,7 @@ async def run_hook(
     timeout_s: float = HOOK_TIMEOUT_S,
     untrusted: str | None = None,
 ) -> HookResult:
-    """With a `run_id`, whoever goes on with that run after a crash ends it; without one it may outlive us.
+    """Run a hook. With a `run_id`, the next session of that run kills it after a crash; without one it may outlive us.
 
     No program in the folder `untrusted` is started.
     """
@@ -76,7 +76,7 @@ async def run_hook(
 
 
 async def called_in_runtime(command: Sequence[str], place: CheckPlace, told: bytes) -> HookResult:
-    """The same in the runtime of a confined agent, with what checks have there: no secrets."""
+    """Run it in the runtime of a confined agent, like checks there: without secrets."""
     _FAILPOINT.before()
     try:
         ended = await run_in_place(CheckCommand(command[0], tuple(command), limit=HOOK_TIMEOUT_S), place, told)
@@ -89,7 +89,7 @@ async def called_in_runtime(command: Sequence[str], place: CheckPlace, told: byt
 
 
 def _lies_in(folder: str, program: str, cwd: str) -> bool:
-    """Also by way of a link."""
+    """True if the program lies in the folder, also through a link."""
     found = os.path.join(cwd, program) if os.sep in program else shutil.which(program, path=_search_path())
     if found is None:
         return False
@@ -140,7 +140,7 @@ async def _run_process(
 
 async def _write_input(process: asyncio.subprocess.Process, payload: bytes) -> None:
     assert process.stdin is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # it does not want to know
+    with suppress(BrokenPipeError, ConnectionResetError):  # it does not read its input
         process.stdin.write(payload)
         await process.stdin.drain()
     process.stdin.close()

@@ -1,1 +1,1 @@
-"""Messages into a run: sending them, and acting on them."""
+"""The messages into a run: sending them, and applying them."""

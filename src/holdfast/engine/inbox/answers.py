@@ -1,4 +1,4 @@
-"""Answers in the inbox that wait to be applied."""
+"""The answers in the inbox that are not applied yet."""
 
 from contextlib import suppress
 
@@ -11,9 +11,9 @@ from holdfast.store.base import Message
 
 
 async def waiting_answers(home: Home, run_id: str, state: RunState) -> dict[str, GivenAnswer]:
-    """Answers that were given and not applied yet, by the keys of their requests."""
+    """Return answers that were given and not applied yet, by request key."""
     found: dict[str, GivenAnswer] = {}
-    with suppress(FileNotFoundError):  # another tool's log has no inbox
+    with suppress(FileNotFoundError):  # a log of another tool has no inbox
         messages = [
             Message(id=key, kind=one.kind, sender=one.sender, body=msgspec.Raw(one.body.encode()))
             for key, one in state.messages.items()
@@ -28,7 +28,7 @@ async def waiting_answers(home: Home, run_id: str, state: RunState) -> dict[str,
 
 
 def decode_answer(message: Message) -> GivenAnswer | None:
-    """The answer that a message gives; None when it is none, or cannot be read."""
+    """Return the answer in a message; None if it has none, or cannot be read."""
     given = try_decode_body(message.kind, message.body)
     if not isinstance(given, UserAnswer):
         return None

@@ -1,6 +1,6 @@
-"""Acting on what came into the inbox: each message becomes what it means, in the same commit that calls it handled.
+"""Applies the inbox: what a message means is committed together with the event that it was handled.
 
-Words for an agent are not acted on here: they stay with the run until a prompt takes them along.
+Messages to an agent are not applied here: they stay open until a prompt includes them.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ from holdfast.store.run import OwnedRun
 
 
 class InboxHandler:
-    """`stop` is called when somebody asks the run to stop."""
+    """`stop` is called when a user asks the run to stop."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class InboxHandler:
         self._lock = asyncio.Lock()
 
     async def receive(self) -> None:
-        """Take in what came, and act on all that was taken in and not acted on yet."""
-        async with self._lock:  # two at once would both act on what neither has called handled
+        """Read new messages, and apply every message that was not applied yet."""
+        async with self._lock:  # two at once would both apply a message that neither has marked handled
             await self._run.consume_inbox()
             for key, message in list(self._run.state.messages.items()):
                 await self._handle(key, message)
@@ -95,7 +95,7 @@ class InboxHandler:
             await self._run.append(WarningLogged(message=ignored), handled)
 
     def _undeliverable_reason(self, message: OpenMessage) -> str | None:
-        """Why no prompt can take these words along."""
+        """Return why no prompt can include this message."""
         if message.conversation is not None:
             return undeliverable_in_chat(self._run.state, message) if self._run.state.is_chat else None
         why = undeliverable_reason(self._run.state, self._workflow, message.task)
@@ -131,7 +131,8 @@ class InboxHandler:
                 return [_refused_event(self._run.state, body)]
             case Report():
                 known = self._run.state.conversations.get(body.conversation or "")
-                role = body.role if known is None else known.role or "agent"  # not what the report claims
+                # the role on record, not the one the report claims
+                role = body.role if known is None else known.role or "agent"
                 signal = read_signal(role, body.tool, body.arguments)
                 return _report_events(self._run.state, self._workflow, body.conversation, signal)
 
@@ -141,7 +142,10 @@ class InboxHandler:
         return [ChangeRequested(change=key, text=text, by=by)]
 
     def _approval_events(self, key: str, answer: UserAnswer, by: str | None) -> list[Event]:
-        """Approved; to be changed before; or, without a word, the end of it until somebody says how to go on."""
+        """Approved.
+
+        Or changes are requested first; or, without an instruction, the run stops until the user decides.
+        """
         name = answer.request.removeprefix(APPROVAL_PREFIX)
         phase = self._run.state.phases.get(name)
         if phase is None or phase.approval is not Approval.ASKED:
@@ -179,7 +183,7 @@ def _refused_event(state: RunState, report: RefusedReport) -> ReportRefused:
 
 
 def _report_events(state: RunState, workflow: Workflow, conversation_id: str | None, signal: Signal) -> list[Event]:
-    """What an agent's report means for its task; a remark when it comes too late, or from somebody else."""
+    """Return what an agent's report means for its task; a remark if it is late or from another conversation."""
     told = state.conversations.get(conversation_id or "")
     if conversation_id is not None and told is not None and told.about is not None:
         return phase_receiving.phase_report_events(state, workflow, conversation_id, signal)
@@ -207,7 +211,7 @@ def _report_events(state: RunState, workflow: Workflow, conversation_id: str | N
 
 
 def _is_awaited(state: RunState, task: Task, conversation_id: str | None) -> bool:
-    """By its worker, of what it did in this iteration."""
+    """True if it is from the task's worker and about the current iteration."""
     worker = state.conversations.get(task.worker or "")
     of_this = conversation_id == task.worker and worker is not None and worker.turns > task.since
     return of_this and task.stage in (TaskStage.WORK, TaskStage.VALIDATE)

@@ -1,4 +1,4 @@
-"""What the report of a phase's agent, or of a researcher, means for the run."""
+"""Applies the reports of a phase's agent or of a researcher to the run."""
 
 from collections.abc import Sequence
 
@@ -33,11 +33,11 @@ from holdfast.core.work.tasks import TaskList, TaskSpec
 from holdfast.core.work.workflow import PhaseSpec, Workflow, build_plan
 from holdfast.workflows.artifacts import document_mistakes
 
-MAX_RESEARCH_REQUESTS = 50  # of one run
+MAX_RESEARCH_REQUESTS = 50  # per run
 
 
 def phase_report_events(state: RunState, workflow: Workflow, conversation_id: str, signal: Signal) -> list[Event]:
-    """Of a conversation that is about no task; a remark when it comes too late, or nobody waits for it."""
+    """Return the events of a conversation that belongs to no task; a remark if it is late or not expected."""
     told = state.conversations.get(conversation_id) or Conversation()
     if isinstance(signal, ReportProgress):
         return [ProgressReported(text=signal.text)]
@@ -88,7 +88,7 @@ def _delivery_events(
     conversation_id: str,
     signal: SubmitDocument | SubmitPlan | SubmitDone,
 ) -> list[Event]:
-    """What ends a phase, and that it is ended, in one commit: a plan that is half made is none."""
+    """Return the result of a phase and its end as one commit, so that no plan is half made."""
     (spec, progress), role = phase, state.conversations[conversation_id].role or "agent"
     delivered = PhaseDelivered(phase=spec.name, round=progress.round, tool=signal.tool)
     stored = ArtifactStored(
@@ -114,7 +114,7 @@ def _delivery_events(
 
 
 def research_events(state: RunState, conversation_id: str, signal: RequestResearch) -> list[Event]:
-    """Nothing, when the same question is being looked into, or its answer is on its way."""
+    """Return nothing if the same question is being researched, or its answer is not delivered yet."""
     known = find_same_research(state, conversation_id, signal.question)
     if known is not None:
         research = state.research[known]
@@ -152,7 +152,7 @@ def _task_spec(step: PlannedStep) -> TaskSpec:
 
 
 def _plan_page(signal: SubmitPlan) -> str:
-    """The plan for people to read; for the run it is in `plan.created`."""
+    """Return the plan as a page for people; the run itself uses `plan.created`."""
     parts = ["# Plan", signal.notes] if signal.notes else ["# Plan"]
     for step in signal.tasks:
         after = f"After {', '.join(step.depends_on)}." if step.depends_on else ""

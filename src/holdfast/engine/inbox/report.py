@@ -1,4 +1,4 @@
-"""Taking in what agents report: checked, then durable in the run's inbox, and only then acknowledged."""
+"""Receives agents' reports: validated, then durable in the run's inbox, and only then acknowledged."""
 
 import secrets
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from holdfast.workflows.artifacts import document_mistakes
 
 
 class Reporter(NamedTuple):
-    """Who reports, and to which run. One that is confined cannot write to its inbox, and has a file of its own."""
+    """Who reports, and to which run. A confined agent cannot write to the inbox and has a file of its own."""
 
     home: Home
     run_id: str
@@ -37,9 +37,9 @@ class Reporter(NamedTuple):
 
 
 async def submit_report(reporter: Reporter, tool: str, arguments: Mapping[str, Any]) -> str:
-    """Store one signal; returns what the agent is told.
+    """Store one report and return the reply to the agent.
 
-    `BadInput` says what is wrong with it; then the run is told of that, and of nothing else.
+    `BadInput` says what is wrong with it; then the run records only that.
     """
     state = await _state_of(reporter)
     try:
@@ -56,14 +56,14 @@ async def submit_report(reporter: Reporter, tool: str, arguments: Mapping[str, A
         )
         await _deliver(reporter, _message(reporter, refused))
         raise
-    await sync_existing_folders(*_written_paths(reporter, state))  # what it tells of is there when it is
+    await sync_existing_folders(*_written_paths(reporter, state))  # what it names is durable before the report is
     report = Report(tool, reporter.role, msgspec.to_builtins(signal), reporter.conversation)
     await _deliver(reporter, _message(reporter, report))
     return _acknowledgement(state, reporter.conversation, signal)
 
 
 async def _deliver(reporter: Reporter, message: Message) -> None:
-    """To where it is collected from, and durable there."""
+    """Write the message durably where the run collects it."""
     store = reporter.home.store
     await deliver(
         store.inbox(reporter.run_id) if reporter.report_file is None else store.open_report_file(reporter.report_file),
@@ -88,12 +88,12 @@ def _acknowledgement(state: RunState, conversation_id: str | None, signal: Signa
 
 
 def _replace_surrogates(text: str) -> str:
-    """What an agent sent may hold halves of characters, which cannot be written."""
+    """Replace halves of characters, which an agent may send and no file can hold."""
     return text.encode(errors="replace").decode()
 
 
 def _written_paths(reporter: Reporter, state: RunState) -> list[str]:
-    """Its files are in the run's folder; what it commits is in the repository, which may be on another disk."""
+    """Its files are in the run's folder; its commits are in the repository, which may be on another disk."""
     repository = state.run.repo if state.run is not None else None
     return [reporter.home.folder(reporter.run_id), *([repository] if repository is not None else [])]
 
@@ -114,7 +114,7 @@ async def _state_of(reporter: Reporter) -> RunState:
 
 
 def _phase_of(reporter: Reporter, state: RunState) -> PhaseSpec | None:
-    """The phase that whoever reports works on, as the run's log has it."""
+    """Return the phase that the reporter works on, from the run's log."""
     talk = state.conversations.get(reporter.conversation or "")
     if talk is None or state.workflow is None:
         return None

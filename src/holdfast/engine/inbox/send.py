@@ -1,4 +1,4 @@
-"""What people tell a run: durable in its inbox before they hear that it was taken, whoever owns the run, or nobody."""
+"""Sends a user's message to a run: durable in its inbox when this returns, whether or not a process owns the run."""
 
 import getpass
 import secrets
@@ -10,14 +10,14 @@ from holdfast.store.base import Inbox, Message
 
 
 async def send(home: Home, run_id: str, body: Body) -> str:
-    """The message's id. A change stays with the run until a plan was made with it, whatever dies."""
+    """Return the message's id. A change request stays with the run across crashes until a plan was made from it."""
     message = Message.of(body, message_id=secrets.token_hex(12), sender=user_name())
     await deliver(home.store.inbox(run_id), message)
     return message.id
 
 
 async def deliver(inbox: Inbox, message: Message) -> None:
-    """Durable when this returns. A disk that refuses is asked once more, for the same message: it then comes once."""
+    """Durable when this returns. After a disk error it is written once more under the same id, so it arrives once."""
     try:
         await inbox.put(message)
     except StorageFailed:

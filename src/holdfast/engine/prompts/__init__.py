@@ -1,1 +1,1 @@
-"""What agents are told, put together from the state of the run and its repository."""
+"""Builds prompts for agents from the state of the run and its repository."""

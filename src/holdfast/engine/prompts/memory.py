@@ -1,7 +1,7 @@
-"""What is remembered for every agent of a run, loaded anew for each prompt: bounded, and each piece with its hash.
+"""The memory that every agent of a run gets, reloaded for each prompt: bounded, and each channel with its hash.
 
-Guides are the project's own, from the task's worktree: they are as much under the agents' hands as any file there, so a
-link that leads out of it is not followed. The rest is what the run itself can tell.
+Guides are the project's own files in the task's worktree. Agents can write there like anywhere else, so a link that
+leads out of the worktree is not followed. The other channels come from the run itself.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ from holdfast.leaf.files.contained import read_prefix, resolve_inside
 
 GUIDE_FILES = ("AGENTS.md", "CLAUDE.md")
 PREFERENCES, OVERVIEW, PLANNED, LEDGER, PROGRESS = "preferences", "overview", "plan", "ledger", "progress"
-_MAX_CHAR_BYTES = 4  # bytes of a character, at most
-_MAX_HASHED_BYTES = 16 * 1024 * 1024  # bytes: of a larger file nobody reads all
+_MAX_CHAR_BYTES = 4  # at most
+_MAX_HASHED_BYTES = 16 * 1024 * 1024  # larger files are not hashed
 
 
 class MemoryText(NamedTuple):
-    """A channel that the run itself tells. Of most the beginning is kept when it is cut, of others the end."""
+    """A channel whose text comes from the run. Cutting keeps the beginning of most channels and the end of others."""
 
     name: str
     text: str
@@ -32,9 +32,9 @@ class MemoryText(NamedTuple):
 
 
 class LoadedChannel(NamedTuple):
-    """One channel: what of it is sent (`text`, in which a cut is named), and its whole size in bytes and hash.
+    """One channel: the text that is sent (a cut is marked in it), its whole size in bytes, and its hash.
 
-    `room` are the characters that it may have of the prompt. Of a file that is too large there is no hash.
+    `room` is how many characters of the prompt it may use. A file that is too large has no hash.
     """
 
     name: str
@@ -52,14 +52,14 @@ class LoadedChannel(NamedTuple):
 class _Source(NamedTuple):
     name: str
     text: str
-    size: int  # of all of it, in bytes
+    size: int  # of the whole file, in bytes
     sha256: str | None
-    unread_bytes: int = 0  # bytes that were not even read
+    unread_bytes: int = 0  # bytes that were not read
     from_end: bool = False
 
 
 def load_memory(worktree: str, caps: MemoryCaps, texts: Sequence[MemoryText] = ()) -> list[LoadedChannel]:
-    """Every channel in its order, also those that are not there, within both caps."""
+    """Load every channel in order, including absent ones, within both caps."""
     found = [*_read_guides(worktree, caps.channel), *map(_source_from_text, texts)]
     saying = [one for one in found if one.text.strip()]
     rooms = dict(
@@ -69,7 +69,7 @@ def load_memory(worktree: str, caps: MemoryCaps, texts: Sequence[MemoryText] = (
 
 
 def encode_channels(channels: Sequence[LoadedChannel]) -> msgspec.Raw:
-    """As `memory.loaded` has it."""
+    """Encode for the `memory.loaded` event."""
     rows = [
         {
             "name": one.name,
@@ -99,7 +99,7 @@ def _cut_to_fit(channel: _Source, max_chars: int) -> LoadedChannel:
 
 
 def _empty_channel(channel: _Source) -> LoadedChannel:
-    """One that is not there, or has nothing but blanks."""
+    """An absent or blank channel."""
     return LoadedChannel(channel.name, size=channel.size, sha256=channel.sha256 if channel.size else None)
 
 
@@ -109,7 +109,7 @@ def _source_from_text(text: MemoryText) -> _Source:
 
 
 def _read_guides(worktree: str, max_chars: int) -> Iterator[_Source]:
-    """Each file once: CLAUDE.md is often a link to AGENTS.md."""
+    """Read each file once: CLAUDE.md is often a link to AGENTS.md."""
     seen: set[str] = set()
     for name in GUIDE_FILES:
         found = _Source(name, "", 0, None)

@@ -1,4 +1,4 @@
-"""What the agents of a phase are told, put together from the run's state and its repository."""
+"""Builds the prompts of a phase's agents from the run's state and its repository."""
 
 from collections.abc import Sequence
 
@@ -55,7 +55,7 @@ class PhasePromptBuilder:
         brief, loaded = self._make_brief(RESEARCHER, phase_prompts.RESEARCH_TOOL, None)
         asked = self._state.research[research_id]
         brief = brief._replace(question=f"{asked.topic}\n\n{asked.question}")
-        brief = brief._replace(plan="")  # its question is all that it is about
+        brief = brief._replace(plan="")  # the question is the whole assignment
         return phase_prompts.nudge_phase(brief) if prompt_kind is PromptKind.NUDGE else phase_prompts.begin_phase(
             brief
         ), loaded
@@ -80,7 +80,7 @@ class PhasePromptBuilder:
         return brief, MemoryLoaded(role=role, channels=encode_channels(memory))
 
     async def _run_diff(self) -> tuple[str, str | None]:
-        """All that the run changed so far."""
+        """Return everything that the run has changed so far."""
         base = self._state.branches[self._workspace.place().branch].base
         now = await self._workspace.tip()
         whole = (await diff(self._workspace.repository, base or now, now)).decode(errors="replace")
@@ -88,7 +88,7 @@ class PhasePromptBuilder:
 
 
 def input_documents(state: RunState, spec: PhaseSpec) -> list[tuple[str, Document]]:
-    """Those of the phases that it builds on, and its own from the round before."""
+    """Return the documents of the phases this one builds on, and its own from the previous round."""
     named = (*spec.inputs, spec.name)
     return [
         (name, document)
@@ -99,7 +99,7 @@ def input_documents(state: RunState, spec: PhaseSpec) -> list[tuple[str, Documen
 
 
 def failed_reviews_for(state: RunState, workflow: Workflow, spec: PhaseSpec) -> list[tuple[str, Review]]:
-    """What was found that leads here, in this phase itself or in another."""
+    """Return the failed reviews that lead to this phase, from this phase or another."""
     sender = sending_phase(state, workflow, spec)
     own = state.phases[spec.name].found if spec.name in state.phases else {}
     given = {**own, **(state.phases[sender.name].reviews if sender is not None else {})}
@@ -107,6 +107,6 @@ def failed_reviews_for(state: RunState, workflow: Workflow, spec: PhaseSpec) -> 
 
 
 def task_status_text(state: RunState) -> str:
-    """What became of its tasks; the plan itself is a document of the phase that made it."""
+    """Return the state of its tasks; the plan itself is a document of the phase that made it."""
     tasks = [(name, state.tasks[name]) for name in (state.plan.order if state.plan is not None else [])]
     return "\n".join(f"- {name} ({task.status}): {task.summary or ''}" for name, task in tasks)

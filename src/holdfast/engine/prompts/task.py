@@ -1,4 +1,4 @@
-"""What the agents of a task are told, put together from the run's state and its repository."""
+"""Builds the prompts of a task's agents from the run's state and its repository."""
 
 from collections.abc import Sequence
 
@@ -35,9 +35,9 @@ from holdfast.workflows import task_prompts as prompts
 from holdfast.workflows.prompt_templates import find_template, preferences_of
 from holdfast.workflows.task_prompts import Brief, MemoryChannel, newest_verdicts, verdict_text
 
-MAX_DIFF_CHARS = 200_000  # characters of a diff that an evaluator is shown
-_CHANNELS_WITH_SECTION = (OVERVIEW, LEDGER)  # channels that have a section of their own
-_MAX_LISTED_TASKS = 200  # of the plan, in a prompt
+MAX_DIFF_CHARS = 200_000  # of a diff shown to an evaluator
+_CHANNELS_WITH_SECTION = (OVERVIEW, LEDGER)  # channels with a section of their own
+_MAX_LISTED_TASKS = 200  # tasks of the plan, in a prompt
 
 
 class TaskPromptBuilder:
@@ -74,13 +74,13 @@ class TaskPromptBuilder:
                 return prompts.begin_work(self._with_template(brief, templating.WORKER)), loaded
 
     def notices(self, task_id: str) -> dict[str, str]:
-        """What the task's worker has to be told because it cannot know it, by the keys of the notices."""
+        """Return what the task's worker cannot know by itself, by notice key."""
         task = self._state.tasks[task_id]
         changed = {change_key(task): prompts.task_changed_notice(task.before)} if task.before is not None else {}
         return {**changed, **{key: loss.text for key, loss in task.losses.items()}}
 
     def _with_template(self, brief: Brief, template_name: str) -> Brief:
-        """With the template of that name, the user's before ours."""
+        """Add the named template; the user's has precedence over ours."""
         return brief._replace(
             template=find_template(template_name, template_name, user_folders(self._state, "prompts"))
         )
@@ -94,14 +94,14 @@ class TaskPromptBuilder:
         return prompts.evaluate(brief, _decode_case(self._state.tasks[task_id]), changes, cut), loaded
 
     async def _task_diff(self, task_id: str, tree: Worktree) -> tuple[str, str | None]:
-        """All that the task changed so far, and what is missing of it here."""
+        """Return what the task has changed so far, and a note on what is cut."""
         base = self._state.branches[self._workspace.place(task_id).branch].base
         now = self._state.tasks[task_id].tree or (await capture(tree, "What is to be judged")).oid
         whole = (await diff(self._workspace.repository, base or now, now)).decode(errors="replace")
         return cut_diff(whole, f"{base} {now}")
 
     def outcome(self, task_id: str) -> str | None:
-        """What came of the task, in the worker's own words."""
+        """Return the task's outcome in the worker's own words."""
         case = _decode_case(self._state.tasks[task_id])
         return case.summary if case is not None else None
 
@@ -147,7 +147,7 @@ class TaskPromptBuilder:
         return brief, MemoryLoaded(task_id=task_id, role=role, channels=encode_channels([*memory.values()]))
 
     def _role_memory(self, role: str) -> list[MemoryText]:
-        """What the role is to hold to; what agents of phases handed in, but for the plan: of that there is the task."""
+        """Return the memory for a role. Documents of phases are included, except the plan: the task stands for it."""
         phases = [
             one.name for one in self._config.workflow.phases if one.kind is PhaseKind.AGENT and one.exit != PLAN_SIGNAL
         ]
@@ -161,9 +161,9 @@ class TaskPromptBuilder:
         return [MemoryText(PREFERENCES, preferences), *(MemoryText(name, text) for name, text in documents.items())]
 
     def _plan_text(self, task_id: str) -> str:
-        """The tasks of the plan, when there is more than this one."""
+        """Return the tasks of the plan if there is more than this one."""
         plan = self._state.plan
-        if plan is None or len(plan.order) < 2:  # noqa: PLR2004 - this one and another
+        if plan is None or len(plan.order) < 2:  # noqa: PLR2004 - more than this task
             return ""
         names = self._nearby_tasks(task_id)
         lines = [self._plan_line(name, plan.blocked_by.get(name, []), is_own=name == task_id) for name in names]
@@ -175,7 +175,7 @@ class TaskPromptBuilder:
         return f"- {task_id}: {task.summary or ''}{after}{' (this task)' if is_own else ''}"
 
     def _progress_text(self, task_id: str) -> str:
-        """What the other tasks came to, so far."""
+        """Return the outcomes of the other tasks so far."""
         tasks = self._state.tasks
         names = list(tasks) if len(tasks) <= _MAX_LISTED_TASKS else self._nearby_tasks(task_id)
         others = [(name, tasks.get(name) or Task()) for name in names if name != task_id]
@@ -183,7 +183,7 @@ class TaskPromptBuilder:
         return "\n".join([*_omitted_line(len(tasks) - len(names)), *lines])
 
     def _nearby_tasks(self, task_id: str) -> list[str]:
-        """The tasks of the plan, or those around this one when the plan is long: prompts do not grow with the plan."""
+        """Return all tasks of the plan, or those around this one if the plan is long, so that prompts stay bounded."""
         index = task_index(self._state)
         first = max(
             0, min(index.positions.get(task_id, 0) - _MAX_LISTED_TASKS // 2, len(index.order) - _MAX_LISTED_TASKS)
@@ -196,7 +196,7 @@ def _omitted_line(count: int) -> list[str]:
 
 
 def cut_diff(diff_text: str, base: str | None) -> tuple[str, str | None]:
-    """As much of a diff as is shown, and what is missing of it."""
+    """Return the shown part of a diff, and a note on what is cut."""
     if len(diff_text) <= MAX_DIFF_CHARS:
         return diff_text, None
     return diff_text[
@@ -219,4 +219,4 @@ def _decode_case(task: Task) -> SubmitCase | None:
     try:
         return msgspec.json.decode(task.case, type=SubmitCase) if task.case is not None else None
     except msgspec.MsgspecError:
-        return None  # an agent that had none to argue
+        return None  # the agent gave no reason

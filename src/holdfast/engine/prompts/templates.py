@@ -1,4 +1,4 @@
-"""Where people keep their own templates and preferences."""
+"""Locates the users' own templates and preferences."""
 
 import os
 
@@ -8,9 +8,9 @@ from holdfast.workflows.prompt_templates import REPOSITORY_FOLDER
 
 
 def user_folders(state: RunState, kind: str) -> list[str]:
-    """Where people keep their own: in the checkout that the run was started from, and at home.
+    """Return the users' folders: in the checkout that the run was started from, and in the home.
 
-    Not in a run's worktree, where agents write.
+    Not in a run's worktree, because agents can write there.
     """
     here = state.settings.get("folder")
     return user_folders_at(here if isinstance(here, str) else None, kind)

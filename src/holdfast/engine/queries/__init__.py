@@ -1,1 +1,1 @@
-"""Reading runs from outside: lists, one run, logs, digests, diffs. Part of the public API."""
+"""Reads runs from outside: lists, single runs, logs, digests, diffs. Part of the public API."""

@@ -1,4 +1,4 @@
-"""The agents there are: those we know, those of the user, and what each was measured to do."""
+"""The known agents: built-in and user-defined ones, with what each was measured to do."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -21,11 +21,11 @@ from holdfast.store.index import UNKNOWN_STAMP, CatalogRow, IndexedMessage, LogS
 if TYPE_CHECKING:
     from holdfast.store.index import Catalog
 
-_MAX_TEXT_CHARS = 20_000  # characters of one message that can be searched
+_MAX_TEXT_CHARS = 20_000  # of one message in the search index
 
-_MAX_NEED_CHARS = 400  # characters of what a run needs most
+_MAX_NEED_CHARS = 400  # of a run's most urgent need
 
-_BATCH_MESSAGES = 1_000  # messages in memory, however many there are
+_BATCH_MESSAGES = 1_000  # messages held in memory at once
 
 _UNREADABLE_SUMMARY = Summary(
     None, None, None, None, RunStatus.UNREADABLE, None, None, 0, 0, 0, 0, 0, None, 0, 0, None, None
@@ -67,7 +67,7 @@ async def _index_run(home: Home, catalog: Catalog, run_id: str, old: CatalogRow 
         if len(messages) >= _BATCH_MESSAGES:
             partly = CatalogRow(
                 run_id, LogStamp(stamp.inode, 0, 0), start, summary
-            )  # behind, until the rest is there too
+            )  # marks the row outdated until the rest is indexed
             catalog.put(partly, messages, old=old, replace_messages=anew)
             old, anew, messages = partly, False, []
     row = CatalogRow(run_id, stamp, start, summary)

@@ -1,4 +1,4 @@
-"""What a session will warn of before it starts."""
+"""The cost warning of a session, before it starts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,12 +13,12 @@ from holdfast.leaf.errors import HoldfastError
 
 
 async def cost_cap_warning(home: Home, run_id: str, flags: Mapping[str, Any]) -> str | None:
-    """What a session of this run will warn of when it starts; None also when that cannot be told yet."""
+    """Return what a session of this run would warn about; None also if that is not known yet."""
     try:
         state = (await view_run(home, run_id)).state
         terms = run_config_for(home, state, flags)
     except (HoldfastError, OSError):
-        return None  # the session itself will say what is wrong
+        return None  # the session itself reports what is wrong
     caps = terms.settings.caps
     silent = agents_without_cost(state, terms, read_matrix(home)) if caps.dollars is not None else []
     return cap_warning(caps.dollars, caps.tokens, silent) if caps.dollars is not None and silent else None

@@ -1,4 +1,4 @@
-"""What a run changed, so far: committed or not."""
+"""What a run has changed so far, committed or not."""
 
 import os
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from holdfast.leaf.errors import BadInput, NothingToDo
 
 
 class ChangedFile(NamedTuple):
-    """How many lines came and went; None for a file that has no lines."""
+    """A file's added and deleted lines; None for a binary file."""
 
     path: str
     added: int | None
@@ -33,7 +33,7 @@ class Comparison(NamedTuple):
 async def compare_run(
     home: Home, run_id: str, task_id: str | None = None, *, since: str | None = None, until: str | None = None
 ) -> Comparison:
-    """What a run, or one task of it, changed since it began. Changes nothing itself, and needs no ownership.
+    """Return what a run, or one task, changed since it began. Reads only, and needs no ownership.
 
     `since` and `until` are commits, branches, or names of snapshots.
     """
@@ -69,7 +69,7 @@ def _parse_changed_file(added: bytes, removed: bytes, path: bytes) -> ChangedFil
 
 
 async def _current_commit(worktree: Worktree) -> str | None:
-    """The worktree as it is; without one, its branch."""
+    """Return a snapshot of the worktree; without a worktree, its branch."""
     try:
         return (await capture(worktree, "As it is now")).oid
     except NotOurWorktree:

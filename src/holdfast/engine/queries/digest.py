@@ -1,4 +1,4 @@
-"""What happened in a run since somebody looked: read back from the log's end, and no further than needed."""
+"""What happened in a run since the user last looked. Reads backwards from the log's end, and no more than necessary."""
 
 from contextlib import suppress
 from typing import NamedTuple
@@ -15,13 +15,13 @@ from holdfast.engine.inbox.answers import waiting_answers
 from holdfast.engine.queries.logs import RunView, view_run
 from holdfast.store.base import Position
 
-MAX_READ_BYTES = 8 * 1024 * 1024  # bytes of log that are looked through; what is older is only said to be there
+MAX_READ_BYTES = 8 * 1024 * 1024  # bytes of log that are read; older lines are only counted as existing
 
 Since = Position | str | None
 
 
 class _Start(NamedTuple):
-    """Where a stretch begins: at a position, at a moment, or with a session."""
+    """Where a range begins: at a position, at a moment, or with a session."""
 
     position: Position = 0
     moment: str | None = None
@@ -29,7 +29,7 @@ class _Start(NamedTuple):
 
 
 async def digest_of(home: Home, run_id: str, since: Since = None, *, view: RunView | None = None) -> Digest:
-    """Since a position or a moment; without one, since the newest sitting began."""
+    """Return the digest since a position or a moment; by default since the newest session began."""
     view = view or await view_run(home, run_id)
     start = _find_start(view.state, since)
     gatherer, left, whole = DigestBuilder(), MAX_READ_BYTES, True
@@ -49,10 +49,10 @@ async def digest_of(home: Home, run_id: str, since: Since = None, *, view: RunVi
 
 
 async def open_needs(home: Home, run_id: str, state: RunState) -> list[Need]:
-    """What wants a person, with the messages that nobody has taken in yet."""
+    """Return what needs a person, including messages that the run has not read yet."""
     answers = await waiting_answers(home, run_id, state)
     found = [with_detail(need, state)._replace(answer=answers.get(need.key or "")) for need in needs_of(state)]
-    with suppress(FileNotFoundError):  # another tool's log has no inbox
+    with suppress(FileNotFoundError):  # a log of another tool has no inbox
         async for _, message, _ in home.store.inbox(run_id).read(state.inbox_cursor):
             if message is not None and message.kind == MessageKind.USER:
                 found.append(
@@ -71,7 +71,7 @@ def _find_start(state: RunState, since: Since) -> _Start | None:
 
 
 def _gather_back(gatherer: DigestBuilder, data: bytes, start: _Start) -> bool:
-    """Take in lines from the last to the first. True when the beginning was reached."""
+    """Add lines from the last to the first. Returns True when the beginning of the range was reached."""
     for line in reversed(parse_lines(data)):
         if not isinstance(line, Line):
             continue

@@ -1,4 +1,4 @@
-"""A run as it moves: its state, and each new line of its log, for those who watch."""
+"""Follows a run: its state and each new line of its log."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
@@ -15,14 +15,14 @@ from holdfast.store.fold import fold_log
 
 
 class RunUpdate(NamedTuple):
-    """How a run stands now, and what was written since the last one of these."""
+    """The state of a run, and the lines written since the previous update."""
 
     state: RunState
     lines: Sequence[LogLine]
 
 
 class Follower:
-    """Reads along from a position, or from the end as it is now. Owns nothing, so it disturbs nobody."""
+    """Follows a log from a position, or from its current end. Reads only; it owns nothing."""
 
     def __init__(self, log: Log, fold: Fold, folded: Position, after: Position) -> None:
         self._log = log
@@ -51,7 +51,7 @@ class Follower:
         return await open_turns(self._log, self.state, self._after)
 
     async def updates(self) -> AsyncGenerator[RunUpdate, None]:
-        """Everything after the position, as it comes. Never ends by itself."""
+        """Yield everything after the position, as it is written. Never ends by itself."""
         batches = self._log.follow(self._after)
         assert isinstance(batches, AsyncGenerator)
         async with aclosing(batches):
@@ -59,7 +59,7 @@ class Follower:
                 yield moved
 
     async def pending_updates(self) -> AsyncGenerator[RunUpdate, None]:
-        """What is there already and was not told yet."""
+        """Yield what is there already and was not yielded yet."""
         async for moved in self._updates_in(self._log.read(self._after)):
             yield moved
 

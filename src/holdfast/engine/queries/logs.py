@@ -1,4 +1,4 @@
-"""What the shells above may ask: about runs in the home, and about logs that other tools wrote."""
+"""Queries on runs in the home, and on logs that other tools wrote."""
 
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -28,7 +28,7 @@ from holdfast.store.log_file import open_foreign_log, open_log_file, require_rea
 
 
 class RunView(NamedTuple):
-    """A run as it stands."""
+    """A run's current state."""
 
     run_id: str
     status: str
@@ -39,7 +39,7 @@ class RunView(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """One line of a log: as bytes, and as what it was read as. `cursor` is the position after it."""
+    """One line of a log, raw and parsed. `cursor` is the position after it."""
 
     cursor: Position
     raw: bytes
@@ -47,7 +47,7 @@ class LogLine(NamedTuple):
 
 
 class LogFilter(NamedTuple):
-    """Which lines to show: `types` are names or patterns such as `task.*`; none means all."""
+    """Which lines to show: `types` are names or patterns such as `task.*`; an empty tuple means all."""
 
     types: tuple[str, ...] = ()
 
@@ -71,7 +71,7 @@ async def view_run(home: Home, run_id: str) -> RunView:
 
 
 async def view_from_state(home: Home, run_id: str, state: RunState) -> RunView:
-    """For those who follow a run, and have its state."""
+    """Return the view of a run whose state is known already, for followers."""
     holder = await home.store.holder(run_id)
     status = status_of(condition_of(state), lambda: home.is_owned(run_id))
     return RunView(run_id, status, home.folder(run_id), state, analyze(state), holder)
@@ -80,7 +80,7 @@ async def view_from_state(home: Home, run_id: str, state: RunState) -> RunView:
 async def read_log(
     home: Home, run_id: str, log_filter: LogFilter, *, last: int | None = None
 ) -> AsyncGenerator[LogLine, None]:
-    """The run's log from the beginning, or the last so many lines of it."""
+    """Return the run's log from the beginning, or its last lines."""
     log = home.store.log(run_id)
     after = START if last is None else await _nth_from_end(log, log_filter, last)
     async for batch in log.read(after):
@@ -91,7 +91,7 @@ async def read_log(
 async def follow_log(
     home: Home, run_id: str, log_filter: LogFilter, *, last: int | None = None
 ) -> AsyncGenerator[LogLine, None]:
-    """As `read_log`, and then each line as it is written. Never ends by itself."""
+    """Like `read_log`, then each line as it is written. Never ends by itself."""
     log = home.store.log(run_id)
     after = START if last is None else await _nth_from_end(log, log_filter, last)
     async with _closing(log.follow(after)) as batches:
@@ -101,7 +101,7 @@ async def follow_log(
 
 
 async def end_of_log(home: Home, run_id: str) -> Position:
-    """Where the log ends now: what comes after it is new."""
+    """Return the position of the log's end."""
     async for batch in home.store.log(run_id).read_backwards():
         return batch.end
     return START
@@ -111,7 +111,7 @@ async def end_of_log(home: Home, run_id: str) -> Position:
 
 
 async def analyze_log(path: str) -> Analysis:
-    """Phases 1 to 3 of the Resume Protocol on one log: which session, what it left, how to go on."""
+    """Run phases 1 to 3 of the Resume Protocol on one log: which session, what it left open, how to continue."""
     log = open_foreign_log(path)
     state = await _fold_whole_log(log)
     target = session_to_resume(state)
@@ -125,7 +125,7 @@ async def analyze_log(path: str) -> Analysis:
 def folders_without_log(path: str) -> list[str]:
     """Feature folders of a `.claude/progress` (or of a project with one) that hold no log: their sessions left nothing.
 
-    In any other folder nobody expects a log in every folder.
+    Other folders need not hold a log.
     """
     inside = os.path.join(path, ".claude", "progress")
     progress = inside if os.path.isdir(inside) else path
@@ -136,7 +136,7 @@ def folders_without_log(path: str) -> list[str]:
 
 
 def logs_under(path: str) -> list[str]:
-    """The logs that a path means: a file, a run's or feature's folder, a `.claude/progress`, or a project with one."""
+    """Return the logs at a path: a file, a run's or feature's folder, a `.claude/progress`, or a project with one."""
     if not os.path.isdir(path):
         return [require_readable(path)]
     if not os.access(path, os.R_OK | os.X_OK):
@@ -157,7 +157,7 @@ def logs_under(path: str) -> list[str]:
 
 
 async def interrupted_first(logs: Sequence[str]) -> Sequence[str]:
-    """Several logs in the order in which they want attention: those cut off before those that ended."""
+    """Sort logs by urgency: interrupted ones before those that ended."""
     if len(logs) < 2:  # noqa: PLR2004 - nothing to order
         return logs
     cut_off = {log: await _was_interrupted(log) for log in logs}
@@ -165,19 +165,19 @@ async def interrupted_first(logs: Sequence[str]) -> Sequence[str]:
 
 
 async def _was_interrupted(path: str) -> bool:
-    """Asked of the log's end alone."""
+    """Read only the log's end."""
     detection = InterruptionDetector()
     try:
         async for batch in open_log_file(path).read_backwards():
             if any(detection.feed(raw) for raw in reversed(batch.data.split(b"\n")[:-1])):
                 break
     except BadInput:
-        return True  # whatever is the matter with it comes first
+        return True  # a log that cannot be read comes first
     return detection.is_interrupted
 
 
 async def _fold_whole_log(log: Log, only: frozenset[str] | None = None) -> RunState:
-    """The fold of everything in the file; a torn last line is noted."""
+    """Fold the whole file; a torn last line is noted."""
     fold = (await fold_log(log, only=only)).fold
     if (last := await torn_last_line(log)) is not None:
         fold.state.lines += 1
@@ -186,7 +186,7 @@ async def _fold_whole_log(log: Log, only: frozenset[str] | None = None) -> RunSt
 
 
 async def _nth_from_end(log: Log, log_filter: LogFilter, count: int) -> Position:
-    """The position before the last `count` lines that are wanted."""
+    """Return the position before the last `count` matching lines."""
     if count <= 0:
         async for batch in log.read_backwards():
             return batch.end
@@ -201,7 +201,7 @@ async def _nth_from_end(log: Log, log_filter: LogFilter, count: int) -> Position
 
 @asynccontextmanager
 async def _closing(batches: AsyncIterator[Batch]) -> AsyncIterator[AsyncIterator[Batch]]:
-    """Stop reading where the caller stops, not when the garbage is collected."""
+    """Stop reading when the caller stops, not when the generator is garbage-collected."""
     try:
         yield batches
     finally:
@@ -210,7 +210,7 @@ async def _closing(batches: AsyncIterator[Batch]) -> AsyncIterator[AsyncIterator
 
 
 def parse_batch(batch: Batch, log_filter: LogFilter = ALL_EVENTS) -> list[LogLine]:
-    """What stands in a part of a log, blank lines left out."""
+    """Return the parsed lines of a batch without blank ones."""
     found: list[LogLine] = []
     cursor = batch.start
     for raw in batch.data.split(b"\n")[:-1]:

@@ -1,4 +1,4 @@
-"""Proof that a log is whole: read strictly, and held against its snapshot and its anchors."""
+"""Verifies that a log is complete: read strictly, and compared with its snapshot and its anchors."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from holdfast.store.snapshot import matches_log
 
 
 async def verify_run(home: Home, run_id: str, copies: Sequence[str] = ()) -> LogVerification:
-    """Strict: a run's own log must be chained, and must hold at least what its snapshot and its anchors saw."""
+    """Verify a run's own log strictly: it must be chained and contain what its snapshot and its anchors recorded."""
     store = home.store
     log = store.log(run_id)
     owned = home.is_owned(run_id)
@@ -31,7 +31,7 @@ async def verify_run(home: Home, run_id: str, copies: Sequence[str] = ()) -> Log
 
 
 async def verify_log(path: str, copies: Sequence[str] = ()) -> LogVerification:
-    """Strict: a log anywhere. That of a run of ours, be it a copy, is held to its chain and its anchors too."""
+    """Verify any log strictly. A log of one of our runs, even a copy, must also match its chain and its anchors."""
     log, folder = open_log_file(path), os.path.dirname(os.path.realpath(path))
     name = os.path.basename(folder)
     found = await find_anchors(log, folder, name if is_run_id(name) else None, copies)
@@ -39,7 +39,7 @@ async def verify_log(path: str, copies: Sequence[str] = ()) -> LogVerification:
 
 
 async def _verify(log: Log, found_anchors: FoundAnchors, *, must_be_chained: bool, in_flight: bool) -> LogVerification:
-    """The anchors come first: of what a runner writes meanwhile, they cannot say more than the log has."""
+    """Read the anchors first: a runner may append meanwhile, but the log never has less than the anchors."""
     verifier = Verifier(must_be_chained=must_be_chained, anchors=found_anchors.anchors)
     async for batch in log.read():
         verifier.feed(batch.data)

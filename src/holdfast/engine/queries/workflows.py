@@ -1,4 +1,4 @@
-"""The workflows there are, for whoever shows them."""
+"""The available workflows, for display."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
@@ -14,7 +14,7 @@ from holdfast.workflows.builtin import BUILT_IN, find_workflow, workflow_file
 from holdfast.workflows.prompt_templates import is_builtin, templates_of
 from holdfast.workflows.reader import read_text, schema
 
-_MIN_SIMILARITY = 0.75  # of 1: how alike two names of roles must be for one to be a typo of the other
+_MIN_SIMILARITY = 0.75  # of 1: how similar two role names must be for one to be a typo of the other
 
 
 def built_in_workflows() -> list[Workflow]:
@@ -22,15 +22,15 @@ def built_in_workflows() -> list[Workflow]:
 
 
 def workflow_with_source(name: str) -> tuple[Workflow, str]:
-    """One of ours, or a file; and as it is written."""
+    """Return a built-in workflow or one from a file, with its source text."""
     found = find_workflow(name)
     return found, read_text(workflow_file(name) if name in BUILT_IN else name)
 
 
 def check_workflow(name: str, folder: str) -> tuple[Workflow, dict[str, str]]:
-    """A workflow and the user's own prompts, as a run that is begun in this folder would have them.
+    """Return a workflow and the user's prompts as a run started in this folder would use them.
 
-    `BadFile` has every mistake: in its file, in the templates, and in the roles of the settings.
+    `BadFile` lists every mistake: in the file, in the templates, and in the roles of the settings.
     """
     workflow, prompts = None, dict[str, str]()
     mistakes: list[Mistake] = []
@@ -53,7 +53,7 @@ def check_workflow(name: str, folder: str) -> tuple[Workflow, dict[str, str]]:
 
 
 def _misspelled_roles(roles: Iterable[str], workflow_roles: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Roles of the settings that no workflow at hand has, and that are written nearly as one that this one has."""
+    """Return roles of the settings that no known workflow has, and that resemble a role of this workflow."""
     ours = [role for one in built_in_workflows() for phase in one.phases for role in phase.all_roles]
     for role in roles:
         base, _, own = role.partition(":")
@@ -75,7 +75,7 @@ def _role_mistake(config: Config, role: str, suggestion: str) -> Mistake:
 
 
 def user_prompts(workflow: Workflow, checkout: str) -> dict[str, str]:
-    """The templates of users by which a run would work that is begun here: what each is for, and its file."""
+    """Return the users' templates that a run started here would use: role or purpose, and file."""
     found = templates_of(workflow, user_folders_at(checkout, "prompts"))
     return {name: template.file for name, template in found.items() if not is_builtin(template)}
 

@@ -1,1 +1,1 @@
-"""Whether what Holdfast rests on holds here: this disk, this kernel, this git, and a run that is killed and resumed."""
+"""Checks that what Holdfast relies on holds here: the disk, the kernel, git, and a run that is killed and resumed."""

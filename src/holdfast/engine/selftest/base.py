@@ -1,4 +1,4 @@
-"""What a check says. Each is a function, and what it rests on can be replaced, so that it is seen to say no."""
+"""What a check returns. Each check is a function whose dependencies can be replaced, so that tests can make it fail."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +10,12 @@ from holdfast.leaf.errors import HoldfastError
 
 class SelftestVerdict(StrEnum):
     HOLDS = "holds"
-    DOUBT = "doubt"  # it cannot be seen from here, or holds less than one may think
+    DOUBT = "doubt"  # cannot be determined from here, or holds less than expected
     FAILS = "fails"
 
 
 class SelftestFinding(NamedTuple):
-    """What was measured; and what to do, when it is not as it should be."""
+    """What a check measured, and what to do if it is not as required."""
 
     verdict: SelftestVerdict
     measured: str
@@ -35,12 +35,12 @@ def fails(measured: str, advice: str) -> SelftestFinding:
 
 
 class CheckFailed(HoldfastError):
-    """A promise that was seen not to be kept, in the middle of a check."""
+    """A requirement that was observed to fail in the middle of a check."""
 
 
 @contextmanager
 def as_check_failure(description: str) -> Iterator[None]:
-    """Turn the system's refusal into a broken promise."""
+    """Turn an OSError into a failed check."""
     try:
         yield
     except OSError as error:

@@ -1,6 +1,6 @@
-"""How long a selftest may take on this machine, by what the two things cost that it does most: a process, and a sync.
+"""Estimates how long a selftest may take on this machine from its two main costs: starting a process and syncing.
 
-A slow or busy machine gets more time than a quick one. Else its checks would run out of time, and show nothing.
+A slow or busy machine gets more time than a fast one. Otherwise its checks would time out and show nothing.
 """
 
 import os
@@ -12,23 +12,23 @@ from typing import NamedTuple
 from holdfast.core.config.durations import format_duration
 from holdfast.engine.session import session as sitting
 
-MIN_TIME_S = 50.0  # on a quick machine all checks together take half of this
+MIN_TIME_S = 50.0  # on a fast machine all checks together take half of this
 MAX_TIME_S = 1800.0
-_PROCESS_STARTS = 60  # about five times what the checks take, for the machine may get busier meanwhile
+_PROCESS_STARTS = 60  # about five times what the checks need: the machine may get busier meanwhile
 _SYNCS = 2000
 _MEASURED_SYNCS = 5
 _START_TIMEOUT_S = 60.0  # for one process to start
 
 
 class MachineCosts(NamedTuple):
-    """In seconds: to start a process of ours that can move a run, and to sync one write."""
+    """Seconds to start a process that can run a run, and to sync one write."""
 
     start_s: float
     sync_s: float
 
 
 class Deadline(NamedTuple):
-    """A moment of the monotonic clock, and how many seconds there were until then."""
+    """A moment of the monotonic clock, and the seconds that were left when it was set."""
 
     moment: float
     seconds: float
@@ -39,12 +39,12 @@ class Deadline(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """For who needs longer."""
+        """Explain how to get more time."""
         return f"give it more time: holdfast selftest --time {format_duration(max(60.0, round(2 * self.seconds)))}"
 
 
 def time_limit(costs: MachineCosts) -> float:
-    """In seconds, for all checks together."""
+    """Return the seconds allowed for all checks together."""
     return min(MAX_TIME_S, max(MIN_TIME_S, _PROCESS_STARTS * costs.start_s + _SYNCS * costs.sync_s))
 
 
@@ -68,7 +68,7 @@ def _start_cost() -> float:
 
 
 def _sync_cost(path: str) -> float:
-    """What cannot be synced at all is found by the check that is about that."""
+    """Return the cost of a sync. The sync check itself reports a file that cannot be synced."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     except OSError:

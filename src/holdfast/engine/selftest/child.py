@@ -16,7 +16,7 @@ from holdfast.leaf.process.own_program import holdfast_command
 
 @contextmanager
 def child_process(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """Started, and dead at the end at the latest."""
+    """Start a child process; it is dead when the block ends."""
     command = holdfast_command(*arguments, module=__name__)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -26,7 +26,7 @@ def child_process(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def read_line(process: "subprocess.Popen[str]") -> str:
-    """The next line that it says; nothing when it is dead."""
+    """Return the next line of the process; empty when it is dead."""
     assert process.stdout is not None, "it was asked for"
     return process.stdout.readline().strip()
 

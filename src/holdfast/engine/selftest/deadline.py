@@ -1,4 +1,4 @@
-"""The end of a selftest, whatever it is at."""
+"""Ends a selftest at its deadline, wherever it is."""
 
 import signal
 import time
@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-_REPEAT_S = 5.0  # seconds, and it comes again: one that comes where nobody may raise is lost
+_REPEAT_S = 5.0  # seconds until the signal repeats: one that arrives where nothing can be raised is lost
 
 
 class OutOfTime(KeyboardInterrupt):
-    """As a Ctrl-C is: whoever waits lets go, ends what it has started, and takes it for no answer."""
+    """Raised like Ctrl-C: waiting code ends what it started and does not take it for a result."""
 
 
 @contextmanager
 def deadline_at(moment: float) -> Iterator[None]:
-    """At that moment of the monotonic clock `OutOfTime` comes, in the middle of what is done. For the main thread."""
+    """Raise `OutOfTime` in the main thread at that moment of the monotonic clock."""
     left = moment - time.monotonic()
     if left <= 0:
         raise OutOfTime

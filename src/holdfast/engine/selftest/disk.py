@@ -1,4 +1,4 @@
-"""What a file system promises to who writes: a sync is one, a name changes at once, nobody writes over anybody."""
+"""Checks what a writer needs of a file system: real syncs, atomic renames, appends that never overwrite each other."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from holdfast.engine.selftest.base import CheckFailed, SelftestFinding, as_check
 from holdfast.engine.selftest.child import child_process, read_line, record_line, send_line
 from holdfast.leaf.files.directories import sync_directory
 
-_MIN_SYNC_S = 30e-6  # seconds: no device is asked and answers in less
+_MIN_SYNC_S = 30e-6  # seconds: no device syncs faster
 _SLOW_SYNC_S = 0.1
 _MILLISECOND_S = 1e-3
 _WRITERS = ("north", "south", "east", "west")
@@ -24,7 +24,7 @@ _RECORD = b"y" * 300 + b"\n"
 
 
 def check_sync(folder: str, *, count: int = 60, sync: Callable[[int], None] = os.fdatasync) -> SelftestFinding:
-    """A sync must take the time that a device takes."""
+    """Check that a sync takes as long as a device needs."""
     fd = os.open(os.path.join(folder, "synced"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         with as_check_failure("a sync was refused"):
@@ -68,7 +68,7 @@ def _format_duration(seconds: float) -> str:
 def check_killed_writer(
     folder: str, *, rounds: int = 3, writer: Sequence[str] = demonstration.WRITER_COMMAND, lines_before_kill: int = 150
 ) -> SelftestFinding:
-    """Our journal, its writers killed in mid-stream; then a torn end."""
+    """Check that our journal survives writers killed in mid-stream, and a torn end."""
     home = Home(os.path.join(folder, "log"))
     run_id = asyncio.run(demonstration.create_log_run(home))
     promises = lost = 0
@@ -88,7 +88,7 @@ def check_killed_writer(
 def check_rename(
     folder: str, *, count: int = 200, rename: Callable[[str, str], None] = os.rename, reads: int = 2000
 ) -> SelftestFinding:
-    """A new content under an old name: whoever looks has the old one or the new, and an open file stays what it was."""
+    """Check that a rename is atomic: a reader sees the old or the new content, and an open file keeps its own."""
     path, new = os.path.join(folder, "renamed"), os.path.join(folder, "renamed.new")
     contents = {bytes([letter]) * 20_000 for letter in b"ab"}
     old, other = sorted(contents)
@@ -125,7 +125,7 @@ def _read_file(path: str) -> bytes:
 
 
 def check_append(folder: str, *, count: int = 300, flags: int = os.O_APPEND) -> SelftestFinding:
-    """Several processes at the end of one file: nobody writes over anybody."""
+    """Check that several processes appending to one file never overwrite each other."""
     path = os.path.join(folder, "appended")
     _write_file(path, b"")
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What a folder stands on: its file system, the room on it, and the clock beside it."""
+"""Checks a folder's file system, its free space, and its clock."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _NO_BARRIER_OPTIONS = frozenset({"nobarrier", "barrier=0"})
 _MEBI = 1024 * 1024
 _LOW_SPACE_BYTES, _MIN_SPACE_BYTES = 1024 * _MEBI, 64 * _MEBI
 _LOW_INODES, _MIN_INODES = 20_000, 1_000  # inodes
-_EARLIEST_TIME_S = 1_767_225_600  # seconds: when this was written, in 2026, no clock was right that said less
+_EARLIEST_TIME_S = 1_767_225_600  # seconds: 2026-01-01, before this was written; an earlier clock is wrong
 _MAX_CLOCK_SKEW_S = 5.0  # seconds
 
 
@@ -30,7 +30,7 @@ class Mount(NamedTuple):
 
 
 def mount_of(folder: str, table: str) -> Mount:
-    """The mount that a folder is on, by the kernel's table."""
+    """Return the mount of a folder from the kernel's mount table."""
     real = os.path.realpath(folder)
     found = None
     for row in table.splitlines():
@@ -48,7 +48,7 @@ def _unescape(text: str) -> str:
 
 
 def check_file_system(folder: str, *, table: str | None = None) -> SelftestFinding:
-    """Its kind, and how it is mounted."""
+    """Check the kind of the file system and its mount options."""
     if table is None:
         with open(_MOUNT_TABLE, encoding="utf-8", errors="surrogateescape") as file:
             table = file.read()
@@ -79,10 +79,10 @@ def check_file_system(folder: str, *, table: str | None = None) -> SelftestFindi
 
 
 def check_free_space(folder: str, *, statvfs: Callable[[str], os.statvfs_result] = os.statvfs) -> SelftestFinding:
-    """Free space and free inodes, for a user who is not root."""
+    """Check free space and free inodes for a user who is not root."""
     seen = statvfs(folder)
     space, inodes = seen.f_bavail * seen.f_frsize, seen.f_favail
-    counted = seen.f_files > 0  # some file systems make inodes as they are wanted
+    counted = seen.f_files > 0  # some file systems create inodes on demand
     what = f"{_format_size(space)} free" + (f", {inodes:,} inodes" if counted else "")
     if space < _MIN_SPACE_BYTES or (counted and inodes < _MIN_INODES):
         return fails(what, "make room: a full disk stops every run (and loses nothing)")
@@ -96,7 +96,7 @@ def _format_size(number: int) -> str:
 
 
 def check_clock(folder: str, *, now: Callable[[], float] = time.time) -> SelftestFinding:
-    """It is not in the past, and the file system has the same one."""
+    """Check that the clock is not in the past, and that the file system has the same one."""
     path = os.path.join(folder, "clock")
     before = now()
     with open(path, "wb") as file:

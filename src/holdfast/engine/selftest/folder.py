@@ -1,6 +1,6 @@
-"""A folder for the checks, on the file system in question, and gone when they are over.
+"""A temporary folder for the checks on the file system under test.
 
-Its name tells whose it is: what a killed selftest left is taken away by the next, with the processes that it left.
+Its name shows its owner. The next selftest deletes what a killed one left, with its processes.
 """
 
 import os
@@ -15,9 +15,9 @@ from holdfast.leaf.process.env_markers import RUN_MARK, marked_processes
 from holdfast.leaf.process.identity import identify, kill_processes, own_identity
 
 _NAME = "selftest"
-_FOLDER_PATTERN = re.compile(rf"{_NAME}-[0-9a-f]{{8}}-\d+-\d+")  # nothing else that is called so is touched
+_FOLDER_PATTERN = re.compile(rf"{_NAME}-[0-9a-f]{{8}}-\d+-\d+")  # no other name is touched
 _HOME_VARIABLE = "HOLDFAST_HOME"
-_ABANDONED_AFTER_S = 3600.0  # seconds: older than any selftest of another machine that shares this folder
+_ABANDONED_AFTER_S = 3600.0  # seconds: longer than any selftest on another machine that shares this folder
 
 
 def home_path(folder: str) -> str:
@@ -25,13 +25,13 @@ def home_path(folder: str) -> str:
 
 
 def marker_environment(folder: str) -> Mapping[str, str]:
-    """In the environment of whatever is started for a run or an agent: by this it is found again."""
+    """Return the environment marker by which processes started for a run or an agent are found."""
     return {_HOME_VARIABLE: home_path(folder)}
 
 
 @contextmanager
 def temporary_folder(parent: str) -> Iterator[str]:
-    """A new folder in this one, which is made when it is not there, and then goes again too."""
+    """Create a temporary folder in `parent`, and `parent` too if absent; delete both afterwards."""
     made = _create_folders(parent)
     me = own_identity()
     folder = os.path.join(parent, f"{_NAME}-{me.boot_id[:8]}-{me.pid}-{me.start_time}")
@@ -47,7 +47,7 @@ def temporary_folder(parent: str) -> Iterator[str]:
 
 
 def delete_abandoned(parent: str) -> None:
-    """Take away what is left of those who are dead."""
+    """Delete what dead selftests left."""
     for name in os.listdir(parent):
         if _FOLDER_PATTERN.fullmatch(name) and _is_abandoned(os.path.join(parent, name)):
             _remove(os.path.join(parent, name))
@@ -63,7 +63,7 @@ def _is_abandoned(folder: str) -> bool:
 
 
 def _remove(folder: str) -> None:
-    """Runners first, who would start others."""
+    """Kill runners first: they would start other processes."""
     kill_processes(marked_processes(_HOME_VARIABLE, home_path(folder)))
     for run_id in Home(home_path(folder)).run_ids():
         kill_processes(marked_processes(RUN_MARK, run_id))
@@ -71,7 +71,7 @@ def _remove(folder: str) -> None:
 
 
 def _create_folders(folder: str) -> list[str]:
-    """Make a folder and those above it; which of them were not there."""
+    """Create a folder and its parents. Returns those that did not exist."""
     missing = []
     path = folder
     while not os.path.isdir(path):

@@ -1,4 +1,4 @@
-"""What is asked of the kernel: locks that die with their owner, word of a change, who a process is, its whole tree."""
+"""Checks what we need of the kernel: locks that die with their owner, file watches, process identity, process trees."""
 
 import asyncio
 import fcntl
@@ -17,13 +17,13 @@ from holdfast.leaf.ids import new_run_id
 from holdfast.leaf.process.env_markers import CONVERSATION_MARK, marked_processes
 from holdfast.leaf.process.identity import ProcessIdentity, identify, kill_processes
 
-# A shell in a session of its own, whose parent is gone: what is left of an agent when only its group is killed.
-# It stays the shell that spoke: a process that is just becoming another program shows nobody's mark.
+# A shell in its own process session whose parent is gone: what remains of an agent when only its group is killed. It
+# remains the shell that wrote the line: during an exec a process shows no marker.
 _STRAY_COMMAND = "(setsid sh -c 'echo $$; sleep 600; :' &); exec sleep 600"
 
 
 def check_lock(folder: str, *, lock: Callable[[int, int], None] = fcntl.flock) -> SelftestFinding:
-    """One owner at a time, and none that is dead."""
+    """Check that a lock has one owner at a time, and no dead one."""
     path = os.path.join(folder, "locked")
     alone = "two resumes could move one run: set HOLDFAST_HOME to a local disk"
     with open(path, "wb") as file, child_process("hold", path) as owner:
@@ -51,7 +51,7 @@ def _append(path: str) -> None:
 
 
 def check_file_watch(folder: str, *, change: Callable[[str], None] = _append, timeout: float = 5.0) -> SelftestFinding:
-    """A change of a file, told by the kernel."""
+    """Check that the kernel reports a file's change."""
     path = os.path.join(folder, "watched")
     _append(path)
 
@@ -76,7 +76,7 @@ def check_process_identity(
     identify_process: Callable[[int], ProcessIdentity | None] = identify,
     find: Callable[[str, str], list[ProcessIdentity]] = marked_processes,
 ) -> SelftestFinding:
-    """A process can be told from a later one with its number, and found by what it inherited."""
+    """Check that a process is distinguished from a later one with its pid, and found by its inherited environment."""
     path = os.path.join(folder, "owned")
     _append(path)
     with child_process("hold", path) as other:
@@ -104,7 +104,7 @@ def check_tree_kill(
     spawn_tree: Callable[[Launch], AbstractAsyncContextManager[ProcessTree]] = spawn,
     timeout: float = 10.0,
 ) -> SelftestFinding:
-    """An agent is dead when all that came of it is."""
+    """Check that killing an agent kills all its descendants."""
     name = new_run_id("selftest")
     launch = Launch(("sh", "-c", _STRAY_COMMAND), folder, marker_environment(folder), name)
 

@@ -1,4 +1,4 @@
-"""What all of it is for: git works here, and a run that is killed again and again comes to its end."""
+"""The end-to-end checks: git works here, and a run that is killed repeatedly still completes."""
 
 import asyncio
 import math
@@ -40,7 +40,7 @@ _NOTES_DEMO = Demo(
     tasks=_TASKS,
 )
 
-# Each round is a run of its own; the runner is killed at each of these in turn, and resumed.
+# Each round is one run. Its runner is killed at each of these points in turn, and resumed.
 KILL_ROUNDS = (
     ("agent.spawn.after:1", "effect.commit.before:1", "journal.append.torn:8", "effect.merge.after:1"),
     ("effect.worktree.make.after:1", "prompt.after:1:everyone", "effect.merge.before:1", "log.repair.before:1"),
@@ -50,7 +50,7 @@ QUICK_KILL_ROUNDS = (KILL_ROUNDS[0][:2],)
 
 
 def check_git(folder: str, repositories: str) -> SelftestFinding:
-    """A repository, a worktree of it here, and a merge of what both did."""
+    """Check that a repository, a worktree of it here, and a merge of both work."""
     return asyncio.run(_check_git(os.path.join(folder, "worktree"), os.path.join(repositories, "repository")))
 
 
@@ -84,9 +84,10 @@ async def _commit_file(git: Git, name: str) -> None:
 
 
 class ResumeTrial(NamedTuple):
-    """Where runs are killed. `repositories` is where theirs are; `program` is what is called to move them.
+    """Where runs are killed.
 
-    After the moment `enough`, by the monotonic clock, no further run is begun.
+    `repositories` is the folder for their repositories; `program` is the command that runs them. After the monotonic
+    moment `enough` no further run is started.
     """
 
     folder: str
@@ -97,9 +98,9 @@ class ResumeTrial(NamedTuple):
 
 
 def check_resume(trial: ResumeTrial, rounds: Sequence[Sequence[str]] = KILL_ROUNDS) -> SelftestFinding:
-    """Real runs, whose runner is killed at named points and resumed until they are done. Fewer on a slow machine.
+    """Kill the runner of real runs at named points and resume it until they are done. Fewer runs on a slow machine.
 
-    A run that is cut off by the deadline leaves the whole check in doubt: it may hang in its recovery.
+    A run that hits the deadline leaves the whole check in doubt: its recovery may hang.
     """
     done, kills = 0, 0
     try:
@@ -116,7 +117,7 @@ def check_resume(trial: ResumeTrial, rounds: Sequence[Sequence[str]] = KILL_ROUN
 
 
 def _kill_and_resume(trial: ResumeTrial, number: int, kill_points: Iterable[str]) -> int:
-    """How often it was killed. Raises `Broken` when it does not end as it would have."""
+    """Return how often the runner was killed. Raises `CheckFailed` if the run does not end as it should."""
     folder, home = os.path.join(trial.folder, f"play-{number}"), Home(home_path(trial.folder))
     stage = rehearsal.create_demo_folder(folder, _NOTES_DEMO, os.path.join(trial.repositories, f"notes-{number}"))
     run_id = asyncio.run(rehearsal.create_demo_run(home, stage))
@@ -133,7 +134,7 @@ def _kill_and_resume(trial: ResumeTrial, number: int, kill_points: Iterable[str]
 
 
 def _run_session(trial: ResumeTrial, run_id: str, kill_point: str | None, passes_file: str) -> tuple[int, str]:
-    """One sitting, to its end or its death."""
+    """Run one session to its end or its death."""
     with open(passes_file, "wb"):
         environment = {STATE_VARIABLE: os.path.join(trial.folder, "memory")}
     if kill_point is not None:

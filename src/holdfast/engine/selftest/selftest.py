@@ -1,4 +1,4 @@
-"""All checks, one after the other, on the file systems that a run would use."""
+"""Runs all checks in turn on the file systems that a run would use."""
 
 import asyncio
 import os
@@ -17,12 +17,12 @@ from holdfast.engine.selftest.folder import temporary_folder
 from holdfast.git.repository import find_repository
 from holdfast.leaf.errors import HoldfastError
 
-_QUICK_SYNCS = 10  # syncs
-_RESUME_CHECK = "resume"  # the check that all the others are for
+_QUICK_SYNCS = 10
+_RESUME_CHECK = "resume"  # the end-to-end check
 
 
 class SelftestResult(NamedTuple):
-    """One check: what it is called, where it was made, and what it found."""
+    """One check: its name, where it ran, and what it found."""
 
     name: str
     place: str
@@ -34,7 +34,7 @@ class SelftestResult(NamedTuple):
 
     @property
     def is_unproven(self) -> bool:
-        """In doubt, where doubt is not good enough: whether a run that is killed comes back is the whole question."""
+        """Return whether doubt counts as failure: a killed run that resumes is what the selftest must prove."""
         return self.name == _RESUME_CHECK and self.finding.verdict is SelftestVerdict.DOUBT
 
 
@@ -45,10 +45,9 @@ NamedCheck = tuple[str, Callable[[], SelftestFinding]]
 def run_selftest(
     parent: str, repository: str | None, *, quick: bool, report: ReportProgress, seconds: float | None = None
 ) -> Iterator[SelftestResult]:
-    """What each check finds, as it is found. `report` is called with each step. Leaves nothing behind.
+    """Yield what each check finds, as it is found. `report` is called at each step. Leaves nothing behind.
 
-    All of them together have so many `seconds`, by default what this machine needs: what is not done by then is in
-    doubt.
+    All checks together have `seconds`, by default what this machine needs. What is not done by then is in doubt.
     """
     with ExitStack() as stack:
         folder = stack.enter_context(temporary_folder(parent))
@@ -73,7 +72,7 @@ def run_selftest(
 
 
 def repository_at(folder: str) -> str | None:
-    """Where the repository that one stands in keeps its own; None where there is none."""
+    """Return the repository that contains the folder; None if there is none."""
     try:
         return asyncio.run(find_repository(folder)).common_dir
     except HoldfastError:
@@ -105,14 +104,14 @@ def _kernel_checks(folder: str) -> list[NamedCheck]:
 def run_checks(
     place: str, checks: Sequence[NamedCheck], report: ReportProgress, deadline: Deadline
 ) -> Iterator[SelftestResult]:
-    """One after the other, until the `end`."""
+    """Run the checks in turn until the deadline."""
     for name, check in checks:
         report(name)
         yield SelftestResult(name, place, _run_check(check, deadline))
 
 
 def _run_check(check: Callable[[], SelftestFinding], deadline: Deadline) -> SelftestFinding:
-    """A check that cannot be made does not hold; of one that does not come to its end nothing is known."""
+    """A check that raises fails; one that does not finish in time is in doubt."""
     try:
         with deadline_at(deadline.moment):
             return check()
