@@ -84,6 +84,21 @@ async def test_killed_where_a_run_takes_back_what_a_reviewer_wrote_and_publishes
     assert trial.struck == 3
 
 
+@pytest.mark.parametrize(
+    "failpoints",
+    [
+        (None, "inbox.append.after:1"),  # the sender, whose message is in the inbox
+        (None, "runner.detach.before:1"),  # the sender, before it started a runner
+        (None, "prompt.after:1"),
+        (None, None, None, None, "effect.merge.after:1"),  # the next iteration is not begun
+    ],
+    ids=lambda failpoints: failpoints[-1],
+)
+async def test_killed_in_a_chat(suites: FailpointSuites, failpoints: Failpoints) -> None:
+    """Every message is delivered once, whoever dies: sender, runner or agent."""
+    await suites("chatting").survives(*failpoints)
+
+
 async def test_killed_again_while_it_comes_back(suites: FailpointSuites) -> None:
     suite = suites("again")
     await suite.survives("effect.commit.failed.before:1", "effect.settle.after:1", "journal.append.torn:2")

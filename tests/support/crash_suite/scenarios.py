@@ -48,6 +48,7 @@ class Scenario(NamedTuple):
     wanted: tuple[str, ...] = ()  # optional phases
     answers: tuple[tuple[str, ...], ...] = ()  # what a person does when the run asks for the first time, the second …
     publishes: bool = False  # to a remote, where `gh` opens a pull request
+    chat: tuple[tuple[str, ...], ...] = ()  # what a person does, one after the other, whenever the chat waits for them
     model: Script | None = None  # what the built-in agent's model says: then that agent is at work, and no playbook
 
     @property
@@ -269,8 +270,23 @@ BUILTIN = Scenario(
     model=_MODEL,
 )
 
+CHATTING = Scenario(
+    name="chatting",
+    workflow="chat",
+    goal="write the greeting",
+    turns=[
+        {"when": "the farewell", "steps": [_write("bye.txt", "bye\n"), {"say": "Written."}]},
+        {"when": "in capitals", "steps": [_write("hello.txt", "HELLO\n", via="client"), {"say": "Done."}]},
+        {"when": "the greeting", "steps": [_write("hello.txt", "hello\n"), {"say": "Done."}]},
+    ],
+    files={**BEGIN, "hello.txt": "HELLO\n", "bye.txt": "bye\n"},
+    settings=("chat.idle=0",),
+    chat=(("send", "Put it in capitals."), ("accept",), ("send", "Now the farewell."), ("accept",)),
+)
+
 SCENARIOS = {
-    scenario.name: scenario for scenario in (SOLO, SPOKEN, LOOP, WAVES, AGAIN, CAPPED, PIPELINE, GRAND, BUILTIN)
+    scenario.name: scenario
+    for scenario in (CHATTING, SOLO, SPOKEN, LOOP, WAVES, AGAIN, CAPPED, PIPELINE, GRAND, BUILTIN)
 }
 
 # Their agents count on what they wrote in a turn that was cut off: whoever cuts it off sooner gets another end.

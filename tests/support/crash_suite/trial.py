@@ -1,5 +1,6 @@
 """One trial: a run in which somebody is killed at a given point, then resumed until it is done."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.support.crash_suite.trial_place import Place
@@ -30,11 +31,11 @@ def play(place: Place, *failpoints: str | None, may_fail: bool = False) -> Trial
     trial = Trial()
     for number in range(MOST):
         failpoint = failpoints[number] if number < len(failpoints) else None
-        ended = (place.resume if place.runs() else place.begin)(failpoint, f"passes-{number}")
+        ended = _next_session(place)(failpoint, f"passes-{number}")
         trial.ended.append(ended)
         must_be_civil(ended)
         trial.struck += failpoint is not None and _came_true(place, failpoint, f"passes-{number}")
-        if ended.code in (0, _NOTHING_TO_DO):
+        if ended.code in (0, _NOTHING_TO_DO) and not place.has_more_to_say():
             if place.scenario.publishes:
                 place.outside.must_have_once(place.run_id)
             return trial
@@ -45,6 +46,13 @@ def play(place: Place, *failpoints: str | None, may_fail: bool = False) -> Trial
         failed = failpoint is not None and failpoint.endswith(FAULTS) and ended.code == _FAILED
         assert failed or ended.code == KILLED or ended.code in place.scenario.ends, f"{failpoints}:\n{trial}"
     raise AssertionError(f"{failpoints}: not done after {MOST} sessions:\n{trial}")
+
+
+def _next_session(place: Place) -> Callable[[str | None, str], Ended]:
+    """A person begins, then says what they have to say, and continues what a death interrupted."""
+    if not place.runs():
+        return place.begin
+    return place.say_more if place.has_more_to_say() else place.resume
 
 
 def _came_true(place: Place, failpoint: str, passes: str) -> bool:

@@ -7,7 +7,10 @@ import subprocess
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
+from holdfast.core.decide.tasks import was_interrupted
+from holdfast.core.fold.fold import Fold
 from holdfast.core.log.chain import has_more_to_come
+from holdfast.core.state import RunState, TaskStage
 from tests.support.crash_suite.program import FAILPOINT, FAILPOINT_FILE
 from tests.support.crash_suite.remote_services import NOBODY, Outside
 from tests.support.crash_suite.scenarios import BEGIN, Scenario
@@ -89,6 +92,55 @@ class Place:
 
     def going_on(self) -> list[str]:
         return ["resume", self.run_id, "--on-issue", self.scenario.on_issue, "--quiet"]
+
+    # A chat
+
+    def has_more_to_say(self) -> bool:
+        """Whether the person of a chat has something to say, or something that was said waits for a runner."""
+        return bool(self.scenario.chat) and (self._next_words() is not None or self._has_undelivered())
+
+    def say_more(self, failpoint: str | None = None, passes: str = "passes", **world: str) -> Ended:
+        """The next message, whose sender starts a runner; then wait until that has ended.
+
+        A message that is in the inbox is not sent again, whatever became of its sender.
+        """
+        words = self._next_words()
+        if words is None:
+            return self.resume(failpoint, passes, **world)
+        what, *rest = words
+        ended = self.call(what, self.run_id, *rest, failpoint=failpoint, passes=passes, **world)
+        self.call("wait", self.run_id)
+        return ended
+
+    def _next_words(self) -> tuple[str, ...] | None:
+        """An interrupted turn waits for its user, who lets it go on before anything else is said."""
+        if self._has_undelivered():
+            return None
+        said, state = self._said(), self._state()
+        if any(was_interrupted(one) for one in state.conversations.values()):
+            return ("send", f"Please go on ({len(said)}).")
+        left = list(self.scenario.chat)
+        for one in said:
+            if left and one == left[0]:
+                left.pop(0)
+        return left[0] if left else None
+
+    def _has_undelivered(self) -> bool:
+        state = self._state()
+        accepting = any(task.stage is not TaskStage.WORK for task in state.tasks.values())
+        return bool(state.messages) or state.inbox_consumed < len(self._said()) or accepting
+
+    def _said(self) -> list[tuple[str, ...]]:
+        with open(self.of_run("inbox.jsonl"), "rb") as inbox:
+            messages = [json.loads(line)["data"] for line in inbox.read().split(b"\n")[:-1] if line]
+        people = [one for one in messages if one["kind"] in ("user", "accept")]
+        return [("accept",) if one["kind"] == "accept" else ("send", one["body"]["text"]) for one in people]
+
+    def _state(self) -> RunState:
+        fold = Fold()
+        with open(self.of_run("events.jsonl"), "rb") as log:
+            fold.feed(log.read())
+        return fold.state
 
     def answer(self, ended: Ended) -> None:
         """A person says what is to be said to what the run asks now: how often it has asked, its log knows."""

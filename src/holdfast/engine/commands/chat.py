@@ -38,6 +38,8 @@ from holdfast.leaf.errors import BadInput, HoldfastError, RunOwned
 from holdfast.leaf.ids import new_sid
 from holdfast.store.base import Position, Store
 
+_MAX_ATTEMPTS = 3  # to start a runner that is killed before it begins, or that another sender was quicker to start
+
 SentBody = (
     UserMessage
     | AcceptRequest
@@ -166,12 +168,17 @@ async def _check_queued(home: Home, run_id: str, message_id: str) -> None:
 
 async def ensure_runner(home: Home, run_id: str) -> None:
     """Start a runner unless the run has one."""
-    try:
-        if not home.is_owned(run_id):
+    for attempt in range(_MAX_ATTEMPTS):
+        if home.is_owned(run_id):
+            return
+        try:
             await start_detached(home, run_id)
-    except HoldfastError as error:
-        if error.exit_code != RunOwned.exit_code:  # another sender was quicker
-            raise
+        except HoldfastError as error:
+            was_killed = error.exit_code < 0 and attempt + 1 < _MAX_ATTEMPTS
+            if not was_killed and error.exit_code != RunOwned.exit_code:
+                raise
+        else:
+            return
 
 
 async def _send_and_wait(home: Home, run_id: str, body: SentBody, *, until_handled: bool = False) -> str:

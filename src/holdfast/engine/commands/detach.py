@@ -50,6 +50,8 @@ async def start_detached(home: Home, run_id: str, *options: str) -> int:
             f"`holdfast show {run_id}` tells"
         ) from unseen
     started.cancel()
+    if process.returncode == 0:  # it began and ended before we saw it: a chat may have had nothing left to do
+        return process.pid
     with open(path, "rb") as said:
         said.seek(begun)
         words = " ".join(said.read().decode(errors="replace").split()).removeprefix("holdfast: ")

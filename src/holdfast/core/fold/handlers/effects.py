@@ -40,8 +40,9 @@ def _branch_created(state: RunState, _: Line, event: BranchCreated) -> None:
 @on(BranchMerged)
 def _branch_merged(state: RunState, _: Line, event: BranchMerged) -> None:
     branch = state.branches.setdefault(event.name, Branch(BranchStatus.IN_PROGRESS))
-    branch.status, branch.target = BranchStatus.MERGED, event.target
     task = state.tasks.get(branch.task) if branch.task is not None else None
+    if task is None or not state.is_chat or task.finishing:  # the next iteration of a chat continues on its branch
+        branch.status, branch.target = BranchStatus.MERGED, event.target
     if task is not None and task.stage is TaskStage.MERGE:
         task.stage = TaskStage.COMPLETE
 
