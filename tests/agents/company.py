@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from acp.schema import TextContentBlock
 from msgspec import structs
 
 from holdfast.agents.acp.client import PermissionQuestion
@@ -141,5 +140,5 @@ class Company:
             yield agent, await agent.new_session()
 
 
-def text(words: str = "go") -> list[TextContentBlock]:
-    return [TextContentBlock(type="text", text=words)]
+def text(words: str = "go") -> str:
+    return words

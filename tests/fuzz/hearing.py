@@ -1,4 +1,4 @@
-"""An agent that says anything at all, heard as a run hears it: pipe, library, rules, scribe, log.
+"""An agent that says anything at all, heard as a run hears it: pipe, protocol, rules, recorder, log.
 
 It may do what an agent may do in a run where everything is allowed, in folders of its own.
 """
@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from acp import PROTOCOL_VERSION
-from acp.client.connection import ClientSideConnection
-
 from holdfast.agents.acp.client import AcpClient, PermissionQuestion
+from holdfast.agents.acp.jsonrpc import JsonRpcConnection
 from holdfast.agents.acp.recorder import EventRecorder
 from holdfast.agents.acp.transport import Transport
 from holdfast.agents.launch import Launch
@@ -134,15 +132,16 @@ async def _heard(said: bytes, folders: GuardedFolders, run: Any) -> bytes:
     transport = Transport(tree, tell, scribe.record_oddity)
     launch = Launch(command=("true",), cwd=folders.work, environment={}, mark=_CONVERSATION, stderr=None)
     terminals = Terminals(launch)
-    client: Any = AcpClient(
+    client = AcpClient(
         folders.work,
         _Careful(broker.for_agent(_CONVERSATION, folders.work)),
         terminals,
         scribe.record_allowed_call,
         scribe.look_up_call,
     )
-    connection = ClientSideConnection(client, transport)
-    asked = asyncio.ensure_future(connection.initialize(PROTOCOL_VERSION))
+    connection = JsonRpcConnection(client.handle, transport.send)
+    serving = asyncio.ensure_future(connection.serve(transport.receive, ConnectionError("the pipe ended")))
+    asked = asyncio.ensure_future(connection.request("initialize", {}))
     try:
         async with asyncio.timeout(PATIENCE):
             await asyncio.wait({asked})
@@ -152,9 +151,10 @@ async def _heard(said: bytes, folders: GuardedFolders, run: Any) -> bytes:
             for name in terminals._open:
                 await terminals[name].wait_for_exit()  # what it does is seen
     finally:
-        await connection.close()
+        serving.cancel()
+        await asyncio.wait({serving, asked})
+        await connection.stop()
         await terminals.close()
-        await asyncio.wait({asked})
         asked.exception()
     if transport.failure is not None:
         raise transport.failure
@@ -164,7 +164,7 @@ async def _heard(said: bytes, folders: GuardedFolders, run: Any) -> bytes:
 
 @contextmanager
 def _nothing_to_complain_of() -> Iterator[None]:
-    """The library prints what it did not expect, and goes on; some of it when it is collected."""
+    """Defects are logged, some only when an object is collected."""
     gc.collect()  # what others left behind complains now, or not here
     complaints = _Complaints()
     logging.getLogger().addHandler(complaints)

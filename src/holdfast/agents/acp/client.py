@@ -1,52 +1,35 @@
 """The client side of ACP: the requests that an agent can make, inside its worktree and with the host's consent."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
-from acp import RequestError
-from acp.schema import (
-    AllowedOutcome,
-    CreateTerminalResponse,
-    DeniedOutcome,
-    EnvVariable,
-    KillTerminalResponse,
-    PermissionOption,
-    ReadTextFileResponse,
-    ReleaseTerminalResponse,
-    RequestPermissionResponse,
-    TerminalExitStatus,
-    TerminalOutputResponse,
-    ToolCallUpdate,
-    WaitForTerminalExitResponse,
-    WriteTextFileResponse,
-)
+import msgspec
 
 from holdfast.agents.acp.file_access import read_text, write_text
-from holdfast.agents.process.terminals import Terminal, Terminals
+from holdfast.agents.acp.jsonrpc import INTERNAL_ERROR_CODE, INVALID_PARAMS_CODE, METHOD_NOT_FOUND_CODE, JsonRpcError
+from holdfast.agents.acp.messages import (
+    RESOURCE_NOT_FOUND_CODE,
+    AcpMessage,
+    CreateTerminal,
+    ReadTextFile,
+    RequestPermission,
+    TerminalTarget,
+    WriteTextFile,
+    read_message,
+    to_wire,
+)
+from holdfast.agents.process.terminals import Terminal, TerminalOutput, Terminals
 from holdfast.agents.process.tree import finish_uncancelled
 from holdfast.core.conversation.tool_call import ToolCall, read_tool_call
 from holdfast.leaf.errors import HoldfastError
 
+BLOCKED_CODE = -32000
+
 RecordAllowedCall = Callable[[dict[str, Any]], Awaitable[None]]
 LookUpCall = Callable[[str], Mapping[str, Any]]
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _answer_errors(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Send our errors to the agent as answers; the library would only print them."""
-
-    @wraps(method)
-    async def answer(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return await method(*args, **kwargs)
-        except HoldfastError as error:
-            raise RequestError.internal_error({"details": str(error)}) from None
-
-    return answer
+Answer = dict[str, Any]
 
 
 class PermissionQuestion(NamedTuple):
@@ -89,92 +72,108 @@ class AcpClient:
         self._host = host
         self._terminals = terminals
         self._files_lock = asyncio.Lock()  # one request at a time, in order
+        self._methods: dict[str, tuple[type[AcpMessage], Callable[[Any], Awaitable[Answer]]]] = {
+            "session/request_permission": (RequestPermission, self._request_permission),
+            "fs/read_text_file": (ReadTextFile, self._read_text_file),
+            "fs/write_text_file": (WriteTextFile, self._write_text_file),
+            "terminal/create": (CreateTerminal, self._create_terminal),
+            "terminal/output": (TerminalTarget, self._terminal_output),
+            "terminal/wait_for_exit": (TerminalTarget, self._wait_for_terminal_exit),
+            "terminal/kill": (TerminalTarget, self._kill_terminal),
+            "terminal/release": (TerminalTarget, self._release_terminal),
+        }
 
-    @_answer_errors
-    async def request_permission(
-        self, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
-    ) -> RequestPermissionResponse:
-        update = tool_call.model_dump(by_alias=True, exclude_none=True, mode="json")
-        request = PermissionQuestion(
-            call=read_tool_call(update, self._look_up_call(tool_call.tool_call_id)),
-            options=tuple((option.option_id, option.name, str(option.kind)) for option in options),
+    async def handle(self, method: str, params: Any, _: Any = None) -> Answer:
+        """Answer a request. Raises `JsonRpcError`."""
+        if method not in self._methods:
+            raise JsonRpcError(METHOD_NOT_FOUND_CODE, "Method not found", {"method": method})
+        kind, answer = self._methods[method]
+        try:
+            request = read_message(kind, params)
+        except msgspec.ValidationError as error:
+            raise _invalid_params(error) from None
+        try:
+            return await answer(request)
+        except HoldfastError as error:
+            raise JsonRpcError(INTERNAL_ERROR_CODE, "Internal error", {"details": str(error)}) from None
+
+    async def _request_permission(self, request: RequestPermission) -> Answer:
+        call = to_wire(request.tool_call)
+        question = PermissionQuestion(
+            call=read_tool_call(call, self._look_up_call(request.tool_call.tool_call_id)),
+            options=tuple((option.option_id, option.name, option.kind) for option in request.options),
         )
-        chosen = await self._host.permit(request)
+        chosen = await self._host.permit(question)
         if chosen is None:
-            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
-        if any(kind.startswith("allow") for option, _, kind in request.options if option == chosen):
-            await self._record_allowed_call(update)
-        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
+            return {"outcome": {"outcome": "cancelled"}}
+        if any(kind.startswith("allow") for option, _, kind in question.options if option == chosen):
+            await self._record_allowed_call(call)
+        return {"outcome": {"outcome": "selected", "optionId": chosen}}
 
-    async def session_update(self, **_: Any) -> None:
-        """Never called: the transport handles updates."""
-
-    @_answer_errors
-    async def read_text_file(
-        self, path: str, line: int | None = None, limit: int | None = None, **_: Any
-    ) -> ReadTextFileResponse:
+    async def _read_text_file(self, request: ReadTextFile) -> Answer:
+        path = request.path
         await self._check_veto("read_text_file", "read", {"path": path})
         async with self._files_lock:
             with _translate_errors():
-                content = await asyncio.to_thread(read_text, self._cwd, path, line, limit)
-        return ReadTextFileResponse(content=content)
+                content = await asyncio.to_thread(read_text, self._cwd, path, request.line, request.limit)
+        return {"content": content}
 
-    @_answer_errors
-    async def write_text_file(self, path: str, content: str, **_: Any) -> WriteTextFileResponse:
+    async def _write_text_file(self, request: WriteTextFile) -> Answer:
+        path, content = request.path, request.content
         await self._check_veto("write_text_file", "edit", {"path": path, "content": content})
         async with self._files_lock:
             with _translate_errors():  # a write that outlives its agent would overwrite the next agent's work
                 await finish_uncancelled(asyncio.to_thread(write_text, self._cwd, path, content))
-        return WriteTextFileResponse()
+        return {}
 
-    @_answer_errors
-    async def create_terminal(
-        self,
-        command: str,
-        args: list[str] | None = None,
-        env: list[EnvVariable] | None = None,
-        cwd: str | None = None,
-        output_byte_limit: int | None = None,
-        **_: Any,
-    ) -> CreateTerminalResponse:
-        raw_input = {"command": command, "args": args or [], "cwd": cwd}
-        await self._check_veto(" ".join((command, *(args or ()))), "execute", raw_input)
-        environment: Mapping[str, str] = {variable.name: variable.value for variable in env or ()}
+    async def _create_terminal(self, request: CreateTerminal) -> Answer:
+        command, arguments = request.command, list(request.args)
+        raw_input = {"command": command, "args": arguments, "cwd": request.cwd}
+        await self._check_veto(" ".join((command, *arguments)), "execute", raw_input)
+        environment = {variable.name: variable.value for variable in request.env}
         try:
-            terminal_id = await self._terminals.create(command, args or [], cwd, environment, output_byte_limit)
+            terminal_id = await self._terminals.create(
+                command, arguments, request.cwd, environment, request.output_byte_limit
+            )
         except HoldfastError as error:
-            raise RequestError.invalid_params({"details": str(error)}) from None
-        return CreateTerminalResponse(terminal_id=terminal_id)
+            raise _invalid_params(error) from None
+        return {"terminalId": terminal_id}
 
-    async def terminal_output(self, terminal_id: str, **_: Any) -> TerminalOutputResponse:
-        output = self._terminal(terminal_id).output()
-        has_exited = output.exit_code is not None or output.signal is not None
-        status = TerminalExitStatus(exit_code=output.exit_code, signal=output.signal) if has_exited else None
-        return TerminalOutputResponse(output=output.text, truncated=output.is_truncated, exit_status=status)
+    async def _terminal_output(self, request: TerminalTarget) -> Answer:
+        output = self._terminal(request).output()
+        answer: Answer = {"output": output.text, "truncated": output.is_truncated}
+        status = _exit_status(output)
+        return {**answer, "exitStatus": status} if status else answer
 
-    @_answer_errors
-    async def wait_for_terminal_exit(self, terminal_id: str, **_: Any) -> WaitForTerminalExitResponse:
-        output = await self._terminal(terminal_id).wait_for_exit()
-        return WaitForTerminalExitResponse(exit_code=output.exit_code, signal=output.signal)
+    async def _wait_for_terminal_exit(self, request: TerminalTarget) -> Answer:
+        return _exit_status(await self._terminal(request).wait_for_exit())
 
-    @_answer_errors
-    async def kill_terminal(self, terminal_id: str, **_: Any) -> KillTerminalResponse:
-        await self._terminal(terminal_id).kill()
-        return KillTerminalResponse()
+    async def _kill_terminal(self, request: TerminalTarget) -> Answer:
+        await self._terminal(request).kill()
+        return {}
 
-    @_answer_errors
-    async def release_terminal(self, terminal_id: str, **_: Any) -> ReleaseTerminalResponse:
-        await self._terminals.release(terminal_id)
-        return ReleaseTerminalResponse()
+    async def _release_terminal(self, request: TerminalTarget) -> Answer:
+        await self._terminals.release(request.terminal_id)
+        return {}
 
-    def _terminal(self, terminal_id: str) -> Terminal:
+    def _terminal(self, request: TerminalTarget) -> Terminal:
         with _translate_errors():
-            return self._terminals[terminal_id]
+            return self._terminals[request.terminal_id]
 
     async def _check_veto(self, title: str, kind: str, raw_input: Mapping[str, object]) -> None:
         reason = await self._host.veto(read_tool_call({"title": title, "kind": kind, "rawInput": raw_input}))
         if reason is not None:
-            raise RequestError(-32000, f"blocked: {reason}")
+            raise JsonRpcError(BLOCKED_CODE, f"blocked: {reason}")
+
+
+def _exit_status(output: TerminalOutput) -> Answer:
+    """Return how a command ended; empty while it runs."""
+    status: Answer = {"exitCode": output.exit_code, "signal": output.signal}
+    return {name: value for name, value in status.items() if value is not None}
+
+
+def _invalid_params(error: Exception) -> JsonRpcError:
+    return JsonRpcError(INVALID_PARAMS_CODE, "Invalid params", {"details": str(error)})
 
 
 @contextmanager
@@ -184,6 +183,7 @@ def _translate_errors() -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         # The protocol's own text: agents recognize it and create the file.
-        raise RequestError(-32002, f"Resource not found: {error.filename}", {"uri": error.filename}) from None
+        message = f"Resource not found: {error.filename}"
+        raise JsonRpcError(RESOURCE_NOT_FOUND_CODE, message, {"uri": error.filename}) from None
     except (HoldfastError, OSError) as error:
-        raise RequestError.invalid_params({"details": str(error)}) from None
+        raise _invalid_params(error) from None

@@ -9,24 +9,38 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
-from acp import PROTOCOL_VERSION, RequestError
-from acp.client.connection import ClientSideConnection
-from acp.schema import (
-    AgentCapabilities,
-    AudioContentBlock,
-    ClientCapabilities,
-    EmbeddedResourceContentBlock,
-    FileSystemCapabilities,
-    ImageContentBlock,
-    Implementation,
-    McpServerStdio,
-    ResourceContentBlock,
-    TextContentBlock,
-)
-from pydantic import ValidationError
+import msgspec
 
 from holdfast import __version__
 from holdfast.agents.acp.client import AcpClient, Host
+from holdfast.agents.acp.jsonrpc import INTERNAL_ERROR_CODE, JsonRpcConnection, JsonRpcError
+from holdfast.agents.acp.messages import (
+    PROTOCOL_VERSION,
+    AcpMessage,
+    Authenticate,
+    ClientAbilities,
+    FileAccess,
+    Initialize,
+    Initialized,
+    ListSessions,
+    NewSession,
+    Program,
+    Prompt,
+    PromptAnswer,
+    ReopenSession,
+    SessionCreated,
+    SessionList,
+    SessionModes,
+    SessionOption,
+    SessionSettings,
+    SessionTarget,
+    SetMode,
+    SetOption,
+    StdioMcpServer,
+    TextContent,
+    read_message,
+    to_wire,
+)
 from holdfast.agents.acp.recorder import EventRecorder
 from holdfast.agents.acp.transport import Transport
 from holdfast.agents.launch import Launch
@@ -35,12 +49,8 @@ from holdfast.agents.process.tree import ProcessTree, finish_uncancelled, spawn
 from holdfast.leaf.errors import HoldfastError, TimedOut
 from holdfast.leaf.process.load import load_factor
 
-T = TypeVar("T")
-PromptContent = (
-    TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
-)
+M = TypeVar("M", bound=AcpMessage)
 
-_INTERNAL_ERROR_CODE = -32603  # the protocol's code for an internal error
 _REASON_KEYS = ("details", "message", "error", "reason")  # where agents put the reason of a refusal
 _MAX_REASON_CHARS = 300
 _EXIT_WAIT_S = 2.0  # for the last output of a dead agent
@@ -89,13 +99,7 @@ class AgentInfo(NamedTuple):
     can_list_sessions: bool
     can_close: bool
     login_methods: tuple[str, ...]
-    capabilities: AgentCapabilities
-
-    @property
-    def connects_late(self) -> bool:
-        """True for an agent that starts MCP servers on demand and says so, as our scripted agent does."""
-        meta = (self.capabilities.field_meta or {}).get("holdfast")
-        return isinstance(meta, dict) and meta.get("connects") == "on_demand"
+    connects_late: bool  # it starts MCP servers on demand and says so, as our scripted agent does
 
 
 class AgentModel(NamedTuple):
@@ -159,28 +163,31 @@ class AgentConnection:
         self.terminals = Terminals(launch)
         recorder.terminal_output = self.terminals.last_output
         self._client = AcpClient(launch.cwd, host, self.terminals, recorder.record_allowed_call, recorder.look_up_call)
-        client: Any = self._client
-        self._connection = ClientSideConnection(client, self._transport)
+        self._connection = JsonRpcConnection(self._client.handle, self._transport.send)
+        disconnected = ConnectionError("the agent disconnected")
+        self._serving = asyncio.ensure_future(self._connection.serve(self._transport.receive, disconnected))
 
     async def initialize(self) -> AgentInfo:
-        capabilities = ClientCapabilities(
-            fs=FileSystemCapabilities(read_text_file=self._reads, write_text_file=True), terminal=True
+        request = Initialize(
+            protocol_version=PROTOCOL_VERSION,
+            client_capabilities=ClientAbilities(
+                fs=FileAccess(read_text_file=self._reads, write_text_file=True), terminal=True
+            ),
+            client_info=Program(name="holdfast", title="Holdfast", version=__version__),
         )
-        info = Implementation(name="holdfast", title="Holdfast", version=__version__)
-        call = self._connection.initialize(PROTOCOL_VERSION, client_capabilities=capabilities, client_info=info)
-        response = await self._with_deadline("initialize", call, self._deadlines.start)
-        offered = response.agent_capabilities or AgentCapabilities()
-        sessions = offered.session_capabilities
+        answer = await self._ask("initialize", request, Initialized, self._deadlines.start)
+        offered, program = answer.agent_capabilities, answer.agent_info
+        sessions, own = offered.session_capabilities, offered.meta.get("holdfast")
         return AgentInfo(
-            program=response.agent_info.name if response.agent_info is not None else None,
-            version=response.agent_info.version if response.agent_info is not None else None,
-            can_load=bool(offered.load_session),
-            can_resume=sessions is not None and sessions.resume is not None,
-            can_fork=sessions is not None and sessions.fork is not None,
-            can_list_sessions=sessions is not None and sessions.list is not None,
-            can_close=sessions is not None and sessions.close is not None,
-            login_methods=tuple(method.id for method in response.auth_methods or ()),
-            capabilities=offered,
+            program=program.name if program is not None else None,
+            version=program.version if program is not None else None,
+            can_load=offered.load_session,
+            can_resume=sessions.resume is not None,
+            can_fork=sessions.fork is not None,
+            can_list_sessions=sessions.list is not None,
+            can_close=sessions.close is not None,
+            login_methods=tuple(method.id for method in answer.auth_methods),
+            connects_late=isinstance(own, dict) and own.get("connects") == "on_demand",
         )
 
     @property
@@ -189,28 +196,26 @@ class AgentConnection:
         return self._transport.frames_received
 
     async def log_in(self, method: str) -> None:
-        await self._with_deadline("authenticate", self._connection.authenticate(method), self._deadlines.session)
+        await self._call("authenticate", Authenticate(method_id=method))
 
-    async def new_session(self, servers: Sequence[McpServerStdio] = ()) -> AgentSession:
-        call = self._connection.new_session(self._cwd, mcp_servers=list(servers))
-        response = await self._with_deadline("session/new", call, self._deadlines.session)
-        return AgentSession(response.session_id, _modes(response.modes), models=_models(response.config_options))
+    async def new_session(self, servers: Sequence[StdioMcpServer] = ()) -> AgentSession:
+        request = NewSession(cwd=self._cwd, mcp_servers=tuple(servers))
+        answer = await self._ask("session/new", request, SessionCreated)
+        return AgentSession(answer.session_id, _modes(answer.modes), models=_models(answer.config_options))
 
-    async def resume_session(self, session_id: str, servers: Sequence[McpServerStdio] = ()) -> AgentSession:
-        call = self._connection.resume_session(session_id, self._cwd, mcp_servers=list(servers))
-        return await self._reopen_session("session/resume", call, session_id)
+    async def resume_session(self, session_id: str, servers: Sequence[StdioMcpServer] = ()) -> AgentSession:
+        return await self._reopen_session("session/resume", session_id, servers)
 
-    async def load_session(self, session_id: str, servers: Sequence[McpServerStdio] = ()) -> AgentSession:
-        call = self._connection.load_session(self._cwd, session_id, mcp_servers=list(servers))
-        return await self._reopen_session("session/load", call, session_id)
+    async def load_session(self, session_id: str, servers: Sequence[StdioMcpServer] = ()) -> AgentSession:
+        return await self._reopen_session("session/load", session_id, servers)
 
-    async def fork_session(self, session_id: str, servers: Sequence[McpServerStdio] = ()) -> AgentSession:
+    async def fork_session(self, session_id: str, servers: Sequence[StdioMcpServer] = ()) -> AgentSession:
         """Create a new session that starts with the history of this one."""
-        call = self._connection.fork_session(session_id, self._cwd, mcp_servers=list(servers))
+        request = ReopenSession(session_id=session_id, cwd=self._cwd, mcp_servers=tuple(servers))
         replay = self._replay = _Replay(None)
         try:
-            response = await self._with_deadline("session/fork", call, self._deadlines.session)
-            return AgentSession(response.session_id, _modes(response.modes), replay.replayed)
+            answer = await self._ask("session/fork", request, SessionCreated)
+            return AgentSession(answer.session_id, _modes(answer.modes), replay.replayed)
         finally:
             self._replay = None
 
@@ -220,55 +225,73 @@ class AgentConnection:
         seen_cursors: set[str | None] = set()
         while cursor not in seen_cursors:  # an agent may return the same cursors forever
             seen_cursors.add(cursor)
-            call = self._connection.list_sessions(cwd=self._cwd, cursor=cursor)
-            response = await self._with_deadline("session/list", call, self._deadlines.session)
-            if any(session.session_id == session_id for session in response.sessions):
+            answer = await self._ask("session/list", ListSessions(cwd=self._cwd, cursor=cursor), SessionList)
+            if any(session.session_id == session_id for session in answer.sessions):
                 return True
-            cursor = response.next_cursor or None
+            cursor = answer.next_cursor or None
         return False
 
-    async def prompt(self, session_id: str, content: Sequence[PromptContent]) -> PromptResult:
+    async def prompt(self, session_id: str, text: str) -> PromptResult:
         """Run one turn. It has no time limit, but a limit on silence."""
-        call = asyncio.ensure_future(self._connection.prompt(session_id, list(content)))
+        method, request = "session/prompt", Prompt(session_id=session_id, prompt=(TextContent(text=text),))
+        call = asyncio.ensure_future(self._connection.request(method, to_wire(request)))
         try:
-            response = await self._wait_while_active("session/prompt", call)
+            answer = _read_answer(method, await self._wait_while_active(method, call), PromptAnswer)
         finally:
             call.cancel()
-        usage = response.usage
-        tokens = (usage.input_tokens or 0, usage.output_tokens or 0) if usage is not None else (0, 0)
-        return PromptResult(str(response.stop_reason), *tokens)
+        usage = answer.usage
+        tokens = (usage.input_tokens, usage.output_tokens) if usage is not None else (0, 0)
+        return PromptResult(answer.stop_reason, *tokens)
 
     async def cancel(self, session_id: str) -> None:
-        await self._with_deadline("session/cancel", self._connection.cancel(session_id), self._deadlines.cancel)
+        method = "session/cancel"
+        call = self._connection.notify(method, to_wire(SessionTarget(session_id=session_id)))
+        await self._with_deadline(method, call, self._deadlines.cancel)
 
     async def set_mode(self, session_id: str, mode: str) -> None:
-        call = self._connection.set_session_mode(session_id, mode)
-        await self._with_deadline("session/set_mode", call, self._deadlines.session)
+        await self._call("session/set_mode", SetMode(session_id=session_id, mode_id=mode))
 
     async def set_option(self, session_id: str, option_id: str, value: str | bool) -> None:  # noqa: FBT001 - the option's value
-        call = self._connection.set_config_option(option_id, session_id, value)
-        await self._with_deadline("session/set_config_option", call, self._deadlines.session)
+        kind = "boolean" if isinstance(value, bool) else None
+        request = SetOption(session_id=session_id, config_id=option_id, value=value, type=kind)
+        await self._call("session/set_config_option", request)
 
     async def close_session(self, session_id: str) -> None:
-        await self._with_deadline("session/close", self._connection.close_session(session_id), self._deadlines.session)
+        await self._call("session/close", SessionTarget(session_id=session_id))
 
     async def close(self) -> None:
         """End the agent first: while it is alive, it can create another terminal."""
         try:
             await self.tree.end()
         finally:
-            await self._connection.close()
+            await self._stop_serving()
             await self.terminals.close()
 
-    async def _reopen_session(self, method: str, call: Awaitable[Any], session_id: str) -> AgentSession:
+    async def _stop_serving(self) -> None:
+        self._connection.disconnect(ConnectionError("the connection is closed"))
+        try:
+            await self._transport.close()
+        finally:
+            self._serving.cancel()
+            await asyncio.wait({self._serving})
+            await self._connection.stop()
+
+    async def _call(self, method: str, request: AcpMessage, timeout_s: float | None = None) -> Any:
+        call = self._connection.request(method, to_wire(request))
+        return await self._with_deadline(method, call, self._deadlines.session if timeout_s is None else timeout_s)
+
+    async def _ask(self, method: str, request: AcpMessage, kind: type[M], timeout_s: float | None = None) -> M:
+        return _read_answer(method, await self._call(method, request, timeout_s), kind)
+
+    async def _reopen_session(self, method: str, session_id: str, servers: Sequence[StdioMcpServer]) -> AgentSession:
         """Reopen a session. Updates about the past are not recorded: the log has them."""
+        request = ReopenSession(session_id=session_id, cwd=self._cwd, mcp_servers=tuple(servers))
         replay = self._replay = _Replay(session_id)
         try:
-            response = await self._with_deadline(method, call, self._deadlines.session)
-            models = _models(getattr(response, "config_options", None))
-            return AgentSession(
-                session_id, _modes(getattr(response, "modes", None)), replay.replayed, models, replay.foreign_updates
-            )
+            result = await self._call(method, request)
+            answer = _read_answer(method, result if isinstance(result, dict) else {}, SessionSettings)
+            models = _models(answer.config_options)
+            return AgentSession(session_id, _modes(answer.modes), replay.replayed, models, replay.foreign_updates)
         finally:
             self._replay = None
 
@@ -278,7 +301,7 @@ class AgentConnection:
         else:
             self._replay.count(session_id, update)
 
-    async def _wait_while_active(self, method: str, call: "asyncio.Future[T]") -> T:
+    async def _wait_while_active(self, method: str, call: "asyncio.Future[Any]") -> Any:
         """Wait while the agent, or a terminal that it waits for, sends something now and then."""
         loop = asyncio.get_running_loop()
         start = loop.time()
@@ -294,7 +317,7 @@ class AgentConnection:
             if await self._wait_for_outcome(method, call, time_left_s):
                 return await _call_result(method, call)
 
-    async def _with_deadline(self, method: str, call: Awaitable[T], timeout_s: float) -> T:
+    async def _with_deadline(self, method: str, call: Awaitable[Any], timeout_s: float) -> Any:
         future, timeout_s = asyncio.ensure_future(call), timeout_s * load_factor()
         try:
             if not await self._wait_for_outcome(method, future, timeout_s):
@@ -303,7 +326,7 @@ class AgentConnection:
         finally:
             future.cancel()
 
-    async def _wait_for_outcome(self, method: str, call: "asyncio.Future[T]", timeout_s: float) -> bool:
+    async def _wait_for_outcome(self, method: str, call: "asyncio.Future[Any]", timeout_s: float) -> bool:
         """True when the call has an outcome, False after the timeout; raises `AgentExited` when the agent is dead."""
         death = asyncio.ensure_future(self.tree.wait_for_exit())
         try:
@@ -328,14 +351,19 @@ class AgentConnection:
             return "it closed its output, but is still running"
 
 
-async def _call_result(method: str, call: "asyncio.Future[T]") -> T:
+async def _call_result(method: str, call: "asyncio.Future[Any]") -> Any:
     try:
         return await call
-    except RequestError as error:
+    except JsonRpcError as error:
         raise AgentRefused(method, error.code, str(error), error.data) from None
-    except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)
-        raise AgentRefused(method, _INTERNAL_ERROR_CODE, "its answer does not follow the protocol", problem) from None
+
+
+def _read_answer(method: str, result: Any, kind: type[M]) -> M:
+    try:
+        return read_message(kind, result)
+    except msgspec.ValidationError as error:
+        problem = "its answer does not follow the protocol"
+        raise AgentRefused(method, INTERNAL_ERROR_CODE, problem, str(error)) from None
 
 
 @asynccontextmanager
@@ -351,14 +379,15 @@ async def connect_agent(
             await finish_uncancelled(agent.close())
 
 
-def _models(options: Any) -> tuple[AgentModel, ...]:
-    found = []
-    for option in options or ():
-        if option.category == "model" and option.type == "select":
-            choices = [choice for entry in option.options for choice in getattr(entry, "options", [entry])]
-            current = option.current_value
-            found += [AgentModel(option.id, choice.value, choice.name, choice.value == current) for choice in choices]
-    return tuple(found)
+def _models(options: Sequence[SessionOption]) -> tuple[AgentModel, ...]:
+    return tuple(
+        AgentModel(option.id, choice.value, choice.name, choice.value == option.current_value)
+        for option in options
+        if option.category == "model" and option.type == "select"
+        for entry in option.options
+        for choice in entry.options or (entry,)
+        if choice.value is not None
+    )
 
 
 def _error_detail(data: object) -> str:
@@ -369,5 +398,5 @@ def _error_detail(data: object) -> str:
     return f": {' '.join(reason.split())[:_MAX_REASON_CHARS]}" if reason else ""
 
 
-def _modes(modes: Any) -> tuple[str, ...]:
+def _modes(modes: SessionModes | None) -> tuple[str, ...]:
     return tuple(mode.id for mode in modes.available_modes) if modes is not None else ()

@@ -1,8 +1,7 @@
-"""The pipe to an agent, which handles its updates in the order of their arrival.
+"""The pipe to an agent: checks its messages, and handles its updates in the order of their arrival.
 
-The ACP library runs each notification as its own task, and so loses their order. Here updates never reach it: each goes
-to `on_update` before the next line is read. So an answer is handled after all updates before it, and an agent that
-floods us has to wait, instead of filling our memory.
+Each update goes to `on_update` before the next line is read. So an answer is handled after all updates before it, and
+an agent that floods us has to wait, instead of filling our memory.
 """
 
 import asyncio
@@ -17,8 +16,6 @@ from holdfast.agents.process.tree import ProcessTree
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # longer lines are skipped
 MAX_NESTING = 200  # levels of a message; deeper ones could be neither answered nor recorded
 
-_INTERNAL_ERROR_CODE = -32603  # for errors without a valid code
-
 OnUpdate = Callable[[str, dict[str, Any]], Awaitable[None]]
 OnOddity = Callable[[str, str], Awaitable[None]]
 
@@ -26,7 +23,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Transport:
-    """JSON lines over a process's stdin and stdout, in the form that the library expects."""
+    """JSON lines over a process's stdin and stdout."""
 
     def __init__(self, tree: ProcessTree, on_update: OnUpdate, on_oddity: OnOddity) -> None:
         """`on_update` gets the session id and the update; `on_oddity` the kind of an invalid message and an excerpt."""
@@ -56,7 +53,7 @@ class Transport:
         """Return the next request or answer; None at the end of the agent's output.
 
         Also None when we failed to handle it, for example on a full disk: the caller that waits for an answer raises
-        `failure`. The library would only print it.
+        `failure`.
         """
         try:
             return await self._next()
@@ -87,12 +84,10 @@ class Transport:
         return None
 
     async def _is_valid_request(self, message: dict[str, Any]) -> bool:
-        """True when it can be answered. Removes `_meta`, which the library would pass on as parameters."""
+        """True when it can be answered."""
         if "result" in message or "error" in message or not _is_valid_id(message["id"]):
             await self._on_oddity("a request that cannot be answered", _excerpt(message))
             return False
-        if isinstance(message.get("params"), dict):
-            message["params"].pop("_meta", None)
         return True
 
     @property
@@ -104,21 +99,12 @@ class Transport:
         self._tree.stdin.close()
 
     async def _is_valid_response(self, message: dict[str, Any]) -> bool:
-        """True for the first answer to a pending request. Normalizes its error for the library."""
+        """True for the first answer to a pending request."""
         request_id = message.get("id")
         if type(request_id) is not int or request_id not in self._pending_requests:
             await self._on_oddity("an answer without a request", _excerpt(message))
             return False
         self._pending_requests.remove(request_id)
-        error = message.get("error")
-        if "result" not in message and error is not None:
-            fields = error if isinstance(error, dict) else {"message": error}
-            code = fields.get("code")
-            message["error"] = {
-                "code": code if type(code) is int else _INTERNAL_ERROR_CODE,
-                "message": str(fields.get("message", "no reason given")),
-                "data": fields.get("data"),
-            }
         return True
 
     async def _handle_update(self, message: dict[str, Any]) -> None:

@@ -8,12 +8,18 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, structs
 
+from holdfast.agents.acp.jsonrpc import (
+    INVALID_PARAMS_CODE,
+    INVALID_REQUEST_CODE,
+    METHOD_NOT_FOUND_CODE,
+    AlreadyResponded,
+    JsonRpcError,
+)
+from holdfast.agents.acp.messages import RESOURCE_NOT_FOUND_CODE
+from holdfast.agents.acp.stdio import StdioConnection
 from holdfast.agents.playbook import faults
 from holdfast.agents.playbook import messages as talk
 from holdfast.agents.playbook.format import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    NOT_FOUND,
     Connect,
     Crash,
     End,
@@ -21,7 +27,6 @@ from holdfast.agents.playbook.format import (
     Reopen,
     Reply,
 )
-from holdfast.agents.playbook.jsonrpc import INVALID_REQUEST_CODE, AlreadyResponded, JsonRpcConnection, JsonRpcError
 from holdfast.agents.playbook.mcp_servers import McpServers
 from holdfast.agents.playbook.player import ChosenTurn, Player
 from holdfast.agents.playbook.sessions import PlaybookSession, StateFolder, new_session_id
@@ -78,7 +83,7 @@ class PlaybookAcpServer:
         self._sessions: dict[str, LiveSession] = {}
         self._pending_prompts: dict[int, PendingPrompt] = {}
         self._authenticated = False
-        self.connection = JsonRpcConnection(self._handle)
+        self.connection = StdioConnection(self._handle)
         self.player = Player(playbook, os.path.abspath(file), folder, self._answer_now)
         self._methods: dict[str, tuple[_Method, tuple[str, ...]]] = {
             "initialize": (self._initialize, ()),
@@ -102,15 +107,15 @@ class PlaybookAcpServer:
 
     async def _handle(self, method: str, params: Any, request_id: Any) -> Any:
         if method not in self._methods:
-            raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", {"method": method})
+            raise JsonRpcError(METHOD_NOT_FOUND_CODE, "Method not found", {"method": method})
         do, needs = self._methods[method]
         try:
             request = msgspec.convert(params or {}, PlaybookRequest)
         except msgspec.ValidationError as error:
-            raise JsonRpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
+            raise JsonRpcError(INVALID_PARAMS_CODE, f"Invalid params: {error}") from None
         for name in needs:
             if not getattr(request, name):
-                raise JsonRpcError(INVALID_PARAMS, f"Invalid params: {name} is missing")
+                raise JsonRpcError(INVALID_PARAMS_CODE, f"Invalid params: {name} is missing")
         return await do(request, request_id)
 
     # --- the agent ---
@@ -142,7 +147,7 @@ class PlaybookAcpServer:
     async def _authenticate(self, request: PlaybookRequest, _: Any) -> Any:
         auth = self._agent.auth
         if auth is None or request.method_id != auth.id:
-            raise JsonRpcError(INVALID_PARAMS, f"there is no way {request.method_id!r} to log in")
+            raise JsonRpcError(INVALID_PARAMS_CODE, f"there is no way {request.method_id!r} to log in")
         if not auth.passes:
             raise JsonRpcError(AUTH_REQUIRED_CODE, "the login failed, as the playbook says")
         self._authenticated = True
@@ -167,7 +172,7 @@ class PlaybookAcpServer:
         self._check_login()
         way = self._current_behavior(method, behavior if isinstance(behavior, Reopen) else Reopen(how=behavior))
         if way.how == "gone":
-            raise _not_found(request, NOT_FOUND)
+            raise _not_found(request, RESOURCE_NOT_FOUND_CODE)
         if way.how != "starts_new":
             await self._apply_behavior(method, way)
         record = None if way.how == "starts_new" else self._find_record(request.session_id)
@@ -178,7 +183,7 @@ class PlaybookAcpServer:
         elif record.cwd != request.cwd and way.other_cwd != "works":
             if way.other_cwd == "hangs":
                 await asyncio.Event().wait()
-            raise _not_found(request, NOT_FOUND)
+            raise _not_found(request, RESOURCE_NOT_FOUND_CODE)
         else:
             self._forget_killed_prompt(record)
         record.cwd = request.cwd
@@ -212,7 +217,7 @@ class PlaybookAcpServer:
         await self._reply("session/fork", self._agent.fork)
         record = self._find_record(request.session_id)
         if record is None:
-            raise _not_found(request, NOT_FOUND)
+            raise _not_found(request, RESOURCE_NOT_FOUND_CODE)
         copy = msgspec.convert(msgspec.to_builtins(record), PlaybookSession)
         copy.id, copy.cwd, copy.unfinished = new_session_id(), request.cwd, None
         live = self._open_session(copy, request)
@@ -223,7 +228,7 @@ class PlaybookAcpServer:
         await self._reply("session/close", self._agent.close)
         live = self._sessions.pop(request.session_id, None)
         if live is None:
-            raise _not_found(request, NOT_FOUND)
+            raise _not_found(request, RESOURCE_NOT_FOUND_CODE)
         if live.turn and live.turn.task:
             live.turn.task.cancel()
         await live.servers.stop()
@@ -233,7 +238,7 @@ class PlaybookAcpServer:
         record = self._get_session(request).record
         modes = self._agent.modes
         if modes is None or request.mode_id not in [one["id"] for one in talk.choice_list(modes.available, "id")]:
-            raise JsonRpcError(INVALID_PARAMS, f"there is no mode {request.mode_id!r}")
+            raise JsonRpcError(INVALID_PARAMS_CODE, f"there is no mode {request.mode_id!r}")
         record.mode = request.mode_id
         self.player.save(record)
         return {}
@@ -241,7 +246,7 @@ class PlaybookAcpServer:
     async def _set_config(self, request: PlaybookRequest, _: Any) -> Any:
         record = self._get_session(request).record
         if request.config_id not in [option["id"] for option in self._config_options(record)]:
-            raise JsonRpcError(INVALID_PARAMS, f"there is no option {request.config_id!r}")
+            raise JsonRpcError(INVALID_PARAMS_CODE, f"there is no option {request.config_id!r}")
         record.config[request.config_id] = request.value
         self.player.save(record)
         return {"configOptions": self._config_options(record)}
@@ -333,7 +338,7 @@ class PlaybookAcpServer:
         await asyncio.sleep(behavior.after)
         match behavior.how:
             case "absent":
-                raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", {"method": method})
+                raise JsonRpcError(METHOD_NOT_FOUND_CODE, "Method not found", {"method": method})
             case "refuses":
                 raise JsonRpcError(behavior.error, behavior.message)
             case "hangs":
@@ -354,7 +359,7 @@ class PlaybookAcpServer:
     def _get_session(self, request: PlaybookRequest) -> LiveSession:
         live = self._sessions.get(request.session_id)
         if live is None:
-            raise _not_found(request, NOT_FOUND)
+            raise _not_found(request, RESOURCE_NOT_FOUND_CODE)
         return live
 
     def _forget_killed_prompt(self, record: PlaybookSession) -> None:
@@ -397,7 +402,7 @@ class PlaybookAcpServer:
         for block in prompt:
             kind = block.get("type")
             if kind in _CONTENT_BLOCKS and _CONTENT_BLOCKS[kind] not in self._agent.accepts:
-                raise JsonRpcError(INVALID_PARAMS, f"this agent takes no {_CONTENT_BLOCKS[kind]} in a prompt")
+                raise JsonRpcError(INVALID_PARAMS_CODE, f"this agent takes no {_CONTENT_BLOCKS[kind]} in a prompt")
             if kind == "text":
                 parts.append(str(block.get("text", "")))
             elif kind == "resource" and "text" in block.get("resource", {}):

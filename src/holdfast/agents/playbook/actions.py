@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
+from holdfast.agents.acp.jsonrpc import JsonRpcError
 from holdfast.agents.playbook.format import Delete, McpCall, McpTools, Read, Replace, Run, Via, WaitFor, Write
-from holdfast.agents.playbook.jsonrpc import JsonRpcError
 from holdfast.agents.playbook.mcp_client import McpCallResult
 from holdfast.agents.playbook.mcp_servers import NoMcpServer
 from holdfast.agents.playbook.turn import RunningTurn, StepImpossible, tool_diff, tool_text

@@ -8,8 +8,8 @@ import sys
 import time
 from typing import NoReturn
 
+from holdfast.agents.acp.stdio import StdioConnection
 from holdfast.agents.playbook.format import Crash, Hang, Junk
-from holdfast.agents.playbook.jsonrpc import JsonRpcConnection
 
 GAVE_UP_CODE = 3  # the exit code of an agent that hung until its time was over
 
@@ -44,7 +44,7 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-async def send_junk(connection: JsonRpcConnection, step: Junk, text: str) -> None:
+async def send_junk(connection: StdioConnection, step: Junk, text: str) -> None:
     match step.what:
         case "text":
             await connection.send_bytes(text.encode() + b"\n")

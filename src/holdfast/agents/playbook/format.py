@@ -8,19 +8,16 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from holdfast.agents.acp.jsonrpc import INTERNAL_ERROR_CODE
+from holdfast.agents.acp.messages import StopReason
+
 Seconds = Annotated[float, Meta(ge=0, le=3600)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Exit = Annotated[int, Meta(ge=0, le=255)]
-StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 ToolKind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"]
 ToolStatus = Literal["pending", "in_progress", "completed", "failed"]
 PermissionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 Via = Literal["direct", "client"]
-
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-NOT_FOUND = -32002
 
 
 class PlaybookPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -50,7 +47,7 @@ class Reply(PlaybookPart, frozen=True):
 
     how: ReplyBehavior = "works"
     advertised: bool | None = None
-    error: int = INTERNAL_ERROR
+    error: int = INTERNAL_ERROR_CODE
     message: str = "the playbook refuses"
     after: Seconds = 0
     once: bool | str = False
@@ -61,7 +58,7 @@ class Reopen(PlaybookPart, frozen=True):
 
     how: ReopenBehavior = "works"
     advertised: bool | None = None
-    error: int = INTERNAL_ERROR
+    error: int = INTERNAL_ERROR_CODE
     message: str = "the playbook refuses"
     after: Seconds = 0
     once: bool | str = False
@@ -346,7 +343,7 @@ class End(PlaybookPart, frozen=True):
 
 
 class Failure(PlaybookPart, frozen=True):
-    code: int = INTERNAL_ERROR
+    code: int = INTERNAL_ERROR_CODE
     message: str = "the playbook fails"
     data: Any = UNSET
 

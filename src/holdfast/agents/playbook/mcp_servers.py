@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from holdfast.agents.playbook.mcp_client import McpCallResult, McpServerExited, StdioMcpClient
 
+_INSTALL_HINT = "MCP servers over HTTP need the MCP library: pip install 'holdfast[builtin]'"
 _STOP_WAIT_S = 5.0  # seconds for a server to end, before the agent ends without waiting
 _LOOK = 0.02  # seconds between two looks for a file
 _STARTS = 10  # of one server, for one call: a script may kill it several times
@@ -59,8 +60,10 @@ class _Server:
     async def _open(self, stack: AsyncExitStack) -> McpClient:
         config = self._config
         if config.get("type") == "http":
-            from holdfast.agents.playbook.mcp_http import open_http_client  # noqa: PLC0415 - loads the SDK: a second
-
+            try:  # the optional extra; it takes a second to load
+                from holdfast.agents.playbook.mcp_http import open_http_client  # noqa: PLC0415
+            except ImportError as error:
+                raise NoMcpServer(f"{_INSTALL_HINT} ({error})") from error
             return await stack.enter_async_context(open_http_client(config))
         environment = {**os.environ, **{entry["name"]: entry["value"] for entry in config.get("env") or []}}
         client = await StdioMcpClient.start(config["command"], config.get("args") or [], environment, self._cwd)

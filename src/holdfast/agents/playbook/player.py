@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
+from holdfast.agents.acp.jsonrpc import JsonRpcError
 from holdfast.agents.playbook import actions as deeds
 from holdfast.agents.playbook import faults
 from holdfast.agents.playbook import messages as talk
@@ -35,7 +36,6 @@ from holdfast.agents.playbook.format import (
     ToolStart,
     WaitFor,
 )
-from holdfast.agents.playbook.jsonrpc import JsonRpcError
 from holdfast.agents.playbook.mcp_servers import NoMcpServer
 from holdfast.agents.playbook.sessions import PlaybookSession, RecordedMessage, StateFolder, UnfinishedTurn
 from holdfast.agents.playbook.turn import RunningTurn, StepImpossible, TurnFailed, TurnOver, text_content

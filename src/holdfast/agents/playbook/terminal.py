@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
+from holdfast.agents.acp.jsonrpc import JsonRpcError
+from holdfast.agents.acp.stdio import StdioConnection
 from holdfast.agents.playbook.format import End, Playbook
-from holdfast.agents.playbook.jsonrpc import JsonRpcConnection, JsonRpcError
 from holdfast.agents.playbook.mcp_servers import McpServers
 from holdfast.agents.playbook.player import Player
 from holdfast.agents.playbook.sessions import PlaybookSession, StateFolder, new_session_id
@@ -25,11 +26,11 @@ _PROMPT_SIGN = "› "
 _NO_SESSION_CODE = 1
 
 
-class TerminalConnection(JsonRpcConnection):
+class TerminalConnection(StdioConnection):
     """Replaces the pipe to a client: shows its updates, and asks its questions in the terminal."""
 
     def __init__(self, lines: "asyncio.Queue[str | None]") -> None:
-        self._lines = lines
+        self._typed_lines = lines
 
     async def notify(self, _: str, params: dict[str, Any]) -> None:
         update = params["update"]
@@ -45,7 +46,7 @@ class TerminalConnection(JsonRpcConnection):
         if method != "session/request_permission":
             raise JsonRpcError(-32601, f"a terminal has no {method}")
         print_text(f"{params['toolCall'].get('title') or 'May I?'} [y/N] ")
-        kind = "allow" if (await self._lines.get() or "").strip() == "y" else "reject"
+        kind = "allow" if (await self._typed_lines.get() or "").strip() == "y" else "reject"
         option = next((one for one in params["options"] if one["kind"].startswith(kind)), None)
         return {"outcome": {"optionId": option["optionId"]} if option else {"outcome": "cancelled"}}
 

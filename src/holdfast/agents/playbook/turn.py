@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import UNSET
 
+from holdfast.agents.acp.stdio import StdioConnection
 from holdfast.agents.playbook.format import Content, Diff, End, Failure, Location, ToolChange, ToolStart
-from holdfast.agents.playbook.jsonrpc import JsonRpcConnection
 from holdfast.agents.playbook.mcp_servers import McpServers
 from holdfast.agents.playbook.sessions import PlaybookSession
 from holdfast.agents.playbook.variables import fill
@@ -41,9 +41,7 @@ class StepImpossible(Exception):
 
 
 class RunningTurn:
-    def __init__(
-        self, connection: JsonRpcConnection, record: PlaybookSession, servers: McpServers, prompt: str
-    ) -> None:
+    def __init__(self, connection: StdioConnection, record: PlaybookSession, servers: McpServers, prompt: str) -> None:
         self.connection = connection
         self.record = record
         self.servers = servers

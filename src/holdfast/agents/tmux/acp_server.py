@@ -17,8 +17,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast import __version__
-from holdfast.agents.playbook.format import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND
-from holdfast.agents.playbook.jsonrpc import INVALID_REQUEST_CODE, JsonRpcConnection, JsonRpcError
+from holdfast.agents.acp.jsonrpc import (
+    INTERNAL_ERROR_CODE,
+    INVALID_PARAMS_CODE,
+    INVALID_REQUEST_CODE,
+    METHOD_NOT_FOUND_CODE,
+    JsonRpcError,
+)
+from holdfast.agents.acp.messages import RESOURCE_NOT_FOUND_CODE
+from holdfast.agents.acp.stdio import StdioConnection
 from holdfast.agents.tmux.files import SessionNames, TmuxFiles
 from holdfast.agents.tmux.launch_request import ExecRequest, TmuxLaunchRequest
 from holdfast.agents.tmux.pane import PaneLost, TmuxPane, squeeze, watch_pane
@@ -64,7 +71,7 @@ class TmuxAcpServer:
         self._is_prompt_sent = False
         self._background: set[asyncio.Task[Any]] = set()
         self.pane_lost = asyncio.Event()
-        self.connection = JsonRpcConnection(self._handle)
+        self.connection = StdioConnection(self._handle)
         self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
             "initialize": self._initialize,
             "session/new": self._new,
@@ -94,11 +101,11 @@ class TmuxAcpServer:
 
     async def _handle(self, method: str, params: Any, _: Any) -> Any:
         if method not in self._methods:
-            raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", {"method": method})
+            raise JsonRpcError(METHOD_NOT_FOUND_CODE, "Method not found", {"method": method})
         try:
             return await self._methods[method](params or {})
         except KeyError as error:
-            raise JsonRpcError(INVALID_PARAMS, f"Invalid params: {error} is missing") from None
+            raise JsonRpcError(INVALID_PARAMS_CODE, f"Invalid params: {error} is missing") from None
         except (HoldfastError, OSError) as error:  # of the disk, or of tmux: a later attempt may succeed
             raise JsonRpcError(SESSION_UNAVAILABLE_CODE, str(error)) from None
         except PaneLost:
@@ -131,7 +138,7 @@ class TmuxAcpServer:
     async def _resume(self, params: dict[str, Any]) -> Any:
         names = self._files.find_session(params["sessionId"])
         if names is None or names.native is None or not self._tui.resume:
-            raise JsonRpcError(NOT_FOUND, "the agent's own id of this session is unknown")
+            raise JsonRpcError(RESOURCE_NOT_FOUND_CODE, "the agent's own id of this session is unknown")
         self._session = names
         pane = await self._open(params, self._tui.resume, names.native, watch=False)
         try:
@@ -142,7 +149,9 @@ class TmuxAcpServer:
             await self._stack.aclose()
             self._pane = None
             last_line = pane.last_output().rpartition("\n")[2]
-            raise JsonRpcError(NOT_FOUND, f"its program exited instead of resuming this session: {last_line}") from None
+            raise JsonRpcError(
+                RESOURCE_NOT_FOUND_CODE, f"its program exited instead of resuming this session: {last_line}"
+            ) from None
         self._watch_for_loss(pane)
         return {}
 
@@ -195,7 +204,7 @@ class TmuxAcpServer:
     async def _prompt(self, params: dict[str, Any]) -> Any:
         pane = self._pane
         if pane is None or params["sessionId"] != self._session.session:
-            raise JsonRpcError(NOT_FOUND, "this session is not open", {"sessionId": params["sessionId"]})
+            raise JsonRpcError(RESOURCE_NOT_FOUND_CODE, "this session is not open", {"sessionId": params["sessionId"]})
         if self._turn is not None:
             raise JsonRpcError(INVALID_REQUEST_CODE, "a turn is running in this session")
         text = "\n\n".join(str(block.get("text", "")) for block in params["prompt"])
@@ -329,7 +338,7 @@ def _fail_turn_on_error(task: "asyncio.Task[None]", turn: "asyncio.Future[str]")
     """Fail the turn when its prompt could not be sent."""
     error = None if task.cancelled() else task.exception()
     if error is not None and not turn.done():
-        turn.set_exception(JsonRpcError(INTERNAL_ERROR, str(error)))
+        turn.set_exception(JsonRpcError(INTERNAL_ERROR_CODE, str(error)))
 
 
 async def _ignore_expected_errors(coroutine: Awaitable[None]) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Self
 
-from acp.schema import TextContentBlock
 from msgspec import structs
 
 from holdfast.agents.acp.driver import AgentExited, AgentRefused, AgentSilent, PromptResult
@@ -392,7 +391,7 @@ class Conversations:
     async def _prompt_agent(self, conversation_id: str, live: LiveAgent, prompt: str) -> PromptResult:
         _FAILPOINT.before()
         try:
-            ended = await live.agent.prompt(live.session, [TextContentBlock(type="text", text=prompt)])
+            ended = await live.agent.prompt(live.session, prompt)
         except AgentRefused as error:
             advice = auth_advice(self.state(conversation_id).agent, self._context.agents, str(error), code=error.code)
             return PromptResult(REFUSED, detail=f"{error}{advice}")

@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from acp.schema import EnvVariable, McpServerStdio
 from msgspec import structs
 
 from holdfast.agents.acp.driver import (
@@ -24,6 +23,7 @@ from holdfast.agents.acp.driver import (
     Deadlines,
     connect_agent,
 )
+from holdfast.agents.acp.messages import EnvironmentVariable, StdioMcpServer
 from holdfast.agents.acp.recorder import FLUSH_DELAY_S, EventRecorder
 from holdfast.agents.launch import ANY_ROLE, Launch, Runtime, TmuxSlot, choose_runtime
 from holdfast.agents.process.tree import finish_uncancelled, kill_survivors
@@ -447,7 +447,7 @@ class Recovery:
             self._context.folder, self._context.run_id, conversation_id, self._state(conversation_id), entry
         )
 
-    def _mcp_servers(self, conversation_id: str) -> list[McpServerStdio]:
+    def _mcp_servers(self, conversation_id: str) -> list[StdioMcpServer]:
         if self._context.tools is None:
             return []
         command, *arguments = self._context.tools(conversation_id, self._state(conversation_id))
@@ -455,8 +455,8 @@ class Recovery:
             arguments += ["--reports", self._report_files[conversation_id]]
         arguments += ["--listed", self._listed(conversation_id)]
         marks = {RUN_MARK: self._context.run_id, CONVERSATION_MARK: self._mark(conversation_id)}
-        environment = [EnvVariable(name=mark, value=value) for mark, value in marks.items()]
-        return [McpServerStdio(name=OWN_SERVER, command=command, args=arguments, env=environment)]
+        environment = tuple(EnvironmentVariable(name=mark, value=value) for mark, value in marks.items())
+        return [StdioMcpServer(name=OWN_SERVER, command=command, args=tuple(arguments), env=environment)]
 
     def _listed(self, name: str) -> str:
         """Where its MCP server writes that it has listed the tools: the only file that a confined one can write."""

@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Literal, TypeVar
 
-from acp.schema import TextContentBlock
-
 from holdfast.agents.acp.client import PermissionQuestion
 from holdfast.agents.acp.driver import (
     AgentConnection,
@@ -148,7 +146,7 @@ class _Probe:
                 return None
             self._first_output.clear()
             text = f"Remember this word too: {second}. Then write a story of a thousand words."
-            turn = asyncio.ensure_future(agent.prompt(session, [TextContentBlock(type="text", text=text)]))
+            turn = asyncio.ensure_future(agent.prompt(session, text))
             speaks = asyncio.ensure_future(self._first_output.wait())
             await asyncio.wait({turn, speaks}, return_when=asyncio.FIRST_COMPLETED)
             speaks.cancel()
@@ -194,9 +192,7 @@ class _Probe:
 
     async def _run_turn(self, agent: AgentConnection, session: str, text: str) -> str | None:
         self._replies.clear()
-        ended: PromptResult | None = await self._attempt(
-            "a turn", agent.prompt(session, [TextContentBlock(type="text", text=text)])
-        )
+        ended: PromptResult | None = await self._attempt("a turn", agent.prompt(session, text))
         await agent.recorder.flush()
         return "".join(self._replies) if ended is not None else None
 
