@@ -104,7 +104,7 @@ from holdfast.app.cli import main
 for command in main.COMMANDS:
     if command not in ("agent", "agents", "doctor", "demo", "mcp", "selftest", "top", "watch"):
         main.main([command, "nothing-of-this-name"])
-        assert "acp" not in sys.modules, command
+        assert "holdfast.agents.acp.driver" not in sys.modules, command
 """
 
 

@@ -238,8 +238,9 @@ def test_bad_usage_is_one_line(arguments: list[str], said: str) -> None:
     assert out.count("\n") == 1
 
 
-def test_without_the_extra_it_says_how_to_get_it() -> None:
-    out = _run("sys.modules['pydantic_ai'] = None", ["--model", "openai:x", "--base-url", "http://127.0.0.1:9"])
+@pytest.mark.parametrize("library", ["pydantic_ai", "acp", "mcp"])
+def test_without_the_extra_it_says_how_to_get_it(library: str) -> None:
+    out = _run(f"sys.modules['{library}'] = None", ["--model", "openai:x", "--base-url", "http://127.0.0.1:9"])
     assert "pip install 'holdfast[builtin]'" in out
 
 

@@ -172,7 +172,8 @@ def test_the_command_checks_a_script_and_explains_itself(tmp_path: os.PathLike[s
     assert json.loads(_holdfast("agent", "playbook", "--schema").stdout) == schema()
 
 
-def test_the_agent_loads_neither_sdk_before_it_needs_one() -> None:
-    code = "import sys, holdfast.engine.agents.programs; print('acp' in sys.modules, 'mcp' in sys.modules)"
+@pytest.mark.parametrize("module", ["holdfast.agents.playbook.program", "holdfast.engine.session.session"])
+def test_neither_agent_nor_runner_loads_a_protocol_sdk(module: str) -> None:
+    code = f"import sys, {module}; print({{'acp', 'mcp', 'pydantic'}} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False False\n"
+    assert done.stdout == "set()\n"

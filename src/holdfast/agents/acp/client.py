@@ -127,10 +127,10 @@ class AcpClient:
         return {}
 
     async def _create_terminal(self, request: CreateTerminal) -> Answer:
-        command, arguments = request.command, list(request.args)
+        command, arguments = request.command, list(request.args or ())
         raw_input = {"command": command, "args": arguments, "cwd": request.cwd}
         await self._check_veto(" ".join((command, *arguments)), "execute", raw_input)
-        environment = {variable.name: variable.value for variable in request.env}
+        environment = {variable.name: variable.value for variable in request.env or ()}
         try:
             terminal_id = await self._terminals.create(
                 command, arguments, request.cwd, environment, request.output_byte_limit

@@ -7,7 +7,7 @@ The protocol asks for lenient readers: see `read_message`.
 from collections.abc import Iterator
 from contextlib import suppress
 from types import UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import structs
@@ -21,6 +21,8 @@ StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "
 class AcpMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Encoded with the protocol's names, without fields that have their default."""
 
+    is_strict: ClassVar[bool] = False  # malformed optional fields are errors, too
+
 
 M = TypeVar("M", bound=AcpMessage)
 
@@ -28,12 +30,13 @@ M = TypeVar("M", bound=AcpMessage)
 def read_message(kind: type[M], value: Any) -> M:
     """Read a message. Raises `msgspec.ValidationError` when a required field is missing or has the wrong type.
 
-    A malformed optional field counts as missing, and malformed items of an optional list are dropped.
+    A malformed optional field counts as missing, and malformed items of an optional list are dropped. A list that is
+    none is an error.
     """
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        if not isinstance(value, dict):
+        if kind.is_strict or not isinstance(value, dict):
             raise
         return msgspec.convert(_without_malformed(kind, value), kind)
 
@@ -52,6 +55,8 @@ def _without_malformed(kind: type[AcpMessage], value: dict[str, Any]) -> dict[st
             if _is_message(field.type, value[name]):
                 kept[name] = _without_malformed(field.type, value[name])
             continue
+        if _is_list(field.type) and not isinstance(value[name], list | None):
+            continue
         try:
             kept[name] = _valid_part(field.type, value[name])
         except msgspec.ValidationError:
@@ -61,9 +66,8 @@ def _without_malformed(kind: type[AcpMessage], value: dict[str, Any]) -> dict[st
 
 def _valid_part(kind: Any, value: Any) -> Any:
     """Return the valid part of an optional field, as it was sent."""
-    if get_origin(kind) is UnionType:
-        kind = get_args(kind)[0]  # X | None
-    if get_origin(kind) in (tuple, list) and isinstance(value, list):
+    kind = _without_none(kind)
+    if _is_list(kind) and isinstance(value, list):
         return list(_valid_items(get_args(kind)[0], value))
     if _is_message(kind, value):
         value = _without_malformed(kind, value)
@@ -75,6 +79,14 @@ def _valid_items(kind: Any, items: list[Any]) -> Iterator[Any]:
     for item in items:
         with suppress(msgspec.ValidationError):
             yield _valid_part(kind, item)
+
+
+def _without_none(kind: Any) -> Any:
+    return get_args(kind)[0] if get_origin(kind) is UnionType else kind
+
+
+def _is_list(kind: Any) -> bool:
+    return get_origin(_without_none(kind)) in (tuple, list)
 
 
 def _is_message(kind: Any, value: Any) -> bool:
@@ -299,10 +311,14 @@ class WriteTextFile(AcpMessage, frozen=True):
 
 
 class CreateTerminal(AcpMessage, frozen=True):
+    """A command runs exactly as it was requested, or not at all."""
+
+    is_strict: ClassVar[bool] = True
+
     session_id: str
     command: str
-    args: tuple[str, ...] = ()
-    env: tuple[EnvironmentVariable, ...] = ()
+    args: tuple[str, ...] | None = None
+    env: tuple[EnvironmentVariable, ...] | None = None
     cwd: str | None = None
     output_byte_limit: int | None = None
 
