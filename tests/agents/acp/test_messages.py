@@ -109,7 +109,7 @@ MODEL_OPTION = schema.SessionConfigOptionSelect(
     ],
 )
 FLAG = schema.SessionConfigOptionBoolean(id="fast", name="Fast", type="boolean", current_value=True)
-OPTIONS = [MODEL_OPTION, FLAG]
+OPTIONS: list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean] = [MODEL_OPTION, FLAG]
 
 READ_MODES = SessionModes(available_modes=(Mode(id="a"), Mode(id="b")))
 READ_OPTIONS = (
