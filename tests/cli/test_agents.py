@@ -186,6 +186,9 @@ def test_a_matrix_that_cannot_be_read_is_as_none(holdfast: Program) -> None:
 
 
 def test_a_list_loads_nothing_that_speaks_the_protocol() -> None:
-    """The protocol's library takes half a second."""
-    script = "import sys; from holdfast.app.cli.setup.agents import run; run(['ls']); sys.exit('holdfast.agents.acp.driver' in sys.modules)"
+    """A list speaks to no agent."""
+    script = (
+        "import sys; from holdfast.app.cli.setup.agents import run; run(['ls']); "
+        "sys.exit('holdfast.agents.acp.driver' in sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)

@@ -78,7 +78,7 @@ WITHOUT = {
     "agents/playbook/actions.py _run_to_end": "what an agent does, by a script",
     "agents/playbook/program.py serve": "the same agent, once more",
     "agents/playbook/sessions.py StateFolder.is_first_time": "a script's mark of what is done once: made first",
-    "agents/acp/stdio.py StdioConnection._write": "a pipe",
+    "agents/jsonrpc/stdio.py StdioConnection._write": "a pipe",
     "agents/runtimes/container_proxy.py _write_all": "a pipe",
     "agents/runtimes/mounts.py _commit_paths": "an empty file, which says nothing: made again",
     "agents/runtimes/mounts.py _create_missing": "empty folders: made again",

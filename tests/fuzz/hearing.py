@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from holdfast.agents.acp.client import AcpClient, PermissionQuestion
-from holdfast.agents.acp.jsonrpc import JsonRpcConnection
 from holdfast.agents.acp.recorder import EventRecorder
 from holdfast.agents.acp.transport import Transport
+from holdfast.agents.jsonrpc.connection import JsonRpcConnection
 from holdfast.agents.launch import Launch
 from holdfast.agents.process.terminals import Terminals
 from holdfast.core.conversation.permission import PermissionConfig, Policy

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.agents.acp.client import AcpClient
-from holdfast.agents.acp.jsonrpc import INVALID_PARAMS_CODE, METHOD_NOT_FOUND_CODE, JsonRpcError
+from holdfast.agents.jsonrpc.connection import INVALID_PARAMS_CODE, METHOD_NOT_FOUND_CODE, JsonRpcError
 from holdfast.agents.process.terminals import Terminals
 from tests.agents.company import Company, shell
 from tests.support.wait import until

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.acp.jsonrpc import INTERNAL_ERROR_CODE, AlreadyResponded, JsonRpcConnection, JsonRpcError
+from holdfast.agents.jsonrpc.connection import INTERNAL_ERROR_CODE, AlreadyResponded, JsonRpcConnection, JsonRpcError
 from tests.support.wait import ticks, until
 
 

@@ -8,9 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from holdfast.agents.acp.file_access import read_text, write_text
-from holdfast.agents.acp.jsonrpc import INTERNAL_ERROR_CODE, INVALID_PARAMS_CODE, METHOD_NOT_FOUND_CODE, JsonRpcError
 from holdfast.agents.acp.messages import (
-    RESOURCE_NOT_FOUND_CODE,
     AcpMessage,
     CreateTerminal,
     ReadTextFile,
@@ -19,6 +17,13 @@ from holdfast.agents.acp.messages import (
     WriteTextFile,
     read_message,
     to_wire,
+)
+from holdfast.agents.jsonrpc.connection import (
+    INTERNAL_ERROR_CODE,
+    INVALID_PARAMS_CODE,
+    METHOD_NOT_FOUND_CODE,
+    RESOURCE_NOT_FOUND_CODE,
+    JsonRpcError,
 )
 from holdfast.agents.process.terminals import Terminal, TerminalOutput, Terminals
 from holdfast.agents.process.tree import finish_uncancelled

@@ -13,7 +13,6 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.agents.acp.client import AcpClient, Host
-from holdfast.agents.acp.jsonrpc import INTERNAL_ERROR_CODE, JsonRpcConnection, JsonRpcError
 from holdfast.agents.acp.messages import (
     PROTOCOL_VERSION,
     AcpMessage,
@@ -43,6 +42,7 @@ from holdfast.agents.acp.messages import (
 )
 from holdfast.agents.acp.recorder import EventRecorder
 from holdfast.agents.acp.transport import Transport
+from holdfast.agents.jsonrpc.connection import INTERNAL_ERROR_CODE, JsonRpcConnection, JsonRpcError
 from holdfast.agents.launch import Launch
 from holdfast.agents.process.terminals import Terminals
 from holdfast.agents.process.tree import ProcessTree, finish_uncancelled, spawn

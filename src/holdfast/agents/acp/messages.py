@@ -13,7 +13,6 @@ import msgspec
 from msgspec import structs
 
 PROTOCOL_VERSION = 1
-RESOURCE_NOT_FOUND_CODE = -32002
 
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 

@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, structs
 
-from holdfast.agents.acp.jsonrpc import (
+from holdfast.agents.jsonrpc.connection import (
     INVALID_PARAMS_CODE,
     INVALID_REQUEST_CODE,
     METHOD_NOT_FOUND_CODE,
+    RESOURCE_NOT_FOUND_CODE,
     AlreadyResponded,
     JsonRpcError,
 )
-from holdfast.agents.acp.messages import RESOURCE_NOT_FOUND_CODE
-from holdfast.agents.acp.stdio import StdioConnection
+from holdfast.agents.jsonrpc.stdio import StdioConnection
 from holdfast.agents.playbook import faults
 from holdfast.agents.playbook import messages as talk
 from holdfast.agents.playbook.format import (

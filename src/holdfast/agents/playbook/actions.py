@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
-from holdfast.agents.acp.jsonrpc import JsonRpcError
+from holdfast.agents.jsonrpc.connection import JsonRpcError
 from holdfast.agents.playbook.format import Delete, McpCall, McpTools, Read, Replace, Run, Via, WaitFor, Write
 from holdfast.agents.playbook.mcp_client import McpCallResult
 from holdfast.agents.playbook.mcp_servers import NoMcpServer

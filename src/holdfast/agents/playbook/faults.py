@@ -8,7 +8,7 @@ import sys
 import time
 from typing import NoReturn
 
-from holdfast.agents.acp.stdio import StdioConnection
+from holdfast.agents.jsonrpc.stdio import StdioConnection
 from holdfast.agents.playbook.format import Crash, Hang, Junk
 
 GAVE_UP_CODE = 3  # the exit code of an agent that hung until its time was over

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from holdfast.agents.acp.jsonrpc import INTERNAL_ERROR_CODE
 from holdfast.agents.acp.messages import StopReason
+from holdfast.agents.jsonrpc.connection import INTERNAL_ERROR_CODE
 
 Seconds = Annotated[float, Meta(ge=0, le=3600)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]

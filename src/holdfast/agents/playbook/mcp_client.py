@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.agents.acp.jsonrpc import METHOD_NOT_FOUND_CODE, JsonRpcConnection, JsonRpcError
+from holdfast.agents.jsonrpc.connection import METHOD_NOT_FOUND_CODE, JsonRpcConnection, JsonRpcError
 
 _PROTOCOL_VERSION = "2025-06-18"
 _MAX_LINE_BYTES = 64 * 1024 * 1024

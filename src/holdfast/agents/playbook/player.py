@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
-from holdfast.agents.acp.jsonrpc import JsonRpcError
+from holdfast.agents.jsonrpc.connection import JsonRpcError
 from holdfast.agents.playbook import actions as deeds
 from holdfast.agents.playbook import faults
 from holdfast.agents.playbook import messages as talk

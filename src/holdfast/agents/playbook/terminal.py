@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.agents.acp.jsonrpc import JsonRpcError
-from holdfast.agents.acp.stdio import StdioConnection
+from holdfast.agents.jsonrpc.connection import JsonRpcError
+from holdfast.agents.jsonrpc.stdio import StdioConnection
 from holdfast.agents.playbook.format import End, Playbook
 from holdfast.agents.playbook.mcp_servers import McpServers
 from holdfast.agents.playbook.player import Player

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from holdfast.agents.acp.stdio import StdioConnection
+from holdfast.agents.jsonrpc.stdio import StdioConnection
 from holdfast.agents.playbook.format import Content, Diff, End, Failure, Location, ToolChange, ToolStart
 from holdfast.agents.playbook.mcp_servers import McpServers
 from holdfast.agents.playbook.sessions import PlaybookSession

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast import __version__
-from holdfast.agents.acp.jsonrpc import (
+from holdfast.agents.jsonrpc.connection import (
     INTERNAL_ERROR_CODE,
     INVALID_PARAMS_CODE,
     INVALID_REQUEST_CODE,
     METHOD_NOT_FOUND_CODE,
+    RESOURCE_NOT_FOUND_CODE,
     JsonRpcError,
 )
-from holdfast.agents.acp.messages import RESOURCE_NOT_FOUND_CODE
-from holdfast.agents.acp.stdio import StdioConnection
+from holdfast.agents.jsonrpc.stdio import StdioConnection
 from holdfast.agents.tmux.files import SessionNames, TmuxFiles
 from holdfast.agents.tmux.launch_request import ExecRequest, TmuxLaunchRequest
 from holdfast.agents.tmux.pane import PaneLost, TmuxPane, squeeze, watch_pane

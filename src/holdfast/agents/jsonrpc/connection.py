@@ -15,6 +15,7 @@ INVALID_REQUEST_CODE = -32600
 METHOD_NOT_FOUND_CODE = -32601
 INVALID_PARAMS_CODE = -32602
 INTERNAL_ERROR_CODE = -32603
+RESOURCE_NOT_FOUND_CODE = -32002  # from the range that a server may define; MCP and ACP use it
 
 Handler = Callable[[str, Any, Any], Awaitable[Any]]
 SendFrame = Callable[[dict[str, Any]], Awaitable[None]]

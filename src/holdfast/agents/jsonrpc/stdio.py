@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.agents.acp.jsonrpc import (
+from holdfast.agents.jsonrpc.connection import (
     INTERNAL_ERROR_CODE,
     INVALID_REQUEST_CODE,
     PARSE_ERROR_CODE,
