@@ -97,9 +97,9 @@ def test_a_run_with_an_agent_that_talks_nonsense_ends(stage: Stage) -> None:
     """Its stderr is ours to keep clean; what the agent did wrong is in the log."""
     said, folders = Path(stage.folder, "said"), GuardedFolders(os.path.join(stage.folder, "folders"))
     said.write_bytes(folders.placed(b"".join(LINES[:-1]).replace(WORK + b"/", b"")))  # it works elsewhere
-    command = f'command=["{sys.executable}", "{BABBLER}", "before session/prompt", "{said}"]'
-    agent = f'agents.babbler={{{command}, tools_wait="0s"}}'  # it never loads the tools
-    run = stage.run("say hello", "--agent", "babbler", "--set", agent)
+    command = f'agents.babbler.command=["{sys.executable}", "{BABBLER}", "before session/prompt", "{said}"]'
+    no_wait = 'agents.babbler.tools_wait="0s"'  # it never loads the tools
+    run = stage.run("say hello", "--agent", "babbler", "--set", command, "--set", no_wait)
     odd = {event["what"] for event in stage.data(run, "conversation.misbehaved")}
     assert {"a line that is not JSON", "an answer without a request", "an unknown update"} <= odd
     stage.holdfast("verify", run)
