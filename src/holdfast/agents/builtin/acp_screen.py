@@ -1,4 +1,4 @@
-"""The screen behind the protocol: updates to the client, and questions to it."""
+"""Shows a turn to the client: sends updates, and asks permission."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ class AcpScreen:
         await self._client.session_update(session_id=self._session_id, update=self._redact(update))
 
     def _redact(self, update: BaseModel) -> Any:
-        """What is shown ends in the client's log."""
+        """The client logs what it is shown."""
         told = update.model_dump(mode="json", by_alias=True, exclude_none=True)
         clean = self._secrets.redact_data(make_encodable(told))
         return update if clean == told else type(update).model_validate(clean)
@@ -84,7 +84,7 @@ class AcpScreen:
         )
 
     async def show_progress(self, call_id: str, status: CallStatus, text: str | None = None) -> None:
-        """The result becomes what the call shows; only a diff that was carried out stays on the screen."""
+        """Update the call with its result; only a diff that was carried out stays visible."""
         shows = text is not None and not (status == "completed" and call_id in self._diffs)
         await self._update(
             update_tool_call(

@@ -1,4 +1,4 @@
-"""The agent as its client sees it: the Agent Client Protocol's methods, and nothing else."""
+"""The agent's side of the Agent Client Protocol: its methods, without any logic of the loop."""
 
 import asyncio
 import base64
@@ -50,7 +50,7 @@ from holdfast.leaf.errors import HoldfastError
 from holdfast.leaf.text.encodable import make_encodable
 
 _PROTOCOL_VERSION = 1
-_PAGE_SESSIONS = 50  # sessions in one answer
+_PAGE_SESSIONS = 50  # sessions per response
 _MAX_TITLE_CHARS = 80
 _MODEL_ERROR_CODE = -32603
 _AUTH_REQUIRED_CODE = -32000
@@ -164,7 +164,7 @@ class BuiltinAgent:
         except HoldfastError as error:
             raise RequestError(_MODEL_ERROR_CODE, str(error)) from error
         finally:
-            opened.turn.cancel()  # one that has ended stays as it is
+            opened.turn.cancel()  # a finished turn is unaffected
             opened.turn = None
         return _to_prompt_response(ended)
 
@@ -211,7 +211,7 @@ class BuiltinAgent:
             raise RequestError(SESSION_UNAVAILABLE_CODE, str(error), {"sessionId": session_id}) from error
 
     async def _reopen(self, cwd: str, session_id: str, mcp_servers: Any) -> _OpenSession:
-        """Own, repair, fence, settle; after that it is a session like any other."""
+        """Own, repair, fence and settle the session; then it is like any other."""
         folder = _check_folder(cwd)
         await self.close_session(session_id)
         file, records = self._open_file(session_id)
@@ -251,7 +251,7 @@ class BuiltinAgent:
         return opened
 
     async def _set_title(self, opened: _OpenSession, request: ModelRequest) -> None:
-        """A session is called by the first line of its first prompt: no second call to the model for that."""
+        """Name the session after the first line of its first prompt, without another call to the model."""
         if opened.session.title is None:
             first = next((part.content for part in request.parts if isinstance(part, UserPromptPart)), "")
             text = first if isinstance(first, str) else next((item for item in first if isinstance(item, str)), "")

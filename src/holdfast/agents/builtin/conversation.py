@@ -1,4 +1,4 @@
-"""The conversation as the model sees it, rebuilt from the session's records and never from memory alone."""
+"""The conversation as the model sees it, always rebuilt from the session's records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ModelConversation:
     def __init__(self) -> None:
         self.messages: list[ModelMessage] = []
         self._hidden: set[int] = set()
-        self._summaries: dict[int, str] = {}  # the index a summary stands before
+        self._summaries: dict[int, str] = {}  # by the index of the message that the summary precedes
         self._started: set[str] = set()
 
     @classmethod
@@ -47,7 +47,7 @@ class ModelConversation:
                 message = _MESSAGE_ADAPTER.validate_python(record["message"])
                 self.messages.append(message)
                 if isinstance(message, ModelResponse):
-                    self._started = set()  # some providers use the same call ids again
+                    self._started = set()  # some providers reuse call ids
             case "started":
                 self._started.add(record["call"])
             case "compacted":
@@ -58,7 +58,10 @@ class ModelConversation:
                 self._hidden.update(range(int(record["from"]), len(self.messages)))
 
     def visible_messages(self) -> list[ModelMessage]:
-        """In the providers' format: everything between two answers is one message, which starts with tool results."""
+        """Return the messages in the providers' format.
+
+        Everything between two answers is one message that starts with results.
+        """
         shown: list[ModelMessage] = []
         for index, message in enumerate(self.messages):
             if index in self._summaries:
@@ -77,10 +80,10 @@ class ModelConversation:
         return _with_results(merged)
 
     def unanswered_calls(self) -> list[tuple[ToolCallPart, bool]]:
-        """Calls of the last answer that have no result, and whether each had been started."""
+        """Return calls of the last answer without a result, and whether each had been started."""
         answered: set[str] = set()
         for index, message in reversed(list(enumerate(self.messages))):
-            if index in self._hidden:  # the model will not see it again, and a result would stand alone
+            if index in self._hidden:  # the model will not see the call again, and a result without its call is invalid
                 return []
             if isinstance(message, ModelResponse):
                 return [
@@ -92,7 +95,10 @@ class ModelConversation:
         return []
 
     def compaction_point(self, kept_messages: int) -> int:
-        """Where the older part ends, when about `kept` messages are to stay: never between a call and its result."""
+        """Return where the older part ends if about `kept_messages` are to stay.
+
+        Never between a call and its result.
+        """
         at = max(len(self.messages) - kept_messages, self.hidden_until())
         while at < len(self.messages) and not _is_turn_boundary(self.messages[at]):
             at += 1
@@ -161,7 +167,7 @@ def prompt_text(part: UserPromptPart) -> str:
 
 
 def _with_results(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """Providers refuse the whole conversation for one call without a result, or with one in another place."""
+    """Add missing results: providers refuse a whole conversation for one call without its result right after it."""
     complete: list[ModelMessage] = []
     for message in messages:
         last = complete[-1] if complete else None

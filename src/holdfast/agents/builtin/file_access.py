@@ -1,4 +1,4 @@
-"""The agent's files: those under its worktree, and no others, whatever a path or a symbolic link says.
+"""File access for the agent's tools, limited to its worktree whatever a path or a symbolic link says.
 
 A path is resolved first and must lie inside. Then it is opened without following a link.
 """
@@ -13,13 +13,13 @@ from typing import BinaryIO
 from holdfast.agents.acp.replace_file import FileMetadata, replace_file
 from holdfast.leaf.files.contained import open_parent_folder
 
-_OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not make us wait
+_OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # do not block on a pipe
 
-MAX_FILE_BYTES = 16 * 1024 * 1024  # bytes: more than a model can use, less than hurts
+MAX_FILE_BYTES = 16 * 1024 * 1024  # more than a model can use, little enough to hold in memory
 
 
 class ToolRefused(Exception):
-    """A tool may not, or cannot, do this. The message is for the model."""
+    """A tool must not or cannot do this. The message is for the model."""
 
 
 class WorktreeFiles:
@@ -27,7 +27,7 @@ class WorktreeFiles:
         self.root = os.path.realpath(root)
 
     def resolve(self, path: str) -> str:
-        """The real, absolute path of a name given by the model, which may not exist yet."""
+        """Return the real, absolute path of a name given by the model, which may not exist yet."""
         if "\0" in path:
             raise ToolRefused("a path cannot contain a NUL character")
         real = os.path.realpath(os.path.join(self.root, path or "."))
@@ -63,7 +63,7 @@ class WorktreeFiles:
         return before
 
     def walk(self, path: str) -> Iterator[tuple[str, list[str]]]:
-        """Folders under a path and their files, sorted, with no link followed and `.git` left out."""
+        """Yield the folders under a path with their files, sorted; follows no link and skips `.git`."""
         top = self.resolve(path)
         for folder, folders, files in os.walk(top, followlinks=False):
             folders[:] = sorted(name for name in folders if name != ".git")

@@ -2,7 +2,7 @@
 
 from holdfast.agents.builtin.file_access import ToolRefused, WorktreeFiles
 
-_MAX_GUIDE_CHARS = 20_000  # characters of the project's own guide
+_MAX_GUIDE_CHARS = 20_000  # of the project's own guide
 
 _INSTRUCTIONS = """\
 You are a coding agent. You work in a git worktree at {root}; your tools reach files inside it and nothing outside.

@@ -1,7 +1,7 @@
-"""A turn: ask the model, save its answer, run its calls, save each result, ask again.
+"""Runs a turn: ask the model, save its answer, run its calls, save each result, ask again.
 
-Nothing is shown as done before it is saved. So a kill at any point leaves a session that can be loaded, in which each
-finished step is there, and a call that was running is marked as interrupted and never run again by itself.
+Nothing is shown as done before it is saved. So a kill at any point leaves a session that can be loaded: each finished
+step is there, and a call that was running is marked as interrupted and not run again automatically.
 """
 
 import asyncio
@@ -45,9 +45,9 @@ from holdfast.leaf.text.encodable import make_encodable
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 Mode = Literal["ask", "code"]
 
-_KEPT_MESSAGES = (8, 2)  # messages that stay, at the first compaction and at the next
+_KEPT_MESSAGES = (8, 2)  # messages that stay, at the first compaction and at later ones
 _COMPACT_AT = 0.85  # of the context window: compact before the provider refuses
-_MIN_SUMMARY_CHARS = 2_000  # characters
+_MIN_SUMMARY_CHARS = 2_000
 _SUMMARY_PROMPT = (
     "Summarise this conversation between a user and a coding agent, for the agent to go on from. Keep: what the user "
     "asked for, decisions and their reasons, which files were read and changed and how, commands and their outcomes, "
@@ -58,9 +58,9 @@ _SUMMARY_PROMPT = (
 @dataclass(frozen=True, slots=True)
 class Limits:
     max_steps: int = 100
-    max_wait_s: float = 60.0  # seconds: a longer limit ends the turn
+    max_wait_s: float = 60.0  # a longer rate limit ends the turn
     retries: int = 4
-    backoff_s: float = 1.0  # seconds before the first repetition; doubled each time
+    backoff_s: float = 1.0  # before the first retry; doubled each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class LoopResult:
 
 @dataclass(slots=True)
 class BuiltinSession:
-    """One conversation and all that belongs to it."""
+    """One conversation and its resources."""
 
     id: str
     folder: str
@@ -89,14 +89,14 @@ class BuiltinSession:
     call_ids: dict[str, int] = field(default_factory=dict)
 
     def save(self, *records: dict[str, Any]) -> None:
-        """Write a record to the disk, then to memory; without keys that the model or the user wrote."""
+        """Write records to the disk, then to memory. Secrets are removed from what the model or the user wrote."""
         clean = [self.secrets.redact_data(make_encodable(each)) for each in records]
         self.file.append(*clean)
         for each in clean:
             self.conversation.apply(each)
 
     def load_records(self, records: list[dict[str, Any]]) -> None:
-        """Reload everything from the file."""
+        """Reload the session from the file's records."""
         self.conversation = ModelConversation.from_records(records)
         self.mode, self.title = "ask", None
         self.allowed_tools = set()
@@ -110,7 +110,7 @@ class BuiltinSession:
                     self.title = title
 
     def settle(self, reason: str | None = None) -> None:
-        """Give every call without a result one that says so."""
+        """Give every call without a result a result that says so."""
         for call, started in self.conversation.unanswered_calls():
             closing = (
                 tool_result(call, reason, "interrupted") if reason else interrupted_result(call, was_started=started)
@@ -118,7 +118,7 @@ class BuiltinSession:
             self.save(message_record(closing))
 
     def unique_call_id(self, call_id: str) -> str:
-        """The call's id on the screen, which is never used twice."""
+        """Return the call's id on the screen, which is never used twice."""
         self.call_ids[call_id] = self.call_ids.get(call_id, 0) + 1
         times = self.call_ids[call_id]
         return call_id if times == 1 else f"{call_id}-{times}"
@@ -135,9 +135,10 @@ class TurnLoop:
         self._secrets = secrets
 
     async def run_turn(self, request: ModelRequest) -> LoopResult:
-        """Returns also when it is cancelled. Raises ModelTrouble when the model cannot go on; all is saved by then.
+        """Run a turn; returns also when it is cancelled.
 
-        However it ends, no call is left without a result, unless the disk fails: then the next turn sees to it.
+        Raises `ModelError` when the model cannot continue; everything is saved by then. However it ends, no call is
+        left without a result, unless the disk fails: then the next turn adds it.
         """
         session, spent = self._session, TokenUsage()
         session.settle()
@@ -149,7 +150,7 @@ class TurnLoop:
             session.settle("[cancelled by the user; it may or may not have had its effect]")
             return LoopResult("cancelled", spent)
         except Exception:
-            with suppress(Exception):  # the disk may be what failed first
+            with suppress(Exception):  # the disk may have failed first
                 session.settle()
             raise
 
@@ -194,7 +195,7 @@ class TurnLoop:
         return full and conversation.compaction_point(_KEPT_MESSAGES[0]) > conversation.hidden_until()
 
     def _retry_delay(self, error: ModelError, attempt: int) -> float | None:
-        """Seconds until the same call may be made again; None when that is no use, or too far away."""
+        """Return the seconds until the call may be repeated; None if that would not help or is too far away."""
         if attempt >= self._limits.retries or error.kind not in ("rate_limit", "passing"):
             return None
         wait = self._limits.backoff_s * 2**attempt
@@ -233,7 +234,7 @@ class TurnLoop:
                     await self._screen.show_thought(self._secrets.redact(thought), message_id)
 
     def _save_partial(self, stream: StreamedResponse) -> None:
-        """Words that were shown belong to the conversation; half a call does not."""
+        """Keep text that was shown; drop half a call."""
         words = [part for part in stream.get().parts if isinstance(part, TextPart) and part.content]
         if words:
             self._session.save(
@@ -271,14 +272,14 @@ class TurnLoop:
         older = conversation.messages[first:at]
         earlier = f"An earlier summary:\n{conversation.last_summary}\n\n" if conversation.last_summary else ""
         summary = await self._summarize(earlier, older, usage)
-        if at == len(conversation.messages):  # then the question itself went into the summary: keep its words
+        if at == len(conversation.messages):  # then the summary contains the request: repeat its text
             summary += f"\n\nThe user's last message, in full:\n{conversation.last_user_text()}"
         self._session.save({"type": "compacted", "before": at, "summary": self._secrets.redact(summary)})
         self._session.last_input_tokens = 0
         await self._show_note(f"The conversation was too long: {len(older)} older messages were replaced by a summary.")
 
     async def _summarize(self, earlier_summary: str, older: list[ModelMessage], usage: TokenUsage) -> str:
-        """A summary of as much as the model can read."""
+        """Return a summary of as much as the model can read."""
         budget = min(self._model.context_window * 2, 400_000)
         while True:
             text = render_text(older, budget)

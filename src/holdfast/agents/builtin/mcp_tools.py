@@ -1,4 +1,4 @@
-"""Tools of the MCP servers that a client hands over: started, asked, called, and ended with the session."""
+"""Runs the MCP servers that a client configures: starts them, lists and calls their tools, stops them at the end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FAILPOINT_CALL, _FAILPOINT_SPAWN = failpoint_pair("builtin.mcp"), failpoint_pai
 _START_SECONDS = 30
 _CALL_SECONDS = 600
 _UNKNOWN_EFFECT = "It may or may not have had its effect, and it was not made again; look before you repeat it."
-_MAX_NAME_CHARS = 64  # characters that every provider takes
+_MAX_NAME_CHARS = 64  # every provider accepts that many
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class McpServerCommand:
 
 
 class _ServerGone(Exception):
-    """The server died, or closed its end."""
+    """The server died or closed its end."""
 
 
 class _RunningServer:
@@ -65,7 +65,7 @@ class _RunningServer:
 
     @property
     def is_gone(self) -> bool:
-        """Whoever would ask one that is gone would wait for ever."""
+        """True if the server has ended; a request to it would never return."""
         return self._responses is None or not self._responses.statistics().open_send_streams
 
     async def list_tools(self) -> list[Tool]:
@@ -97,12 +97,13 @@ class _RunningServer:
             if not self._ready.done():
                 self._ready.set_exception(OSError(f"{error!r}"))
                 self._ready.exception()  # no caller may be waiting any more
-            if not isinstance(error, Exception):  # any other is how a server ends, which `is_gone` tells
+            # other exceptions are normal ends of a server, which `is_gone` reports
+            if not isinstance(error, Exception):
                 raise
 
 
 class _Connection:
-    """A server that is started again when it is gone: at the next call, for who lost an answer must look first."""
+    """A server that is restarted at the next call after it ended: the caller that lost an answer must check first."""
 
     def __init__(self, server: McpServerCommand, parameters: StdioServerParameters) -> None:
         self.name = server.name
@@ -155,7 +156,7 @@ class _KnownTool:
 
 
 class McpToolset:
-    """The servers live from `start` to `stop`."""
+    """The servers run from `start` to `stop`."""
 
     def __init__(self, servers: Sequence[McpServerCommand], folder: str, environment: Mapping[str, str]) -> None:
         self._servers = [_Connection(server, _server_parameters(server, folder, environment)) for server in servers]
@@ -167,7 +168,7 @@ class McpToolset:
         return self._specs
 
     async def start(self) -> None:
-        """Raises BadInput when one of them cannot be used; then none of them is left."""
+        """Start all servers. Raises `BadInput` if one cannot be used; then none keeps running."""
         try:
             for server in self._servers:
                 self._add_tools(server, await server.list_tools())
@@ -214,6 +215,6 @@ def _server_parameters(server: McpServerCommand, folder: str, environment: Mappi
 
 
 def mcp_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What an MCP server gets of ours: where programs are, and the marks by which its processes are found again."""
+    """Return the environment of an MCP server: program paths, and the markers that identify its processes."""
     kept = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
     return {name: value for name, value in environment.items() if name in kept or name.startswith("HOLDFAST_")}

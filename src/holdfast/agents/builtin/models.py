@@ -1,6 +1,6 @@
-"""The model behind the agent: one answer, streamed, from whichever provider; and what its refusals mean.
+"""Calls the model: one streamed answer, from any provider, and the meaning of its errors.
 
-Everything of the optional extra is imported here, when the first model is made.
+Everything of the optional extra is imported here, when the first model is created.
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ KEY_VARIABLES = {
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
 _CONTEXT_WINDOWS = {"openai": 128_000, "openai-responses": 128_000, "anthropic": 200_000, "google": 1_000_000}
-_MAX_OUTPUT_TOKENS = (
-    16_000  # tokens: Anthropic asks for a number, and the default of its client is too small for a file
-)
+_MAX_OUTPUT_TOKENS = 16_000  # tokens: Anthropic requires a number, and its client's default is too small for a file
 
 ModelErrorKind = Literal["rate_limit", "quota", "auth", "context", "passing", "rejected"]
 
 
 class ModelError(Exception):
-    """A refusal, with a message for people. `passing`: the same call may succeed later."""
+    """An error of the model, with a message for people. `passing`: the same call may succeed later."""
 
     def __init__(self, kind: ModelErrorKind, message: str, *, resets_at: float | None = None) -> None:
         super().__init__(message)
@@ -77,7 +75,7 @@ class ModelClient:
     async def stream_answer(
         self, messages: Sequence[ModelMessage], specs: Sequence[ToolSpec]
     ) -> AsyncIterator[StreamedResponse]:
-        """One request. Raises ModelTrouble, before the stream or in the middle of it."""
+        """Send one request. Raises `ModelError`, before the stream or in the middle of it."""
         from pydantic_ai.direct import model_request_stream  # noqa: PLC0415 - optional extra
         from pydantic_ai.exceptions import AgentRunError  # noqa: PLC0415
         from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415
@@ -106,7 +104,7 @@ class ModelClient:
         _FAILPOINT.after()
 
     def cost(self, response: ModelResponse) -> float | None:
-        """In US dollars; None when the price of the model is not known."""
+        """Return the cost in US dollars; None if the model's price is unknown."""
         try:
             return float(response.cost().total_price)
         except (LookupError, ValueError, AssertionError):
@@ -114,7 +112,7 @@ class ModelClient:
 
 
 def _make_model(endpoint: Endpoint) -> AnyModel:
-    key = endpoint.key or "none"  # a local endpoint wants none, its client wants a word
+    key = endpoint.key or "none"  # a local endpoint needs no key, but its client requires one
     timeout = endpoint.timeout_s
     match endpoint.provider:
         case "anthropic":
@@ -141,7 +139,7 @@ def _make_model(endpoint: Endpoint) -> AnyModel:
 
 
 def _known_window(endpoint: Endpoint) -> int | None:
-    from genai_prices import data_snapshot  # noqa: PLC0415 - comes with the extra
+    from genai_prices import data_snapshot  # noqa: PLC0415 - optional extra
 
     provider = endpoint.provider.removesuffix("-responses")
     try:
@@ -168,7 +166,7 @@ def _to_model_error(error: BaseException, model: str) -> ModelError:
         case ai.ModelAuthenticationError():
             return ModelError("auth", f"{model} does not accept the API key: {said}")
         case ai.ModelRequestRejectedError():
-            if "api key" in said.lower():  # Google's way to say it
+            if "api key" in said.lower():  # Google's wording
                 return ModelError("auth", f"{model} does not accept the API key: {said}")
             return ModelError("rejected", f"{model} rejected the request: {said}")
         case ai.ModelAPIError() | OSError() | TimeoutError():

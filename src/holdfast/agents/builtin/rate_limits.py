@@ -1,4 +1,4 @@
-"""When a provider will take more: read from the headers and the body of its refusal. Pure."""
+"""Finds when a provider accepts requests again, from the headers and the body of its error. Pure."""
 
 import datetime as dt
 import re
@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
-_MAX_RESET_S = 400 * 24 * 3600.0  # seconds: a reset further away than this is a misreading
+_MAX_RESET_S = 400 * 24 * 3600.0  # a later reset is a parsing error
 
 
 def resets_at(headers: Mapping[str, str], body: object, now: float) -> float | None:
@@ -37,14 +37,14 @@ def _reset_headers(headers: Mapping[str, str], now: float) -> Iterator[float]:
             continue
         remaining = headers.get(re.sub(r"-reset(-|$)", r"-remaining\1", name))
         if remaining is not None and _parse_number(remaining) != 0:
-            continue  # this limit was not the one that was hit
+            continue  # this limit was not reached
         at = _parse_moment(value, now)
         if at is not None:
             yield at
 
 
 def _resets_in_body(body: object, now: float) -> Iterator[float]:
-    """Google's RetryInfo and quotaResetTimeStamp; `resets_at` and `resets_in_seconds` of subscription limits."""
+    """Yield Google's RetryInfo and quotaResetTimeStamp; `resets_at` and `resets_in_seconds` of subscription limits."""
     if isinstance(body, dict):
         for key, value in body.items():
             if key in ("retryDelay", "resets_in_seconds", "retry_after"):
@@ -62,7 +62,7 @@ def _resets_in_body(body: object, now: float) -> Iterator[float]:
 
 
 def _parse_moment(value: Any, now: float, *, is_duration: bool = False) -> float | None:
-    """A number (since 1970, or from now when it is small), a span such as 6m0s, or a date."""
+    """Parse a number (since 1970, or from now if it is small), a duration such as 6m0s, or a date."""
     number = _parse_number(value)
     if number is not None:
         return now + number if is_duration or number < now / 10 else number

@@ -45,7 +45,7 @@ async def replay(session: BuiltinSession, screen: Screen) -> None:
 
 
 def reserve_call_ids(session: BuiltinSession) -> None:
-    """Without a replay the ids of earlier calls are taken all the same."""
+    """Reserve the ids of earlier calls when the session is loaded without a replay."""
     for message in session.conversation.messages:
         if isinstance(message, ModelResponse):
             for call in message.tool_calls:

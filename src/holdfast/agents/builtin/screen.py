@@ -1,4 +1,4 @@
-"""What a turn shows and asks while it runs. The loop uses this interface, not the protocol behind it."""
+"""The interface through which a turn shows progress and asks permission. The loop knows no protocol."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -24,7 +24,7 @@ class DisplayedCall:
 
 @dataclass(slots=True)
 class TokenUsage:
-    """Tokens and money."""
+    """Tokens and cost."""
 
     requests: int = 0
     input: int = 0

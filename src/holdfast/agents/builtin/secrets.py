@@ -1,4 +1,4 @@
-"""Keys stay where they are needed: in the client that calls the model. Not in tools, not in files, not in logs."""
+"""Keeps keys in the client that calls the model: out of tools, files and logs."""
 
 import ctypes
 import json
@@ -30,7 +30,7 @@ class Secrets:
         return text
 
     def redact_data(self, value: dict[str, Any]) -> dict[str, Any]:
-        """The same data with no secret in any of its strings."""
+        """Return the data without secrets in its strings."""
         text = json.dumps(value, ensure_ascii=False)
         if not self.contains_secret(text):
             return value
@@ -42,7 +42,7 @@ class Secrets:
 
 
 def take_from_environment(name: str) -> str | None:
-    """Read a variable and wipe it: from what children inherit, and from what /proc shows of this process."""
+    """Read a variable and delete it, so that children do not inherit it and /proc does not show it."""
     value = os.environ.get(name)
     if value is None:
         return None
@@ -58,7 +58,7 @@ def take_from_environment(name: str) -> str | None:
 def scrub_environment(
     environment: Mapping[str, str], passed_variables: Iterable[str], secrets: Secrets
 ) -> dict[str, str]:
-    """What a shell command gets of our environment. A key is not passed on even when it is asked for by name."""
+    """Return the environment of a shell command. A key is not passed on even if its variable is named."""
     wanted = set(passed_variables)
     return {
         name: value

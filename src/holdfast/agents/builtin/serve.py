@@ -1,4 +1,4 @@
-"""The agent's process: stdin and stdout belong to the protocol, stderr to people."""
+"""The agent's process: stdin and stdout are for the protocol, stderr is for people."""
 
 import asyncio
 import logging
@@ -15,11 +15,11 @@ from holdfast.agents.builtin.acp_server import BuiltinAgent, BuiltinSettings
 from holdfast.agents.builtin.secrets import RedactingFormatter
 from holdfast.leaf.errors import BadInput
 
-_EXIT_WAIT_S = 5.0  # seconds for leaving in good order
+_EXIT_WAIT_S = 5.0  # for an orderly exit
 
 
 def serve(settings: BuiltinSettings) -> None:
-    """Until the client closes our stdin."""
+    """Serve until the client closes our stdin."""
     _check_stream("stdin", sys.stdin)
     _check_stream("stdout", sys.stdout)
     handler = logging.StreamHandler(sys.stderr)
@@ -30,9 +30,9 @@ def serve(settings: BuiltinSettings) -> None:
 
 
 def exit_with_client(stdin: int, wait_s: float) -> None:
-    """Exit when the client disconnects, whatever we are doing: everything that must survive is on the disk."""
+    """Exit when the client disconnects, whatever is in progress: everything that must survive is on the disk."""
     poll = select.poll()
-    poll.register(stdin, 0)  # a closed other end is always reported
+    poll.register(stdin, 0)  # the kernel always reports a closed other end
     poll.poll()
     time.sleep(wait_s)
     os._exit(0)
@@ -47,7 +47,7 @@ async def _serve(settings: BuiltinSettings) -> None:
 
 
 def _check_stream(name: str, stream: TextIO | None) -> None:
-    """What the kernel cannot wait for, as a file, asyncio complains of to nobody, and then it waits for ever."""
+    """Refuse a stream that the kernel cannot poll, such as a file: asyncio would hang without an error."""
     wanted = "this agent speaks ACP on pipes to a client, which starts it"
     if stream is None:
         raise BadInput(f"{name} is closed; {wanted}")

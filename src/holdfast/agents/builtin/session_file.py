@@ -33,7 +33,7 @@ def new_session_id() -> str:
 
 
 class SessionFile:
-    """Held by one process at a time, by a kernel lock that is free the moment its holder dies."""
+    """A session file, locked by one process at a time. The kernel releases the lock when that process dies."""
 
     def __init__(self, path: str, fd: int) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class SessionFile:
 
     @classmethod
     def open(cls, folder: str, session_id: str) -> tuple["SessionFile", list[dict[str, Any]]]:
-        """Take hold of a session and read it. Half a line at the end, as a kill leaves it, is set aside."""
+        """Lock a session and read it. A torn last line, as a kill leaves it, is set aside."""
         path = _session_path(folder, session_id)
         try:
             fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
@@ -71,7 +71,10 @@ class SessionFile:
         return cls(path, fd), records
 
     def append(self, *records: dict[str, Any]) -> None:
-        """Returns when the records are on the disk. After a failed write nothing more is, until it is opened again."""
+        """Return when the records are on the disk.
+
+        After a failed write, nothing is written until the file is opened again.
+        """
         if self.is_closed:
             raise HoldfastError(f"{self._path} is closed, or a write to it failed: nothing more can be saved")
         data = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
@@ -100,7 +103,7 @@ class SessionFile:
 
 
 def session_headers(folder: str) -> Iterator[tuple[str, float, dict[str, Any]]]:
-    """The id, time of change and first record of every session there is, newest first."""
+    """Yield id, mtime and first record of every session, newest first."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -115,7 +118,7 @@ def session_headers(folder: str) -> Iterator[tuple[str, float, dict[str, Any]]]:
 
 
 def read_title(folder: str, session_id: str) -> str | None:
-    """The newest title: titles are written early, so only the beginning is looked at."""
+    """Return the newest title near the beginning of the file: titles are written early."""
     title = None
     with open(_session_path(folder, session_id), "rb") as file:
         for _ in range(8):

@@ -1,8 +1,8 @@
-"""One shell command: in the worktree, with a time limit, a cap on its output, and nothing of it left afterwards.
+"""Runs one shell command in the worktree, with a time limit and bounded output, and leaves no process behind.
 
-The shell leads a process group that is killed at the end, whether it ended by itself or not. What left the group
-is found by a mark in its environment. When we die, the kernel kills the shell; the mark tells the next sitting what
-the shell left.
+The shell leads a process group that is killed at the end, even if the shell exited by itself. A process that left the
+group is found by a marker in its environment. If this process dies, the kernel kills the shell; by the marker, the next
+session finds what the shell left.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from holdfast.leaf.text.tail import BoundedOutput
 _FAILPOINT = failpoint_pair("builtin.shell")
 _CHUNK_BYTES = 65_536
 _PR_SET_PDEATHSIG = 1
-_KILL_WAIT_S = 5.0  # for killed processes to die
+_KILL_WAIT_S = 5.0  # for killed processes to exit
 
 
 @dataclass(frozen=True, slots=True)
 class ShellResult:
     output: str
-    exit_code: int | None  # None: the time was up
+    exit_code: int | None  # None: the time limit was reached
     cut_chars: int = 0  # bytes left out of the middle
 
 
@@ -51,7 +51,7 @@ class Shell:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             close_fds=False,  # our children inherit the marker files too
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one call into the kernel, which takes no lock
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - a single system call without locks
         )
         output = BoundedOutput(self.max_output_chars)
         in_time = False
@@ -68,7 +68,7 @@ class Shell:
 
 
 async def _wait_until_dead(process: "subprocess.Popen[bytes]", output: BoundedOutput) -> None:
-    """Wait until the shell is dead, without reaping it: processes that it left may hold its pipe."""
+    """Wait until the shell is dead, without reaping it: a process that it left may hold its pipe open."""
     loop = asyncio.get_running_loop()
     assert process.stdout is not None
     pipe = process.stdout.fileno()
@@ -96,7 +96,7 @@ async def _wait_until_dead(process: "subprocess.Popen[bytes]", output: BoundedOu
 
 
 def _drain_chunk(pipe: int, output: BoundedOutput) -> bool:
-    """Take one chunk; True at the end of the stream."""
+    """Read one chunk; returns True at the end of the stream."""
     try:
         data = os.read(pipe, _CHUNK_BYTES)
     except BlockingIOError:
@@ -106,9 +106,9 @@ def _drain_chunk(pipe: int, output: BoundedOutput) -> bool:
 
 
 def _kill_command(process: "subprocess.Popen[bytes]", mark: str, output: BoundedOutput) -> None:
-    """Without giving way, so that a second cancellation cannot leave the command running.
+    """Kill the command without awaiting, so that a second cancellation cannot leave it running.
 
-    The shell is not reaped before its group is killed: until then no other process can have its number.
+    The shell is not reaped before its group is killed: until then no other process can get its pid.
     """
     os.killpg(process.pid, signal.SIGKILL)
     kill_until_none_left(lambda: iter_marked_processes(CALL_MARK, mark))

@@ -1,7 +1,7 @@
-"""What the model can do: read, write, edit, glob, grep, bash, plan.
+"""The model's tools: read, write, edit, glob, grep, bash, plan.
 
-A call is prepared first (its arguments checked, its diff made, nothing changed), so that a person can be asked with the
-whole of it on the screen; then it is performed.
+A call is prepared first: its arguments are checked and its diff is computed, and nothing changes. So a person can be
+asked with all details on the screen. Then the call is performed.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from holdfast.leaf.text.tail import BoundedOutput
 
 ToolKind = Literal["read", "edit", "search", "execute", "think", "other"]
 
-MAX_RESULT_CHARS = 50_000  # characters of one result that reach the model
+MAX_RESULT_CHARS = 50_000  # of one result for the model
 _MAX_LINES = 2_000
 _MAX_RESULTS = 500
 _MAX_WALKED_FILES = 200_000
@@ -54,7 +54,7 @@ class PreparedCall:
     title: str
     kind: ToolKind
     perform: Callable[[], Awaitable[ToolOutcome]]
-    needs_permission: bool = False  # changes something: a person may want to be asked
+    needs_permission: bool = False  # it changes something, so a person may have to allow it
     path: str | None = None
     line: int | None = None
     diff: ToolDiff | None = None
@@ -216,7 +216,7 @@ class Toolbox:
         old = _decode_text(self._read_existing(arguments.path), arguments.path)
         new = _apply_edit(old, arguments)
 
-        async def perform() -> ToolOutcome:  # from the file as it is now: it may have waited for a person
+        async def perform() -> ToolOutcome:  # reads the file again: the call may have waited for a person
             current = _decode_text(self._read_existing(arguments.path), arguments.path)
             self._worktree.write(arguments.path, _apply_edit(current, arguments).encode())
             return ToolOutcome(f"edited {self._worktree.relative_path(real)}")
@@ -320,7 +320,7 @@ async def _run_search(command: list[str], folder: str) -> ToolOutcome:
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    try:  # noqa: SIM105 - it may have ended by itself
+    try:  # noqa: SIM105 - the process may have exited
         process.kill()
     except ProcessLookupError:
         pass

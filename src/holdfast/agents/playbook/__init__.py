@@ -1,1 +1,1 @@
-"""A real agent, over stdio, that plays a script: no key, no network, and it dies where the script says so."""
+"""An ACP agent that follows a script: needs no key and no network, and dies where the script says so."""

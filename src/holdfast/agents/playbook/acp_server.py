@@ -1,4 +1,4 @@
-"""The agent as a client sees it: the methods of the Agent Client Protocol."""
+"""The playbook agent's side of the Agent Client Protocol."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ _CONTENT_BLOCKS = {"image": "image", "audio": "audio", "resource": "embedded_con
 
 
 class PlaybookRequest(msgspec.Struct, rename="camel"):
-    """What any of the methods may be given; each says what it needs."""
+    """The parameters of all methods; each method checks what it needs."""
 
     session_id: str = ""
     cwd: str = ""
@@ -198,7 +198,7 @@ class PlaybookAcpServer:
 
     async def _list(self, request: PlaybookRequest, _: Any) -> Any:
         await self._reply("session/list", self._agent.list)
-        starts_new = _behavior_name(self._agent.resume) == "starts_new"  # it knows no session but those of this process
+        starts_new = _behavior_name(self._agent.resume) == "starts_new"  # it knows only sessions of this process
         records = {} if starts_new else {record.id: record for record in self._folder.sessions()}
         for live in self._sessions.values():
             records.setdefault(live.record.id, live.record)
@@ -279,19 +279,19 @@ class PlaybookAcpServer:
                 live.turn = None
 
     async def _play(self, session: LiveSession, turn: RunningTurn, chosen_turn: ChosenTurn) -> End:
-        """A task of its own, which a cancel can end without ending the answer."""
+        """A separate task, so that a cancel can end it without ending the answer."""
         turn.task = asyncio.create_task(self.player.play(turn, chosen_turn))
         try:
             end: End = await turn.task
             return end
         except asyncio.CancelledError:
             if not turn.cancelled.is_set() and session.record.id in self._sessions:
-                turn.task.cancel()  # it is the agent that ends
+                turn.task.cancel()  # the agent itself is ending
                 raise
             return await self.player.play_cancelled(turn, chosen_turn)
 
     async def _answer_now(self, turn: RunningTurn, end: End) -> None:
-        """The script answers before its turn is over, perhaps twice. For the client the turn is over."""
+        """Answer before the turn is over, perhaps twice, as the script says. For the client the turn is over."""
         turning = self._pending_prompts.get(id(turn))
         if turning is None:
             return
@@ -325,12 +325,12 @@ class PlaybookAcpServer:
             raise JsonRpcError(AUTH_REQUIRED_CODE, "Authentication required", {"methods": [auth.id]})
 
     async def _reply(self, method: str, behavior: Any) -> None:
-        """Let the script answer this method with an error; returns when there is none."""
+        """Let the script answer this method with an error; returns if it has none."""
         reply = Reply(how=behavior) if isinstance(behavior, str) else behavior  # type: ignore[arg-type]
         await self._apply_behavior(method, self._current_behavior(method, reply))
 
     def _current_behavior(self, method: str, behavior: W) -> W:
-        """What happens only once, and has, is over: it works."""
+        """A behavior marked `once` that has happened already counts as normal."""
         over = behavior.once and not self.player.is_first_time(behavior.once, method)
         return structs.replace(behavior, how="works") if over else behavior
 

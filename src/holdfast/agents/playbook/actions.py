@@ -1,4 +1,4 @@
-"""Steps that change the world: files and commands, by the agent's own hand or through the client."""
+"""Steps that change the world: files and commands, directly or through the client."""
 
 import asyncio
 import os
@@ -17,8 +17,8 @@ from holdfast.agents.playbook.turn import RunningTurn, StepImpossible, tool_diff
 from holdfast.leaf.failpoints import failpoint_pair
 
 _FAILPOINT = failpoint_pair("playbook.deed")
-_MAX_OUTPUT_BYTES = 1 << 20  # bytes of a command's output that are kept
-_POLL_INTERVAL_S = 0.01  # seconds between two looks for a file
+_MAX_OUTPUT_BYTES = 1 << 20  # of a command's output
+_POLL_INTERVAL_S = 0.01  # between two checks for a file
 _SHELL = "/bin/sh"
 _DAEMON_COMMAND = (
     f'{_SHELL} -c "$0" </dev/null >/dev/null 2>&1 & echo $!'  # the shell in between exits, so it becomes an orphan
@@ -61,7 +61,7 @@ async def _show_tool_call(
 
 @contextmanager
 def _side_effect() -> Iterator[None]:
-    """An action with effects; the client knows that it started, but not that it ended."""
+    """Wrap an action with effects, between the reports of its start and its end."""
     _FAILPOINT.before()
     yield
     _FAILPOINT.after()
@@ -125,7 +125,7 @@ async def read(turn: RunningTurn, step: Read) -> None:
 
 
 async def _read_file(turn: RunningTurn, path: str, via: Via, missing: str | None) -> str | None:
-    """The text of a file; `missing` when there is none."""
+    """Return the text of a file; `missing` if there is none."""
     try:
         if via == "client":
             return str((await turn.request("fs/read_text_file", path=path))["content"])
@@ -153,7 +153,7 @@ async def wait_for(turn: RunningTurn, step: WaitFor) -> None:
     path = turn.path(step.path)
     try:
         async with asyncio.timeout(step.timeout):
-            while os.path.exists(path) == step.gone:  # noqa: ASYNC110 - a file sets no event
+            while os.path.exists(path) == step.gone:  # noqa: ASYNC110 - no event reports a file
                 await asyncio.sleep(_POLL_INTERVAL_S)
     except TimeoutError:
         raise StepImpossible(f"{step.path} is {'still' if step.gone else 'not'} there after {step.timeout} s") from None
@@ -194,7 +194,7 @@ def _process_options(step: Run) -> dict[str, Any]:
 
 
 async def _run_to_end(turn: RunningTurn, step: Run, command: str) -> None:
-    # into a file, not a pipe: what the command leaves behind in the background would keep a pipe open
+    # into a file: a background process of the command would keep a pipe open
     with tempfile.TemporaryFile() as output:
         process = await asyncio.create_subprocess_exec(
             _SHELL,
@@ -205,7 +205,7 @@ async def _run_to_end(turn: RunningTurn, step: Run, command: str) -> None:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            close_fds=False,  # what we were given to hold, all that we start holds too
+            close_fds=False,  # children inherit the descriptors that we inherited
             **_process_options(step),
         )
         try:
@@ -269,7 +269,7 @@ async def _run_by_client(turn: RunningTurn, step: Run, command: str) -> list[dic
 
 
 async def call_tool(turn: RunningTurn, step: McpCall) -> None:
-    if not turn.has_tools:  # like a model without the tool: it says so, and its turn continues
+    if not turn.has_tools:  # like a model without the tool: it says so, and the turn continues
         await turn.say(f"I have no tool {step.tool}.")
         return
     name = f"{step.server}: {step.tool}" if step.server else step.tool

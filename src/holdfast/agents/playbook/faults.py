@@ -11,7 +11,7 @@ from typing import NoReturn
 from holdfast.agents.jsonrpc.stdio import StdioConnection
 from holdfast.agents.playbook.format import Crash, Hang, Junk
 
-GAVE_UP_CODE = 3  # the exit code of an agent that hung until its time was over
+GAVE_UP_CODE = 3  # the exit code of an agent that hung until its time limit
 
 
 def crash(step: Crash) -> NoReturn:
@@ -23,18 +23,18 @@ def crash(step: Crash) -> NoReturn:
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
-    time.sleep(60)  # the signal is on its way
+    time.sleep(60)  # wait for the signal
     os._exit(GAVE_UP_CODE)
 
 
 async def hang(step: Hang) -> NoReturn:
-    """Ends by itself in the end: a forgotten agent does not stay for ever."""
+    """Ends after a limit, so that a forgotten agent does not stay forever."""
     if step.how in ("turn", "deaf"):
         await asyncio.sleep(step.seconds)
     else:
         if step.how == "stubborn":
             ignore_signals()
-        time.sleep(step.seconds)  # noqa: ASYNC251 - the whole agent stands still: that is the point
+        time.sleep(step.seconds)  # noqa: ASYNC251 - blocks the whole agent on purpose
     sys.stderr.write(f"playbook: hung for {step.seconds} s, as the script says; this is the end\n")
     os._exit(GAVE_UP_CODE)
 

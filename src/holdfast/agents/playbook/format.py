@@ -1,4 +1,4 @@
-"""The words of a playbook. docs/playbook.md tells what each means; schema.json is made from this file.
+"""The types of a playbook. docs/playbook.md explains them; schema.json is generated from this file.
 
 `Playbook` is the whole file; a `Step` is a mapping with one key, the name of the step.
 """
@@ -21,7 +21,7 @@ Via = Literal["direct", "client"]
 
 
 class PlaybookPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A mapping of the format: no other keys than those that are named."""
+    """A mapping of the format without unknown keys."""
 
 
 class OneOf(PlaybookPart, frozen=True):
@@ -90,7 +90,7 @@ class PlaybookChoices(PlaybookPart, frozen=True):
 
 
 class ConfigOption(PlaybookPart, frozen=True):
-    """With `available` a choice, without a switch."""
+    """With `available` a choice; without it a switch."""
 
     id: str
     current: str | bool
@@ -104,7 +104,7 @@ Connecting = Literal["on_demand", "at_start"]
 
 
 class Connect(PlaybookPart, frozen=True):
-    """When it starts the MCP servers that it is handed; `wait_for` is a path that has to be there first."""
+    """When the agent starts the MCP servers it is given; `wait_for` is a path that must exist first."""
 
     how: Connecting = "at_start"
     wait_for: str | None = None
@@ -143,7 +143,7 @@ class Sessions(PlaybookPart, frozen=True):
     forgets_killed_prompt: bool = False
 
 
-# --- what it does: talk ------------------------------------------------------------------------------
+# --- what it does: messages ------------------------------------------------------------------------------
 
 
 class Spoken(PlaybookPart, frozen=True):
@@ -214,7 +214,7 @@ class Memory(PlaybookPart, frozen=True):
     prefix: str = "I remember: "
 
 
-# --- what it does: deeds -----------------------------------------------------------------------------
+# --- what it does: actions -----------------------------------------------------------------------------
 
 
 class Write(PlaybookPart, frozen=True):
@@ -280,20 +280,20 @@ class McpCall(PlaybookPart, frozen=True):
     server: str | None = None
     expect: Literal["result", "error", "any"] = "result"
     tries: Annotated[int, Meta(ge=1, le=100)] = 1
-    timeout: Seconds = 600  # only what hangs takes so long, also on a busy machine
+    timeout: Seconds = 600  # only a hanging step takes this long, even on a busy machine
     say: bool = False
     shown: bool = True
 
 
 class McpTools(PlaybookPart, frozen=True):
     server: str | None = None
-    timeout: Seconds = 600  # only what hangs takes so long, also on a busy machine
+    timeout: Seconds = 600  # only a hanging step takes this long, even on a busy machine
 
 
 class WaitFor(PlaybookPart, frozen=True):
     path: str
     gone: bool = False
-    timeout: Seconds = 600  # only what hangs takes so long, also on a busy machine
+    timeout: Seconds = 600  # only a hanging step takes this long, even on a busy machine
 
 
 class Repeat(PlaybookPart, frozen=True):
@@ -301,7 +301,7 @@ class Repeat(PlaybookPart, frozen=True):
     steps: "list[Step]"
 
 
-# --- what it does: harm ------------------------------------------------------------------------------
+# --- what it does: faults ------------------------------------------------------------------------------
 
 
 class Crash(PlaybookPart, frozen=True):
@@ -349,7 +349,7 @@ class Failure(PlaybookPart, frozen=True):
 
 
 class Step(OneOf, frozen=True):
-    """One thing that it does."""
+    """One step of a turn."""
 
     say: str | Spoken | UnsetType = UNSET
     think: str | Spoken | UnsetType = UNSET
@@ -398,7 +398,7 @@ class PlaybookTurn(PlaybookPart, frozen=True):
 
     @property
     def is_chosen(self) -> bool:
-        """Played when the prompt asks for it; others are played in their order."""
+        """True if the turn is chosen by its prompt; the others are played in order."""
         return self.when is not None or self.resume_context is not None
 
 

@@ -1,4 +1,4 @@
-"""Steps that only tell the client something."""
+"""Steps that only send the client an update."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from holdfast.agents.playbook.format import (
 )
 from holdfast.agents.playbook.turn import RunningTurn, text_content
 
-_BATCH_UPDATES = 500  # updates of a flood that are written at once
+_BATCH_UPDATES = 500  # of a flood, written at once
 
 
 async def speak(turn: RunningTurn, kind: str, step: Spoken) -> None:
@@ -52,7 +52,7 @@ async def show_commands(turn: RunningTurn, commands: list[PlaybookCommand]) -> N
 
 
 async def echo_memory(turn: RunningTurn, step: Memory) -> None:
-    """The user's earlier messages, as a JSON list: a proof that the conversation is back."""
+    """Send the user's earlier messages as a JSON list, to prove that the conversation was restored."""
     earlier = [said.text for said in turn.record.said if said.turn != turn.record.turns]
     await turn.say(turn.fill(step.prefix) + msgspec.json.encode(earlier).decode())
 
@@ -76,7 +76,7 @@ def choice_list(available: list[PlaybookChoice | str], key: str) -> list[dict[st
 def config_options(
     config: list[ConfigOption], models: PlaybookChoices | None, chosen: dict[str, str | bool]
 ) -> list[dict[str, object]]:
-    """The options as the protocol has them; models are one more option."""
+    """Return the options in the protocol's form; models are one more option."""
     if models is not None:
         model = ConfigOption(
             id="model", name="Model", category="model", current=models.current, available=models.available

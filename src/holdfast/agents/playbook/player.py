@@ -1,4 +1,4 @@
-"""Which turn a prompt gets, and the playing of its steps."""
+"""Chooses the turn for a prompt and plays its steps."""
 
 import asyncio
 import re
@@ -52,7 +52,7 @@ _StepAction = Callable[[RunningTurn, Any], Awaitable[None]]
 
 
 class ChosenTurn(NamedTuple):
-    """A turn of the playbook, the place where it stands in it, and the step to begin with."""
+    """A turn of the playbook, its position, and the step to start with."""
 
     turn: PlaybookTurn
     turn_index: int | None
@@ -79,7 +79,7 @@ class Player:
     # --- the turn ---
 
     def begin(self, record: PlaybookSession, prompt: str) -> ChosenTurn:
-        """Choose the turn, and take the prompt into the memory; no other task has come between."""
+        """Choose the turn and store the prompt, without giving way to another task."""
         chosen_turn = self._choose(record, prompt)
         record.turns += 1
         record.said.append(RecordedMessage(record.turns, prompt))
@@ -90,7 +90,7 @@ class Player:
 
     async def play(self, turn: RunningTurn, chosen_turn: ChosenTurn) -> End:
         place = "otherwise" if chosen_turn.turn_index is None else f"turns[{chosen_turn.turn_index}]"
-        own = turn.record.unfinished  # once it was answered, that of the next turn may stand there
+        own = turn.record.unfinished  # after the answer, this may be the next turn's record
         try:
             for number, step in enumerate(chosen_turn.turn.steps[chosen_turn.first_step :], chosen_turn.first_step):
                 if own:
@@ -102,7 +102,7 @@ class Player:
         return End()
 
     async def play_cancelled(self, turn: RunningTurn, chosen_turn: ChosenTurn) -> End:
-        """The turn was cancelled: what the script has for that, then the end."""
+        """The turn was cancelled: play what the script has for that, then end it."""
         if isinstance(chosen_turn.turn.on_cancel, list):
             try:
                 await self._play_all(turn, chosen_turn.turn.on_cancel, f"turns[{chosen_turn.turn_index}].on_cancel")
@@ -111,7 +111,7 @@ class Player:
         return End(reason="cancelled")
 
     def finish(self, record: PlaybookSession, chosen_turn: ChosenTurn) -> None:
-        """The turn is over: the next one has its turn."""
+        """End the turn, so that the next one can be chosen."""
         record.unfinished = None
         if chosen_turn.turn_index is not None and chosen_turn.turn.once:
             record.played.append(chosen_turn.turn_index)
@@ -238,7 +238,7 @@ class Player:
             await self._play_all(turn, step.steps, f"{place}[{number}]")
             self.save(turn.record)
 
-    def is_first_time(self, once: bool | str, place: str) -> bool:  # noqa: FBT001 - as it is written
+    def is_first_time(self, once: bool | str, place: str) -> bool:  # noqa: FBT001 - as the format has it
         return self._folder.is_first_time(once if isinstance(once, str) else f"{self._playbook_path} {place}")
 
     async def _play_fault(self, turn: RunningTurn, step: Crash | Hang, place: str) -> None:
@@ -264,7 +264,7 @@ def _matches_prompt(turn: PlaybookTurn, prompt: str) -> bool:
 
 
 def _full_form(kind: type[Any], field: str, step: Any) -> Any:
-    """The whole form of a step that was written in short."""
+    """Expand the short form of a step."""
     return step if isinstance(step, kind) else kind(**{field: step})
 
 

@@ -1,4 +1,4 @@
-"""The process: reads its script, perhaps puts a wrapper around itself, and serves until stdin ends."""
+"""The agent's process: reads its script, optionally starts a wrapper, and serves until stdin ends."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from holdfast.agents.playbook.turn import RunningTurn, TurnFailed
 
 STATE_VARIABLE = "HOLDFAST_PLAYBOOK_STATE"
 
-_MAX_LINGER_S = 600.0  # seconds for which an agent that ignores the end of stdin stays at most
+_MAX_LINGER_S = 600.0  # how long an agent that ignores the end of stdin stays at most
 
 
 def default_state() -> str:
@@ -25,7 +25,7 @@ def default_state() -> str:
 
 
 def serve(file: str, state: str) -> int:
-    """Be the agent; the exit code, when it comes to an end by itself."""
+    """Run the agent; returns the exit code if it ends by itself."""
     playbook = read_playbook(file)
     if playbook.agent.wrapper and (child := os.fork()):
         return _wait_for_child(child)
@@ -35,7 +35,7 @@ def serve(file: str, state: str) -> int:
         _serve(PlaybookAcpServer(playbook, file, StateFolder(state)), ignores_eof="eof" in playbook.agent.ignores)
     )
     sys.stderr.flush()
-    os._exit(code)  # at once: a thread may still wait for stdin, and nothing is left to be written
+    os._exit(code)  # at once: a thread may still wait for stdin, and nothing is left to write
 
 
 async def _serve(server: PlaybookAcpServer, *, ignores_eof: bool) -> int:
@@ -54,7 +54,7 @@ async def _serve(server: PlaybookAcpServer, *, ignores_eof: bool) -> int:
 
 
 def _wait_for_child(child: int) -> int:
-    """As a script around the real agent does: wait, pass nothing on, end as it ended."""
+    """Behave like a wrapper script around an agent: wait, pass nothing on, and exit with its code."""
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:

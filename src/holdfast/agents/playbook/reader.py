@@ -49,7 +49,7 @@ def read_playbook(file: str) -> Playbook:
 
 
 def parse_playbook(text: str, file: str) -> Playbook:
-    """`file` is for the messages only."""
+    """Parse a playbook. `file` is only for messages."""
     document = read_yaml(text, file)
     if document.root is None:
         raise BadInput(f"{file}:1: empty; a playbook has {_join_names(Playbook.__struct_fields__)}")

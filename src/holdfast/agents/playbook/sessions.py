@@ -1,6 +1,6 @@
-"""The agent's own memory: a file a session, so that another process can go on after a kill.
+"""The agent's own sessions: one file each, so that another process can continue after a kill.
 
-Written whole or not at all: a new file is renamed over the old one.
+A file is written completely or not at all: a new one is renamed over the old one.
 """
 
 import hashlib
@@ -36,22 +36,22 @@ class SentUpdate(msgspec.Struct):
 
 
 class UnfinishedTurn(msgspec.Struct):
-    """The turn that runs; after a kill, the one that was running."""
+    """The turn in progress; after a kill, the interrupted one."""
 
     turn: int
-    plays: int | None  # which turn of the playbook; None is `otherwise`
-    begun: int = 0  # its steps
+    plays: int | None  # the turn of the playbook; None is `otherwise`
+    begun: int = 0  # steps started
 
 
 class PlaybookSession(msgspec.Struct):
-    """What a session's file holds."""
+    """The content of a session's file."""
 
     id: str
     cwd: str
     said: list[RecordedMessage] = []
     shown: list[SentUpdate] = []
     turns: int = 0
-    next: int = 0  # how many of the turns that are played in order are over
+    next: int = 0  # turns finished, of those that are played in order
     played: list[int] = []  # turns with `once`
     unfinished: UnfinishedTurn | None = None
     tool_calls: int = 0
@@ -96,7 +96,7 @@ class StateFolder:
         _FAILPOINT.after()
 
     def load(self, session_id: str) -> PlaybookSession | None:
-        """None when there is no such session."""
+        """Return None if there is no such session."""
         if not _SESSION_ID.fullmatch(session_id):
             return None
         try:
@@ -106,7 +106,7 @@ class StateFolder:
             return None
 
     def sessions(self) -> Iterator[PlaybookSession]:
-        """The newest first."""
+        """Yield the sessions, newest first."""
         names: list[str] = []
         with suppress(FileNotFoundError):
             names = [name for name in os.listdir(self._sessions) if name.endswith(_SUFFIX)]
@@ -114,7 +114,7 @@ class StateFolder:
         yield from sorted(found, key=lambda record: record.updated, reverse=True)
 
     def is_first_time(self, name: str) -> bool:
-        """True once for each name, for all processes that ever use this folder."""
+        """Return True once for each name, across all processes that use this folder."""
         os.makedirs(self._once_folder, exist_ok=True)
         mark = os.path.join(self._once_folder, hashlib.sha256(name.encode()).hexdigest()[:24])
         try:

@@ -1,4 +1,4 @@
-"""The playbook agent in a terminal: a line is typed, its turn is played on the screen.
+"""The playbook agent in a terminal: each typed line is a prompt, and its turn is played on the screen.
 
 `Read FILE and do what it says.` names a file with the prompt; any other line is one itself. Ctrl-C cancels a turn.
 """
@@ -131,7 +131,7 @@ def _read_prompt(line: str) -> str:
 
 
 def _read_servers(path: str | None) -> list[dict[str, Any]]:
-    """As a client of the protocol would hand them over."""
+    """Read the servers in the form in which a client passes them."""
     if path is None:
         return []
     with open(path, "rb") as file:
@@ -147,7 +147,7 @@ async def _ignore_answer(_: RunningTurn, __: End) -> None:
 
 
 def _read_lines(loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[str | None]") -> None:
-    """In a thread: a terminal gives a line when Enter is pressed."""
+    """Runs in a thread: a terminal returns a line when Enter is pressed."""
     for line in sys.stdin:
         loop.call_soon_threadsafe(lines.put_nowait, line)
     loop.call_soon_threadsafe(lines.put_nowait, None)

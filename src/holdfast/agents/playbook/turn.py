@@ -1,4 +1,4 @@
-"""One turn on stage: what the steps of a turn share, and how they speak to the client."""
+"""One turn: the state its steps share, and how they send updates to the client."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ class TurnOver(Exception):
 
 
 class TurnFailed(Exception):
-    """The script answers the prompt with an error; or a step could not be done."""
+    """The script answers the prompt with an error, or a step is impossible."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -50,7 +50,7 @@ class RunningTurn:
         self.result = ""
         self.exit_code = 0
         self.round = 0
-        self.tool_call_id = ""  # the one that was started last
+        self.tool_call_id = ""  # the last one started
         self.background_pids: list[subprocess.Popen[bytes]] = []
         self.ignores_cancel = False
         self.is_asking = False
@@ -74,7 +74,7 @@ class RunningTurn:
         )
 
     def fill_all(self, value: Any) -> Any:
-        """The same, for what is passed on as it is: a tool's input, the arguments of a call."""
+        """Fill the variables in nested data, such as a tool's input or a call's arguments."""
         if isinstance(value, str):
             return self.fill(value)
         if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""`{{prompt}}` and its like in the texts of a playbook."""
+"""Variables such as `{{prompt}}` in the texts of a playbook."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The built-in agent, as a process that speaks the Agent Client Protocol on its stdin and stdout."""
+"""Runs the built-in agent as a process that speaks the Agent Client Protocol on stdin and stdout."""
 
 import importlib.util
 import os
@@ -14,7 +14,7 @@ _INSTALL_HINT = "the built-in agent needs the model library: pip install 'holdfa
 
 @dataclass(frozen=True, slots=True)
 class BuiltinOptions:
-    """What the command line asked for."""
+    """The command line options."""
 
     model: str
     base_url: str | None = None
@@ -30,7 +30,7 @@ class BuiltinOptions:
 
 
 def serve_builtin_agent(options: BuiltinOptions) -> None:
-    """Returns when the client has closed the connection."""
+    """Serve until the client closes the connection."""
     if importlib.util.find_spec("pydantic_ai") is None:
         raise BadInput(_INSTALL_HINT)
     provider, name = Endpoint.split_name(options.model)
@@ -41,7 +41,7 @@ def serve_builtin_agent(options: BuiltinOptions) -> None:
     key = next((taken[each] for each in variables if taken[each]), None)
     if key is None and options.base_url is None:
         raise BadInput(f"no API key: set {' or '.join(variables)}, or give --base-url of an endpoint that needs none")
-    try:  # the optional extra: heavy, and imported only when everything else is right
+    try:  # the optional extra is heavy, so it is imported after everything else was checked
         from holdfast.agents.builtin.acp_server import BuiltinSettings  # noqa: PLC0415
         from holdfast.agents.builtin.loop import Limits  # noqa: PLC0415
         from holdfast.agents.builtin.serve import serve  # noqa: PLC0415

@@ -1,7 +1,7 @@
-"""Conversations of a run: opened, spoken to, and brought back from the dead, one way for all of it.
+"""The conversations of a run: open them, send prompts, restore them after their agent died.
 
-Every prompt is an effect: `turn.started` is durable before it is sent, and the turn's end, or that it was cut off, is
-written after. An agent is started when somebody speaks to it, and not before; how is the ladder's.
+Every prompt is an effect: `turn.started` is durable before it is sent, and the turn's end or its interruption is
+recorded after. An agent is started only when a prompt needs it; `recovery` decides how.
 """
 
 import asyncio
@@ -87,9 +87,9 @@ _WITHOUT_TOOLS = "the agent had to report and did not have Holdfast's tools: its
 
 
 class Conversations:
-    """Those of one run, in the hands of its owner. A context: no agent outlives it.
+    """The conversations of one run, for its owner. A context: no agent outlives it.
 
-    Whoever opened the run has fenced it: of an earlier sitting nothing is alive.
+    The caller has fenced the run: no process of an earlier session is alive.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Conversations:
         permissions: PermissionBroker,
         text_sink: TextSink | None = None,
     ) -> None:
-        """`text_sink` gets text as it is streamed."""
+        """`text_sink` receives text as it is streamed."""
         self._run = run
         self._context = context
         self._permissions = permissions
@@ -108,8 +108,9 @@ class Conversations:
         self._start_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._turn_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._turn_end_events: dict[str, asyncio.Event] = {}  # set when the turn is over
-        self._cancelled: dict[str, str | None] = {}  # by whom, when a person cancelled the turn
-        self.delivery_lock = asyncio.Lock()  # held while a prompt is composed and recorded: nobody edits its messages
+        self._cancelled: dict[str, str | None] = {}  # user names, if a person cancelled the turn
+        # held while a prompt is composed and recorded, so that its messages do not change
+        self.delivery_lock = asyncio.Lock()
         self._closing: set[str] = set()
 
     async def __aenter__(self) -> Self:
@@ -120,7 +121,7 @@ class Conversations:
         names = list(self._run.state.conversations)
         silenced = (self._shut_down(name, "the session ended") for name in names)
         for error in await asyncio.gather(*silenced, return_exceptions=True):
-            if isinstance(error, BaseException):  # once all are seen to
+            if isinstance(error, BaseException):  # once all are handled
                 raise error
 
     # What there is
@@ -132,7 +133,7 @@ class Conversations:
         return found
 
     def resume_need(self, conversation_id: str) -> tuple[bool, str]:
-        """Whether it must be resumed before it can be spoken to, and why (not)."""
+        """Return whether it must be resumed before a prompt, and the reason."""
         state = self.state(conversation_id)
         alive = _identity(state)
         seen = AgentActivity(
@@ -147,7 +148,7 @@ class Conversations:
     async def open(
         self, agent: str, *, role: str | None = None, task: str | None = None, about: str | None = None
     ) -> str:
-        find_agent(agent, self._context.agents)  # before anything is written
+        find_agent(agent, self._context.agents)  # raises before anything is written
         name = new_sid()
         await self._run.append(ConversationOpened(conversation=name, agent=agent, role=role, task=task, about=about))
         return name
@@ -155,9 +156,9 @@ class Conversations:
     async def open_or_reuse(
         self, current_id: str | None, agent: str, *, role: str, task: str | None = None, about: str | None = None
     ) -> str:
-        """The conversation that there is; a new one, when it is over or another agent is to lead it now.
+        """Return the existing conversation; a new one if it is over, or if another agent takes over.
 
-        One that another agent takes over ends. Killed in between, the next session ends it.
+        A conversation that another agent takes over ends. If we are killed in between, the next session ends it.
         """
         talk = self._run.state.conversations.get(current_id or "")
         if current_id is None or talk is None or talk.state in ENDED_STATES:
@@ -171,19 +172,20 @@ class Conversations:
         return name
 
     def prompt_kind(self, conversation_id: str, how: PromptKind | None) -> PromptKind:
-        """What was chosen to be told; all of it, to one that does not know yet what it is there for."""
+        """Return the chosen kind of prompt, but the complete one for an agent that does not know its job yet."""
         return how if how is not None and self.state(conversation_id).briefed else PromptKind.BEGIN
 
     def unheard_messages(self, conversation_id: str) -> list[str]:
-        """What it was told in turns that did not come to their end."""
+        """Return messages that were delivered in turns that did not finish."""
         return [message_text(message.body) for message in self.state(conversation_id).unheard.values()]
 
     async def send_prompt(
         self, conversation_id: str, text: str, cwd: str, *, messages: Sequence[str] = (), notices: Sequence[str] = ()
     ) -> TurnResult:
-        """One turn, after those before it. A dead agent is brought back first; one that died unheard is asked again.
+        """Run one turn, after the earlier ones.
 
-        The text has all these messages of the inbox and notices; they are named here for the log.
+        A dead agent is restored first; one that died before it got the prompt is retried. The text contains these
+        messages and notices; they are listed for the log.
         """
         said = MessageRecorded(conversation=conversation_id, speaker="user", text=text)
         return await self._send_message(conversation_id, said, cwd, Delivery(tuple(messages), tuple(notices)))
@@ -191,9 +193,10 @@ class Conversations:
     async def continue_turn(
         self, conversation_id: str, cwd: str, policy: AfterInterruption, since: PendingUpdates = NO_UPDATES
     ) -> TurnResult | None:
-        """Continue an interrupted turn, with all that arrived since; None when none was, or a person is to say how.
+        """Continue an interrupted turn with everything that arrived since.
 
-        What earlier prompts for this turn delivered is said again: the agent may not have heard it.
+        None if there is none, or a person decides how. Repeats what earlier prompts for this turn delivered: the agent
+        may not have received it.
         """
         composed = await self.compose_continuation(conversation_id, policy, since)
         if composed is None:
@@ -203,7 +206,7 @@ class Conversations:
     async def compose_continuation(
         self, conversation_id: str, policy: AfterInterruption, since: PendingUpdates = NO_UPDATES
     ) -> Composed | None:
-        """The prompt that continues an interrupted turn; None when none was, or a person decides."""
+        """Return the prompt that continues an interrupted turn; None if there is none, or a person decides."""
         turn = await interrupted_turn(self._context.log, conversation_id)
         if turn is None or (policy is AfterInterruption.ASK and not since.messages):
             return None
@@ -212,23 +215,22 @@ class Conversations:
         notices = [text for key, text in since.notices.items() if key not in turn.notices]
         restate = repeat_request if policy is AfterInterruption.RETRY else continue_turn
         text = restate(turn, [*again, *since.messages.values()], notices)
-        # Not the user's words: if this turn is interrupted too, the request is still the user's.
+        # Not the user's text: if this turn is interrupted too, the request is still the user's.
         said = MessageRecorded(conversation=conversation_id, speaker="system", text=text)
         return Composed(said, Delivery(tuple(since.messages), tuple(since.notices)))
 
     async def cancel(self, conversation_id: str, by: str | None = None) -> None:
-        """End the turn that is under way. An agent that does not stop when it is asked to is ended with it.
+        """End the turn in progress. An agent that does not stop when asked is killed.
 
-        `by` is the person who wants it: such a turn is not continued.
-
-        A turn whose agent is still being started ends before its prompt is sent.
+        `by` is the person who cancels: such a turn is not continued. A turn whose agent is still starting ends before
+        its prompt is sent.
         """
         if self._turn_locks[conversation_id].locked():
             self._cancelled[conversation_id] = by
         live, over = self._live.get(conversation_id), self._turn_end_events.get(conversation_id)
         if live is None or over is None:
             return
-        with suppress(*AGENT_ERRORS):  # its turn ends by that as well
+        with suppress(*AGENT_ERRORS):  # the turn ends anyway
             await live.agent.cancel(live.session)
         await self._permissions.withdraw(conversation_id, "the turn was cancelled")
         try:
@@ -237,8 +239,8 @@ class Conversations:
             await self._detach(conversation_id, "the agent did not stop when its turn was cancelled")
 
     async def close(self, conversation_id: str, final_state: ConversationState, reason: str | None = None) -> None:
-        """The conversation is over."""
-        conversation_change(self._run.state, conversation_id, final_state)  # it raises before anything is stopped
+        """Close the conversation."""
+        conversation_change(self._run.state, conversation_id, final_state)  # raises before anything is stopped
         await self._shut_down(conversation_id, reason or "the conversation is over")
         state = self.state(conversation_id)
         over = conversation_change(self._run.state, conversation_id, final_state, reason)
@@ -247,13 +249,13 @@ class Conversations:
         )
 
     async def stop_agent(self, conversation_id: str | None, reason: str) -> None:
-        """Send the agent away; whoever speaks to it next brings it back."""
+        """Stop the agent; the next prompt restores it."""
         if conversation_id is not None:
             async with self._turn_locks[conversation_id], self._start_locks[conversation_id]:
                 await self._detach(conversation_id, reason)
 
     async def ensure_agent(self, conversation_id: str, cwd: str) -> LiveAgent:
-        """An agent that listens: the one that is there, or one brought back by the ladder. One at a time."""
+        """Return the running agent, or restore one. One call at a time."""
         async with self._start_locks[conversation_id]:
             self._must_be_open(conversation_id)
             live = self._live.get(conversation_id)
@@ -269,11 +271,11 @@ class Conversations:
             return live
 
     async def apply_option(self, conversation_id: str, option: str) -> None:
-        """Set what a person chose, if its agent is running; else it is set when the agent is started."""
+        """Set an option that a person chose, if the agent runs; otherwise it is set when the agent starts."""
         live, value = self._live.get(conversation_id), self.state(conversation_id).options.get(option)
         if live is None or value is None:
             return
-        with suppress(AgentExited, AgentSilent):  # whoever needs the agent next restores it, with its options
+        with suppress(AgentExited, AgentSilent):  # the next step that needs the agent restores it, with its options
             problem = await set_option(live.agent, live.opened, option, value)
             if problem is not None:
                 await self._run.append(WarningLogged(message=problem))
@@ -292,7 +294,7 @@ class Conversations:
             return await self._run_turns(conversation_id, cwd, composed_before(message, delivery))
 
     async def converse(self, conversation_id: str, cwd: str, compose: Compose) -> TurnResult | None:
-        """One turn of a chat. Its prompt is composed once the agent is ready, and None of it then is no turn.
+        """Run one turn of a chat. Its prompt is composed once the agent is ready; None means no turn.
 
         Until then a person may change the messages that it delivers.
         """
@@ -301,7 +303,7 @@ class Conversations:
         return None if turn.reason == NOTHING_TO_SAY else turn
 
     async def _run_turns(self, conversation_id: str, cwd: str, compose: Compose) -> TurnResult:
-        """A turn, and once more when its agent died before it heard the prompt."""
+        """Run a turn, and retry once if its agent died before it got the prompt."""
         self._cancelled.pop(conversation_id, None)
         await self._context.on_turn_start(conversation_id)
         composed = ComposedOnce(compose)
@@ -365,7 +367,7 @@ class Conversations:
         except StorageFailed:
             await finish_uncancelled(self._leave_turn_open(conversation_id, live))
             raise
-        except BaseException:  # nobody waits for it any more: it may not look as if it went on
+        except BaseException:  # nothing waits for it any more, so it must not look as if it continued
             reason = f"the session ended; {PROGRESS_TEXT[live.agent.frames_received > heard]}"
             await finish_uncancelled(self._record_interruption(conversation_id, live, turn, reason))
             raise
@@ -385,7 +387,7 @@ class Conversations:
             silent, ended = False, ended._replace(reason=NO_TOOLS, detail=_WITHOUT_TOOLS)
         await self._end_turn(conversation_id, live, turn, ended, silent=silent)
         if ended.reason == NO_TOOLS and self._recovery.lacks_tools(conversation_id):
-            await self._detach(conversation_id, _WITHOUT_TOOLS)  # another one may get them
+            await self._detach(conversation_id, _WITHOUT_TOOLS)  # another agent may get them
         return TurnResult(turn, ended.reason, ended.detail)
 
     async def _prompt_agent(self, conversation_id: str, live: LiveAgent, prompt: str) -> PromptResult:
@@ -399,9 +401,9 @@ class Conversations:
         return ended
 
     async def _sync_files(self) -> None:
-        """What agents wrote is on the disk before a turn counts as over, or as cut off: nobody will look again.
+        """Sync what agents wrote before a turn counts as finished or interrupted: no later step does.
 
-        Their files are in the run's folder; what they commit is in the repository, which may be on another disk.
+        Their files are in the run's folder; their commits are in the repository, which may be on another disk.
         """
         info = self._run.state.run
         await sync_existing_folders(
@@ -412,7 +414,7 @@ class Conversations:
         return with_redaction_notice((await history_of(self._context.log, conversation_id)).prompt_with_history(text))
 
     async def _has_reported(self, conversation_id: str, before: int) -> bool:
-        """Whether a report of it came since. Not every agent tells of its calls of our tools."""
+        """Return whether it reported since. Not every agent announces its calls of our tools."""
         await self._run.consume_inbox()
         return self.state(conversation_id).reports > before
 
@@ -444,7 +446,7 @@ class Conversations:
     async def _record_interruption(
         self, conversation_id: str, live: LiveAgent, turn_id: str, reason: str, *, died: bool = False
     ) -> None:
-        """The agent is gone in the middle. Nothing of it may be alive before anything is built on that."""
+        """Record that the agent died in the middle. Nothing of it may be alive before anything builds on that."""
         attached = self._live.pop(conversation_id, None) is not None
         alive = await close_agent(live.stack)
         try:
@@ -465,9 +467,10 @@ class Conversations:
             raise alive
 
     async def _leave_turn_open(self, conversation_id: str, live: LiveAgent) -> None:
-        """As our own death leaves it: what was written in the turn may not be on the disk, and no later sync tells.
+        """Leave the turn open, as our own death would: what was written in it may not be on the disk.
 
-        So the log does not call it cut off; whoever buries it knows whether the machine went down since.
+        So the log does not call it interrupted; the session that records the interruption knows whether the machine
+        went down.
         """
         self._live.pop(conversation_id, None)
         alive = await close_agent(live.stack)
@@ -476,7 +479,7 @@ class Conversations:
             raise alive
 
     async def _record_interrupted_turns(self) -> None:
-        """Turns that were under way when an earlier sitting died: interrupted, and so are their calls."""
+        """Record the turns and calls that were in progress when an earlier session died as interrupted."""
         states = dict(self._run.state.conversations)
         if any(state.turn is not None for state in states.values()):
             await self._sync_files()
@@ -494,7 +497,10 @@ class Conversations:
         return AgentGone(name=conversation_agent_name(self.state(conversation_id)), reason=reason)
 
     async def _detach(self, conversation_id: str, reason: str, *, died: bool = False) -> None:
-        """Nothing of its agent is alive then; `Denied` while something is, however often this is tried."""
+        """Detach its agent, and make sure that all of it is dead.
+
+        Raises `Denied` while something is alive, at every attempt.
+        """
         live = self._live.pop(conversation_id, None)
         if live is None:
             await self._recovery.ensure_dead(conversation_id)
@@ -507,7 +513,7 @@ class Conversations:
             raise alive
 
     async def _shut_down(self, conversation_id: str, reason: str) -> None:
-        """No agent speaks in it any more, and a turn that this cut off is written down."""
+        """Stop its agent and record a turn that this interrupted."""
         self._closing.add(conversation_id)
         await self._detach(conversation_id, reason)
         async with self._turn_locks[conversation_id], self._start_locks[conversation_id]:

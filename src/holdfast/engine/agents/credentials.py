@@ -1,4 +1,4 @@
-"""What to tell the user when an agent reports an authentication error: what it did not get, and how to pass it."""
+"""Advice after an agent reports an authentication error: what it did not get, and how to pass it."""
 
 import os
 from collections.abc import Mapping
@@ -7,14 +7,14 @@ from holdfast.agents.registry import AgentDefinition, find_agent, withheld_secre
 from holdfast.core.conversation.auth_errors import SecretVariables, authentication_advice, is_auth_error
 from holdfast.engine.config.files import user_file_path
 
-_MAX_STDERR_BYTES = 4_000  # bytes of an agent's stderr that are looked at
+_MAX_STDERR_BYTES = 4_000  # of an agent's stderr that are searched
 _PLAYBOOK_PREFIX = "playbook:"  # needs no login, and has no table in the config
 
 
 def auth_advice(
     agent: str | None, agents: Mapping[str, AgentDefinition], error: str, *, code: int | None = None, stderr: str = ""
 ) -> str:
-    """The sentences to append to an error; empty when it is not about a login."""
+    """Return the sentences to append to an error; empty unless it is about authentication."""
     if not agent or agent.startswith(_PLAYBOOK_PREFIX) or not (is_auth_error(error, code) or is_auth_error(stderr)):
         return ""
     entry, name = find_agent(agent, agents), agent.split()[0]
@@ -31,7 +31,7 @@ def _is_about(variable: str, agent: str) -> bool:
 
 
 def stderr_since(path: str, position: int) -> str:
-    """The end of what was written to an agent's stderr file after a position."""
+    """Return the end of what was written to an agent's stderr file after a position."""
     try:
         with open(path, "rb") as file:
             file.seek(max(position, os.fstat(file.fileno()).st_size - _MAX_STDERR_BYTES))

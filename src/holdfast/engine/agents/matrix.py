@@ -1,4 +1,4 @@
-"""What agents were measured to do: a table in the home, which `holdfast agents probe` fills and the ladder trusts."""
+"""The measured abilities of agents: a table in the home that `holdfast agents probe` fills and recovery relies on."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -16,9 +16,9 @@ _FILE = "agents.json"
 
 
 class AgentMeasurement(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured. Of a way that the agent does not offer, and of what was not reached: None.
+    """A measurement. None for a strategy that the agent does not offer, and for what was not reached.
 
-    `after_cut` is what it knew when it was killed in the middle of a turn, and came back by the best way it has.
+    `after_cut` is what the agent remembered after a kill in the middle of a turn, restored by its best strategy.
     """
 
     agent: str
@@ -32,7 +32,7 @@ class AgentMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     resume: bool | None = None
     fork: bool | None = None
     sessions: bool | None = None
-    cost: bool | None = None  # whether it said what its turns cost
+    cost: bool | None = None  # whether it reported the cost of its turns
     after_cut: Literal["all", "earlier turns", "nothing"] | None = None
     replayed: int | None = None
     unknown_session: str | None = None
@@ -40,18 +40,18 @@ class AgentMeasurement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def strategy(self) -> RecoveryStrategy:
-        """The way by which it comes back."""
+        """Return the strategy that restores it."""
         return best_strategy(self.load, self.resume)
 
 
-def best_strategy(load: bool | None, resume: bool | None) -> RecoveryStrategy:  # noqa: FBT001 - what each showed
-    """The rung that the ladder tries first, of an agent that showed this."""
+def best_strategy(load: bool | None, resume: bool | None) -> RecoveryStrategy:  # noqa: FBT001 - measured results
+    """Return the strategy that recovery tries first for an agent with these results."""
     ways = {"load": Capability(load is not None, load), "resume": Capability(resume is not None, resume)}
     return recovery_strategies("token", **ways, is_alive=False, has_history=True)[0]
 
 
 def read_matrix(home: Home) -> dict[str, AgentMeasurement]:
-    """The rows there are, by agent."""
+    """Return the rows by agent."""
     try:
         return _read_rows(home)
     except DECODE_ERRORS:
@@ -59,7 +59,7 @@ def read_matrix(home: Home) -> dict[str, AgentMeasurement]:
 
 
 def proven_abilities(home: Home) -> dict[str, Mapping[str, bool]]:
-    """What the ladder wants to know."""
+    """Return the abilities in the form that recovery uses."""
     return {
         name: {what: showed for what, showed in (("load", row.load), ("resume", row.resume)) if showed is not None}
         for name, row in read_matrix(home).items()
@@ -67,7 +67,7 @@ def proven_abilities(home: Home) -> dict[str, Mapping[str, bool]]:
 
 
 def save_measurement(home: Home, measurement: AgentMeasurement) -> str | None:
-    """Returns where the table is kept that was there and could not be read, if it was so."""
+    """Save a measurement. Returns the path of the old table if that was unreadable and set aside."""
     with lock_folder(home.path):
         aside, rows = None, {}
         try:
@@ -90,7 +90,7 @@ def _read_rows(home: Home) -> dict[str, AgentMeasurement]:
 
 
 def _set_aside(path: str) -> str:
-    """Under a name that follows from its content: to be cut off and do it again makes no difference."""
+    """Set a file aside under a name derived from its content, so that repeating it changes nothing."""
     with open(path, "rb") as file:
         found = file.read()
     aside = f"{path}.unreadable-{fingerprint(found, 8)}"

@@ -35,7 +35,7 @@ async def _set_model(agent: AgentConnection, opened: AgentSession, value: str) -
 
 
 class Changeable(Protocol):
-    """The conversations of a run, as far as a person changes them while an agent works."""
+    """What a person can change in the conversations of a run while an agent works."""
 
     async def cancel(self, conversation_id: str, by: str | None = None) -> None: ...
 
@@ -43,7 +43,7 @@ class Changeable(Protocol):
 
 
 class LiveChanges:
-    """Carries out what a person wants of a running agent, beside the run. A context: all of it ends with it."""
+    """Applies a person's changes to a running agent, beside the run. A context: all changes end with it."""
 
     def __init__(self, conversations: Changeable) -> None:
         self._conversations = conversations

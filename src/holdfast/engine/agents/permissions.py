@@ -1,6 +1,6 @@
-"""Who decides for an agent: rules, hooks, and a person; every question and every answer is in the log.
+"""Decides permission requests: by rules, by hooks, or by a person. Every request and answer is in the log.
 
-A question outlives the agent that asked it. Answered while the agent is dead, the answer waits for it to ask again.
+A request outlives its agent. If it is answered while the agent is dead, the answer waits until the agent asks again.
 """
 
 import asyncio
@@ -38,24 +38,24 @@ PRE_TOOL = "pre_tool"
 
 
 class PermissionBroker:
-    """Where questions of all agents of a run come in, and answers go out."""
+    """Receives the permission requests of all agents of a run, and returns the answers."""
 
     def __init__(
         self, run: OwnedRun, consent: PermissionConfig, untrusted: Callable[[str], str | None] = lambda _: None
     ) -> None:
-        """`untrusted` is a folder from which no hook is started for a conversation."""
+        """`untrusted` returns the folder from which no hook is started for a conversation."""
         self._run = run
         self._consent = consent
         self._untrusted = untrusted
         self._pending: dict[str, asyncio.Future[str | None]] = {}
-        self._folders: dict[str, str] = {}  # where each agent works
+        self._folders: dict[str, str] = {}  # the working folder of each agent
 
     def for_agent(self, conversation_id: str, cwd: str) -> "AgentPermissions":
         self._folders[conversation_id] = cwd
         return AgentPermissions(self, conversation_id, cwd)
 
     def option_for(self, request: str, preferred: str | None, *, allow: bool) -> str | None:
-        """The option that was chosen; where it is not offered (any more), the first that allows, or that refuses."""
+        """Return the chosen option; if it is not offered (any more), the first that allows or rejects."""
         asked = self._run.state.permissions.get(request)
         if asked is None:
             return None
@@ -63,12 +63,12 @@ class PermissionBroker:
         return preferred if preferred in offered else option_for(asked, allow=allow)
 
     def once_option(self, request: str) -> str | None:
-        """The option that allows a single call: an agent is never told that it may always do something."""
+        """Return the option that allows a single call: an agent is never given a permanent permission."""
         asked = self._run.state.permissions.get(request)
         return option_of_kind(asked, "allow_once") if asked is not None else None
 
     def rule_events(self, request: str, by: str | None) -> list[Event]:
-        """What is always allowed from now on: the same kind of tool with exactly this command or these paths."""
+        """Return the rule for later requests: the same kind of tool with exactly this command or these paths."""
         asked = self._run.state.permissions.get(request)
         if asked is None:
             return []
@@ -94,9 +94,9 @@ class PermissionBroker:
         await self.apply_answer(PermissionAnswered(request=request, option=option, by=by))
 
     async def apply_answer(self, answer: PermissionAnswered, *events: Event) -> None:
-        """An answer. Durable before the agent is told; kept for later when the agent is not there.
+        """Apply an answer. Durable before the agent gets it; kept for later if the agent is not running.
 
-        `also` goes into the same commit.
+        `events` are part of the same commit.
         """
         request, option = answer.request, answer.option
         asked = self._run.state.permissions.get(request)
@@ -111,7 +111,7 @@ class PermissionBroker:
             waiting.set_result(option)
 
     async def withdraw(self, conversation_id: str, reason: str) -> None:
-        """Nobody is to answer any more what was asked in a turn that is being cancelled, or in turns before its end."""
+        """Withdraw open requests of a turn that is being cancelled, or of turns that have ended."""
         for request, asked in list(self._run.state.permissions.items()):
             if asked.conversation == conversation_id and request in self._run.state.permissions:
                 await self.answer(request, None, reason)
@@ -144,7 +144,7 @@ class PermissionBroker:
             await self._run.append(requested, PermissionAnswered(request=request, option=chosen, by=by))
             return chosen
         waiting: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._pending[request] = waiting  # before anybody can see the question, and answer it
+        self._pending[request] = waiting  # before the request is visible and can be answered
         try:
             await self._run.append(requested)
             return await waiting
@@ -152,7 +152,7 @@ class PermissionBroker:
             self._pending.pop(request, None)
 
     async def veto(self, conversation_id: str, cwd: str, call: ToolCall) -> str | None:
-        """Why a tool call may not be made; None when it may."""
+        """Return why a tool call is blocked; None if it is allowed."""
         ruling = decide_permission(_requested_action(cwd, call), self._consent.policy, self._consent.rules)
         denied = ruling.decision is PermissionDecision.DENY
         why = f"by {ruling.reason}" if denied else await self._ask_hooks(conversation_id, cwd, call)
@@ -164,12 +164,12 @@ class PermissionBroker:
         return why
 
     def _unanswered_request(self, fingerprint: str) -> str | None:
-        """The same question, of an agent that is gone: it is one question still, and one answer is enough."""
+        """Return the same request of an agent that died: it is still one request, and one answer is enough."""
         left = self._run.state.permissions.items()
         return next((one for one, asked in left if asked.fingerprint == fingerprint and one not in self._pending), None)
 
     def _decide_by_rule(self, cwd: str, permission_request: PermissionQuestion) -> tuple[str | None, str | None]:
-        """What the rules choose, and which; nothing when a person has to."""
+        """Return the option that the rules choose, and the rule; None if a person must decide."""
         ruling = decide_permission(
             _requested_action(cwd, permission_request.call), self._consent.policy, self._consent.rules
         )
@@ -182,11 +182,11 @@ class PermissionBroker:
             ALLOW_OPTION_KINDS if ruling.decision is PermissionDecision.ALLOW else REJECT_OPTION_KINDS,
         )
         if chosen is None and ruling.decision is PermissionDecision.ALLOW:
-            return None, None  # it does not offer what the rule would choose
+            return None, None  # the agent does not offer the option that the rule chooses
         return chosen, ruling.reason
 
     async def _ask_hooks(self, conversation_id: str, cwd: str, call: ToolCall) -> str | None:
-        """Why one of them blocks the call. What each said is in the log before the agent hears of it."""
+        """Return why a hook blocks the call. Each hook's result is in the log before the agent gets the answer."""
         if not self._consent.hooks:
             return None
         run_id = self._run.state.run.run_id if self._run.state.run is not None else None
@@ -215,7 +215,7 @@ class PermissionBroker:
 
 
 def _hook_refusal(program: str, result: HookResult) -> str | None:
-    """One that cannot be asked is against it."""
+    """A hook that cannot be run blocks the call."""
     if result.problem is not None:
         return f"the hook {program} {result.problem}"
     return (result.output or f"the hook {program} refused") if result.exit_code != 0 else None
@@ -225,7 +225,7 @@ _OPTION_FIELDS = ("id", "name", "kind")
 
 
 class AgentPermissions:
-    """The desk, for one agent."""
+    """The permission broker, for one agent."""
 
     def __init__(self, broker: PermissionBroker, conversation_id: str, cwd: str) -> None:
         self._broker = broker
@@ -233,7 +233,7 @@ class AgentPermissions:
         self._cwd = cwd
 
     async def permit(self, request: PermissionQuestion) -> str | None:
-        if own_tool(request.call) is not None:  # nobody is asked, and no rule or hook can take it away
+        if own_tool(request.call) is not None:  # our own tool: always allowed, and no rule or hook can block it
             return _first_option(request, ALLOW_OPTION_KINDS)
         request = request._replace(call=_without_repeated_paths(self._cwd, request.call))
         why = await self.veto(request.call)
@@ -248,7 +248,7 @@ class AgentPermissions:
 
 
 def _first_option(request: PermissionQuestion, kinds: Sequence[str]) -> str | None:
-    """The first option of the first of these kinds that is offered."""
+    """Return the first option of the first of these kinds that is offered."""
     return next((one[0] for kind in kinds for one in request.options if one[2] == kind), None)
 
 
@@ -257,7 +257,7 @@ def _requested_action(cwd: str, call: ToolCall) -> PermissionQuery:
 
 
 def _without_repeated_paths(cwd: str, call: ToolCall) -> ToolCall:
-    """The same file may be named by its whole path and by one within the worktree."""
+    """Remove duplicates: a file may be named by its absolute path and by one relative to the worktree."""
     if any("\0" in path for path in call.paths):
         return call
     named = dict(zip(reversed(_relative(cwd, call.paths)), reversed(call.paths), strict=True))
@@ -270,7 +270,7 @@ def _relative(cwd: str, paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def _fingerprint(conversation_id: str, call: ToolCall) -> str:
-    """The same for the same question, asked again by an agent that came back."""
+    """Return the same value for the same request when a restored agent repeats it."""
     about = [conversation_id, call.title, call.kind, call.paths, call.input, call.diffs, call.note]
     return hashlib.sha256(msgspec.json.encode(about, order="deterministic")).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""Agents that come with Holdfast, as programs: for the command line, which does not know the agents' room."""
+"""Agents that come with Holdfast, as programs: for the command line, which may not import the agents package."""
 
 from typing import Any
 
@@ -20,17 +20,17 @@ __all__ = [
 
 
 def serve_playbook(file: str, state: str | None) -> int:
-    """Be the playbook agent on stdin and stdout until the client goes; the exit code."""
+    """Run the playbook agent on stdin and stdout until the client disconnects; returns the exit code."""
     return serve(file, state or default_state())
 
 
 def serve_playbook_terminal(file: str, state: str | None, wanted: TerminalOptions) -> int:
-    """Be the same agent for whoever types, until the terminal is closed."""
+    """Run the playbook agent for a person who types, until the terminal is closed."""
     return serve_terminal(read_playbook(file), file, StateFolder(state or default_state()), wanted)
 
 
 def check_playbook(file: str) -> int:
-    """How many turns a playbook has; `BadInput` says what is wrong with it."""
+    """Return how many turns a playbook has; raises `BadInput` if it is invalid."""
     return len(read_playbook(file).turns)
 
 

@@ -7,15 +7,15 @@ from holdfast.core.conversation.states import ASKED_AGAIN
 from holdfast.core.events.conversation import MessageRecorded
 from holdfast.leaf.errors import HoldfastError
 
-NOTHING_TO_SAY = "nothing to say"  # the reason of a turn that did not begin
+NOTHING_TO_SAY = "nothing to say"  # the reason of a turn that did not start
 
 
 class PromptRefused(HoldfastError):
-    """An agent answered its prompt with an error, as when its provider has no room: no word on the work itself."""
+    """An agent answered its prompt with an error, for example at its provider's limit: says nothing about the work."""
 
 
 class TurnResult(NamedTuple):
-    """How a turn went. `reason` is the protocol's, or `interrupted`, `refused` or `no_tools` with what was said."""
+    """How a turn ended. `reason` is the protocol's, or `interrupted`, `refused` or `no_tools` with a message."""
 
     turn_id: str
     reason: str
@@ -40,7 +40,7 @@ class Composed(NamedTuple):
     delivery: Delivery = Delivery()
 
 
-Compose = Callable[[], Awaitable[Composed | None]]  # None when there is nothing to say any more
+Compose = Callable[[], Awaitable[Composed | None]]  # None if there is nothing to send any more
 
 
 def composed_before(message: MessageRecorded, delivery: Delivery) -> Compose:

@@ -1,7 +1,6 @@
-"""The ladder back into a conversation: an agent is started, and its session found again by the best way that holds.
+"""Restores conversations: starts an agent and restores its session by the best strategy that works.
 
-Each rung has a deadline. One that does not hold is recorded, the next is tried once, and whoever looks is told by which
-the conversation came back.
+Each strategy has a deadline. One that fails is recorded and the next is tried; the user is told which one worked.
 """
 
 import asyncio
@@ -67,7 +66,7 @@ from holdfast.store.base import Log
 from holdfast.store.run import OwnedRun
 
 AGENT_ERRORS = (AgentExited, AgentSilent, AgentRefused)
-_START_STEP = "start"  # no rung: before it can be asked anything, an agent has to be there
+_START_STEP = "start"  # not a strategy: starting the agent, before it can be asked for a session
 
 _FAILPOINT = failpoint_pair("agent.spawn")
 
@@ -100,7 +99,7 @@ _NOTICES = {
 
 
 class AgentUnavailable(HoldfastError):
-    """No rung held, not even a fresh start. The conversation waits; nothing of it is lost."""
+    """No strategy worked, not even a new session. The conversation waits; nothing is lost."""
 
 
 async def _do_nothing(_: str) -> None:
@@ -108,7 +107,7 @@ async def _do_nothing(_: str) -> None:
 
 
 class ConversationContext(NamedTuple):
-    """What conversations stand on: the run's folder, its log, and how agents are started and asked."""
+    """What conversations need: the run's folder, its log, how agents are started, and how permissions are decided."""
 
     run_id: str
     folder: str
@@ -118,17 +117,17 @@ class ConversationContext(NamedTuple):
     deadlines: Deadlines = Deadlines()
     environment: Mapping[str, str] = {}
     tools: Callable[[str, Conversation], Sequence[str]] | None = None
-    must_report: Callable[[Conversation], bool] = lambda _: False  # whether a turn without a report comes to nothing
-    runtimes: Mapping[str, Runtime] = {}  # by role; else what the agent's entry says, else that of `ANY_ROLE`
-    on_event: Callable[[Event], None] = lambda _: None  # called with what agents told, once it is in the log
+    must_report: Callable[[Conversation], bool] = lambda _: False  # whether a turn without a report has no result
+    runtimes: Mapping[str, Runtime] = {}  # by role; else the runtime of the agent's entry, else that of `ANY_ROLE`
+    on_event: Callable[[Event], None] = lambda _: None  # called with agents' events, once they are in the log
     on_turn_start: Callable[[str], Awaitable[None]] = _do_nothing  # awaited before a conversation's prompt is sent,
     on_turn_end: Callable[[str], Awaitable[None]] = _do_nothing  # and when its turn is over
     text_delay_s: float = FLUSH_DELAY_S  # how long streamed text is buffered before it is stored
-    models: Mapping[str, str] = {}  # by role, where the agent is not to choose itself
+    models: Mapping[str, str] = {}  # by role, if the agent is not to choose itself
 
 
 class LiveAgent(NamedTuple):
-    """An agent that listens, and its session."""
+    """A running agent and its session."""
 
     agent: AgentConnection
     session: str
@@ -137,7 +136,7 @@ class LiveAgent(NamedTuple):
 
 
 class Recovery:
-    """The ways back into the conversations of one run."""
+    """Restores the conversations of one run."""
 
     def __init__(
         self, run: OwnedRun, context: ConversationContext, permissions: PermissionBroker, text_sink: TextSink | None
@@ -147,7 +146,7 @@ class Recovery:
         self._permissions = permissions
         self._text_sink = text_sink or _NoTextSink()
         self._report_files: dict[str, str] = {}  # the files to which confined agents report
-        self._connects_late: set[str] = set()  # agents that ask for the tools when they need them
+        self._connects_late: set[str] = set()  # agents that request the tools only when they need them
 
     async def restore(self, conversation_id: str, cwd: str) -> LiveAgent:
         state = self._state(conversation_id)
@@ -178,11 +177,11 @@ class Recovery:
             raise
 
     def lacks_tools(self, name: str) -> bool:
-        """Whether a prompt would find its agent without Holdfast's tools."""
+        """Return whether a prompt would reach its agent without Holdfast's tools."""
         return name not in self._connects_late and not is_listed(self._listed(name))
 
     async def _wait_for_tools(self, name: str, entry: AgentDefinition, live: LiveAgent) -> None:
-        """Until the agent has them, or its time for that is over: then it is prompted, and what comes of it is seen."""
+        """Wait until the agent has them or the deadline passes. Then it is prompted anyway, and the result shows."""
         seconds = entry.tools_wait * load_factor()
         if not self.lacks_tools(name):
             return
@@ -195,7 +194,7 @@ class Recovery:
             await self._run.append(WarningLogged(message=message))
 
     async def ensure_dead(self, conversation_id: str) -> None:
-        """Nothing of an agent that was there before is alive; `Denied` while something is."""
+        """Make sure that nothing of an earlier agent is alive; raises `Denied` while something is."""
         await kill_survivors(self._mark(conversation_id))
 
     async def _try_strategies(
@@ -217,14 +216,14 @@ class Recovery:
                 await self._record_failed_strategy(conversation_id, strategy, error, session_lost=after.session_lost)
                 if after.gives_up:
                     raise
-                if after.restarts_agent:  # it may be dead or stuck
+                if after.restarts_agent:  # it may be dead or hang
                     await stack.aclose()
                     agent, greeting = await self._start_with_retry(conversation_id, entry, cwd, stack)
 
     async def _record_failed_strategy(
         self, conversation_id: str, strategy: RecoveryStrategy, error: Exception, *, session_lost: bool
     ) -> None:
-        """`lost` when the agent's own session is: nobody asks for it again."""
+        """With `lost`, the agent's own session is gone and is not tried again."""
         events: list[Event] = [RecoveryStrategyFailed(conversation=conversation_id, rung=strategy, reason=str(error))]
         if session_lost and self._state(conversation_id).token is not None:
             events.append(ConversationTokenStored(conversation=conversation_id, token=None))
@@ -243,7 +242,7 @@ class Recovery:
     async def _start_with_retry(
         self, conversation_id: str, entry: AgentDefinition, cwd: str, stack: AsyncExitStack
     ) -> tuple[AgentConnection, AgentInfo]:
-        """An agent that does not come up is started once more."""
+        """Start the agent, with one retry."""
         try:
             return await self._start_agent(conversation_id, entry, cwd, stack)
         except (AgentExited, AgentSilent) as error:
@@ -330,10 +329,11 @@ class Recovery:
         *,
         has_history: bool,
     ) -> AgentSession:
-        """The agent's own session counts only when something shows that it is the one that was asked for.
+        """Restore by one strategy.
 
-        Some agents answer a session that they do not know with a new one. By a replay that shows; without one, by the
-        agent's own list of sessions, before it is asked.
+        The agent's own session counts only if there is evidence that it is the requested one. Some agents answer a
+        request for an unknown session with a new one. A replay shows that; without one, the agent's own list of
+        sessions does, before the request.
         """
         state, servers = self._state(conversation_id), self._mcp_servers(conversation_id)
         token = state.token or ""
@@ -398,7 +398,7 @@ class Recovery:
         return LiveAgent(agent, opened.session_id, stack, opened)
 
     async def _choose_model(self, conversation_id: str, agent: AgentConnection, opened: AgentSession) -> list[Event]:
-        """Set the model that its role is to have; a remark, when the agent does not offer it."""
+        """Set the model of the role; adds a remark if the agent does not offer it."""
         wanted = self._context.models.get(self._state(conversation_id).role or ANY_ROLE)
         if wanted is None:
             return []
@@ -413,13 +413,13 @@ class Recovery:
         return []
 
     async def _container_id(self, conversation_id: str, runtime: Runtime) -> str | None:
-        """Which container its agent is in; None when the engine does not tell: its labels find it all the same."""
+        """Return its agent's container; None if the engine does not answer: the labels still find it."""
         with suppress(HoldfastError):
             return await asyncio.to_thread(find_container, runtime, self._mark(conversation_id))
         return None
 
     def _stderr_path(self, conversation_id: str) -> str:
-        """Where an agent's stderr goes. It may hold anything, so nothing of it is told further."""
+        """Return the file for an agent's stderr. It may contain anything, so its content is not passed on."""
         return os.path.join(self._context.folder, "agents", f"{conversation_id}.stderr")
 
     def _state(self, conversation_id: str) -> Conversation:
@@ -431,7 +431,7 @@ class Recovery:
             self._context.on_event(event)
 
     def _runtime(self, conversation_id: str, entry: AgentDefinition) -> Runtime:
-        """What its agent runs in, which must let it report to us."""
+        """Return the runtime of its agent, which must be able to report."""
         chosen, folder = self._context.runtimes, self._context.folder
         runtime = choose_runtime(chosen, self._state(conversation_id).role, entry.runtime)
         if self._context.tools is None:
@@ -459,7 +459,10 @@ class Recovery:
         return [StdioMcpServer(name=OWN_SERVER, command=command, args=tuple(arguments), env=environment)]
 
     def _listed(self, name: str) -> str:
-        """Where its MCP server writes that it has listed the tools: the only file that a confined one can write."""
+        """Return the file in which its MCP server records that it listed the tools.
+
+        It is the only file that a confined agent can write.
+        """
         return self._report_files.get(name) or os.path.join(self._context.folder, "agents", f"{name}.tools")
 
     def _mark(self, conversation_id: str) -> str:
@@ -467,7 +470,7 @@ class Recovery:
 
 
 async def close_agent(stack: AsyncExitStack) -> Denied | None:
-    """What is to be said when something of an agent will not die: once the log knows that we are done with it."""
+    """Return the error to raise if something of an agent cannot be killed, once the log has the rest."""
     try:
         await stack.aclose()
     except Denied as error:
@@ -476,7 +479,7 @@ async def close_agent(stack: AsyncExitStack) -> Denied | None:
 
 
 async def _require_known_session(agent: AgentConnection, greeting: AgentInfo, token: str, *, proven: bool) -> None:
-    """That the agent has the session, by its own list; without a list, a probe must have shown that it remembers."""
+    """Require that the agent lists the session; without a list, a probe must have shown that it remembers."""
     listed = await _lists_session(agent, token) if greeting.can_list_sessions else None
     if listed is False:
         raise AgentRefused(
@@ -488,7 +491,7 @@ async def _require_known_session(agent: AgentConnection, greeting: AgentInfo, to
 
 
 async def _lists_session(agent: AgentConnection, token: str) -> bool | None:
-    """None when it refuses to list its sessions."""
+    """Return None if it refuses to list its sessions."""
     try:
         return await agent.has_session(token)
     except AgentRefused:

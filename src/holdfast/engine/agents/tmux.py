@@ -1,4 +1,4 @@
-"""A run's own tmux: where each of its agents is to be seen, and how a person gets there."""
+"""A run's own tmux: the window of each agent, and how a person attaches to it."""
 
 import os
 import shutil
@@ -15,14 +15,14 @@ from holdfast.leaf.process.own_program import holdfast_command
 
 _FAILPOINT = failpoint_pair("tmux.place")
 _SOCKET_FILE = (
-    "tmux"  # in the folder of the run's agents: the socket, for whoever has another environment than its runner
+    "tmux"  # in the folder of the run's agents: the socket, for a process with another environment than the runner
 )
 
 
 def tmux_slot(
     folder: str, run_id: str, conversation_id: str, conversation: Conversation, entry: AgentDefinition
 ) -> TmuxSlot:
-    """The window of an agent. Where its tmux is, is durable when this returns."""
+    """Return the window of an agent. The address of its tmux is durable when this returns."""
     if entry.tui is None:
         raise BadInput(
             f"we know no terminal UI of {conversation.agent}, and it is to run in tmux; "
@@ -44,8 +44,8 @@ def tmux_slot(
 
 
 def attach_command(home: Home, run_id: str) -> list[str]:
-    """The command by which a terminal shows the run's tmux; `NothingToDo` when there is none."""
-    from holdfast.agents.tmux.server import SESSION_NAME, TmuxServer  # noqa: PLC0415 - the library is not for every command
+    """Return the command that attaches a terminal to the run's tmux; raises `NothingToDo` if there is none."""
+    from holdfast.agents.tmux.server import SESSION_NAME, TmuxServer  # noqa: PLC0415 - slow to import
 
     program = shutil.which("tmux")
     if program is None:

@@ -1,7 +1,7 @@
-"""The process that stands for an agent in a tmux window: `python -m holdfast.engine.agents.tmux_agent`.
+"""The process that represents an agent in a tmux window: `python -m holdfast.engine.agents.tmux_agent`.
 
-It follows the run's inbox for what the agent reports. It ends with its client, and takes the window with it; or with
-the window, and then with a code of its own.
+It follows the run's inbox for the agent's reports. It ends with its client and closes the window; or it ends with the
+window, with an exit code of its own.
 """
 
 import asyncio
@@ -20,12 +20,13 @@ from holdfast.engine.home import Home
 from holdfast.leaf.errors import HoldfastError
 from holdfast.store.base import START, InboxEntry
 
-_MAX_REPORT_CHARS = 4000  # characters of a report that are shown as said
+_MAX_REPORT_CHARS = 4000  # of a report that are shown
 
 
 def main() -> int:
     request = msgspec.json.decode(os.environ.pop(REQUEST_VARIABLE), type=TmuxLaunchRequest)
-    for name in (*request.env_markers, "TMUX", "TMUX_PANE"):  # what tmux starts for itself is no part of the agent
+    # processes that tmux starts for itself are not part of the agent
+    for name in (*request.env_markers, "TMUX", "TMUX_PANE"):
         os.environ.pop(name, None)
     os.chdir(request.slot.folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

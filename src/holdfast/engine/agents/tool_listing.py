@@ -1,7 +1,7 @@
-"""Whether an agent has Holdfast's tools: the MCP server that it was handed says so in a file once it has listed them.
+"""Detects whether an agent has Holdfast's tools: our MCP server records in a file that it listed them.
 
-Many agents start their MCP servers in the background, and leave out of a turn those that are not up yet. An agent that
-is prompted too early cannot report, whatever it did. So its first prompt waits for the list.
+Many agents start their MCP servers in the background, and a turn lacks the tools of servers that are not ready. An
+agent that is prompted too early cannot report, whatever it did. So its first prompt waits for the list.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from contextlib import suppress
 from holdfast.core.messages.reports import TOOLS_LISTED
 from holdfast.leaf.files.watch import Watcher
 
-_HEAD_BYTES = 4_096  # the list is asked for before any report is made
+_HEAD_BYTES = 4_096  # the list is requested before any report is made
 
 
 def tell_listed(path: str) -> None:
-    """For the server. What cannot be written is not told: then the prompt comes later, and comes all the same."""
+    """Record the listing, for the server. If that fails, the first prompt waits for the timeout instead."""
     with suppress(OSError):
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -26,7 +26,7 @@ def tell_listed(path: str) -> None:
 
 
 def forget_listed(path: str) -> None:
-    """Before another agent is started."""
+    """Call this before another agent is started."""
     with suppress(OSError):
         os.unlink(path)
 
@@ -40,7 +40,7 @@ def is_listed(path: str) -> bool:
 
 
 async def wait_until_listed(path: str, seconds: float, death: Awaitable[object]) -> bool:
-    """False after so many seconds, or when the agent dies first: then nobody will list them."""
+    """Return False after the timeout, or if the agent dies first."""
     dead = asyncio.ensure_future(death)
     try:
         async with asyncio.timeout(seconds), Watcher().changes(os.path.dirname(path)) as changed:

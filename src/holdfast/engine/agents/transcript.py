@@ -1,4 +1,4 @@
-"""A conversation's past, from the log: the newest first, and no more of it than is wanted."""
+"""Reads a conversation's past from the log, newest first, and no more than needed."""
 
 from collections.abc import AsyncIterator
 
@@ -26,12 +26,12 @@ _EVENT_TYPES = frozenset(
     for kind in (MessageRecorded, ToolCalled, ToolReturned, TurnStarted, TurnEnded, TurnInterrupted, InboxConsumed)
 )
 _AGENT_SPEAKERS = ("agent", "thought")
-_OMISSION_NOTE_CHARS = 100  # characters for the words that say how much was cut out
+_OMISSION_NOTE_CHARS = 100  # room for the note of how much was cut
 _SPEAKERS = {"user": EntryKind.USER, "agent": EntryKind.ASSISTANT}
 
 
 async def history_of(log: Log, conversation_id: str, max_chars: int = MAX_HISTORY_CHARS) -> History:
-    """What was said and done, within a budget, read from the log's end."""
+    """Return the conversation within a budget, read from the log's end."""
     history = History(max_chars)
     async for entry in _entries(log, conversation_id):
         if not history.add(entry):
@@ -40,7 +40,7 @@ async def history_of(log: Log, conversation_id: str, max_chars: int = MAX_HISTOR
 
 
 async def interrupted_turn(log: Log, conversation_id: str) -> InterruptedTurn | None:
-    """The newest turn, when it was interrupted. The request is older when that turn itself continued another."""
+    """Return the newest turn if it was interrupted. The request is older if that turn itself continued another."""
     returned: dict[str, ToolReturned] = {}
     calls: list[RecordedCall] = []
     reports: list[ReceivedReport] = []
@@ -63,7 +63,7 @@ async def interrupted_turn(log: Log, conversation_id: str) -> InterruptedTurn | 
             case InboxConsumed():
                 reports += _received_reports(event)
             case MessageRecorded() if event.speaker == "user":
-                start = await anext(events, None)  # both are written in one commit
+                start = await anext(events, None)  # both were written in one commit
                 notices = frozenset(start.notices) if isinstance(start, TurnStarted) else frozenset[str]()
                 known, left = known_calls(reversed(calls), reports[::-1])
                 found = InterruptedTurn(event.text, tuple(known), tuple(left), frozenset(later), notices, rebooted)
@@ -78,7 +78,7 @@ def _recorded_call(call: ToolCalled, result: ToolReturned | None) -> RecordedCal
 
 
 def _received_reports(event: InboxConsumed) -> list[ReceivedReport]:
-    """What was received by one of our tools, named by its topic or title where it has one."""
+    """Return what one of our tools received, named by its topic or title if it has one."""
     report = try_decode_body(event.kind, event.body)
     if not isinstance(report, Report):
         return []
@@ -87,7 +87,7 @@ def _received_reports(event: InboxConsumed) -> list[ReceivedReport]:
 
 
 async def was_heard(log: Log, conversation_id: str, turn_id: str) -> bool:
-    """True when the agent did something in this turn: then it has the prompt."""
+    """Return True if the agent did something in this turn: then it has received the prompt."""
     async for event in _events(log, conversation_id):
         if isinstance(event, TurnStarted) and event.turn == turn_id:
             return False
@@ -97,10 +97,10 @@ async def was_heard(log: Log, conversation_id: str, turn_id: str) -> bool:
 
 
 async def _entries(log: Log, conversation_id: str) -> AsyncIterator[HistoryEntry]:
-    """Messages whole, though they were written in parts; each result with the name of its tool.
+    """Yield messages joined from their parts, and results with their tool's name.
 
-    A prompt that continues a turn is an entry only when it delivered messages: the rest of it restates what is there.
-    Its messages stand at its end, so what is too long of it is cut out of its middle.
+    A prompt that continues a turn is an entry only if it delivered messages: the rest of it repeats earlier text. Its
+    messages are at its end, so a long one is cut in the middle.
     """
     parts: list[MessageRecorded] = []
     results: dict[str, ToolReturned] = {}
@@ -144,7 +144,7 @@ def _result_text(result: ToolReturned) -> str:
 
 
 async def _events(log: Log, conversation_id: str) -> AsyncIterator[Event]:
-    """Those of a conversation, and the reports that came from it; the newest first."""
+    """Yield the events of a conversation and the reports from it, newest first."""
     mark = f'"conversation":"{conversation_id}"'.encode()
     async for batch in log.read_backwards():
         for raw in reversed(batch.data.split(b"\n")):

@@ -1,4 +1,4 @@
-"""Runs each check once on the untouched base, before any agent works: a check that fails there tells nothing of tasks.
+"""Runs each check once on the untouched base, before any agent works: failures there say nothing about tasks.
 
 The checks run in the run's own worktree, which is at the base until the first merge. Each result is in the log as soon
 as it is known, so an interrupted baseline continues with the next check.

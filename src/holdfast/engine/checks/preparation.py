@@ -1,4 +1,4 @@
-"""What comes before any agent works: the setup of worktrees, then the checks on the untouched base."""
+"""Prepares a run before any agent works: sets up worktrees, then runs the checks on the untouched base."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ class Preparation:
                 await self._baseline.ensure()
 
     async def _has_worktree(self) -> bool:
-        """Without a branch there is none: the step that needs it says so, and how to bring it back."""
+        """Without a branch there is no worktree: the step that needs it reports that, with the remedy."""
         worktree = self._workspace.worktree()
         if not os.path.isdir(worktree.path):
             if await self._workspace.repository.commit_of(f"refs/heads/{worktree.branch}") is None:

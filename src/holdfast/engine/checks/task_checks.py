@@ -1,4 +1,4 @@
-"""The checks of a task. What is captured before them is what they run on, what is judged, and what is committed."""
+"""Runs the checks of a task. The tree captured before them is what they run on, and what is evaluated and committed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,16 +21,16 @@ _MAX_NAMED = 20  # files or commits in a message
 
 
 class TaskChecks:
-    """What stands between a worker's word that its task is done, and anybody's verdict on it."""
+    """Runs between a worker's case and its evaluation."""
 
     def __init__(self, workspace: Workspace, config: RunConfig) -> None:
         self._workspace = workspace
         self._config = config
 
     async def run(self, task_id: str) -> None:
-        """Capture the task's files, run the project's checks on them, and tell the log what came of it.
+        """Capture the task's files, run the project's checks on them, and record the result.
 
-        What keeps the files from being captured goes back to the worker, as a check that failed.
+        A problem that prevents the capture goes back to the worker as a failed check.
         """
         task = self._task(task_id)
         if task.recheck is not None and task.unchecked is not None and task.tree is not None:
@@ -51,7 +51,7 @@ class TaskChecks:
         await self._validate(task_id, taken)
 
     async def _doubts(self, name: str, taken: Capture) -> dict[str, str]:
-        """What may be work that the tree does not have. The worker is told once; it decides whether it is."""
+        """Return what may be work that the tree lacks. The worker is asked once, and decides."""
         left = await commits_left_behind(self._workspace, name, taken.tree)
         return {
             **({LEFT_BEHIND_CHECK: self._describe_left_behind(name, left)} if left else {}),
@@ -59,7 +59,7 @@ class TaskChecks:
         }
 
     async def _validate(self, task_id: str, captured: Capture) -> None:
-        """Once more, when they changed files of the task, as one that formats does: then on what they made of them."""
+        """Run the checks again if they changed files of the task, as a formatter does: then on the changed files."""
         failed, commands = await self._run_commands(task_id, captured)
         if commands and not failed:
             now = await capture(self._workspace, task_id, within=captured.tree)
@@ -70,14 +70,14 @@ class TaskChecks:
         await self._append(ValidationFinished(task_id=task_id, passed=not failed, failed=failed, tree=captured.tree))
 
     async def _revalidate(self, task_id: str, commit: str, tree: str) -> None:
-        """On a commit that is not of the tree that was checked: the worktree has its files, and may have more."""
+        """Check a commit with another tree than the checked one: the worktree has its files, and may have more."""
         if (await capture(self._workspace, task_id, within=tree)).tree != tree:
             await self._workspace.restore(task_id, commit)
         failed, _ = await self._run_commands(task_id, Capture(tree, commit))
         await self._append(ValidationFinished(task_id=task_id, passed=not failed, failed=failed, tree=tree))
 
     async def _run_commands(self, task_id: str, captured: Capture) -> tuple[list[str], Sequence[CheckCommand]]:
-        """Which of them failed that passed on the untouched base, and which there are."""
+        """Return the failed checks that passed on the untouched base, and all checks."""
         workspace = self._workspace
         place = CheckPlace.of(workspace, task_id, self._config.runtime_for_task(self._task(task_id).wants))
         validate = self._config.workflow.validate
@@ -105,13 +105,16 @@ class TaskChecks:
             await self._append(WarningLogged(message=told))
 
     async def _refuse(self, task_id: str, check: str, message: str) -> None:
-        """Tell the worker, in a new iteration. `Denied` when it was told, and that did not help: a person has to."""
+        """Send a failed check to the worker in a new iteration.
+
+        Raises `Denied` if that was done before and did not help: then a person must act.
+        """
         if _has_failed_before(self._task(task_id), check):
             raise Denied(f"{message}; then holdfast resume {self._workspace.run_id}")
         await self._send_back(task_id, {check: message})
 
     async def _send_back(self, name: str, told: Mapping[str, str]) -> None:
-        """End the iteration; the worker is told why, check by check."""
+        """End the iteration; the worker gets the reasons, check by check."""
         failed = [ValidatorFinished(task_id=name, name=check, passed=False, output=why) for check, why in told.items()]
         finished = ValidationFinished(task_id=name, passed=False, failed=list(told))
         await self._append(ValidationStarted(task_id=name), *failed, finished)

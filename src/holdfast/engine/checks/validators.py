@@ -1,9 +1,8 @@
-"""Validators at work: real processes in a task's worktree, one after the other, of whom nothing is left.
+"""Runs validators: real processes in a task's worktree, one at a time, and none outlives its check.
 
-They run what an agent wrote, and so in what that agent ran in: see `RoleRuntime`.
-
-Each has a time limit, no secrets, and an output of which the beginning and the end are kept. One that fails is run
-once more; should it pass then, it is flaky, which is no failure of the work, and is told.
+They execute what an agent wrote, so they run in that agent's runtime: see `RoleRuntime`. Each has a time limit, no
+secrets, and bounded output that keeps beginning and end. One that fails is run again. If it passes then, it is flaky:
+that is reported, but is not a failure of the work.
 """
 
 import asyncio
@@ -40,29 +39,29 @@ from holdfast.workflows.validators import (
 )
 
 _FAILPOINT = failpoint_pair("validator.run")
-MAX_OUTPUT_BYTES = 64 * 1024  # bytes of output that are kept
-_MAX_FILE_BYTES = 1024 * 1024  # bytes of a file that may speak of a validator
-_MAX_NAMES = 10_000  # of a folder
+MAX_OUTPUT_BYTES = 64 * 1024  # of output that are kept
+_MAX_FILE_BYTES = 1024 * 1024  # of a file that may name a validator
+_MAX_NAMES = 10_000  # in a folder
 _MAX_FOLDERS = 200
-_PROJECT_PROGRAM_DIRS = (".venv/bin", "venv/bin", "node_modules/.bin")  # of the project, below the worktree
+_PROJECT_PROGRAM_DIRS = (".venv/bin", "venv/bin", "node_modules/.bin")  # of the project, relative to the worktree
 _PLAIN_ENVIRONMENT = {
     "NO_COLOR": "1",
     "TERM": "dumb",
-    "PYTHONUNBUFFERED": "1",  # what one that hangs has said is not lost
-    "PYTHONDONTWRITEBYTECODE": "1",  # nor committed, where the project ignores nothing
+    "PYTHONUNBUFFERED": "1",  # keeps the output of one that hangs
+    "PYTHONDONTWRITEBYTECODE": "1",  # keeps caches out of projects without ignore rules
 }
-_OUTPUT_WAIT_S = 5.0  # seconds for the end of an output that nobody of the tree can write to any more
-_LIST_TIMEOUT_S = 120.0  # seconds, to be told which programs an image has
+_OUTPUT_WAIT_S = 5.0  # for the end of an output after all its writers are dead
+_LIST_TIMEOUT_S = 120.0  # to list the programs of an image
 _LIST_SCRIPT = 'for name do command -v "$name" >/dev/null && echo "$name"; done; true'
 _EXIT_NOT_FOUND = 127  # a shell's code for that
 
 
 class ValidatorOutcome(NamedTuple):
-    """How a validator ended. `problem` is what there is to say of it: why it failed, or that it is flaky."""
+    """How a validator ended. `problem` says why it failed, or that it is flaky."""
 
     name: str
     passed: bool
-    exit_code: int | None  # a signal's number, negative; None: it never began, or had to be ended
+    exit_code: int | None  # negative for a signal; None if it did not start or was killed
     seconds: float
     output: str = ""
     problem: str | None = None
@@ -70,9 +69,9 @@ class ValidatorOutcome(NamedTuple):
 
 
 class CheckPlace(NamedTuple):
-    """Where checks run: the worktree, and the runtime of the role whose agent wrote what is in it.
+    """Where checks run: the worktree, and the runtime of the role whose agent wrote it.
 
-    `folder` is the run's own, for the note of which container engine is used.
+    `folder` is the run's own, for the record of the container engine.
     """
 
     cwd: str
@@ -87,7 +86,7 @@ class CheckPlace(NamedTuple):
         return cls(workspace.worktree(task).path, workspace.run_id, role, tether, folder)
 
     def with_readable(self, path: str) -> "CheckPlace":
-        """The same, with one more path to be read."""
+        """Return the same place with one more readable path."""
         runtime = self.role.runtime
         more = structs.replace(runtime, readable=(*runtime.readable, path))
         return self._replace(role=self.role._replace(runtime=more))
@@ -103,13 +102,13 @@ class CheckPlace(NamedTuple):
 
 
 async def validators_for(place: CheckPlace, settings: Validators) -> tuple[CheckCommand, ...]:
-    """Those that are configured, and those that the files of the worktree speak of and whose program is there."""
+    """Return the configured validators, or those that the worktree's files name and whose program exists."""
     found = _detect_validators(place.cwd, await _available_programs(place)) if settings.detect else ()
     return choose_commands(found, settings)
 
 
 async def _available_programs(place: CheckPlace) -> frozenset[str]:
-    """Those that a check could call: of this machine, or of the image."""
+    """Return the programs that a check could call, on this machine or in the image."""
     names = sorted(relevant_programs())
     if not place.is_container:
         path = _search_path(place.cwd, without_own_programs(os.environ.get("PATH", os.defpath)))
@@ -143,7 +142,7 @@ async def run_validators(
     *,
     failpoint: FailpointPair = _FAILPOINT,
 ) -> list[ValidatorOutcome]:
-    """In order, each alone. `on_done` hears of each as soon as it has ended."""
+    """Run the validators in order. `on_done` is called after each."""
     if not os.path.isdir(place.cwd):
         raise BadInput(
             f"{place.cwd} is not there, so nothing can be validated in it; `holdfast doctor` looks what is wrong"
@@ -161,7 +160,7 @@ async def run_validators(
 
 
 def _as_flaky(first: ValidatorOutcome, second: ValidatorOutcome) -> ValidatorOutcome:
-    """It passes; what it said when it did not is kept."""
+    """It passes; the output of the failure is kept."""
     return first._replace(
         passed=True,
         exit_code=second.exit_code,
@@ -186,7 +185,7 @@ async def _run_validator(command: CheckCommand, place: CheckPlace, failpoint: Fa
 
 
 class ProcessEnd(NamedTuple):
-    """`how` is None, and so is `code`, when the time limit ended it."""
+    """`how` and `code` are None if the time limit ended it."""
 
     code: int | None
     how: str | None
@@ -194,13 +193,13 @@ class ProcessEnd(NamedTuple):
 
 
 async def run_in_place(command: CheckCommand, place: CheckPlace, stdin: bytes = b"") -> ProcessEnd:
-    """Run a command as checks are run. Raises `BadInput` when it cannot be started."""
+    """Run a command like a check. Raises `BadInput` if it cannot be started."""
     return await _run_launch(_launch(command, place), place, command.limit, stdin)
 
 
 def _launch(command: CheckCommand, place: CheckPlace) -> Launch:
     given = _environment(command, place)
-    if place.is_container:  # the image knows its programs
+    if place.is_container:  # the image has its own programs
         return place.launch(_container_command(place.cwd, command.words), given)
     program = _find_program(command.words[0], place.cwd, given["PATH"])
     if program is None:
@@ -219,7 +218,7 @@ async def _run_launch(launch: Launch, place: CheckPlace, limit: float, stdin: by
 
 @asynccontextmanager
 async def _start(place: CheckPlace, launch: Launch) -> AsyncIterator[ProcessTree]:
-    """The engine is written down first: a container outlives all of us."""
+    """Record the container engine first: a container outlives us."""
     if place.folder is not None:
         record_engine(place.folder, launch.runtime)
     async with spawn(launch) as tree:
@@ -236,10 +235,10 @@ def describe_problem(command: CheckCommand, ended: ProcessEnd) -> str | None:
 
 
 async def _wait_for_exit(tree: ProcessTree, output: BoundedOutput, timeout_s: float, stdin: bytes = b"") -> str | None:
-    """How its root ended; None when we had to end it. What it left running is dead before its output is taken."""
+    """Return how its root process ended; None if we killed it. Its children are dead before the output is read."""
     with suppress(OSError):
         tree.stdin.write(stdin)
-        tree.stdin.close()  # once all of it is written
+        tree.stdin.close()  # once everything is written
     reading = asyncio.ensure_future(_read_output(tree.stdout, output))
     try:
         try:
@@ -260,7 +259,7 @@ async def _read_output(stream: asyncio.StreamReader, output: BoundedOutput) -> N
 
 
 def _environment(command: CheckCommand, place: CheckPlace) -> dict[str, str]:
-    """No secrets; in a container nothing of this machine's, which are not for the image's programs."""
+    """No secrets; in a container none of this machine's variables, which do not suit the image's programs."""
     ours = {} if place.is_container else without_own_environment(plain_environment())
     given = {**ours, **place.role.environment, **_PLAIN_ENVIRONMENT, **command.environment}
     if not place.is_container:
@@ -272,14 +271,14 @@ def _environment(command: CheckCommand, place: CheckPlace) -> dict[str, str]:
 
 
 def _container_command(cwd: str, command: Sequence[str]) -> tuple[str, ...]:
-    """For a container: the project's own programs come before those of the image."""
+    """In a container, the project's own programs take precedence over the image's."""
     own = os.pathsep.join(os.path.join(cwd, folder) for folder in _PROJECT_PROGRAM_DIRS)
     first = os.path.join(cwd, command[0]) if os.sep in command[0] else command[0]
     return ("/bin/sh", "-c", 'PATH="$0:$PATH"; exec "$@"', own, first, *command[1:])
 
 
 def _find_program(program: str, cwd: str, path: str) -> str | None:
-    """A path is one in the worktree, wherever we stand ourselves."""
+    """A relative path is relative to the worktree, whatever our current folder."""
     return shutil.which(os.path.join(cwd, program) if os.sep in program else program, path=path)
 
 
@@ -289,7 +288,7 @@ def _search_path(worktree: str, path: str) -> str:
 
 
 def _names_below(worktree: str, folder: str) -> set[str]:
-    """Two levels of it, as tests are ordered."""
+    """Return the names in two levels of folders, a common layout of tests."""
     found = {f"{folder}/{name}" for name in _names_in(worktree, folder)}
     for name in sorted(found)[:_MAX_FOLDERS]:
         found |= {f"{name}/{one}" for one in _names_in(worktree, name)}

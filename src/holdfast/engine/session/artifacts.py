@@ -1,7 +1,7 @@
-"""The documents of phases as files, held against the log. The log decides; what a person wrote there is never lost.
+"""The documents of phases as files, compared with the log. The log decides, and a person's edits are never lost.
 
-A file is as the log has it, older than that, not there, or somebody's own. What is somebody's own is set aside under
-a name that follows from its content: to do so twice, or to be cut off and do it again, makes no difference.
+A file is as the log has it, an older version, missing, or edited by a person. An edited file is moved aside under a
+name derived from its content, so repeating this after an interruption changes nothing.
 """
 
 import os
@@ -21,7 +21,7 @@ _OTHER_EXTENSION = {"json": "yaml", "yaml": "json"}
 
 
 class ArtifactStatus(StrEnum):
-    """What a file is, compared to the log."""
+    """The state of a file, compared with the log."""
 
     MISSING = "missing"
     OLDER = "older"
@@ -29,7 +29,7 @@ class ArtifactStatus(StrEnum):
 
 
 class Difference(NamedTuple):
-    """A file that is not as the log has it. `aside` is where what it says goes, when it is somebody's own."""
+    """A file that differs from the log. If a person edited it, `aside` is where its content is moved."""
 
     status: ArtifactStatus
     file: str  # below the run's folder
@@ -39,12 +39,12 @@ class Difference(NamedTuple):
 
 
 def find_differences(folder: str, state: RunState) -> list[Difference]:
-    """Nothing is touched."""
+    """Return the files that differ. Changes nothing."""
     return [one for one in (_compare(folder, *each) for each in _documents(state)) if one is not None]
 
 
 def write_artifacts(folder: str, state: RunState) -> None:
-    """Every document as the log has it."""
+    """Write every document as the log has it."""
     for one in find_differences(folder, state):
         path = os.path.join(folder, one.file)
         make_directories(os.path.dirname(path))
@@ -57,7 +57,7 @@ def write_artifacts(folder: str, state: RunState) -> None:
 
 
 def _delete_other_formats(folder: str, state: RunState) -> None:
-    """Data that was JSON and is YAML now is not to be read as what it was. Somebody's own file is left alone."""
+    """Delete a document's older format, such as JSON for data that is YAML now. An edited file stays."""
     for stem, ending, document in _documents(state):
         other = os.path.join(folder, f"{stem}.{_OTHER_EXTENSION.get(ending)}")
         old = _read_or_none(other)
@@ -66,7 +66,7 @@ def _delete_other_formats(folder: str, state: RunState) -> None:
 
 
 def describe_difference(run_id: str, difference: Difference, *, has_planner: bool) -> str:
-    """For whoever resumes: what was found, what is done about it, and how an edit of theirs is taken up."""
+    """Explain to the user who resumes: what was found, what happens to it, and how to keep an edit."""
     match difference.status:
         case ArtifactStatus.MISSING:
             return f"{difference.file} was not there; it is written again from the log"

@@ -42,7 +42,7 @@ class _Prompt(NamedTuple):
 
 
 class ChatSteps:
-    """What the runner does in a chat. A step that was interrupted is chosen again."""
+    """The steps of a chat. A step that was interrupted is chosen again."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ChatSteps:
         if turn is None:
             return
         await self._workspace.snapshot(task_id, f"turn-{self._turns(task_id)}")
-        if turn.reason in ASKED_AGAIN:  # its user decides what to do, not a retry
+        if turn.reason in ASKED_AGAIN:  # the user decides what to do; it is not retried
             agent = self._conversations.state(conversation_id).agent
             await self._append(WarningLogged(message=f"{agent} answered with an error: {turn.detail}"))
 
@@ -102,7 +102,7 @@ class ChatSteps:
         return sum(one.turns for one in self._state.conversations.values() if one.task == task_id)
 
     async def _compose(self, prompt: _Prompt) -> Composed | None:
-        """The prompt as its messages are now; None when its user has taken all of them back."""
+        """Return the prompt with its messages as they are now; None if the user withdrew all of them."""
         task_id, conversation_id, is_first = prompt
         task, conversation = self._task(task_id), self._conversations.state(conversation_id)
         keys = self._keys(prompt)
@@ -128,7 +128,7 @@ class ChatSteps:
         return Composed(said, Delivery(tuple(new), tuple(notices)))
 
     def _keys(self, prompt: _Prompt) -> list[str]:
-        """What was for a new conversation is for this one."""
+        """Return the keys: those for a new conversation now belong to this one."""
         own = next_prompt(self._state, prompt.task_id, prompt.conversation_id)
         return own or next_prompt(self._state, prompt.task_id, None)
 

@@ -1,4 +1,4 @@
-"""A cap on dollars binds only agents that report their cost. Before one that does not spends, people are warned."""
+"""Warns that a cap on dollars cannot stop agents that do not report their cost, before they spend."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from holdfast.store.run import OwnedRun
 
 
 class CostCap:
-    """Warns once a session of each agent that a cap on dollars cannot stop."""
+    """Warns once per session about each agent that a cap on dollars cannot stop."""
 
     def __init__(self, run: OwnedRun, config: RunConfig, measurements: Mapping[str, AgentMeasurement]) -> None:
         self._run = run
@@ -25,7 +25,7 @@ class CostCap:
         await self._warn(agents_without_cost(self._run.state, self._config, self._measurements))
 
     async def warn_after_turn(self, conversation_id: str) -> None:
-        """Of an agent about which only its first turn told."""
+        """Warn about an agent whose first turn showed that it reports no cost."""
         talk = self._run.state.conversations.get(conversation_id)
         if talk is not None and talk.has_unknown_cost and talk.agent is not None:
             await self._warn([talk.agent])
@@ -49,10 +49,10 @@ def agents_without_cost(state: RunState, config: RunConfig, measurements: Mappin
 
 
 def _reports_cost(role: str, agent: str, config: RunConfig, measurement: AgentMeasurement | None) -> bool | None:
-    """None when nobody knows."""
+    """Return None if it is unknown."""
     entry = find_agent(agent, config.agents)
     runtimes = config.runtimes
     usual = entry.runtime if entry.runtime != LOCAL else runtimes.get(ANY_ROLE, LOCAL)
-    if runtimes.get(role, usual).kind == "tmux":  # its own terminal UI shows what it costs, and nobody else hears it
+    if runtimes.get(role, usual).kind == "tmux":  # its own terminal UI shows the cost, and Holdfast does not receive it
         return False
     return measurement.cost if measurement is not None and measurement.cost is not None else entry.reports_cost

@@ -19,9 +19,9 @@ from holdfast.core.conversation.live_text import Hint
 from holdfast.core.redaction.redaction import Redactor
 from holdfast.engine.live_socket import ListeningSocket, is_trusted_peer, listen
 
-_MIN_INTERVAL_S = 0.02  # between hints: what agents say in between goes together
+_MIN_INTERVAL_S = 0.02  # between hints: text in between is sent together
 _MAX_LISTENERS = 64
-_SEND_BUFFER_BYTES = 64 * 1024  # that the kernel keeps for a listener
+_SEND_BUFFER_BYTES = 64 * 1024  # for a listener, in the kernel
 _READ_BYTES = 4096
 
 _encode = msgspec.json.Encoder().encode
@@ -110,7 +110,7 @@ class LiveTextServer:
 
 
 class _Turn:
-    """What was said in a turn: how much of it is in the log, and how much was sent."""
+    """The text of a turn: how much is in the log, and how much was sent."""
 
     def __init__(self, conversation_id: str, turn_id: str, recorder: EventRecorder) -> None:
         self.turn_id = turn_id
@@ -127,7 +127,7 @@ class _Turn:
         return Hint(self._conversation_id, self.turn_id, speaker, self.recorded.get(speaker, 0), text) if text else None
 
     def new_text(self, redactor: Redactor) -> Hint | None:
-        """Return what was not sent before."""
+        """Return the text that was not sent yet."""
         hint = self.open_message(redactor)
         if hint is None:
             return None
@@ -152,7 +152,7 @@ class _Listener:
         self._loop.add_reader(connection, self._read)
 
     def send(self, data: bytes) -> None:
-        """Send it, or what the kernel takes of it now; while the rest is waiting, all else is dropped."""
+        """Send the data, or as much as the kernel accepts now. Until the rest is sent, everything else is dropped."""
         if self._is_blocked or not data:
             return
         sent = self._try_send(data)
@@ -188,7 +188,7 @@ class _Listener:
             return None
 
     def _read(self) -> None:
-        """A listener has nothing to say: reading only shows when it is gone."""
+        """Listeners send nothing: reading only shows that one disconnected."""
         try:
             if self._connection.recv(_READ_BYTES):
                 return

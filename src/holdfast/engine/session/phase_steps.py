@@ -1,4 +1,4 @@
-"""The steps of phases: what each action does. Each may be cut off anywhere, and is chosen again if it was."""
+"""The steps of phases: what each action does. A step that is interrupted is chosen again."""
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
@@ -50,15 +50,15 @@ from holdfast.leaf.errors import BadInput
 from holdfast.workflows.phase_prompts import finding_lines
 from holdfast.workflows.validators import CheckCommand
 
-_MAX_OUTPUT_CHARS = 4_000  # characters of what a failed check said
-_ARTIFACTS_VARIABLE = "HOLDFAST_ARTIFACTS"  # by which a check finds what was handed in
+_MAX_OUTPUT_CHARS = 4_000  # of a failed check's output
+_ARTIFACTS_VARIABLE = "HOLDFAST_ARTIFACTS"  # tells a check where the submitted documents are
 _NO_ANSWER = "Nothing was found out: the researcher was asked several times, and gave no answer."
 
 PhaseStep = Callable[[Action], Awaitable[None]]
 
 
 class PhaseSteps:
-    """What the runner does beside the tasks. The log is told what came of each step before the next is chosen."""
+    """Runs the actions of phases. The result of each step is in the log before the next is chosen."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class PhaseSteps:
         config: RunConfig,
         receive: Callable[[], Awaitable[None]],
     ) -> None:
-        """`receive` takes in what agents reported."""
+        """`receive` reads agents' reports."""
         self._workspace = workspace
         self._conversations = conversations
         self._config = config
@@ -107,7 +107,7 @@ class PhaseSteps:
     # From phase to phase
 
     async def _enter(self, action: Action) -> None:
-        """In one commit with the plan, where the phase is to work off what was found: else it might be made twice."""
+        """Enter a phase. A plan for its findings is part of the same commit: otherwise it might be made twice."""
         spec, before = self._spec_and_progress(action)
         await self._close_conversations(before, ConversationState.CANCELLED, f"{spec.name} begins anew")
         await self._clean_worktree()
@@ -125,7 +125,7 @@ class PhaseSteps:
         return plan_with_fix_task(self._state, "Fix what the review found", words, criteria)
 
     def _plan_with_changes(self, spec: PhaseSpec, changes: Sequence[str]) -> list[Event]:
-        """Nobody plans: what a person wants to be otherwise in the work is one more task."""
+        """Without a planning phase, a change request becomes one more task."""
         if spec.kind is not PhaseKind.TASKS or not changes:
             return []
         words = "\n\n".join(self._state.changes[key] for key in changes)
@@ -160,7 +160,7 @@ class PhaseSteps:
         await self._append(PhaseFailed(phase=spec.name, round=progress.round, reason=reason))
 
     async def _clean_worktree(self) -> None:
-        """What somebody changed in the run's own worktree is saved, and taken out of the way of merges."""
+        """Save changes in the run's own worktree and remove them, so that they do not block merges."""
         tree = await self._ensure_worktree()
         if (await status_of(tree)).changes:
             saved = await self._workspace.restore(None, await self._workspace.tip())
@@ -197,13 +197,13 @@ class PhaseSteps:
         return await self._conversations.continue_turn(conversation_id, worktree.path, policy, since)
 
     async def _ensure_worktree(self) -> Worktree:
-        """The run's own worktree, made again when it is not there."""
+        """Return the run's own worktree, created again if missing."""
         tree = self._workspace.worktree()
         await self._workspace.relink(None)
         return tree if os.path.isdir(tree.path) else await self._workspace.open_worktree()
 
     async def _run_checks(self, action: Action) -> None:
-        """The project's checks on all of it, as a review."""
+        """Run the project's checks on the whole result, as a review."""
         spec, progress = self._spec_and_progress(action)
         await self._ensure_worktree()
         await self._write_artifacts()
@@ -228,13 +228,13 @@ class PhaseSteps:
         )
 
     def _excused(self, spec: PhaseSpec, commands: Sequence[CheckCommand]) -> set[str]:
-        """The checks that failed on the untouched base too, unless the phase asks for them by name."""
+        """Return the failed checks that also failed on the untouched base, unless the phase names them."""
         if spec.validators:
             return set()
         return {command.name for command in commands if is_excused(self._state, command.name, command.words)}
 
     async def _write_artifacts(self) -> None:
-        """As files, for people to read. Who changed one meanwhile is told where that is, before it is set aside."""
+        """Write documents as files. A person who edited one learns where the edit is kept before it is moved."""
         folder, plans = self._workspace.effects.folder, self._config.workflow.planner is not None
         edited = [one for one in find_differences(folder, self._state) if one.status is Found.EDITED]
         if edited:
@@ -263,7 +263,7 @@ class PhaseSteps:
         await self._append(*asked, *([given] if self._config.bounds.auto_approve else []))
 
     async def _publish(self, action: Action) -> None:
-        """Each part of it is an effect that is looked up before it is done; cut off, it is simply done again."""
+        """Publish. Each part is an effect with a probe, so repeating it after an interruption is safe."""
         spec, progress = self._spec_and_progress(action)
         wanted = self._config.settings.publish or spec.publish
         came = await publish_work(self._workspace, wanted, self._pull_request_options(spec.name))
@@ -276,7 +276,7 @@ class PhaseSteps:
         return PullRequestOptions(body=f"{body}\n\nCloses #{issue}\n" if isinstance(issue, int) else body, draft=True)
 
     async def _record_as_change(self, action: Action) -> None:
-        """Words for a run that is done are wishes for more."""
+        """A message to a finished run becomes a change request."""
         key = action.reason or ""
         message = self._state.messages[key]
         change = ChangeRequested(change=key, text=message_text(message.body), by=message.sender)

@@ -1,4 +1,4 @@
-"""The plan of a run, read again from its source: edits made since are found here."""
+"""Rereads the plan of a run from its source, to find edits made since."""
 
 import os
 
@@ -13,7 +13,7 @@ from holdfast.workflows.tasklists import read_tasks
 
 
 def reread_plan(state: RunState) -> PlanCreated | None:
-    """The plan from its source as that is now, when it is another one. A source that is gone has nothing to say."""
+    """Return the plan if its source has changed. A source that no longer exists changes nothing."""
     if state.plan is None or state.plan.source is None or not os.path.exists(state.plan.source):
         return None
     plan = build_plan(read_tasks(state.plan.source), workflow_of(state).shape, state.plan.source)

@@ -1,8 +1,7 @@
-"""Readable files beside the log: the plan, verdicts, proposed learnings. Made from the log, and never read.
+"""Readable files beside the log: the plan, verdicts, proposed learnings. Derived from the log, and never read.
 
-Best effort: one that cannot be written, on a full disk or because something else has its name, holds no run up. It is
-made up for when the run is opened again, be it only to hear that it is done. The documents of phases are not so: with
-one that cannot be written, the sitting has failed.
+Best effort: a file that cannot be written does not stop the run. It is written when the run is opened again, even if
+the run is done. Documents of phases are different: if one cannot be written, the session fails.
 """
 
 import os
@@ -22,7 +21,7 @@ _FAILPOINT = failpoint_pair("projection.write")
 
 
 def write_ledger(folder: str, task: str, verdicts: Sequence[EvaluatorVerdict]) -> None:
-    """The time comes first, as in the ledgers of other tools."""
+    """Write the entries of a ledger. The time comes first, as in the ledgers of other tools."""
     rows = [{"ts": verdict.ts, **msgspec.to_builtins(verdict)} for verdict in verdicts]
     lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
     _write(os.path.join(folder, "ledger", f"{worktree_names('', task).leaf}.jsonl"), lines)
@@ -40,14 +39,14 @@ def write_plan(folder: str, state: RunState) -> None:
 
 
 def write_learnings(folder: str, learnings: Sequence[str]) -> None:
-    """For the user to accept: what is kept of it belongs into the project's own guide."""
+    """Write the learnings for the user, who copies accepted ones to the project's own guide."""
     lines = "".join(f"- {' '.join(one.split())}\n" for one in learnings)
     page = f"# Proposed learnings\n\nMove what you agree with into AGENTS.md.\n\n{lines}"
     _write(os.path.join(folder, "proposed-learnings.md"), page.encode())
 
 
 def write_preferences(folder: str, preferences: Mapping[str, Sequence[str]]) -> None:
-    """For the user to accept."""
+    """Write the preferences for the user to accept."""
     for role, proposed in preferences.items():
         lines = "".join(f"- {' '.join(one.split())}\n" for one in proposed)
         page = f"# Proposed preferences for {role}\n\n`holdfast preferences` accepts or refuses them.\n\n{lines}"
@@ -55,13 +54,13 @@ def write_preferences(folder: str, preferences: Mapping[str, Sequence[str]]) -> 
 
 
 def write_projections(folder: str, state: RunState) -> None:
-    """All of them, as they should be: what a crash left out is made up for."""
+    """Write all projections, including those that a crash left out."""
     write_pages(folder, state)
     write_artifacts(folder, state)
 
 
 def write_pages(folder: str, state: RunState) -> None:
-    """All but the documents of phases, which a person may have edited since the run was done."""
+    """Write all except the documents of phases, which a person may have edited since the run was done."""
     write_plan(folder, state)
     write_preferences(folder, state.preferences)
     if state.learnings:
@@ -72,7 +71,7 @@ def write_pages(folder: str, state: RunState) -> None:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Only when it says something new: a long run has thousands of ledgers, and each sync takes its time."""
+    """Write only if the content changed: a long run has thousands of ledgers, and every sync takes time."""
     if _read_or_none(path) == data:
         return
     with suppress(OSError):

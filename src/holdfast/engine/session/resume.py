@@ -1,4 +1,4 @@
-"""Resuming a run: gathers the facts, and carries out what `core.decide.resume` chooses."""
+"""Resumes a run: gathers the facts, and carries out what `core.decide.resume` chooses."""
 
 import os
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ _OUTCOME_TEXTS = {
 
 
 async def choose_resume(run: OwnedRun, folder: str, analysis: Analysis, choose: Chooser) -> ResumeChoice:
-    """How to continue. Nothing of the work is touched before that is known."""
+    """Return how to continue. Changes nothing before that is decided."""
     decision = analysis.decision
     if decision.case is ResumeCase.COMPLETE and is_finished(decision, has_news=await _has_news(run)):
         write_pages(folder, run.state)
@@ -58,7 +58,7 @@ async def _has_news(run: OwnedRun) -> bool:
 
 
 async def apply_resume(workspace: Workspace, analysis: Analysis, given: ResumeChoice) -> None:
-    """Bring git in line with the log, act on the choice, and record all of it in one commit."""
+    """Bring git in line with the log, carry out the choice, and record everything in one commit."""
     run = workspace.effects.run
     await _record_choice(run, analysis, given)
     chosen = chosen_tasks(run.state)
@@ -83,7 +83,7 @@ async def apply_resume(workspace: Workspace, analysis: Analysis, given: ResumeCh
 
 
 async def _record_choice(run: OwnedRun, analysis: Analysis, given: ResumeChoice) -> None:
-    """A choice made now is in the log before anything is done about it; else a crash may have left one there."""
+    """Record the choice before acting on it. After a crash, the log may already have one."""
     if given.choice is not None:
         tasks = tasks_for_choice(given.choice, run.state, analysis.decision.affected)
         _FAILPOINT_CHOICE.before()
@@ -103,10 +103,10 @@ async def _carry_out(workspace: Workspace, actions: Sequence[ResumeAction]) -> _
             case ResumeStep.DISCARD:
                 done.salvaged[task_id] = await workspace.discard(task_id)
             case ResumeStep.DELETE:
-                with suppress(Denied):  # reconciling looks at it again, and tells who is in the way
+                with suppress(Denied):  # reconciling checks it again and reports what blocks it
                     await workspace.delete_worktree_and_branch(task_id)
             case ResumeStep.FAIL:
-                with suppress(Denied):  # somebody is in the way: it stays where it is
+                with suppress(Denied):  # something blocks it: it stays
                     await fail_task(workspace, task_id, TaskFailure.BLOCKED)
             case ResumeStep.UNWIND:
                 commit = await workspace.unwind_failed(task_id)
@@ -115,7 +115,7 @@ async def _carry_out(workspace: Workspace, actions: Sequence[ResumeAction]) -> _
 
 
 def _artifact_warnings(workspace: Workspace) -> list[str]:
-    """How the documents beside the log differ from it. They are written again as the run continues."""
+    """Return how the documents beside the log differ from it. They are written again as the run continues."""
     state = workspace.effects.run.state
     has_planner = workflow_of(state).planner is not None
     return [

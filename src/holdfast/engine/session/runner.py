@@ -1,7 +1,7 @@
-"""The loop: ask what to do next, set it going, and ask again whenever something has come of it.
+"""The run loop: decide what to do, start it, and decide again whenever something finishes or arrives.
 
-Nothing is remembered here that the log does not have, but for what is under way right now. So the loop can be cut off
-anywhere; whoever runs it next begins by asking the same question.
+The loop keeps nothing that the log does not have, except the steps in progress. It can be killed at any point; the next
+session starts by asking `decide` the same question.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from holdfast.leaf.errors import BadInput, HoldfastError, StorageFailed
 from holdfast.store.base import Inbox
 from holdfast.store.run import OwnedRun
 
-_MAX_ATTEMPTS = 3  # of a step that fails for reasons outside of the task, in a row
-_RETRY_DELAY_S = 0.5  # seconds before the second of them; each later one is twice as long
+_MAX_ATTEMPTS = 3  # in a row, of a step that fails for reasons outside its task
+_RETRY_DELAY_S = 0.5  # before the second attempt; doubled before each later one
 
 
 class AlreadyInProgress(HoldfastError):
@@ -40,7 +40,7 @@ class AlreadyInProgress(HoldfastError):
 
 
 class Runner:
-    """Moves one run, for one sitting."""
+    """Runs one run for one session."""
 
     def __init__(
         self, run: OwnedRun, inbox: Inbox, steps: TaskSteps, conversations: Conversations, config: RunConfig
@@ -52,28 +52,28 @@ class Runner:
         self._config = config
         self._in_progress: dict[ActionKey, asyncio.Task[None]] = {}
         self._failures: Counter[ActionKey] = Counter()
-        self._errors: dict[ActionKey, Draft] = {}  # the last of each that failed and was not done since
+        self._errors: dict[ActionKey, Draft] = {}  # the last error of each step that failed and did not succeed since
         self._stuck: dict[ActionKey, str] = {}
         self._stop_reason: str | None = None
         self._quiet_since: float | None = None  # when the last step ended, while none is in progress
         self._awake = asyncio.Event()
 
     def wake(self) -> None:
-        """Something happened that may change what is to be done."""
+        """Decide again: something happened that may change the next step."""
         self._awake.set()
 
     def stop(self, reason: str) -> None:
-        """End the sitting as soon as that can be done cleanly."""
+        """End the session as soon as that is cleanly possible."""
         self._stop_reason = self._stop_reason or reason
         self.wake()
 
     @property
     def stuck(self) -> dict[ActionKey, str]:
-        """What could not be done in this session, and why."""
+        """Return what could not be done in this session, and why."""
         return self._stuck
 
     async def run(self, receiver: InboxHandler) -> str:
-        """Until there is nothing more to do, or somebody asks to stop. Returns the reason."""
+        """Run until nothing is left to do or a stop is requested. Returns the reason."""
         self._started_at = asyncio.get_running_loop().time()
         listening = asyncio.create_task(self._follow_inbox(receiver))
         listening.add_done_callback(lambda _: self.wake())
@@ -82,7 +82,7 @@ class Runner:
             await self._steps.close_superseded()
             while True:
                 if listening.done():
-                    listening.result()  # deaf is worse than dead
+                    listening.result()  # a runner that no longer reads its inbox must end
                 reason = await self._decide_and_start(receiver)
                 if reason is not None:
                     return reason
@@ -94,14 +94,14 @@ class Runner:
                 await listening
 
     async def _decide_and_start(self, receiver: InboxHandler) -> str | None:
-        """One look at the state; the reason to stop, when there is one."""
+        """Decide once and start what was chosen. Returns the reason to stop, if any."""
         self._awake.clear()
         await self._collect_finished()
         if self._stop_reason is not None:
             return self._stop_reason
         actions = self._decide()
         if [action.reason for action in actions] == [EndReason.IDLE]:
-            await receiver.receive()  # the last look: who sends a message later waits until the run is free
+            await receiver.receive()  # a last check: a message sent later is read by the next session
             actions = self._decide()
         for action in actions:
             if action.kind is ActionKind.STOP:
@@ -137,7 +137,10 @@ class Runner:
         await self._steps.run(action)
 
     async def _collect_finished(self) -> None:
-        """Clear away the steps that have ended. What failed is tried again, a few times; not what cannot work."""
+        """Remove finished steps.
+
+        A step that failed is retried up to `_MAX_ATTEMPTS`; storage and input errors end the session.
+        """
         for key, step in list(self._in_progress.items()):
             if not step.done():
                 continue
@@ -159,7 +162,7 @@ class Runner:
             self._stuck[key] = str(error)
 
     async def _record_success(self, key: ActionKey) -> None:
-        """What failed before has been done now."""
+        """Record that a step which failed before has succeeded."""
         encountered = self._errors.pop(key, None)
         self._failures.pop(key, None)
         if encountered is not None:
@@ -167,14 +170,14 @@ class Runner:
             await self._run.append(structs.replace(encountered, event=resolved))
 
     def _agent_of(self, key: ActionKey) -> str | None:
-        """The agent of what could not be done."""
+        """Return the agent of a failed step."""
         if key.kind != "task" or key.name not in self._run.state.tasks:
             return agent_name(key.role, key.name) if key.role is not None else None
         judging = self._run.state.tasks[key.name].stage is TaskStage.EVALUATE
         return agent_name(EVALUATOR if judging else WORKER, key.name)
 
     async def _wait_for_wake(self) -> None:
-        """Until something happens, or the time is up."""
+        """Wait for an event or the timeout."""
         bounds, now = self._config.bounds, asyncio.get_running_loop().time()
         ends = [self._started_at + bounds.wall_clock] if bounds.wall_clock is not None else []
         if self._quiet_since is not None:
@@ -189,10 +192,10 @@ class Runner:
             self.wake()
 
     async def _cancel_steps(self) -> None:
-        """End what is under way: turns are cancelled, so that their agents may put their own things in order."""
+        """Cancel the steps in progress: turns are cancelled, so that agents can finish cleanly."""
         try:
             await asyncio.gather(*(self._conversations.cancel(name) for name in list(self._run.state.conversations)))
-        finally:  # also when nobody has the patience for that
+        finally:  # also when this is cancelled
             for step in self._in_progress.values():
                 step.cancel()
             await asyncio.gather(*self._in_progress.values(), return_exceptions=True)

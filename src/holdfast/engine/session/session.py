@@ -1,6 +1,6 @@
-"""One sitting on a run, from its start or resume to its end: own → repair → fold → settle → decide → the loop.
+"""Runs one session of a run, from its start or resume to its end: own → repair → fold → settle → decide → the loop.
 
-There is one way for both. What a resume finds and what was decided is one event; after it, the loop is as ever.
+Start and resume share this path. A resume records what it found and decided as one event; then the loop is the same.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from holdfast.store.run import open_run
 
 
 class SessionHandle:
-    """By which a sitting is reached from outside, as by a signal."""
+    """Stops or wakes a session from outside it, for example on a signal."""
 
     def __init__(self) -> None:
         self._runner: Runner | None = None
@@ -54,7 +54,7 @@ class SessionHandle:
 
     @property
     def reason(self) -> str | None:
-        """Why it was asked to stop; None while nobody has."""
+        """Return why it was asked to stop; None if it was not."""
         return self._reason
 
     def stop(self, reason: str) -> None:
@@ -80,9 +80,9 @@ async def run_session(
     handle: SessionHandle | None = None,
     flags: dict[str, object] | None = None,
 ) -> SessionResult:
-    """Move a run until it is done, stuck, or stopped."""
+    """Run a run until it is done, stuck or stopped."""
     handle = handle or SessionHandle()
-    remove_own_marks()  # those of an agent of the run, where one called us
+    remove_own_marks()  # the markers of an agent, if an agent of the run called us
     async with open_run(home.store, run_id) as run:
         if not run.state.has_plan:
             raise NothingToDo(
@@ -108,7 +108,7 @@ async def run_session(
             if opening is not Opening.START:
                 await apply_resume(workspace, analysis, chosen)
             return await _run_loop(home, workspace, terms, handle)
-        except asyncio.CancelledError:  # the second Ctrl-C: no crash, so the log says who stopped it
+        except asyncio.CancelledError:  # the second Ctrl-C: not a crash, so the log records the reason
             with suppress(HoldfastError):
                 await finish_uncancelled(run.append(SessionEnd(reason=handle.reason or EndReason.INTERRUPTED)))
             raise
@@ -116,14 +116,14 @@ async def run_session(
             told = error if isinstance(error, HoldfastError) else StorageFailed.from_os_error(error)
             encountered = ErrorEncountered(error=str(told), retried=True)
             await run.append(encountered, SessionEnd(reason=EndReason.ERROR, summary=str(told)))
-            repository_of(run.state.run, run_id)  # without it, all else is only what follows from that
+            repository_of(run.state.run, run_id)  # without a repository every other error is only a consequence
             raise told from error
         finally:
             await hands.write_anchor()
 
 
 async def _run_loop(home: Home, workspace: Workspace, config: RunConfig, handle: SessionHandle) -> SessionResult:
-    """The loop, with all that it needs around it."""
+    """Run the loop with everything that it needs."""
     hands = workspace.effects
     run, run_id = hands.run, hands.run_id
 
@@ -184,7 +184,7 @@ async def _run_loop(home: Home, workspace: Workspace, config: RunConfig, handle:
         await observer.wait_until_idle()
         stuck = run.redactor.redact_text("; ".join(f"{name}: {why}" for name, why in runner.stuck.items())) or None
     hands.delete_trash()
-    write_projections(hands.folder, run.state)  # before its end: nobody need open again what is done
+    write_projections(hands.folder, run.state)  # before the end is recorded: a finished run need not be opened again
     await run.append(SessionEnd(reason=reason, summary=stuck))
     await hooks.run("session_end", reason=reason)
     await hooks.run("notify", reason=reason)

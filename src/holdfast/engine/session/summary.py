@@ -1,4 +1,4 @@
-"""What a run came to, for whoever is to approve it, and for its pull request."""
+"""Summarizes the result of a run for its approval and for its pull request."""
 
 from holdfast.core.state import RunState, Task, TaskStatus
 

@@ -1,4 +1,4 @@
-"""The steps of a task: what each action does. Each may be cut off anywhere, and is chosen again if it was."""
+"""The steps of a task: what each action does. A step that is interrupted is chosen again."""
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
@@ -61,14 +61,14 @@ _NO_WORKTREE_NEEDED = (ActionKind.COMPLETE, ActionKind.REOPEN, ActionKind.END_CO
 
 
 class StepCallbacks(NamedTuple):
-    """`receive` takes in what agents reported; `wake` tells that something can be begun before a step is over."""
+    """`receive` reads agents' reports; `wake` is called when something can start before a step is over."""
 
     receive: Callable[[], Awaitable[None]]
     wake: Callable[[], None]
 
 
 class TaskSteps:
-    """What the runner does with a task. The log is told what came of each step before the next is chosen."""
+    """Runs the actions of tasks. The result of each step is in the log before the next is chosen."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class TaskSteps:
         self._checks = TaskChecks(workspace, config)
         self._preparation = Preparation(workspace, config)
         self._phase_steps = PhaseSteps(workspace, conversations, config, callbacks.receive)
-        self._in_flight_messages: set[str] = set()  # messages that are in a prompt which is not sent yet
+        self._in_flight_messages: set[str] = set()  # messages in prompts that are not sent yet
         self._steps: dict[ActionKind, TaskStep] = {
             ActionKind.START: self._start,
             ActionKind.WORK: self._work,
@@ -105,14 +105,14 @@ class TaskSteps:
         }
 
     async def close_superseded(self) -> None:
-        """Close the conversations that nobody continues.
+        """Close the conversations that will not continue.
 
-        Those of evaluators whose verdict is in; of workers whose task was restarted; and of agents that another took
-        over from.
+        Those are of evaluators that gave their verdict, of workers whose task was restarted, and of agents that were
+        replaced by another.
         """
         for name in superseded_conversations(self._state):
             talk = self._conversations.state(name)
-            judged = talk.role == EVALUATOR and talk.state != ConversationState.CREATED  # one was never spoken to
+            judged = talk.role == EVALUATOR and talk.state != ConversationState.CREATED  # it was never prompted
             why = "it gave its verdict, or another is to give it" if talk.role == EVALUATOR else "another took over"
             await self._conversations.close(
                 name, ConversationState.COMPLETED if judged else ConversationState.CANCELLED, why
@@ -123,7 +123,7 @@ class TaskSteps:
         if action.task is not None:
             if action.kind in _NO_WORKTREE_NEEDED or await self._restore_worktree(
                 action.task
-            ):  # else what to do is asked again
+            ):  # otherwise the next action is decided again
                 await self._steps[action.kind](action.task, action)
         elif action.wave is not None:
             await self._complete_wave(action.wave)
@@ -143,7 +143,7 @@ class TaskSteps:
     # From the start to the case
 
     async def _start(self, task_id: str, action: Action) -> None:
-        """One that failed and was then planned otherwise goes on with what it had, as one that is tried again does."""
+        """Start a task. A failed task whose plan changed keeps its work, like a retried one."""
         if await self._workspace.has_placeholder(task_id):
             await self._workspace.unwind_failed(task_id)
         task = self._task(task_id)
@@ -159,7 +159,7 @@ class TaskSteps:
         agent = self._config.agent_for(WORKER, task.wants)
         worker = await self._conversations.open_or_reuse(task.worker, agent, role=WORKER, task=task_id)
         turn = await self._prompt_with_messages(task_id, worker, action.prompt_kind, tree)
-        await self._callbacks.receive()  # what it reported in its turn, before anybody asks what came of that
+        await self._callbacks.receive()  # read the report of this turn before the next step is decided
         await self._workspace.relink(task_id)
         await self._workspace.snapshot(task_id, f"turn-{self._conversations.state(worker).turns}")
         if turn is not None and self._task(task_id).stage is TaskStage.WORK:
@@ -168,7 +168,7 @@ class TaskSteps:
     async def _prompt_with_messages(
         self, task_id: str, worker: str, how: PromptKind | None, worktree: Worktree
     ) -> TurnResult | None:
-        """One prompt, with every message that arrived for it and that no other prompt is about to deliver."""
+        """Send one prompt with every message for it, except those that another prompt is about to deliver."""
         anyone = shared_addresses(self._state, self._config.workflow)
         waiting = messages_for(self._state.messages, task_id, anyone)
         messages = [key for key in waiting if key not in self._in_flight_messages]
@@ -199,9 +199,9 @@ class TaskSteps:
         )
 
     def _prompt_kind(self, task_id: str, worker: str, how: PromptKind | None) -> PromptKind:
-        """What was chosen to be told; all of it to an agent that may know nothing of its task yet."""
+        """Return the chosen kind of prompt, but the complete one for an agent that may not know its task yet."""
         task, talk = self._task(task_id), self._conversations.state(worker)
-        if task.reason != WORKTREE_LOST or talk.turns == 0:  # of that, only the words for it tell
+        if task.reason != WORKTREE_LOST or talk.turns == 0:  # only that prompt explains it
             how = self._conversations.prompt_kind(worker, how)
         if how in (None, PromptKind.BEGIN, PromptKind.CONTINUE):
             return PromptKind.RESOLVE_CONFLICTS if task.conflicts else PromptKind.BEGIN
@@ -239,13 +239,13 @@ class TaskSteps:
             await self._append(loaded)
             turn = await self._conversations.send_prompt(evaluator, words, tree.path)
         await self._callbacks.receive()
-        if self._task(task_id).evaluator != evaluator:  # its verdict is in
+        if self._task(task_id).evaluator != evaluator:  # its verdict has arrived
             await self._close_evaluation(task_id, evaluator)
         else:
             turn.raise_if_refused()
 
     async def _record_missing_verdict(self, task_id: str, _: Action) -> None:
-        """A verdict in the place of one that did not come: the case was not accepted."""
+        """Record a rejection in place of a verdict that was not given."""
         task, evaluator = self._task(task_id), self._task(task_id).evaluator
         await self._append(
             VerdictGiven(
@@ -276,7 +276,7 @@ class TaskSteps:
         except HookRefused as error:
             task = self._task(task_id)
             if task.tree is None or task.hook_refused == task.tree:
-                raise  # the worker was told, and changed nothing: a person has to look
+                raise  # the worker was sent a message and changed nothing: a person must look
             await self._append(CommitRefused(task_id=task_id, tree=task.tree, output=error.output))
 
     async def _merge(self, task_id: str, _: Action) -> None:
@@ -287,20 +287,20 @@ class TaskSteps:
             )
         elif merged.commit is None and merged.conflicts:
             await self._append(MergeConflicted(task_id=task_id, files=list(merged.conflicts)))
-        elif merged.commit is None:  # somebody resolved them all: that is to be checked
+        elif merged.commit is None:  # all conflicts were resolved: the result must be checked
             task = self._task(task_id)
             case = msgspec.Raw(task.case.encode()) if task.case is not None else JSON_NULL
             await self._append(CaseSubmitted(task_id=task_id, iteration=task.iteration, case=case))
 
     async def _request_recheck(self, task_id: str, commit: str, reason: str) -> None:
-        """The branch is at a commit of another tree than was checked: it is not merged before that was."""
+        """The branch is at a commit with another tree than the checked one: check that before it is merged."""
         repository = self._workspace.repository
         tree, checked = await repository.tree_of(commit), self._task(task_id).tree
         files = await changed_files(repository, checked, tree) if checked is not None else []
         await self._append(CommitChanged(task_id=task_id, commit=commit, tree=tree, reason=reason, files=files))
 
     async def _complete(self, task_id: str, _: Action) -> None:
-        """The task is done first; what it worked in is taken away afterwards, here or when the run is resumed."""
+        """Complete the task first. Its worktree is deleted afterwards, here or at the next resume."""
         task = self._task(task_id)
         files = await self._changed_files(task_id, task)
         outcome = self._prompts.outcome(task_id)
@@ -313,7 +313,7 @@ class TaskSteps:
         await self._delete_worktree(task_id)
 
     def _explain_no_learnings(self, task_id: str, failure: str | None = None) -> list[Event]:
-        """Why there are no learnings of a task; nothing when there are some."""
+        """Record why a task has no learnings; does nothing if it has some."""
         if self._task(task_id).learned:
             return []
         without_case = f"the workflow {self._config.workflow.name} asks its worker for no case"
@@ -327,7 +327,7 @@ class TaskSteps:
         return await changed_files(self._workspace.repository, base, task.commit)
 
     async def _delete_worktree(self, task_id: str) -> None:
-        """Tried once more when git fails at it: its task is done, so nobody would choose to do it again."""
+        """Delete the worktree. Retried once if git fails: the task is done, so `decide` would not choose this again."""
         try:
             try:
                 await self._workspace.delete_worktree_and_branch(task_id)
@@ -349,7 +349,7 @@ class TaskSteps:
         await self._append(TaskReopened(task_id=task_id, reason=action.reason))
 
     async def _complete_wave(self, number: int) -> None:
-        """Everything of it is merged: a point to go on from."""
+        """Record a checkpoint: the whole wave is merged."""
         plan = self._state.plan
         last = plan is None or number >= max(plan.waves)
         checkpoint = Checkpoint(
@@ -363,13 +363,13 @@ class TaskSteps:
     # What they need
 
     async def _prepared_worktree(self, task_id: str) -> Worktree:
-        """The task's worktree, set up for agents and checks."""
+        """Return the task's worktree, set up for agents and checks."""
         tree = await self._ensure_worktree(task_id)
         await self._preparation.of_task(task_id)
         return tree
 
     async def _ensure_worktree(self, task_id: str) -> Worktree:
-        """The task's worktree, made when it is not there."""
+        """Return the task's worktree, created if missing."""
         tree = self._workspace.worktree(task_id)
         known = self._state.branches.get(tree.branch)
         if known is None or known.status is not BranchStatus.IN_PROGRESS or not os.path.isdir(tree.path):
@@ -378,7 +378,7 @@ class TaskSteps:
         return tree
 
     async def _restore_worktree(self, task_id: str) -> bool:
-        """False when somebody deleted it, and not all that was done there could be brought back."""
+        """Restore a deleted worktree. Returns False if not all of its work could be restored."""
         tree = self._workspace.worktree(task_id)
         known = self._state.branches.get(tree.branch)
         begun = known is not None and known.status is BranchStatus.IN_PROGRESS and known.base is not None
@@ -387,7 +387,7 @@ class TaskSteps:
         if not begun or path_exists(tree.path):
             return True
         for key, talk in list(self._state.conversations.items()):
-            if talk.task == task_id:  # who stands in a folder that is gone cannot be helped by another of its name
+            if talk.task == task_id:  # a process in a deleted folder does not see a new one with its name
                 await self._conversations.stop_agent(key, "its worktree was deleted")
         evaluator = self._task(task_id).evaluator
         as_it_was = await restore_worktree(self._workspace, task_id)

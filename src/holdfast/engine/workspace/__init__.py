@@ -1,1 +1,1 @@
-"""A run's worktrees and branches, and every effect on the repository."""
+"""A run's worktrees and branches, and all effects on the repository."""

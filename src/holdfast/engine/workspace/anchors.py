@@ -1,6 +1,6 @@
-"""The anchors of a log: in the repository that it names, in that of its worktrees, and where a person looks.
+"""Finds the anchors of a log: in the repository that it names, in that of its worktrees, and in the current folder's.
 
-A log that was rewritten may name another repository than the one its run worked on. So its own word is not enough.
+A rewritten log may name a repository that the run did not work on. So the log's own information is not enough.
 """
 
 import os
@@ -24,7 +24,7 @@ _IDENTITY_EVENTS = tuple(f'"{kind.type}"'.encode() for kind in (RunCreated, RunM
 
 
 class FoundAnchors(NamedTuple):
-    """`asked` are repositories; `absent` are not there any more; `unread` could not be read, each with the reason."""
+    """`asked` are repositories; `absent` no longer exist; `unread` could not be read, each with the reason."""
 
     anchors: list[RecordedAnchor]
     repositories: tuple[str, ...] = ()
@@ -33,16 +33,16 @@ class FoundAnchors(NamedTuple):
 
 
 class _RunIdentity(msgspec.Struct):
-    """As much of `run.created` and `run.moved` as tells which run it is, and where it worked."""
+    """The fields of `run.created` and `run.moved` that identify the run and its repository."""
 
     run_id: str | None = None
     repo: str | None = None
 
 
 async def find_anchors(log: Log, folder: str, run_id: str | None, copies: Sequence[str] = ()) -> FoundAnchors:
-    """The anchors of the log in a run's folder: of `run_id`, and of the run that it says it is.
+    """Return the anchors of the log in a run's folder: of `run_id`, and of the run that the log names.
 
-    `copies` are repositories, or clones of one, that a person named.
+    `copies` are repositories, or clones, that the user named.
     """
     run_ids, repositories = await _runs_and_repositories(log)
     run_ids |= {run_id} if run_id is not None else set()
@@ -67,7 +67,7 @@ async def find_anchors(log: Log, folder: str, run_id: str | None, copies: Sequen
 
 
 async def _runs_and_repositories(log: Log) -> tuple[set[str], list[str]]:
-    """The runs and repositories that a log names."""
+    """Return the runs and repositories that a log names."""
     run_ids, repositories = set[str](), list[str]()
     async for batch in log.read():
         if not any(kind in batch.data for kind in _IDENTITY_EVENTS):
@@ -83,7 +83,7 @@ async def _runs_and_repositories(log: Log) -> tuple[set[str], list[str]]:
 
 
 def _worktree_repositories(folder: str, run_ids: Iterable[str]) -> list[str]:
-    """The repository of the run's own worktree, where there is one."""
+    """Return the repository of the run's own worktree, if it exists."""
     found = []
     for run_id in run_ids:
         with suppress(OSError):
@@ -94,7 +94,7 @@ def _worktree_repositories(folder: str, run_ids: Iterable[str]) -> list[str]:
 
 
 async def _current_repository() -> list[str]:
-    """The repository that the person stands in, if it is one."""
+    """Return the repository of the current folder, if there is one."""
     with suppress(BadInput, OSError):
         return [(await find_repository(os.getcwd())).common_dir]
     return []

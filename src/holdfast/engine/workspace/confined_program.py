@@ -1,9 +1,9 @@
-"""Starts a program of git's in the runtime of an agent: `python -m holdfast.engine.workspace.confined_program WORDS`.
+"""Runs a program that git starts in an agent's runtime: `python -m holdfast.engine.workspace.confined_program WORDS`.
 
-The order is in a variable of the environment. A filter, a merge driver, or git in a nested repository is started as it
-is. A hook may stage files, as many do. It gets a copy of the repository to do so: the objects of the real one are there
-to be read, its branches and its config as they are. What the hook staged is then taken from the copy, object by object,
-in a pack that git checks. So no hook can change a branch, the config or an object of the user.
+The request is in an environment variable. A filter, a merge driver, or git in a nested repository runs as it is. A hook
+may stage files, as many do. It gets a copy of the repository for that: it can read the real objects, and sees branches
+and config as they are. What it staged is then taken from the copy, object by object, in a pack that git checks. So no
+hook can change a branch, the config or an object of the user.
 """
 
 import ctypes
@@ -37,7 +37,7 @@ _PASSED_ON = (
     *("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_OPTIONAL_LOCKS"),
 )
 _OURS = ("GIT_EXEC_PATH", "GIT_CONFIG_PARAMETERS", ORDER, HOOKS_VARIABLE, WORKTREE_VARIABLE)
-_STAGING = frozenset({"pre-commit", "pre-merge-commit"})  # after these git reads the index again
+_STAGING = frozenset({"pre-commit", "pre-merge-commit"})  # after these hooks git reads the index again
 _MESSAGE = frozenset({"prepare-commit-msg", "commit-msg"})  # their first argument is a file that they may change
 _COPIED = ("config", "config.worktree", "packed-refs", "refs", "reftable", "info", "shallow", "HEAD")
 _LINKED = ("hooks", "lfs", "modules", "annex", "rr-cache")
@@ -55,19 +55,19 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str]
     worktree: str
     common_dir: str
-    folder: str  # the run's own
+    folder: str  # the run's own folder
     run_id: str
 
 
 class Given(NamedTuple):
-    """What git handed to us, before our own variables were taken away."""
+    """What git passed to this program, before our own variables were removed."""
 
     order: Order
     variables: Mapping[str, str]
 
 
 class _Reach(NamedTuple):
-    """Folders that a program has beside those of its runtime."""
+    """Folders that a program can access beyond those of its runtime."""
 
     writes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ def _taken(environment: "os._Environ[str]") -> Given:
 
 
 def _program(given: Given, words: Sequence[str]) -> int:
-    """A filter may keep files in the repository, as Git LFS does."""
+    """Run the program. A filter may store files in the repository, as Git LFS does."""
     store = os.path.join(given.order.common_dir, "lfs")
     writes = (store,) if os.path.isdir(store) else ()
     return _inside(given, words, given.variables, _Reach(writes)).returncode
@@ -108,7 +108,7 @@ def _inside(
     reach: _Reach,
     stdin: bytes | None = None,
 ) -> "subprocess.CompletedProcess[bytes]":
-    """With `stdin` its output is kept; without, both are ours."""
+    """Run it in the runtime. With `stdin` the output is returned; otherwise both streams are passed through."""
     order = given.order
     runtime = msgspec.structs.replace(order.runtime, commits=False, readable=(*order.runtime.readable, *reach.reads))
     launch = Launch(
@@ -144,7 +144,7 @@ def _hook(given: Given, hook: str, arguments: Sequence[str]) -> int:
             words[0] = copy.message
         reach = _Reach((copy.folder,), reads=(os.path.dirname(hook),))
         ended = _inside(given, (hook, *words), copy.variables, reach).returncode
-        if ended in _KILLED or ended < 0:  # git tells it from one that said no
+        if ended in _KILLED or ended < 0:  # git distinguishes this from a hook that refused
             os.kill(os.getpid(), _KILLED.get(ended, -ended))
         if ended == 0 and name in _MESSAGE:
             _take_message(copy, arguments[0])
@@ -156,7 +156,7 @@ def _hook(given: Given, hook: str, arguments: Sequence[str]) -> int:
 
 
 class _Copy(NamedTuple):
-    """A repository of the hook's own, at the same worktree. Whatever it does there is its own affair."""
+    """A repository only for the hook, with the same worktree. The hook may do anything in it."""
 
     folder: str
     admin: str
@@ -204,7 +204,7 @@ def _copy_all(source: str, target: str, names: Sequence[str]) -> None:
 
 
 def _copy_own(source: str, target: str) -> None:
-    """An agent that may commit can write there: a link of its own would show it any file of the user's."""
+    """Copy without following links: an agent that may commit could place a link to any file of the user."""
     for name in _OF_WORKTREE:
         found = os.path.join(source, name)
         if not os.path.islink(found) and os.path.isfile(found):
@@ -228,7 +228,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _plain(path: str, limit: int = -1) -> bytes:
-    """What a hook or an agent left; never through a link that it put there."""
+    """Read a file that a hook or an agent wrote, never through a link."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -248,8 +248,8 @@ def _take_message(copy: _Copy, path: str) -> None:
 
 
 def _take_staged(given: Given, copy: _Copy, scratch: str) -> None:
-    """Bring what the hook staged into the real index, and the objects for it into the repository."""
-    theirs = os.path.join(scratch, "index")  # where the hook cannot write
+    """Copy what the hook staged into the real index, and the objects for it into the repository."""
+    theirs = os.path.join(scratch, "index")  # the hook cannot write there
     with open(theirs, "wb") as file:
         file.write(_plain(copy.index_file))
     own = {**os.environ, **given.variables, "GIT_DIR": _own_of(given.order.worktree)}

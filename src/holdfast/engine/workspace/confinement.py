@@ -1,4 +1,4 @@
-"""Which worktrees of a run a confined agent writes to, and how git is started in them."""
+"""Determines which worktrees a confined agent writes to, and how git runs in them."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -16,11 +16,14 @@ from holdfast.git.repository import Repository
 from holdfast.leaf.errors import BadInput
 from holdfast.leaf.process.own_program import holdfast_command
 
-_FOLDER = "git"  # in the run's own: the wrappers by which git starts programs
+_FOLDER = "git"  # in the run's folder: the wrappers through which git starts programs
 
 
 def confine(repository: Repository, run_id: str, folder: str, state: Callable[[], RunState], terms: RunConfig) -> None:
-    """From now on, what git runs in the run's worktrees runs where their agents do. `folder` is the run's own."""
+    """From now on, programs that git starts in the run's worktrees run in their agents' runtime.
+
+    `folder` is the run's own.
+    """
 
     def confinement_for(path: str) -> Confinement | None:
         role = roles.role_at(os.path.relpath(path, folder), state())
@@ -52,7 +55,7 @@ def _may_commit(terms: RunConfig) -> bool:
 
 
 class _WorktreeRoles:
-    """The role that writes to each worktree. Looks at all tasks only when there are new ones."""
+    """The role that writes to each worktree. Reads all tasks only when there are new ones."""
 
     def __init__(self, run_id: str, config: RunConfig) -> None:
         self._run_id = run_id
@@ -61,7 +64,10 @@ class _WorktreeRoles:
         self._plan: Plan | None = None
 
     def role_at(self, place: str, state: RunState) -> RoleRuntime:
-        """For a place in the run's folder: of the task whose worktree it is, or was before it was moved aside."""
+        """Return the role for a path in the run's folder.
+
+        It is the role of the task whose worktree is there, or was before it was moved aside.
+        """
         if self._plan is not state.plan or len(self._task_at) < len(state.tasks):
             self._task_at = {worktree_names(self._run_id, task_id).folder: task_id for task_id in state.tasks}
             self._plan = state.plan
@@ -71,7 +77,7 @@ class _WorktreeRoles:
 
 
 def _names_before(place: str) -> Iterator[str]:
-    """A place, and the names that it may have had before it was moved aside: `tasks/.NAME.more` was `tasks/NAME`."""
+    """Yield a path, and its possible names before it was moved aside: `tasks/.NAME.more` was `tasks/NAME`."""
     yield place
     folder, leaf = os.path.split(place)
     name = leaf[1:] if leaf.startswith(".") else ""
@@ -83,13 +89,13 @@ def _names_before(place: str) -> Iterator[str]:
 def runtime_for_hooks(
     state: RunState, terms: RunConfig, task_id: str | None, conversation_id: str | None
 ) -> RoleRuntime:
-    """That of the agent whose conversation a hook is about; if it is not confined, of those who write to the worktree.
+    """Return the runtime for a hook about a conversation: its agent's, or if unconfined that of the worktree's writers.
 
-    Either of them may have written the files that the hook finds.
+    Both may have written the files that the hook finds.
     """
     conversation = state.conversations.get(conversation_id or "")
     if conversation is not None and conversation.agent is not None:
-        with suppress(BadInput):  # the config does not have this agent any more
+        with suppress(BadInput):  # the config no longer has this agent
             own = terms.runtime_for(conversation.role, conversation.agent)
             if own.runtime.is_confined:
                 return own

@@ -1,9 +1,8 @@
-"""Intent, effect, outcome: the one way in which a run changes the world outside its log.
+"""Intent, effect, outcome: the only way in which a run changes the world outside its log.
 
-The intent is durable before anything is done, and the outcome before anything builds on it. For what a crash left
-between the two, `settle` first makes sure that nobody of the old process tree is still at it, then asks the world,
-and then takes away what is half done, saving it first. What cannot be told is recorded as unknown and stays open,
-for a person to look at.
+The intent is durable before the effect, and the outcome before anything builds on it. For what a crash left in between,
+`settle` first makes sure that no process of the old tree is alive, then probes, then removes half-finished work after
+saving it. What the probe cannot determine is recorded as unknown and stays open for a person.
 """
 
 import asyncio
@@ -67,7 +66,7 @@ FD_MARKER_FILE = "tether"  # in the run's folder: the file that its processes ho
 
 
 class SettledEffect(NamedTuple):
-    """What became of an effect that a crash had left open."""
+    """The outcome of an effect that a crash had left open."""
 
     effect_id: str
     kind: str
@@ -77,7 +76,7 @@ class SettledEffect(NamedTuple):
 
 
 class EffectRunner:
-    """What a run's owner changes the world with: its log, and its places in a repository."""
+    """Performs the effects of a run for its owner."""
 
     def __init__(self, run: OwnedRun, run_id: str, repository: Repository, folder: str) -> None:
         """`repository` must carry the run's mark; `folder` is the run's own."""
@@ -88,9 +87,9 @@ class EffectRunner:
         self._worktree_locks: dict[str, asyncio.Lock] = {}
 
     async def perform(self, effect: GitEffect, *, task: str | None = None) -> Mapping[str, Any]:
-        """Do it once, whatever happens: returns its result, or raises after the log says what became of it.
+        """Perform an effect exactly once; returns its result, or raises after the log has the outcome.
 
-        In one worktree one thing is done at a time: git keeps its notes there.
+        Effects in one worktree run one at a time: git keeps its state there.
         """
         async with self._worktree_locks.setdefault(effect.exclusive_folder(self.site("")), asyncio.Lock()):
             return await self._perform(effect, task)
@@ -113,19 +112,19 @@ class EffectRunner:
             probe = await _probe(effect, site)
             if isinstance(
                 error, OSError | GitKilled | GitRollbackFailed | TimedOut
-            ):  # the crash of a git is as any other
+            ):  # the crash of git is an error like any other
                 probe = await _mend(effect, site, probe)
             probe = await _sync_outcome(effect, site, probe)
             told = error if isinstance(error, HoldfastError) else StorageFailed.from_os_error(error)
             await self._record_outcome(effect, effect_id, probe, reason=str(told))
-            if probe.outcome is ProbeOutcome.YES:  # what failed came after it
+            if probe.outcome is ProbeOutcome.YES:  # git failed after the effect
                 return probe.result
             raise told from error
         await self._record_outcome(effect, effect_id, ProbeResult(ProbeOutcome.YES, result))
         return result
 
     async def settle(self) -> list[SettledEffect]:
-        """Ask the world about every effect without an outcome, and write down what it says."""
+        """Probe every effect without an outcome, and record the result."""
         fence(self.run_id, self.repository.fd_marker)
         end_containers(self.folder, self.run_id)
         self._clear_locks()
@@ -135,23 +134,26 @@ class EffectRunner:
         return settled
 
     def delete_trash(self) -> None:
-        """Once more, what could not be deleted when its removal was over."""
+        """Delete again what could not be deleted when its removal ended."""
         empty_trash(self.folder)
 
     async def settle_open_effects(self) -> list[SettledEffect]:
-        """What could not be told, once more: since then a branch or a worktree may have been made again."""
+        """Probe unknown effects again: a branch or a worktree may have been restored since."""
         return [await self._settle(effect_id, left) for effect_id, left in list(self.run.state.effects.items())]
 
     def _clear_locks(self) -> None:
-        """Whoever worked for the run is dead, and their git with them: its locks would stop those who come now."""
+        """Remove locks of dead git processes.
+
+        The caller has fenced the run, so no process of an earlier session is alive.
+        """
         clear_ref_locks(self.repository.common_dir, *run_refs(self.run_id))
         clear_shared_locks(self.repository.common_dir)
         for branch in self.run.state.branches.values():
-            with suppress(Denied, OSError):  # no worktree, or the user is at work there: whoever needs it will be told
+            with suppress(Denied, OSError):  # no worktree, or the user works there: the step that needs it reports that
                 self.site("").worktree(worktree_names(self.run_id, branch.task)).clear_locks()
 
     async def _repair_lost_objects(self) -> None:
-        """Objects that a power cut left empty, and whatever of the run names them."""
+        """Repair objects that a power cut left empty, and the refs of the run that name them."""
         dropped = drop_empty_objects(self.repository.common_dir)
         own = [branch for branch in self.run.state.branches.values() if branch.status is BranchStatus.IN_PROGRESS]
         trees = {branch.task: self.site("").worktree(worktree_names(self.run_id, branch.task)) for branch in own}
@@ -168,16 +170,16 @@ class EffectRunner:
             except GitKilled:
                 through = False
             except HoldfastError:
-                pass  # it is not there, or git cannot read it: whoever needs it will be told
+                pass  # missing, or unreadable for git: the step that needs it reports that
         for branch in own:
-            with suppress(Denied, GitFailed, OSError):  # whoever needs it will be told
+            with suppress(Denied, GitFailed, OSError):  # the step that needs it reports that
                 await self._reset_branch(trees[branch.task], branch)
-        if through:  # else it is tried again
+        if through:  # otherwise it is retried
             delete_dropped(dropped)
         _FAILPOINT_REPAIR.after()
 
     async def _reset_branch(self, worktree: Worktree, branch: Branch) -> None:
-        """Told before it is done: a branch that went back is whole, and nobody would look at it again."""
+        """Record the reset first: a branch that was reset is valid, so a later check would not notice it."""
         task = self.run.state.tasks.get(branch.task or "")
         known = [commit for commit in (branch.tip, task.commit if task is not None else None) if commit is not None]
         whole = await newest_intact_commit(worktree, branch.base, known) if branch.base is not None else None
@@ -199,7 +201,7 @@ class EffectRunner:
                 effect.clear_locks(self.site(effect_id))
                 salvaged = await effect.repair(self.site(effect_id))
             except (HoldfastError, OSError) as error:
-                if probe.outcome is ProbeOutcome.NO:  # somebody is in the way: it stays open, and is asked again
+                if probe.outcome is ProbeOutcome.NO:  # something blocks it: it stays open and is probed again
                     probe = ProbeResult(ProbeOutcome.UNKNOWN, reason=str(error))
             probe = await _sync_outcome(effect, self.site(effect_id), probe)
         _FAILPOINT_SETTLE.after()
@@ -216,7 +218,7 @@ class EffectRunner:
     async def _record_outcome(
         self, effect: GitEffect | None, effect_id: str, probe: ProbeResult, *, by: str = "run", reason: str = ""
     ) -> None:
-        """The outcome and what it means, in one commit: the same whether it was seen at once or after a crash."""
+        """Record the outcome and its consequences in one commit, whether it was observed or found by a probe."""
         meaning = (
             outcome_events(self.run.state, self.run_id, effect, probe) if probe.outcome is ProbeOutcome.YES else []
         )
@@ -226,10 +228,10 @@ class EffectRunner:
         return EffectSite(self.run_id, effect_id, self.repository, self.folder, Anchor(*self.run.head))
 
     async def write_anchor(self) -> None:
-        """Record in the repository what the log is now, at the end of a session.
+        """Record the log's current state in the repository, at the end of a session.
 
-        This is no effect with an intent and an outcome: the session's last event must be covered by it. Killed or
-        failed here, the anchor before it stays, and is still true.
+        This is not an effect with an intent and an outcome, because the anchor must cover the session's last event. If
+        it is interrupted or fails, the previous anchor stays valid.
         """
         with suppress(HoldfastError, OSError):
             _FAILPOINT_ANCHOR.before()
@@ -238,7 +240,7 @@ class EffectRunner:
 
 
 async def _wait_for_unlock(effect: GitEffect, site: EffectSite) -> None:
-    """Clear what a dead git left; and wait a little for one that is alive, as an editor's."""
+    """Remove locks of dead git processes, and wait briefly for live ones, such as an editor's."""
     until = asyncio.get_running_loop().time() + _LOCK_WAIT_S
     while True:
         try:
@@ -250,7 +252,7 @@ async def _wait_for_unlock(effect: GitEffect, site: EffectSite) -> None:
 
 
 def fence(run_id: str, fd_marker: str | None = None) -> None:
-    """Nothing that an earlier session of this run started may still be writing when this one begins."""
+    """Kill every process of an earlier session of this run, so that none writes while this session runs."""
     left = kill_until_none_left(
         lambda: chain(iter_marked_processes(RUN_MARK, run_id), iter_processes_holding(fd_marker))
     )
@@ -277,7 +279,10 @@ async def _probe(effect: GitEffect | None, site: EffectSite) -> ProbeResult:
 
 
 async def _mend(effect: GitEffect, site: EffectSite, probe: ProbeResult) -> ProbeResult:
-    """What cannot be mended now, as on a full disk, stays open: whoever settles it tries again."""
+    """Repair a half-finished effect.
+
+    If that fails now, as on a full disk, the effect stays open and is settled later.
+    """
     if probe.outcome is not ProbeOutcome.UNKNOWN:
         try:
             await effect.repair(site)
@@ -288,7 +293,7 @@ async def _mend(effect: GitEffect, site: EffectSite, probe: ProbeResult) -> Prob
 
 
 async def _sync_outcome(effect: GitEffect, site: EffectSite, probe: ProbeResult) -> ProbeResult:
-    """What happened counts when it would survive a power cut, be it seen at once or found later."""
+    """Sync the result: an effect counts as done only when it would survive a power cut."""
     if probe.outcome is ProbeOutcome.YES:
         try:
             await effect.sync(site)

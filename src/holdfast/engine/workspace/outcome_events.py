@@ -1,4 +1,4 @@
-"""What an effect that happened means for the run: events that are written with its outcome, as one."""
+"""The consequences of an effect for the run: events that are written in one commit with its outcome."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ from holdfast.git.effects import (
 
 
 def outcome_events(state: RunState, run_id: str, effect: GitEffect | None, probe: ProbeResult) -> list[Event]:
-    """The same whether it was seen at once or found after a crash."""
+    """The same whether the effect was observed or found by a probe."""
     match effect:
         case CommitTask() | CommitPlaceholder():
             return _commit_events(state, effect, probe.result)
@@ -114,7 +114,7 @@ def _describe_relink(folder: str, result: Mapping[str, Any]) -> str:
 
 
 def reset_warnings(merge_result: Mapping[str, Any]) -> list[Event]:
-    """For people, by the result of a merge: what somebody took from a branch, and how it is brought back."""
+    """Return warnings from a merge result: commits that were removed from a branch, and how to restore them."""
     found: dict[str, str | None] = merge_result.get("set_back", {})
     how = "`git merge {}` brings back what it had"
     return [

@@ -1,4 +1,4 @@
-"""Giving a run's work to others: into a branch of the user's, to a remote, as a pull request. Each of them once."""
+"""Publishes a run's work: into a branch of the user, to a remote, as a pull request. Each happens once."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from holdfast.leaf.errors import BadInput
 
 
 class PublishedBranch(NamedTuple):
-    """Where the run's branch went, and at which commit. `already` when there was nothing left to do."""
+    """The branch that has the run's work, and its commit. `already` if there was nothing left to do."""
 
     branch: str
     target: str
@@ -21,7 +21,7 @@ class PublishedBranch(NamedTuple):
 
 
 class PullRequest(NamedTuple):
-    """A pull request: opened or found; or the page on which a person opens it."""
+    """A pull request that was opened or found; or the page on which a person opens it."""
 
     url: str
     opened: bool
@@ -29,7 +29,7 @@ class PullRequest(NamedTuple):
 
 
 class PullRequestOptions(NamedTuple):
-    """What a pull request should say; what is not given comes from the run."""
+    """The content of a pull request; missing parts come from the run."""
 
     base: str | None = None
     title: str | None = None
@@ -38,7 +38,7 @@ class PullRequestOptions(NamedTuple):
 
 
 class PublishResult(NamedTuple):
-    """What came of giving the work to others as far as that is possible here."""
+    """What was published, as far as possible here."""
 
     remote: str | None = None
     commit: str | None = None
@@ -47,7 +47,7 @@ class PublishResult(NamedTuple):
 
 
 async def open_pull_request(workspace: Workspace, remote: str | None, options: PullRequestOptions) -> PullRequest:
-    """The same, by whoever owns the run."""
+    """Open a pull request, in a session that owns the run."""
     repository, branch = workspace.repository, workspace.place().branch
     remote = await choose_remote(repository, remote)
     base = options.base or await _pull_request_base(workspace, remote)
@@ -65,7 +65,7 @@ async def open_pull_request(workspace: Workspace, remote: str | None, options: P
 
 
 async def publish_work(workspace: Workspace, mode: Publish, options: PullRequestOptions) -> PublishResult:
-    """As far as it is wanted, and can be: where nobody opens pull requests, the branch is pushed."""
+    """Publish as far as configured and possible: where no pull request can be opened, push the branch."""
     if mode is Publish.NOTHING:
         return PublishResult(problem="nobody wants it published")
     if not await workspace.repository.remotes():
@@ -86,7 +86,7 @@ async def publish_work(workspace: Workspace, mode: Publish, options: PullRequest
 
 
 async def push_branch(workspace: Workspace, remote_name: str | None) -> PublishedBranch:
-    """The run's branch, at the remote that is wanted."""
+    """Push the run's branch to the chosen remote."""
     remote = await choose_remote(workspace.repository, remote_name)
     effect = Push(remote=remote, commit=await workspace.tip())
     branch, lacking = workspace.place().branch, await count_uncommitted(workspace)
@@ -98,14 +98,14 @@ async def push_branch(workspace: Workspace, remote_name: str | None) -> Publishe
 
 
 async def _pull_request_base(workspace: Workspace, remote: str) -> str:
-    """The branch that the run began from, if the remote has it; else the remote's own first."""
+    """Return the branch that the run started from, if the remote has it; else the remote's default branch."""
     base = workspace.info.base
     known = await workspace.repository.refs(f"refs/remotes/{remote}/{base}") if base else {}
     return base if base and known else await default_branch(workspace.repository, remote)
 
 
 async def count_uncommitted(workspace: Workspace) -> int:
-    """How many files of the run's worktree are in no commit, and so are not published."""
+    """Return how many files of the run's worktree are uncommitted, and so not published."""
     worktree = workspace.worktree()
     try:
         worktree.must_be_ours()

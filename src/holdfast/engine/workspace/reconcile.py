@@ -1,4 +1,4 @@
-"""Bringing a run's branches and worktrees to what its log says, after a crash or after somebody else's doing."""
+"""Brings a run's branches and worktrees in line with its log, after a crash or changes by other programs."""
 
 import os
 from collections.abc import Mapping
@@ -29,14 +29,14 @@ from holdfast.leaf.files.directories import path_exists
 
 
 class RunListing(NamedTuple):
-    """The branches of runs, by run, and their worktrees, by the run's folder and the place in it."""
+    """The branches of runs by run, and their worktrees by run folder and relative path."""
 
     branches: dict[str, dict[str, str]]
     worktrees: dict[str, dict[str, WorktreeInfo]]
 
 
 async def list_runs(repository: Repository, run_id: str | None = None) -> RunListing:
-    """What git knows of the runs in a repository, or of one of them, in two calls."""
+    """List what git has for the runs of a repository, or for one of them, in two git calls."""
     listing = RunListing({}, {})
     for name, commit in (await repository.refs(f"refs/heads/{BRANCH_PREFIX}{f'{run_id}/' if run_id else ''}")).items():
         owner = run_of_branch(name.removeprefix("refs/heads/"))
@@ -54,7 +54,7 @@ async def list_runs(repository: Repository, run_id: str | None = None) -> RunLis
 async def observe(
     repository: Repository, run_id: str, folder: str, listing: RunListing | None = None
 ) -> ObservedWorkspace:
-    """The branches and worktrees of a run, in three calls of git, however many there are; with a listing, in one."""
+    """Observe the branches and worktrees of a run, in three git calls whatever their number; with a listing, in one."""
     known = listing if listing is not None else await list_runs(repository, run_id)
     heads, main = known.branches.get(run_id, {}), f"refs/heads/{worktree_names(run_id).branch}"
     merged = {main: heads[main]} if main in heads else {}
@@ -85,7 +85,7 @@ def _observe_worktrees(
 
 
 def _worktree_folders(home: str) -> list[str]:
-    """The folders in which worktrees should be, whether git knows them or not."""
+    """Return the folders that should be worktrees, whether or not git lists them."""
     tasks = os.path.join(home, "tasks")
     leaves = [leaf for leaf in os.listdir(tasks) if not leaf.startswith(".")] if os.path.isdir(tasks) else []
     return [*(["workspace"] if os.path.isdir(os.path.join(home, "workspace")) else []), *(f"tasks/{x}" for x in leaves)]
@@ -104,20 +104,21 @@ def _observe_worktree(repository: Repository, run_id: str, home: str, path: str)
 
 
 def require_no_user_operation(workspace: Workspace) -> None:
-    """That nobody is in the middle of a rebase, a merge or the like where the run would go on. Nothing is touched.
+    """Refuse to continue while the user is in the middle of a rebase, merge or the like. Changes nothing.
 
-    Where an agent's turn was cut off, it was the agent's, which goes on with it. So may be what began before the last
-    sitting's last word. A merge of our own that was cut off is taken back, or gone on with.
+    In a worktree with an interrupted turn, the operation was the agent's, which continues it. So may be one that began
+    before the previous session's last event. An interrupted merge of our own is undone or continued.
     """
     state = workspace.effects.run.state
     newest = state.newest_session()
     if newest is None or newest.last is None:
         return
     last_word = datetime.fromisoformat(newest.last).timestamp()
-    ours = {"", *(effect.arguments.get("commit") for effect in state.effects.values())}  # a power cut empties notes
+    # after a power cut git's notes may be empty
+    ours = {"", *(effect.arguments.get("commit") for effect in state.effects.values())}
     cut_off = {talk.task for talk in state.conversations.values() if talk.turn is not None}
     for branch in (branch for branch in state.branches.values() if branch.task not in cut_off):
-        with suppress(NotOurWorktree):  # it is not there, or something else is: whoever needs it will be told
+        with suppress(NotOurWorktree):  # missing, or something else: the step that needs it reports that
             tree = workspace.worktree(branch.task)
             waits = operation_in_progress(tree.must_be_ours())
             if waits is not None and waits.since > last_word and waits.note not in ours:
@@ -126,19 +127,19 @@ def require_no_user_operation(workspace: Workspace) -> None:
 
 
 async def restore_run_branch(workspace: Workspace) -> list[Finding]:
-    """The run's own, if it is lost, before anything else: by it is told what is merged and can go."""
+    """Restore the run's own branch first: it determines what is merged and can be deleted."""
     name = workspace.place().branch
     begun = workspace.effects.run.state.branches[name].status is BranchStatus.IN_PROGRESS
     if not begun or await workspace.repository.commit_of(f"refs/heads/{name}") is not None:
         return []
-    with suppress(Denied):  # it is looked at again with all the others, and whoever is in the way is told
+    with suppress(Denied):  # checked again with all the others, and reported then
         await restore_branch(workspace, None)
         return [Finding(name, Remedy.RECREATE_BRANCH, f"{name} was lost; it is created again")]
     return []
 
 
 async def reconcile_workspace(workspace: Workspace) -> list[Finding]:
-    """Act on what differs, saving before anything is deleted. Returns everything that was found."""
+    """Fix the differences, saving before anything is deleted. Returns every finding."""
     hands = workspace.effects
     observed = await observe(workspace.repository, workspace.run_id, hands.folder)
     findings = reconcile(workspace.run_id, hands.run.state.branches, observed)
@@ -155,7 +156,7 @@ async def reconcile_workspace(workspace: Workspace) -> list[Finding]:
 
 
 async def _try_remedy(workspace: Workspace, finding: Finding, observed: ObservedWorkspace) -> Finding:
-    """The finding; with what stood in the way, when something did. The others are acted on all the same."""
+    """Apply a remedy and return the finding, with the error if it failed. Other findings are still handled."""
     try:
         await _apply_remedy(workspace, finding, observed)
     except Denied as error:
@@ -165,7 +166,8 @@ async def _try_remedy(workspace: Workspace, finding: Finding, observed: Observed
 
 async def _apply_remedy(workspace: Workspace, finding: Finding, observed: ObservedWorkspace) -> None:
     hands, task = workspace.effects, finding.task
-    if finding.remedy in (Remedy.REMOVE_WORKTREE, Remedy.DELETE_BRANCH):  # the others say it themselves, with details
+    # the other remedies report it themselves, with details
+    if finding.remedy in (Remedy.REMOVE_WORKTREE, Remedy.DELETE_BRANCH):
         await hands.run.append(
             WorkspaceReconciled(subject=finding.subject, action=finding.remedy, message=finding.message, task=task)
         )
@@ -178,7 +180,7 @@ async def _apply_remedy(workspace: Workspace, finding: Finding, observed: Observ
             await restore_worktree(workspace, task)
         case Remedy.LINK_WORKTREE:
             await workspace.relink(task)
-            if not path_exists(workspace.worktree(task).path):  # another folder had taken its place
+            if not path_exists(workspace.worktree(task).path):  # another folder had replaced it
                 await restore_worktree(workspace, task)
         case Remedy.DELETE_BRANCH:
             main = workspace.place().branch

@@ -1,4 +1,4 @@
-"""A branch that is gone, where it was; a worktree that was deleted, with what its worker had done by its last turn."""
+"""Restores a deleted branch where it was, and a deleted worktree with its worker's files as of its last turn."""
 
 import re
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from holdfast.leaf.errors import Denied
 
 
 async def restore_branch(workspace: Workspace, task: str | None) -> None:
-    """At its last commit where its worktree remembers it, or the log; else it begins anew, where it began."""
+    """Restore a branch at its last commit, from its worktree or the log; else at the commit where it started."""
     repository, worktree, state = workspace.repository, workspace.worktree(task), workspace.effects.run.state
     branch, found = state.branches[worktree.branch], state.tasks.get(task or "")
     base = branch.base or await repository.commit_of(f"refs/heads/{workspace.place().branch}")
@@ -43,16 +43,16 @@ async def restore_branch(workspace: Workspace, task: str | None) -> None:
 
 
 class _TurnSnapshot(NamedTuple):
-    """The files as they were after a turn."""
+    """The files after a turn."""
 
     turn: int = 0
     commit: str | None = None
 
 
 async def restore_worktree(workspace: Workspace, task: str | None) -> bool:
-    """False when the task is not where it was: what its worker reported, or was to resolve, is not there any more.
+    """Restore a worktree. Returns False if it is not in the state that its worker reported or was asked to resolve.
 
-    The log says so before there is a folder that could be taken for what the worker left.
+    The log records that before a folder exists that could be taken for the worker's.
     """
     run, repository = workspace.effects.run, workspace.repository
     if await repository.commit_of(f"refs/heads/{workspace.place(task).branch}") is None:
@@ -64,13 +64,13 @@ async def restore_worktree(workspace: Workspace, task: str | None) -> bool:
         return True
     committed = found.commit is not None and await repository.commit_of(found.commit) is not None
     if committed and (found.stage is TaskStage.MERGE or found.conflicts):
-        if found.conflicts:  # git's notes of the merge went with the folder: it is to be merged anew
+        if found.conflicts:  # git's merge state was in the folder: the merge starts again
             await run.append(TaskCommitted(task_id=task, commit=found.commit))
         await _record_recreation(workspace, task, "its branch; what was committed is there")
         await workspace.open_worktree(task)
         return not found.conflicts
     if found.recheck is not None and found.unchecked is not None:
-        await workspace.open_worktree(task)  # all of it is committed, and to be checked once more
+        await workspace.open_worktree(task)  # everything is committed, and is checked again
         return True
     await run.consume_inbox()
     kept = await _last_turn_snapshot(workspace, task)
@@ -86,7 +86,7 @@ async def restore_worktree(workspace: Workspace, task: str | None) -> bool:
 
 
 async def _record_recreation(workspace: Workspace, task: str | None, source: str) -> None:
-    """Before it is done: once there is a folder again, nobody could tell that it was gone."""
+    """Record it first: once the folder exists again, the loss cannot be detected any more."""
     place = workspace.place(task)
     message = f"The worktree {place.folder} was deleted outside Holdfast. It is recreated from {source}."
     await workspace.effects.run.append(
@@ -95,9 +95,10 @@ async def _record_recreation(workspace: Workspace, task: str | None, source: str
 
 
 def _is_lost(workspace: Workspace, task: Task, snapshot: _TurnSnapshot) -> bool:
-    """Not when nothing was done in this iteration; nor when it was cut off: who goes on looks first.
+    """Return whether work was lost. False if nothing was done in this iteration, or the turn was interrupted.
 
-    An agent that answered with an error was not: it has to be told what became of its files.
+    After an interruption the agent looks first. An agent that answered with an error was not interrupted: it must be
+    informed about its files.
     """
     state = workspace.effects.run.state
     worker = state.conversations.get(task.worker or "")
@@ -109,7 +110,10 @@ def _is_lost(workspace: Workspace, task: Task, snapshot: _TurnSnapshot) -> bool:
 
 
 async def _last_turn_snapshot(workspace: Workspace, task: str) -> _TurnSnapshot:
-    """Of the last turn. Nothing where the branch has moved since: that was committed, or wanted otherwise."""
+    """Return the snapshot of the last turn.
+
+    None if the branch has moved since, because that work was committed or dropped.
+    """
     repository, place = workspace.repository, workspace.place(task)
     refs = await repository.refs(f"{place.snapshot_refs}/turn-*")
     newest = max(

@@ -1,4 +1,4 @@
-"""A task's work as one tree: captured before it is checked, brought onto its branch, kept when the task fails."""
+"""A task's work as one tree: captured before it is checked, committed to its branch, kept when the task fails."""
 
 import os
 from typing import NamedTuple
@@ -21,10 +21,10 @@ from holdfast.git.worktrees.in_progress import merge_head
 
 
 class Capture(NamedTuple):
-    """The files of a task's worktree as a tree; and what HEAD was at, and what was being merged, just then.
+    """The files of a task's worktree as a tree, with HEAD and the commit being merged at that moment.
 
-    `nested` are repositories inside of it, whose files are not in the tree; `dirty` are submodules with changes that
-    are in no commit.
+    `nested` are repositories inside it, whose files are not in the tree; `dirty` are submodules with uncommitted
+    changes.
     """
 
     tree: str
@@ -35,7 +35,7 @@ class Capture(NamedTuple):
 
 
 async def capture(workspace: Workspace, task: str, within: str | None = None) -> Capture:
-    """The files as they are, kept by a ref; only those of the tree `within`, when there is one."""
+    """Capture the files and keep them by a ref; only those of the tree `within`, if given."""
     worktree, repository = workspace.worktree(task), workspace.repository
     merging = merge_head(worktree.must_be_ours())
     before = await repository.commit_of(f"{workspace.place(task).snapshot_refs}/{CHECKED_SNAPSHOT}")
@@ -47,14 +47,14 @@ async def capture(workspace: Workspace, task: str, within: str | None = None) ->
 
 
 def _holds_files(folder: str) -> bool:
-    """True of a repository that has more than its `.git`."""
+    """True for a repository that contains more than its `.git`."""
     return any(name != ".git" for name in os.listdir(folder))
 
 
 async def take_over_head(workspace: Workspace, task: str) -> str | None:
-    """Bring the branch and HEAD of a task's worktree together, when its agent made commits elsewhere.
+    """Bring the branch and HEAD of a task's worktree together when its agent committed elsewhere.
 
-    Returns what is wrong, with the command that puts it right, when that cannot be.
+    Returns the problem, with the command that fixes it, if that is impossible.
     """
     worktree, base = workspace.worktree(task), workspace.base(task)
     head = await head_of(worktree)
@@ -70,7 +70,7 @@ async def take_over_head(workspace: Workspace, task: str) -> str | None:
 
 
 async def commits_left_behind(workspace: Workspace, task: str, tree: str) -> list[str]:
-    """Commits that were made in the worktree and are not on its branch, when the task changed nothing otherwise."""
+    """Return commits made in the worktree that its branch lacks, if the task changed nothing else."""
     base = workspace.base(task)
     if tree != await workspace.repository.tree_of(base):
         return []
@@ -80,13 +80,13 @@ async def commits_left_behind(workspace: Workspace, task: str, tree: str) -> lis
 
 
 async def fail_task(workspace: Workspace, task: str, reason: str) -> None:
-    """The task is failed, and its work so far is kept on its branch, whatever becomes of it."""
+    """Fail the task, and keep its work so far on its branch."""
     try:
         if await take_over_head(workspace, task) is None:
-            await workspace.keep_failed(task, reason)  # by which it is failed
+            await workspace.keep_failed(task, reason)  # this records the failure
             return
     except UnresolvedConflicts:
         pass
-    await workspace.snapshot(task, "failed")  # in the middle of a merge, or on other ground, there is no committing
+    await workspace.snapshot(task, "failed")  # during a merge, or on another branch, nothing can be committed
     attempts = attempts_of(workspace.effects.run.state, task)
     await workspace.effects.run.append(TaskFailed(task_id=task, error=reason, attempts=attempts))

@@ -1,4 +1,4 @@
-"""A run's work in its repository: its worktrees and branches, from the first to the last merge."""
+"""A run's work in its repository: its worktrees and branches, from creation to the last merge."""
 
 import os
 from collections.abc import AsyncIterator, Sequence
@@ -46,11 +46,12 @@ from holdfast.store.run import open_run
 
 
 class MergeResult(NamedTuple):
-    """A task's branch went into the run's at `commit`; or it could not, and its worktree holds the conflicts.
+    """The result of a merge.
 
-    Or the branch is at a commit of another tree than was checked, `unchecked`, and nothing was merged: somebody
-    committed there, or (`merged`) it took the run's branch in. With none of that, all conflicts are resolved in the
-    worktree, and not committed yet.
+    At `commit`, the task's branch is merged into the run's. With `conflicts`, its worktree has them. With `unchecked`,
+    the branch is at a commit with another tree than the checked one and nothing was merged: another program committed
+    there, or (`merged`) the run's branch was merged into it. With none of these, all conflicts are resolved in the
+    worktree and not committed yet.
     """
 
     task: str
@@ -61,7 +62,7 @@ class MergeResult(NamedTuple):
 
 
 class NewRun(NamedTuple):
-    """What a run begins with. `base` is a branch or a commit; without one, what the repository's HEAD is at."""
+    """What a new run needs. `base` is a branch or a commit; by default the repository's HEAD."""
 
     goal: str
     repo: str
@@ -72,7 +73,7 @@ class NewRun(NamedTuple):
 
 
 class FirstCommit(NamedTuple):
-    """The files that a run begins with and that its base lacks: uncommitted changes of the user, and seeds."""
+    """The files that a run starts with and its base lacks: uncommitted changes of the user, and seeds."""
 
     tree: str
     changed: int = 0
@@ -80,7 +81,7 @@ class FirstCommit(NamedTuple):
 
 
 class Workspace:
-    """What a run's owner does with the repository. Each step is an effect of its own, safe to be cut off in."""
+    """The repository operations of a run's owner. Each step is an effect of its own, and can be interrupted safely."""
 
     def __init__(self, effects: EffectRunner, settled_effects: Sequence[SettledEffect] = ()) -> None:
         self.effects = effects
@@ -110,9 +111,9 @@ class Workspace:
     async def open_worktree(
         self, task: str | None = None, *, base: str | None = None, files: str | None = None
     ) -> Worktree:
-        """The worktree of a task, or of the run itself; made when it is not there, with the `files` of a snapshot.
+        """Open the worktree of a task, or of the run itself; created if missing, with the `files` of a snapshot.
 
-        A task's branch begins where the run's branch is now; the run's own at `base`.
+        A task's branch starts at the run's branch as it is now; the run's own at `base`.
         """
         known = self.effects.run.state.branches.get(self.place(task).branch)
         going_on = known.base if known is not None and known.status is BranchStatus.IN_PROGRESS else None
@@ -123,9 +124,9 @@ class Workspace:
         return self.worktree(task)
 
     async def commit(self, task: str | None, message: str) -> str | None:
-        """All that the task did, as one commit; None when it did nothing.
+        """Commit all changes of a task as one commit; None if there are none.
 
-        It is of the tree that was checked, as far as the log knows one.
+        Commits the checked tree, if the log has one.
         """
         await self.tip(task)
         known = self.effects.run.state.tasks.get(task or "") or Task()
@@ -145,7 +146,7 @@ class Workspace:
         return commit
 
     async def commit_seeds(self, base: str, first: FirstCommit) -> str:
-        """The run's branch with the files as its first commit. Returns it; `base`, when that has them already."""
+        """Commit the files as the first commit of the run's branch. Returns it; `base` if that has them already."""
         if await self.repository.tree_of(base) == first.tree:
             return base
         titles = ["Uncommitted changes of the checkout"] * bool(first.changed) + ["Seed files"] * bool(first.seeds)
@@ -156,9 +157,9 @@ class Workspace:
         return commit
 
     async def relink(self, task: str | None) -> None:
-        """Link a worktree again whose `.git` was deleted or replaced; harmless when nothing is wrong with it.
+        """Repair the link of a worktree whose `.git` was deleted or replaced; harmless otherwise.
 
-        One in whose place somebody made another folder is saved and removed: it is then made again as a lost one is.
+        A foreign folder in its place is saved and removed; the worktree is then created again like a lost one.
         """
         worktree = self.worktree(task)
         known = self.effects.run.state.branches.get(worktree.branch)
@@ -170,27 +171,27 @@ class Workspace:
             await self.effects.perform(LinkWorktree(task=task, base=known.base), task=task)
 
     async def keep_failed(self, task: str, reason: str) -> str | None:
-        """A failed task's partial work, as a placeholder commit; None when there is none."""
+        """Commit a failed task's partial work as a placeholder; None if there is none."""
         await self.tip(task)
         effect = CommitPlaceholder(task=task, base=self.base(task), reason=reason)
         commit: str | None = (await self.effects.perform(effect, task=task))["commit"]
         return commit
 
     async def unwind_failed(self, task: str) -> str | None:
-        """Take the placeholder of a failed task back, so that the next attempt goes on with what is in it."""
+        """Undo the placeholder commit of a failed task, so that the next attempt continues with its changes."""
         effect = UnwindPlaceholder(task=task, base=self.base(task))
         placeholder: str | None = (await self.effects.perform(effect, task=task))["unwound"]
         return placeholder
 
     async def has_placeholder(self, task: str) -> bool:
-        """The branch that the task works on: its last attempt failed, and nobody took that back yet."""
+        """Return whether the task's branch ends in a placeholder: its last attempt failed and was not undone yet."""
         known = self.effects.run.state.branches.get(self.place(task).branch)
         if known is None or known.base is None or known.status is not BranchStatus.IN_PROGRESS:
             return False
         return await find_placeholder(self.worktree(task), known.base, task) is not None
 
     async def merge(self, tasks: Sequence[str]) -> list[MergeResult]:
-        """Merge tasks into the run's branch, in this order. One that conflicts does not stop those after it."""
+        """Merge tasks into the run's branch, in this order. A conflict in one does not stop the later ones."""
         return [await self._merge(task) for task in tasks]
 
     async def _merge(self, task: str) -> MergeResult:
@@ -205,7 +206,7 @@ class Workspace:
         await self.tip()
         await self.relink(None)
         if not os.path.lexists(self.worktree().path):
-            await self.open_worktree()  # nobody works there: it holds nothing that its branch does not
+            await self.open_worktree()  # no agent works there: it has only what its branch has
         state = self.effects.run.state
         had = state.branches[self.place().branch].tip
         done = state.tasks[task].commit if task in state.tasks else None
@@ -216,7 +217,7 @@ class Workspace:
         except MergeConflicts:
             ours = await self.tip()
             if told := reset_warnings(await effect.find_set_back(self.effects.site(""))):
-                await self.effects.run.append(*told)  # now: what is merged in the end is made of what was left
+                await self.effects.run.append(*told)  # record this now: the final merge is based on what was left
         found = await self.effects.perform(ReproduceConflicts(task=task, commit=ours), task=task)
         conflicts = tuple(found["conflicts"])
         now = await self.tip(task)
@@ -225,9 +226,9 @@ class Workspace:
         return MergeResult(task, None, conflicts)
 
     async def _checked_commit(self, task: str) -> tuple[str, bool]:
-        """The commit that is to be merged; False when it is of another tree than was checked.
+        """Return the commit to merge; False if its tree differs from the checked one.
 
-        That is the one that was made for the task, wherever its branch was set back to.
+        That is the commit made for the task, wherever its branch was reset to.
         """
         tip, known = await self.tip(task), self.effects.run.state.tasks.get(task)
         made = known.commit if known is not None else None
@@ -238,21 +239,21 @@ class Workspace:
         return tip, await self.repository.tree_of(tip) == await self.repository.tree_of(made)
 
     async def snapshot(self, task: str | None, name: str) -> str:
-        """The worktree as it is, kept under a name. Returns the commit that holds it."""
+        """Snapshot the worktree under a name. Returns the commit."""
         ref = f"{self.place(task).snapshot_refs}/{slug_of(name)}"
         effect = TakeSnapshot(task=task, name=slug_of(name), replaces=await self.repository.commit_of(ref))
         commit: str = (await self.effects.perform(effect, task=task))["commit"]
         return commit
 
     async def restore(self, task: str | None, commit: str) -> str | None:
-        """The files as they were in a snapshot. Returns the ref that has them as they are now, if that is needed."""
+        """Restore the files of a snapshot. Returns the ref that has the current files, if they had to be saved."""
         salvaged: str | None = (await self.effects.perform(RestoreSnapshot(task=task, commit=commit), task=task)).get(
             "salvaged"
         )
         return salvaged
 
     async def remove_worktree(self, task: str | None = None) -> str | None:
-        """Remove a worktree. Returns the ref under which what was only there was saved, if something was."""
+        """Remove a worktree. Returns the ref of the work that was only there, if any."""
         known = self.effects.run.state.branches.get(self.place(task).branch)
         last, base = (known.unsaved, known.base) if known is not None else (None, None)
         effect = RemoveWorktree(task=task, last=last, base=base)
@@ -260,7 +261,7 @@ class Workspace:
         return salvaged
 
     async def delete_worktree_and_branch(self, task: str) -> None:
-        """The worktree and the branch of a task that is done: the run's branch has all of it."""
+        """Delete the worktree and branch of a completed task: the run's branch has all its work."""
         await self.remove_worktree(task)
         branch = self.place(task).branch
         tip = await self.repository.commit_of(f"refs/heads/{branch}")
@@ -269,25 +270,25 @@ class Workspace:
             await self.effects.perform(effect, task=task)
 
     async def discard(self, task: str) -> list[str]:
-        """The worktree, branch and turn snapshots of a task that begins again. Returns the refs that have its work.
+        """Discard the worktree, branch and turn snapshots of a task that restarts. Returns the refs with its work.
 
-        What is only there is saved first. Called again after a crash, it finishes what is left to do.
+        Work that is only there is saved first. After a crash, another call finishes the rest.
         """
         name, run = self.place(task).branch, self.effects.run
         if name in run.state.branches:
             lost = await self.repository.commit_of(f"refs/heads/{name}") is None
             commit = run.state.tasks[task].commit if lost else None
             await self.delete_worktree_and_branch(task)
-            turns = f"{self.place(task).snapshot_refs}/turn-*"  # another agent's: its turns are numbered anew
+            turns = f"{self.place(task).snapshot_refs}/turn-*"  # the next agent's turns are numbered from one again
             if commit is not None or await self.repository.refs(turns):
                 effect = DropRefs(prefix=turns, keep=(commit,) if commit is not None else ())
                 await self.effects.perform(effect, task=task)
-            if run.state.branches[name].status is not BranchStatus.DELETED:  # somebody else deleted it
+            if run.state.branches[name].status is not BranchStatus.DELETED:  # another program deleted it
                 await run.append(BranchDeleted(name=name))
         return sorted(await self.repository.refs(f"{self.place(task).salvage_refs}/"))
 
     def base(self, task: str | None) -> str:
-        """The commit that a branch began at."""
+        """Return the commit where a branch started."""
         name = self.place(task).branch
         found = self.effects.run.state.branches.get(name)
         if found is None or found.base is None:
@@ -298,11 +299,12 @@ class Workspace:
         info, main = self.effects.run.state.run, self.place().branch
         begun = main in self.effects.run.state.branches or await self.repository.commit_of(f"refs/heads/{main}")
         if task is None and not begun and info is not None and info.base is not None:
-            return (await self.repository.resolve_base(info.repo or "", info.base))[0]  # cut off before it had a branch
+            # interrupted before it had a branch
+            return (await self.repository.resolve_base(info.repo or "", info.base))[0]
         return await self.tip()
 
     async def tip(self, task: str | None = None) -> str:
-        """The commit that a branch is at."""
+        """Return the commit at the tip of a branch."""
         branch = self.place(task).branch
         commit = await self.repository.commit_of(f"refs/heads/{branch}")
         if commit is None and self.info.archived:
@@ -318,10 +320,10 @@ class Workspace:
 
 
 async def create_run(home: Home, new: NewRun, *events: Event, seeds: Sequence[str] = ()) -> str:
-    """A run with its branch and its worktree, at rest; `also` is known of it from the beginning. Returns its id.
+    """Create a run with its branch and its worktree, and do not start it; `events` are recorded first. Returns its id.
 
-    `seeds` are files and folders: they are read before anything is made, and committed to the run's branch as one
-    commit before the plan is recorded. So a run with a plan has its seeds, and one without a plan is never offered.
+    `seeds` are files and folders. They are read before anything is created, and committed to the run's branch as one
+    commit before the plan is recorded. So a run with a plan has its seeds, and a run without a plan is never offered.
     """
     repository = await find_repository(new.repo)
     if not _is_utf8(repository.common_dir):
@@ -361,7 +363,7 @@ async def create_run(home: Home, new: NewRun, *events: Event, seeds: Sequence[st
 async def _read_first_commit(
     repository: Repository, base: str, new: NewRun, seeds: Sequence[str]
 ) -> FirstCommit | None:
-    """Read the files before anything is made; None when the run begins with its base as it is."""
+    """Read the files before anything is created; None if the run starts with its base as it is."""
     if not new.include_changes and not seeds:
         return None
     top, tree, changed = await _checkout_root(new.repo), base, 0
@@ -386,7 +388,7 @@ def _start_checkpoint(created: RunCreated, commit: str) -> Checkpoint:
 
 
 async def _checkout_root(path: str) -> str | None:
-    """The user's checkout, in which seeds keep their paths; None in a bare repository."""
+    """Return the user's checkout, in which seeds keep their paths; None in a bare repository."""
     try:
         return await worktree_top(path)
     except BadInput:
@@ -405,7 +407,7 @@ def _is_utf8(path: str) -> bool:
 async def open_workspace(home: Home, run_id: str, command: str, *, anchored: bool = True) -> AsyncIterator[Workspace]:
     """Own a run, settle what a crash left open, and work on its repository for one session.
 
-    `anchored=False` for a command that deletes the run, and its anchors with it.
+    `anchored=False` for a command that deletes the run together with its anchors.
     """
     store = home.store
     async with open_run(store, run_id) as run:
@@ -427,7 +429,7 @@ async def open_workspace(home: Home, run_id: str, command: str, *, anchored: boo
 
 
 def repository_of(info: RunInfo | None, run_id: str, folder: str | None = None) -> Repository:
-    """The run's repository; with the run's `folder`, for its owner: then whoever works there can be found again."""
+    """Return the run's repository; with `folder`, for its owner, so that processes there can be found again."""
     if info is None or info.repo is None:
         raise NothingToDo(f"run {run_id} works on no repository")
     if not os.path.isdir(info.repo):
