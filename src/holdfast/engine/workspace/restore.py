@@ -112,7 +112,7 @@ def _is_lost(workspace: Workspace, task: Task, snapshot: _TurnSnapshot) -> bool:
 async def _last_turn_snapshot(workspace: Workspace, task: str) -> _TurnSnapshot:
     """Return the snapshot of the last turn.
 
-    None if the branch has moved since, because that work was committed or dropped.
+    Empty if the branch has moved since, because that work was committed or dropped.
     """
     repository, place = workspace.repository, workspace.place(task)
     refs = await repository.refs(f"{place.snapshot_refs}/turn-*")
