@@ -37,6 +37,7 @@ from holdfast.core.events.conversation import (
     ConversationDetached,
     ConversationOpened,
     MessageRecorded,
+    ModeChanged,
     TurnEnded,
     TurnInterrupted,
     TurnStarted,
@@ -49,7 +50,7 @@ from holdfast.core.messages.schema import message_text
 from holdfast.core.redaction.redaction import with_redaction_notice
 from holdfast.core.state import Conversation
 from holdfast.engine.agents.credentials import auth_advice
-from holdfast.engine.agents.options import set_option
+from holdfast.engine.agents.options import MODE, set_option
 from holdfast.engine.agents.permissions import PermissionBroker
 from holdfast.engine.agents.prompt import (
     NOTHING_TO_SAY,
@@ -279,6 +280,8 @@ class Conversations:
             problem = await set_option(live.agent, live.opened, option, value)
             if problem is not None:
                 await self._run.append(WarningLogged(message=problem))
+            elif option == MODE and self.state(conversation_id).mode != value:  # not every agent tells of it
+                await self._run.append(ModeChanged(conversation=conversation_id, mode=value))
 
     # Turns
 

@@ -27,6 +27,10 @@ def answer_requests(arguments: list[str], command: str, description: str, exampl
     )
     parser.add_argument("--option", type=utf8_text, metavar="ID", help="one of the options that the agent offers")
     parser.add_argument("--all", action="store_true", help="all open requests without an answer")
+    if allow:
+        parser.add_argument(
+            "--always", action="store_true", help="for an agent: allow exactly this call from now on, in this run"
+        )
     if not allow:
         parser.add_argument(
             "-m", "--reason", type=utf8_text, metavar="TEXT", help="why; sent to the agent with its next prompt"
@@ -36,6 +40,8 @@ def answer_requests(arguments: list[str], command: str, description: str, exampl
         )
     options = parser.parse_args(arguments)
     answer = UserAnswer("", allow, options.option, *(() if allow else (options.changes, options.reason)))
+    if allow and options.always:
+        answer = msgspec.structs.replace(answer, always=True)
     home = Home()
     run_id = home.find_run(options.run)
     state = asyncio.run(view_run(home, run_id)).state
@@ -80,6 +86,8 @@ def _find_request(run_id: str, state: RunState, open_requests: Mapping[str, Need
 def _answer_for(answer: UserAnswer, need: Need) -> UserAnswer:
     """Return the answer, addressed to this request."""
     request = need.key or ""
+    if answer.always and request.startswith(APPROVAL_PREFIX):
+        raise BadInput("--always is for a request of an agent; a phase asks for approval each time")
     if answer.changes is not None and not request.startswith(APPROVAL_PREFIX):
         raise BadInput("--changes is for a phase that waits for approval; for an agent, use --reason")
     if answer.changes is not None and answer.reason is not None:
