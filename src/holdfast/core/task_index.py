@@ -164,20 +164,20 @@ class TaskIndex:
 
 def task_index(state: RunState) -> TaskIndex:
     """The index of a state; built when there is none yet."""
-    kept = vars(state)
-    found: TaskIndex | None = kept.get(_TASK_INDEX)
+    attributes = vars(state)
+    found: TaskIndex | None = attributes.get(_TASK_INDEX)
     if found is None:
-        found = kept[_TASK_INDEX] = TaskIndex(state.plan, state.tasks)
+        found = attributes[_TASK_INDEX] = TaskIndex(state.plan, state.tasks)
     return found
 
 
 def open_research(state: RunState) -> dict[str, Research]:
     """The research that has no answer yet."""
-    kept = vars(state)
-    found: dict[str, Research] | None = kept.get(_OPEN_RESEARCH)
+    attributes = vars(state)
+    found: dict[str, Research] | None = attributes.get(_OPEN_RESEARCH)
     if found is None:
         found = {name: research for name, research in state.research.items() if not research.answered}
-        kept[_OPEN_RESEARCH] = found
+        attributes[_OPEN_RESEARCH] = found
     return found
 
 

@@ -66,7 +66,9 @@ def running_containers(folder: str, run_id: str) -> list[OrphanContainer]:
     found: list[OrphanContainer] = []
     for address in known:
         try:
-            found += [OrphanContainer(address, one) for one in container.running_containers(address, run_id)]
+            found += [
+                OrphanContainer(address, container_id) for container_id in container.running_containers(address, run_id)
+            ]
         except HoldfastError as error:
             found.append(OrphanContainer(address, None, str(error)))
     return found

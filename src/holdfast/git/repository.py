@@ -257,12 +257,12 @@ class Repository:
 
     async def save_ref(self, ref: str, oid: str) -> str:
         """Save an object under a ref, with a numeric suffix when the ref holds another object. Returns the ref."""
-        taken = await self.refs(ref, f"{ref}-*")
+        existing = await self.refs(ref, f"{ref}-*")
         name, number = ref, 1
-        while taken.get(name, oid) != oid:
+        while existing.get(name, oid) != oid:
             number += 1
             name = f"{ref}-{number}"
-        if name not in taken:
+        if name not in existing:
             await self.set_ref(name, oid, ABSENT)
         return name
 

@@ -24,7 +24,9 @@ def document_mistakes(text: str, spec: PhaseSpec) -> list[str]:
     """The mistakes in a document, one line each; empty when it has what the phase asks for."""
     if spec.schema is None:
         headings = {heading.strip().lower() for heading in _HEADING.findall(text)}
-        return [f"the heading {wanted!r} is missing" for wanted in spec.sections if wanted.lower() not in headings]
+        return [
+            f"the heading {required!r} is missing" for required in spec.sections if required.lower() not in headings
+        ]
     try:
         data = read_yaml_or_json(text, "line")
     except BadInput as error:

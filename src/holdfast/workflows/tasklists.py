@@ -183,8 +183,8 @@ def _parse_json(text: str, file: str) -> Any:
         found = dict(pairs)
         if len(found) < len(pairs):
             keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise BadInput(f"{file}: duplicate key {twice!r} in one object; keep one")
+            duplicate = next(key for key in keys if keys.count(key) > 1)
+            raise BadInput(f"{file}: duplicate key {duplicate!r} in one object; keep one")
         return found
 
     try:  # numbers stay text: 1.10 may be an id, not 1.1

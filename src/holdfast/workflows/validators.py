@@ -82,8 +82,8 @@ def detect_commands(facts: ProjectFacts) -> tuple[CheckCommand, ...]:
     """The commands for a project, fast ones first. `make test` only without other tests: it usually runs them."""
     checks = [*_ruff_commands(facts), *_mypy_commands(facts)]
     tests = [*_pytest_commands(facts), *_node_commands(facts), *_file_commands(facts)]
-    wanted = checks + (tests or _make_commands(facts))
-    return tuple(command for command in wanted if command.words[0] in facts.programs)
+    commands = checks + (tests or _make_commands(facts))
+    return tuple(command for command in commands if command.words[0] in facts.programs)
 
 
 def relevant_programs() -> frozenset[str]:
@@ -92,8 +92,8 @@ def relevant_programs() -> frozenset[str]:
 
 
 def _ruff_commands(facts: ProjectFacts) -> list[CheckCommand]:
-    wanted = "ruff" in _pyproject_tools(facts) or facts.names & {"ruff.toml", ".ruff.toml"}
-    return [CheckCommand("ruff", ("ruff", "check", "."))] if wanted else []
+    uses_ruff = "ruff" in _pyproject_tools(facts) or facts.names & {"ruff.toml", ".ruff.toml"}
+    return [CheckCommand("ruff", ("ruff", "check", "."))] if uses_ruff else []
 
 
 def _mypy_commands(facts: ProjectFacts) -> list[CheckCommand]:
@@ -106,7 +106,7 @@ def _mypy_commands(facts: ProjectFacts) -> list[CheckCommand]:
 
 
 def _pytest_commands(facts: ProjectFacts) -> list[CheckCommand]:
-    wanted = (
+    uses_pytest = (
         "pytest" in _pyproject_tools(facts)
         or facts.names & {"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"}
         or "tool:pytest" in _read_ini(facts, "setup.cfg")
@@ -114,7 +114,11 @@ def _pytest_commands(facts: ProjectFacts) -> list[CheckCommand]:
         or any(_PYTHON_TEST.fullmatch(name) for name in facts.names)
         or (facts.names & _PYTHON_FILES and any(_DEEPER_TEST.fullmatch(name) for name in facts.names))
     )
-    return [CheckCommand("pytest", ("pytest", "-q"), imports=_import_folders(facts), fine=_NO_TESTS)] if wanted else []
+    return (
+        [CheckCommand("pytest", ("pytest", "-q"), imports=_import_folders(facts), fine=_NO_TESTS)]
+        if uses_pytest
+        else []
+    )
 
 
 def _import_folders(facts: ProjectFacts) -> tuple[str, ...]:

@@ -49,9 +49,9 @@ class AcpScreen:
 
     def _redact(self, update: BaseModel) -> Any:
         """The client logs what it is shown."""
-        told = update.model_dump(mode="json", by_alias=True, exclude_none=True)
-        clean = self._secrets.redact_data(make_encodable(told))
-        return update if clean == told else type(update).model_validate(clean)
+        fields = update.model_dump(mode="json", by_alias=True, exclude_none=True)
+        clean = self._secrets.redact_data(make_encodable(fields))
+        return update if clean == fields else type(update).model_validate(clean)
 
     async def show_user_text(self, text: str) -> None:
         await self._update(update_user_message_text(text))

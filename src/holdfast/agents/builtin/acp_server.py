@@ -124,8 +124,8 @@ class BuiltinAgent:
 
     async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **_: Any) -> ListSessionsResponse:
         start = int(cursor) if cursor and cursor.isdigit() else 0
-        wanted = os.path.realpath(cwd) if cwd else None
-        found = [each for each in session_headers(self._settings.folder) if wanted in (None, each[2].get("cwd"))]
+        folder = os.path.realpath(cwd) if cwd else None
+        found = [each for each in session_headers(self._settings.folder) if folder in (None, each[2].get("cwd"))]
         page = [
             SessionInfo(
                 session_id=name,

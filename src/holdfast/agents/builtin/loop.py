@@ -142,10 +142,10 @@ class TurnLoop:
         """
         session, spent = self._session, TokenUsage()
         session.settle()
-        begun = len(session.conversation.messages)
+        start = len(session.conversation.messages)
         session.save(message_record(request))
         try:
-            return LoopResult(await self._run_steps(spent, begun), spent)
+            return LoopResult(await self._run_steps(spent, start), spent)
         except asyncio.CancelledError:
             session.settle("[cancelled by the user; it may or may not have had its effect]")
             return LoopResult("cancelled", spent)
@@ -205,8 +205,8 @@ class TurnLoop:
 
     async def _ask_once(self, usage: TokenUsage) -> ModelResponse:
         message = randomness.token_hex(6)
-        asked = _with_instructions(self._session.conversation.visible_messages(), self._session.instructions)
-        async with self._model.stream_answer(asked, [*tool_specs(), *self._session.mcp.specs]) as stream:
+        messages = _with_instructions(self._session.conversation.visible_messages(), self._session.instructions)
+        async with self._model.stream_answer(messages, [*tool_specs(), *self._session.mcp.specs]) as stream:
             try:
                 async for event in stream:
                     await self._show_event(event, message)
@@ -235,10 +235,10 @@ class TurnLoop:
 
     def _save_partial(self, stream: StreamedResponse) -> None:
         """Keep text that was shown; drop half a call."""
-        words = [part for part in stream.get().parts if isinstance(part, TextPart) and part.content]
-        if words:
+        text_parts = [part for part in stream.get().parts if isinstance(part, TextPart) and part.content]
+        if text_parts:
             self._session.save(
-                message_record(ModelResponse(parts=words, model_name=stream.model_name, state="interrupted"))
+                message_record(ModelResponse(parts=text_parts, model_name=stream.model_name, state="interrupted"))
             )
 
     async def _count_usage(self, response: ModelResponse, usage: TokenUsage) -> None:
@@ -291,10 +291,10 @@ class TurnLoop:
                     raise
 
     async def _ask_summary(self, text: str, usage: TokenUsage) -> str:
-        asked = _with_instructions(
+        messages = _with_instructions(
             [user_request(f"{_SUMMARY_PROMPT}\n\n<conversation>\n{text}\n</conversation>")], _SUMMARY_PROMPT
         )
-        async with self._model.stream_answer(asked, []) as stream:
+        async with self._model.stream_answer(messages, []) as stream:
             async for _ in stream:
                 pass
             response = stream.get()

@@ -152,26 +152,26 @@ def _known_window(endpoint: Endpoint) -> int | None:
 def _to_model_error(error: BaseException, model: str) -> ModelError:
     from pydantic_ai import exceptions as ai  # noqa: PLC0415 - optional extra
 
-    said = _provider_message(error)
+    message = _provider_message(error)
     headers, body = getattr(error, "headers", None) or {}, getattr(error, "body", None)
     match error:
         case ai.ModelContextWindowExceededError():
-            return ModelError("context", f"the conversation is too long for {model}: {said}")
+            return ModelError("context", f"the conversation is too long for {model}: {message}")
         case ai.ModelRateLimitError():
             resets = resets_at(headers, body, time.time())
-            return ModelError("rate_limit", f"{model} accepts no more requests for now: {said}", resets_at=resets)
+            return ModelError("rate_limit", f"{model} accepts no more requests for now: {message}", resets_at=resets)
         case ai.ModelQuotaExceededError():
             resets = resets_at(headers, body, time.time())
-            return ModelError("quota", f"the account's quota for {model} is used up: {said}", resets_at=resets)
+            return ModelError("quota", f"the account's quota for {model} is used up: {message}", resets_at=resets)
         case ai.ModelAuthenticationError():
-            return ModelError("auth", f"{model} does not accept the API key: {said}")
+            return ModelError("auth", f"{model} does not accept the API key: {message}")
         case ai.ModelRequestRejectedError():
-            if "api key" in said.lower():  # Google's wording
-                return ModelError("auth", f"{model} does not accept the API key: {said}")
-            return ModelError("rejected", f"{model} rejected the request: {said}")
+            if "api key" in message.lower():  # Google's wording
+                return ModelError("auth", f"{model} does not accept the API key: {message}")
+            return ModelError("rejected", f"{model} rejected the request: {message}")
         case ai.ModelAPIError() | OSError() | TimeoutError():
-            return ModelError("passing", f"{model} could not answer: {said}")
-    return ModelError("rejected", f"{model} gave an unusable answer: {said}")
+            return ModelError("passing", f"{model} could not answer: {message}")
+    return ModelError("rejected", f"{model} gave an unusable answer: {message}")
 
 
 def _provider_message(error: BaseException) -> str:

@@ -48,11 +48,11 @@ async def _serve(settings: BuiltinSettings) -> None:
 
 def _check_stream(name: str, stream: TextIO | None) -> None:
     """Refuse a stream that the kernel cannot poll, such as a file: asyncio would hang without an error."""
-    wanted = "this agent speaks ACP on pipes to a client, which starts it"
+    advice = "this agent speaks ACP on pipes to a client, which starts it"
     if stream is None:
-        raise BadInput(f"{name} is closed; {wanted}")
+        raise BadInput(f"{name} is closed; {advice}")
     with select.epoll() as waiting:
         try:
             waiting.register(stream.fileno(), 0)
         except PermissionError:
-            raise BadInput(f"{name} is a file or a device, not a pipe; {wanted}") from None
+            raise BadInput(f"{name} is a file or a device, not a pipe; {advice}") from None

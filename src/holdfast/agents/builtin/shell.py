@@ -73,13 +73,13 @@ async def _wait_until_dead(process: "subprocess.Popen[bytes]", output: BoundedOu
     assert process.stdout is not None
     pipe = process.stdout.fileno()
     os.set_blocking(pipe, False)
-    dead: asyncio.Future[None] = loop.create_future()
+    exited: asyncio.Future[None] = loop.create_future()
     handle = os.pidfd_open(process.pid)
 
     def died() -> None:
         loop.remove_reader(handle)
-        if not dead.done():
-            dead.set_result(None)
+        if not exited.done():
+            exited.set_result(None)
 
     def readable() -> None:
         if _drain_chunk(pipe, output):
@@ -88,7 +88,7 @@ async def _wait_until_dead(process: "subprocess.Popen[bytes]", output: BoundedOu
     loop.add_reader(handle, died)
     loop.add_reader(pipe, readable)
     try:
-        await dead
+        await exited
     finally:
         loop.remove_reader(handle)
         loop.remove_reader(pipe)

@@ -161,24 +161,24 @@ class Toolbox:
         if shape is None:
             raise ToolRefused(f"there is no tool {name!r}; there are {', '.join(_ARGUMENT_TYPES)}")
         try:
-            asked = msgspec.convert(arguments, shape, strict=False)
+            parsed = msgspec.convert(arguments, shape, strict=False)
         except msgspec.ValidationError as error:
             raise ToolRefused(f"wrong arguments for {name}: {error}") from None
-        match asked:
+        match parsed:
             case ReadArguments():
-                return self._read(asked)
+                return self._read(parsed)
             case WriteArguments():
-                return self._write(asked)
+                return self._write(parsed)
             case EditArguments():
-                return self._edit(asked)
+                return self._edit(parsed)
             case GlobArguments():
-                return self._glob(asked)
+                return self._glob(parsed)
             case GrepArguments():
-                return self._grep(asked)
+                return self._grep(parsed)
             case BashArguments():
-                return self._bash(asked, call_id)
+                return self._bash(parsed, call_id)
             case PlanArguments():
-                return _plan(asked)
+                return _plan(parsed)
         raise AssertionError(f"a tool without a hand: {name}")
 
     def _read(self, arguments: ReadArguments) -> PreparedCall:
@@ -228,7 +228,7 @@ class Toolbox:
 
     def _glob(self, arguments: GlobArguments) -> PreparedCall:
         real = self._worktree.resolve(arguments.path)
-        wanted = _glob_pattern(arguments.pattern)
+        pattern = _glob_pattern(arguments.pattern)
 
         def find() -> str:
             found: list[str] = []
@@ -237,7 +237,7 @@ class Toolbox:
                 for name in names:
                     path = self._worktree.relative_path(f"{folder}/{name}")
                     walked += 1
-                    if wanted.fullmatch(path) or wanted.fullmatch(f"{folder}/{name}"[len(real) + 1 :]):
+                    if pattern.fullmatch(path) or pattern.fullmatch(f"{folder}/{name}"[len(real) + 1 :]):
                         found.append(path)
                     if len(found) >= _MAX_RESULTS or walked >= _MAX_WALKED_FILES:
                         return "\n".join([*found, "[… there may be more; use a narrower pattern]"])

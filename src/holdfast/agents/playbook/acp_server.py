@@ -170,18 +170,18 @@ class PlaybookAcpServer:
 
     async def _reopen(self, method: str, request: PlaybookRequest, behavior: Reopen | Any, *, replays: bool) -> Any:
         self._check_login()
-        way = self._current_behavior(method, behavior if isinstance(behavior, Reopen) else Reopen(how=behavior))
-        if way.how == "gone":
+        reopening = self._current_behavior(method, behavior if isinstance(behavior, Reopen) else Reopen(how=behavior))
+        if reopening.how == "gone":
             raise _not_found(request, RESOURCE_NOT_FOUND_CODE)
-        if way.how != "starts_new":
-            await self._apply_behavior(method, way)
-        record = None if way.how == "starts_new" else self._find_record(request.session_id)
+        if reopening.how != "starts_new":
+            await self._apply_behavior(method, reopening)
+        record = None if reopening.how == "starts_new" else self._find_record(request.session_id)
         if record is None:
-            if way.how != "starts_new" and self._playbook.sessions.unknown != "new":
+            if reopening.how != "starts_new" and self._playbook.sessions.unknown != "new":
                 raise _not_found(request, self._playbook.sessions.unknown)
             record = PlaybookSession(id=request.session_id, cwd=request.cwd)
-        elif record.cwd != request.cwd and way.other_cwd != "works":
-            if way.other_cwd == "hangs":
+        elif record.cwd != request.cwd and reopening.other_cwd != "works":
+            if reopening.other_cwd == "hangs":
                 await asyncio.Event().wait()
             raise _not_found(request, RESOURCE_NOT_FOUND_CODE)
         else:
@@ -189,11 +189,11 @@ class PlaybookAcpServer:
         record.cwd = request.cwd
         live = self._open_session(record, request)
         self.player.save(record)
-        if way.announces:
+        if reopening.announces:
             commands = {"sessionUpdate": "available_commands_update", "availableCommands": []}
             await self.connection.notify("session/update", {"sessionId": record.id, "update": commands})
-        if way.replay if way.replay is not None else replays:
-            await self._replay(live.record, way)
+        if reopening.replay if reopening.replay is not None else replays:
+            await self._replay(live.record, reopening)
         return self._session_settings(record)
 
     async def _list(self, request: PlaybookRequest, _: Any) -> Any:
@@ -237,7 +237,7 @@ class PlaybookAcpServer:
     async def _set_mode(self, request: PlaybookRequest, _: Any) -> Any:
         record = self._get_session(request).record
         modes = self._agent.modes
-        if modes is None or request.mode_id not in [one["id"] for one in talk.choice_list(modes.available, "id")]:
+        if modes is None or request.mode_id not in [mode["id"] for mode in talk.choice_list(modes.available, "id")]:
             raise JsonRpcError(INVALID_PARAMS_CODE, f"there is no mode {request.mode_id!r}")
         record.mode = request.mode_id
         self.player.save(record)
@@ -331,8 +331,8 @@ class PlaybookAcpServer:
 
     def _current_behavior(self, method: str, behavior: W) -> W:
         """A behavior marked `once` that has happened already counts as normal."""
-        over = behavior.once and not self.player.is_first_time(behavior.once, method)
-        return structs.replace(behavior, how="works") if over else behavior
+        used_up = behavior.once and not self.player.is_first_time(behavior.once, method)
+        return structs.replace(behavior, how="works") if used_up else behavior
 
     async def _apply_behavior(self, method: str, behavior: Reply | Reopen) -> None:
         await asyncio.sleep(behavior.after)
@@ -367,7 +367,7 @@ class PlaybookAcpServer:
         left = record.unfinished
         if left is None or not self._playbook.sessions.forgets_killed_prompt or record.id in self._sessions:
             return
-        record.said = [said for said in record.said if said.turn != left.turn]
+        record.said = [message for message in record.said if message.turn != left.turn]
         record.shown = [
             shown
             for shown in record.shown

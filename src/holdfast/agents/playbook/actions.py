@@ -114,8 +114,10 @@ async def read(turn: RunningTurn, step: Read) -> None:
     path = turn.path(step.path)
     async with _show_tool_call(turn, f"Read {step.path}", "read", path, is_shown=step.shown) as tool:
         if step.via == "client":
-            asked = {name: value for name, value in (("line", step.line), ("limit", step.limit)) if value is not None}
-            answer = await turn.request("fs/read_text_file", path=path, **asked)
+            parameters = {
+                name: value for name, value in (("line", step.line), ("limit", step.limit)) if value is not None
+            }
+            answer = await turn.request("fs/read_text_file", path=path, **parameters)
             turn.result = str(answer["content"])
         else:
             lines = _read_direct(path).splitlines(keepends=True)
@@ -228,8 +230,8 @@ def _kill(pid: int, *, alone: bool) -> None:
 
 def _run_in_background(turn: RunningTurn, step: Run, command: str) -> str:
     """Start a daemon that outlives the agent. Returns its pid."""
-    env, nothing = _environment(turn, step), subprocess.DEVNULL
-    how: dict[str, Any] = {"cwd": turn.record.cwd, "env": env, "stdin": nothing, "close_fds": False}
+    env, devnull = _environment(turn, step), subprocess.DEVNULL
+    how: dict[str, Any] = {"cwd": turn.record.cwd, "env": env, "stdin": devnull, "close_fds": False}
     if step.apart == "daemon":
         between = subprocess.run(
             [_SHELL, "-c", _DAEMON_COMMAND, command],
@@ -239,15 +241,15 @@ def _run_in_background(turn: RunningTurn, step: Run, command: str) -> str:
             **_process_options(step),
         )
         return str(between.stdout.decode().strip())
-    process = subprocess.Popen([_SHELL, "-c", command], **how, stdout=nothing, stderr=nothing, **_process_options(step))
+    process = subprocess.Popen([_SHELL, "-c", command], **how, stdout=devnull, stderr=devnull, **_process_options(step))
     turn.background_pids.append(process)
     return str(process.pid)
 
 
 async def _run_by_client(turn: RunningTurn, step: Run, command: str) -> list[dict[str, Any]]:
     env = [{"name": name, "value": turn.fill(value)} for name, value in step.env.items()]
-    made = await turn.request("terminal/create", command=_SHELL, args=["-c", command], cwd=turn.record.cwd, env=env)
-    terminal = made["terminalId"]
+    created = await turn.request("terminal/create", command=_SHELL, args=["-c", command], cwd=turn.record.cwd, env=env)
+    terminal = created["terminalId"]
     content = [{"type": "terminal", "terminalId": terminal}]
     if step.shown:
         await turn.update("tool_call_update", toolCallId=turn.tool_call_id, status="in_progress", content=content)

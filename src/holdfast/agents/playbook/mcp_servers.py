@@ -73,7 +73,7 @@ class _Server:
 
 class McpServers:
     def __init__(self, configs: list[dict[str, Any]], cwd: str) -> None:
-        self._configs = {str(one.get("name")): one for one in configs}
+        self._configs = {str(config.get("name")): config for config in configs}
         self._cwd = cwd
         self._running: dict[str, _Server] = {}
         self._connecting: asyncio.Task[None] | None = None
@@ -120,26 +120,26 @@ class McpServers:
 
     def _server_name(self, name: str | None) -> str:
         """The named server, or the only or first one."""
-        wanted = name if name is not None else next(iter(self._configs), None)
-        if wanted is None or wanted not in self._configs:
+        server_name = name if name is not None else next(iter(self._configs), None)
+        if server_name is None or server_name not in self._configs:
             there = ", ".join(self._configs) or "none"
             raise NoMcpServer(f"the client gave no MCP server {name or 'at all'}; it gave: {there}")
-        return wanted
+        return server_name
 
     async def _client(self, name: str | None) -> McpClient:
-        wanted = self._server_name(name)
-        if wanted not in self._running:
-            self._running[wanted] = _Server(self._configs[wanted], self._cwd)
+        server_name = self._server_name(name)
+        if server_name not in self._running:
+            self._running[server_name] = _Server(self._configs[server_name], self._cwd)
         try:
-            return await self._running[wanted].client()
+            return await self._running[server_name].client()
         except NoMcpServer:
-            await self._drop(wanted)  # the next call starts another
+            await self._drop(server_name)  # the next call starts another
             raise
 
     async def _drop(self, name: str | None) -> None:
-        gone = self._running.pop(self._server_name(name), None)
-        if gone is not None:  # else another call forgot it first
-            await gone.stop()
+        server = self._running.pop(self._server_name(name), None)
+        if server is not None:  # else another call forgot it first
+            await server.stop()
 
     async def stop(self) -> None:
         if self._connecting is not None:

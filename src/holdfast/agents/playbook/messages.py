@@ -53,7 +53,7 @@ async def show_commands(turn: RunningTurn, commands: list[PlaybookCommand]) -> N
 
 async def echo_memory(turn: RunningTurn, step: Memory) -> None:
     """Send the user's earlier messages as a JSON list, to prove that the conversation was restored."""
-    earlier = [said.text for said in turn.record.said if said.turn != turn.record.turns]
+    earlier = [message.text for message in turn.record.said if message.turn != turn.record.turns]
     await turn.say(turn.fill(step.prefix) + msgspec.json.encode(earlier).decode())
 
 
@@ -66,10 +66,11 @@ async def flood(turn: RunningTurn, step: Flood) -> None:
 
 
 def choice_list(available: list[PlaybookChoice | str], key: str) -> list[dict[str, str]]:
-    whole = [PlaybookChoice(id=one) if isinstance(one, str) else one for one in available]
+    whole = [PlaybookChoice(id=choice) if isinstance(choice, str) else choice for choice in available]
     return [
-        {key: one.id, "name": one.name or one.id} | ({"description": one.description} if one.description else {})
-        for one in whole
+        {key: choice.id, "name": choice.name or choice.id}
+        | ({"description": choice.description} if choice.description else {})
+        for choice in whole
     ]
 
 

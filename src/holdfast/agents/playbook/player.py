@@ -207,9 +207,11 @@ class Player:
         known = step.id is not None
         call = turn.fill(step.id) if step.id is not None else turn.new_tool_call()
         fields = {name: value for name, value in turn.tool_fields(step).items() if value is not None}
-        asked = {"toolCallId": call, **({} if known else {"status": "pending"}), **fields}
-        shown = [{"optionId": one.id, "name": one.name or one.id, "kind": one.kind} for one in options]
-        answer = asyncio.create_task(turn.request("session/request_permission", toolCall=asked, options=shown))
+        tool_call = {"toolCallId": call, **({} if known else {"status": "pending"}), **fields}
+        shown = [
+            {"optionId": offered.id, "name": offered.name or offered.id, "kind": offered.kind} for offered in options
+        ]
+        answer = asyncio.create_task(turn.request("session/request_permission", toolCall=tool_call, options=shown))
         cancel = asyncio.create_task(turn.cancelled.wait())
         turn.is_asking = step.cancelled is not None
         try:
@@ -220,7 +222,7 @@ class Player:
             answer.cancel()
             cancel.cancel()
         turn.result = str(outcome.get("optionId", "cancelled"))
-        chosen = next((one for one in options if one.id == outcome.get("optionId")), None)
+        chosen = next((offered for offered in options if offered.id == outcome.get("optionId")), None)
         if chosen is not None:
             allowed = chosen.kind.startswith("allow")
             steps, branch = (step.allowed, "allowed") if allowed else (step.rejected, "rejected")

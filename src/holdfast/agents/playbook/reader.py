@@ -100,8 +100,8 @@ def _explain(message: str) -> tuple[KeyPath, str]:
 
 def _kinds_at(kind: inspect.Type, path: KeyPath) -> Iterator[inspect.Type]:
     if isinstance(kind, inspect.UnionType):
-        for one in kind.types:
-            yield from _kinds_at(one, path)
+        for alternative in kind.types:
+            yield from _kinds_at(alternative, path)
     elif not path:
         yield kind
     elif isinstance(kind, inspect.StructType):
@@ -118,15 +118,15 @@ def _kinds_at(kind: inspect.Type, path: KeyPath) -> Iterator[inspect.Type]:
 def _mistakes(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     if isinstance(value, str):
         for name in names_in(value):
-            if said := name_error(name):
-                yield path, said
+            if error := name_error(name):
+                yield path, error
     elif isinstance(value, msgspec.Struct):
         yield from _mistakes_of(value, path)
         for field in value.__struct_fields__:
             yield from _mistakes(getattr(value, field), (*path, field))
     elif isinstance(value, (list, dict)):
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _mistakes(one, (*path, key))
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _mistakes(item, (*path, key))
 
 
 def _mistakes_of(value: msgspec.Struct, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
@@ -154,7 +154,7 @@ def _mistakes_of(value: msgspec.Struct, path: KeyPath) -> Iterator[tuple[KeyPath
 def _unavailable_choice(
     available: list[PlaybookChoice | str], path: KeyPath, *, current: str | bool
 ) -> Iterator[tuple[KeyPath, str]]:
-    ids = [one if isinstance(one, str) else one.id for one in available]
+    ids = [choice if isinstance(choice, str) else choice.id for choice in available]
     if current not in ids:
         yield (*path, "current"), f"{current!r} is not among the available; allowed: {_join_names(ids)}"
 

@@ -47,7 +47,7 @@ class TerminalConnection(StdioConnection):
             raise JsonRpcError(-32601, f"a terminal has no {method}")
         print_text(f"{params['toolCall'].get('title') or 'May I?'} [y/N] ")
         kind = "allow" if (await self._typed_lines.get() or "").strip() == "y" else "reject"
-        option = next((one for one in params["options"] if one["kind"].startswith(kind)), None)
+        option = next((offered for offered in params["options"] if offered["kind"].startswith(kind)), None)
         return {"outcome": {"optionId": option["optionId"]} if option else {"outcome": "cancelled"}}
 
     async def send_bytes(self, data: bytes) -> None:
@@ -123,10 +123,10 @@ def print_text(text: str) -> None:
 
 
 def _read_prompt(line: str) -> str:
-    told = _PROMPT_FILE_LINE.search(line)
-    if told is None:
+    match = _PROMPT_FILE_LINE.search(line)
+    if match is None:
         return line.strip()
-    with open(told[1], encoding="utf-8") as file:
+    with open(match[1], encoding="utf-8") as file:
         return file.read()
 
 
@@ -137,8 +137,8 @@ def _read_servers(path: str | None) -> list[dict[str, Any]]:
     with open(path, "rb") as file:
         given = msgspec.json.decode(file.read())["mcpServers"]
     return [
-        {**one, "name": name, "env": [{"name": key, "value": value} for key, value in one.get("env", {}).items()]}
-        for name, one in given.items()
+        {**server, "name": name, "env": [{"name": key, "value": value} for key, value in server.get("env", {}).items()]}
+        for name, server in given.items()
     ]
 
 

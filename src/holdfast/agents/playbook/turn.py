@@ -78,9 +78,9 @@ class RunningTurn:
         if isinstance(value, str):
             return self.fill(value)
         if isinstance(value, list):
-            return [self.fill_all(one) for one in value]
+            return [self.fill_all(item) for item in value]
         if isinstance(value, dict):
-            return {key: self.fill_all(one) for key, one in value.items()}
+            return {key: self.fill_all(item) for key, item in value.items()}
         return value
 
     def path(self, path: str) -> str:
@@ -126,14 +126,17 @@ class RunningTurn:
             "title": self.fill(step.title) if step.title else None,
             "kind": step.kind,
             "locations": self._location_list(step.locations) or None,
-            "content": [self._content_block(one) for one in step.content] or None,
+            "content": [self._content_block(content) for content in step.content] or None,
             "rawInput": None if step.input is UNSET else self.fill_all(step.input),
             "rawOutput": None if output is UNSET else self.fill_all(output),
         }
 
     def _location_list(self, locations: Sequence[Location | str]) -> list[dict[str, Any]]:
-        found = (Location(path=one) if isinstance(one, str) else one for one in locations)
-        return [{"path": self.path(one.path)} | ({} if one.line is None else {"line": one.line}) for one in found]
+        found = (Location(path=location) if isinstance(location, str) else location for location in locations)
+        return [
+            {"path": self.path(location.path)} | ({} if location.line is None else {"line": location.line})
+            for location in found
+        ]
 
     def _content_block(self, content: Content | str) -> dict[str, Any]:
         if isinstance(content, str):

@@ -74,7 +74,7 @@ class ContainerEngine:
                 log_config=types.LogConfig(type="none"),  # its output is in the run's log already
                 ulimits=[types.Ulimit(name=name, soft=most, hard=most) for name, most in _ULIMITS.items()],
             )
-            made = self._api.create_container(
+            container = self._api.create_container(
                 request.image,
                 entrypoint=list(request.command),
                 command=[],
@@ -86,7 +86,7 @@ class ContainerEngine:
                 stop_timeout=0,  # removing it kills it at once
                 host_config=host,
             )
-        return str(made["Id"])
+        return str(container["Id"])
 
     def attach(self, container_id: str) -> socket.socket:
         """Return a socket for its input and its framed outputs. Attach before the start: early output would be lost."""
@@ -106,11 +106,11 @@ class ContainerEngine:
 
     def remove_all(self, labels: Mapping[str, str]) -> None:
         """Kill and remove all containers with these labels, started or not, and check that none is left."""
-        wanted = {"label": [f"{name}={value}" for name, value in labels.items()]}
+        filters = {"label": [f"{name}={value}" for name, value in labels.items()]}
         found: list[dict[str, Any]] = []
         for _ in range(_MAX_ROUNDS):
             with self._translate_errors(f"end the containers of {', '.join(labels.values())}"):
-                found = self._api.containers(all=True, filters=wanted)
+                found = self._api.containers(all=True, filters=filters)
                 if not found:
                     return
                 for container in found:
@@ -120,9 +120,9 @@ class ContainerEngine:
 
     def find_containers(self, labels: Mapping[str, str], *, only_running: bool = False) -> list[str]:
         """Return the ids of the containers with these labels."""
-        wanted = {"label": [f"{name}={value}" for name, value in labels.items()]}
+        filters = {"label": [f"{name}={value}" for name, value in labels.items()]}
         with self._translate_errors("list containers"):
-            found = self._api.containers(all=not only_running, filters=wanted)
+            found = self._api.containers(all=not only_running, filters=filters)
             return [str(container["Id"]) for container in found]
 
     def remove(self, container_id: str) -> None:

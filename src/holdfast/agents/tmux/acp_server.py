@@ -212,9 +212,9 @@ class TmuxAcpServer:
         sending = self._run_in_background(self._send_prompt(pane, self._files.write_prompt(text)))
         sending.add_done_callback(lambda done: _fail_turn_on_error(done, turn))
         try:
-            lost = asyncio.ensure_future(pane.lost.wait())
-            await asyncio.wait({turn, lost}, return_when=asyncio.FIRST_COMPLETED)
-            lost.cancel()
+            pane_lost = asyncio.ensure_future(pane.lost.wait())
+            await asyncio.wait({turn, pane_lost}, return_when=asyncio.FIRST_COMPLETED)
+            pane_lost.cancel()
             if not turn.done():
                 raise PaneLost
             return {"stopReason": turn.result()}

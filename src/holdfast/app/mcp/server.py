@@ -71,9 +71,9 @@ class McpServer(NamedTuple):
             raise _RequestRefused(_INVALID_PARAMS, "the parameters are not an object")
         match method:
             case "initialize":
-                wanted = params.get("protocolVersion")
+                requested = params.get("protocolVersion")
                 return {
-                    "protocolVersion": wanted if wanted in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[0],
+                    "protocolVersion": requested if requested in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[0],
                     "capabilities": {"tools": {"listChanged": False}},
                     "serverInfo": {"name": "holdfast", "version": __version__},
                 }

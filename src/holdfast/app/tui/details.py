@@ -117,7 +117,9 @@ def _split_at_width(line: str, width: int) -> list[str]:
 def _conversation_rows(view: RunView, now: str, width: int, texts: Mapping[str, OpenText]) -> Iterator[Row]:
     """Yield open conversations first, then ended ones; the newest first."""
     newest = [*reversed(view.state.conversations.values())]
-    said = {id(view.state.conversations[key]): text for key, text in texts.items() if key in view.state.conversations}
+    open_texts = {
+        id(view.state.conversations[key]): text for key, text in texts.items() if key in view.state.conversations
+    }
     ordered = [
         *(conversation for conversation in newest if conversation.state not in ENDED_STATES),
         *(conversation for conversation in newest if conversation.state in ENDED_STATES),
@@ -133,9 +135,9 @@ def _conversation_rows(view: RunView, now: str, width: int, texts: Mapping[str, 
             Span(f"{_spend_text(conversation):>{spend_width}}  " if spend_width else "", "dim"),
             Span(printable(_conversation_progress(view, conversation, now))),
         ]
-        if id(conversation) in said:
+        if id(conversation) in open_texts:
             yield from (
-                [Span("    │ ", "dim"), *row] for row in text_rows(said[id(conversation)], width - 6, _TEXT_ROWS)
+                [Span("    │ ", "dim"), *row] for row in text_rows(open_texts[id(conversation)], width - 6, _TEXT_ROWS)
             )
     if len(ordered) > _MAX_CONVERSATIONS:
         yield [Span(f"  … and {len(ordered) - _MAX_CONVERSATIONS} more", "dim")]

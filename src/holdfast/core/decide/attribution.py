@@ -48,7 +48,7 @@ class Attribution:
         self._agents = {
             name: conversation_agent_name(conversation) for name, conversation in state.conversations.items()
         }
-        self._requests = {key: asked.conversation for key, asked in state.permissions.items()}
+        self._requests = {key: request.conversation for key, request in state.permissions.items()}
         self._rules = self._build_rules()
 
     def agent_of(self, event: Event) -> str | None:

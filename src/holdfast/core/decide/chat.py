@@ -59,14 +59,18 @@ def has_work_to_do(state: RunState) -> bool:
 def open_conversations(state: RunState, task_id: str) -> list[str]:
     """The conversations of a task that have not ended."""
     found = state.conversations.items()
-    return [key for key, one in found if one.task == task_id and one.state not in ENDED_STATES]
+    return [
+        key for key, conversation in found if conversation.task == task_id and conversation.state not in ENDED_STATES
+    ]
 
 
 def queued_messages(state: RunState, task_id: str) -> list[str]:
     """What waits for a task: messages, and requests to accept its work or to start an agent. The oldest first."""
     main = main_task(state)
     found = state.messages.items()
-    return [key for key, one in found if one.kind in _QUEUED_KINDS and _task_of(state, one, main) == task_id]
+    return [
+        key for key, message in found if message.kind in _QUEUED_KINDS and _task_of(state, message, main) == task_id
+    ]
 
 
 def next_prompt(state: RunState, task_id: str, conversation_id: str | None) -> list[str]:
@@ -93,8 +97,8 @@ def receiver_of(state: RunState, task_id: str, message: OpenMessage) -> str | No
 def main_task(state: RunState) -> str | None:
     """The task that messages without an address are for: the first that is not over, else the first."""
     order = state.plan.order if state.plan is not None else []
-    going_on = (name for name in order if name in state.tasks and state.tasks[name].status not in _OVER_STATUSES)
-    return next(going_on, next(iter(order), None))
+    unfinished = (name for name in order if name in state.tasks and state.tasks[name].status not in _OVER_STATUSES)
+    return next(unfinished, next(iter(order), None))
 
 
 def _task_of(state: RunState, message: OpenMessage, main: str | None) -> str | None:
@@ -176,8 +180,11 @@ def is_first_prompt_due(state: RunState, task: Task) -> bool:
 def _had_another_worker(state: RunState, task: Task) -> bool:
     """Whether an earlier conversation had the first message, before the chat was finished and reopened."""
     worker = state.conversations[task.worker or ""]
-    earlier = (one for key, one in state.conversations.items() if key != task.worker)
-    return any(one.task == worker.task and one.role == worker.role and one.turns > 0 for one in earlier)
+    earlier = (conversation for key, conversation in state.conversations.items() if key != task.worker)
+    return any(
+        conversation.task == worker.task and conversation.role == worker.role and conversation.turns > 0
+        for conversation in earlier
+    )
 
 
 def _has_unknown_effect(state: RunState, task_id: str) -> bool:

@@ -69,10 +69,10 @@ def after_failure(
     """`failed` are the strategies so far, each with the code by which the agent refused; None: it died or hung."""
     strategy, code = failed[-1]
     leaves_session = following not in NATIVE_STRATEGIES
-    rejected = any(is_rejection(*one) for one in failed)
+    rejected = any(is_rejection(*earlier) for earlier in failed)
     withheld = strategy in NATIVE_STRATEGIES and code == SESSION_UNAVAILABLE_CODE
     return AfterFailure(
         session_lost=rejected and leaves_session,
         gives_up=following is None or (withheld and leaves_session),  # a new session would replace its own for good
-        restarts_agent=code is None or following in [one for one, _ in failed],
+        restarts_agent=code is None or following in [earlier for earlier, _ in failed],
     )

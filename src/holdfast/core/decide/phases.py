@@ -130,8 +130,8 @@ def _after_failure(view: _View, spec: PhaseSpec, progress: PhaseProgress) -> Ite
 
     Without `on_fail`, a person's retry repeats the phase itself.
     """
-    again = spec if spec.on_fail is None and progress.tries == 0 else None
-    target, beyond = view.workflow.phase(spec.on_fail) or again, view.workflow.phase(spec.on_limit)
+    retried = spec if spec.on_fail is None and progress.tries == 0 else None
+    target, beyond = view.workflow.phase(spec.on_fail) or retried, view.workflow.phase(spec.on_limit)
     if target is not None and progress.tries < spec.limit:
         yield from _enter(view, target, f"{spec.name} failed")
     elif beyond is not None:

@@ -164,13 +164,13 @@ def tasks_for_choice(choice: Choice, state: RunState, affected: Sequence[str]) -
     without any such task includes everything that is not done.
     """
     blocked = {issue.task for issue in state.issues if issue.type == BlockerReported.type}
-    begun = [name for name, task in state.tasks.items() if _is_unmerged(task)]
+    in_progress = [name for name, task in state.tasks.items() if _is_unmerged(task)]
     failed = [name for name, task in state.tasks.items() if task.status is TaskStatus.FAILED]
-    found = {*failed, *(name for name in begun if name in blocked)}
+    found = {*failed, *(name for name in in_progress if name in blocked)}
     if choice in (Choice.SKIP, Choice.RESTART):
-        found |= {name for name in begun if name in affected}
+        found |= {name for name in in_progress if name in affected}
     if choice is Choice.RESTART and not found:
-        found = set(begun)
+        found = set(in_progress)
     return [name for name in state.tasks if name in found]
 
 
@@ -260,8 +260,8 @@ def task_actions(state: RunState, chosen: ChosenTasks, worktrees: Collection[str
     A task without its branch was being restarted when another choice was made: there is nothing to unwind.
     """
     if chosen.choice is Choice.SKIP:
-        going_on = (name for name in chosen.tasks if state.tasks[name].status in BEGUN_STATUSES)
-        return [ResumeAction(ResumeStep.FAIL, name) for name in going_on if name in worktrees]
+        in_progress = (name for name in chosen.tasks if state.tasks[name].status in BEGUN_STATUSES)
+        return [ResumeAction(ResumeStep.FAIL, name) for name in in_progress if name in worktrees]
     if chosen.is_retry:
         return [ResumeAction(ResumeStep.UNWIND, name) for name in chosen.tasks if _has_open_branch(state, name)]
     return []
@@ -336,8 +336,8 @@ def _resumed_event(state: RunState, chosen: ChosenTasks, outcome: ResumeOutcome)
 
 def _summary(state: RunState, chosen: ChosenTasks, *, plan_changed: bool) -> str:
     done = sum(task.status in _DONE_STATUSES for task in state.tasks.values())
-    going_on = [name for name, task in state.tasks.items() if task.status in BEGUN_STATUSES]
-    continuing = [name for name in going_on if name not in chosen.tasks]
+    in_progress = [name for name, task in state.tasks.items() if task.status in BEGUN_STATUSES]
+    continuing = [name for name in in_progress if name not in chosen.tasks]
     verb = {Choice.SKIP: "skipping", Choice.RESTART: "restarting from scratch"}.get(
         chosen.choice or Choice.RETRY, "retrying"
     )
@@ -352,7 +352,9 @@ def _summary(state: RunState, chosen: ChosenTasks, *, plan_changed: bool) -> str
 
 
 def _has_open_branch(state: RunState, task_id: str) -> bool:
-    return any(one.task == task_id and one.status is BranchStatus.IN_PROGRESS for one in state.branches.values())
+    return any(
+        branch.task == task_id and branch.status is BranchStatus.IN_PROGRESS for branch in state.branches.values()
+    )
 
 
 def _is_unmerged(task: Task) -> bool:

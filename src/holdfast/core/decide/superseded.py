@@ -21,9 +21,9 @@ def _is_current(state: RunState, conversation_id: str, conversation: Conversatio
         return task.worker == conversation_id  # a restarted task has none
     if task is not None and conversation.role == EVALUATOR:
         return task.evaluator == conversation_id
-    asked, phase = state.research.get(conversation.about or ""), state.phases.get(conversation.about or "")
-    if asked is not None:
-        return asked.talk in (None, conversation_id)
+    research, phase = state.research.get(conversation.about or ""), state.phases.get(conversation.about or "")
+    if research is not None:
+        return research.talk in (None, conversation_id)
     return (
         phase is None
         or conversation.role is None

@@ -144,10 +144,10 @@ def _wave_actions(
 
     It looks at the first `most_starts` tasks that can start, and at no task that is done or waits for another.
     """
-    begun = sorted({*wave.in_progress, *(wave.positions[task_id] for task_id in busy)})
-    moves = {place: _task_action(view, wave.task_ids[place]) for place in begun}
+    started = sorted({*wave.in_progress, *(wave.positions[task_id] for task_id in busy)})
+    moves = {place: _task_action(view, wave.task_ids[place]) for place in started}
     starts = dict(islice(_starts(view, wave, busy), most_starts))
-    moving = [place for place in begun if moves[place] is not None or wave.task_ids[place] in busy]
+    moving = [place for place in started if moves[place] is not None or wave.task_ids[place] in busy]
     unmerged = (place for place in moving if _is_unmerged(view.state.tasks.get(wave.task_ids[place])))
     first = min((*islice(unmerged, 1), *islice(starts, 1)), default=None)
     for place, move in moves.items():

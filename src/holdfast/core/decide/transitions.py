@@ -39,7 +39,7 @@ def task_change(state: RunState, task_id: str, target: TaskStatus, reason: str |
 
 
 def _conversations_of(state: RunState, task_id: str) -> list[Conversation]:
-    return [one for one in state.conversations.values() if one.task == task_id]
+    return [conversation for conversation in state.conversations.values() if conversation.task == task_id]
 
 
 def task_follows(state: RunState, task_id: str | None, target: ConversationState) -> list[Event]:
@@ -49,6 +49,8 @@ def task_follows(state: RunState, task_id: str | None, target: ConversationState
         return []
     if task.stage is not TaskStage.WORK or task.status not in BEGUN_STATUSES:
         return []  # it is being accepted, or over
-    if target is ConversationState.WAITING and not any(one.turns for one in _conversations_of(state, task_id)):
+    if target is ConversationState.WAITING and not any(
+        conversation.turns for conversation in _conversations_of(state, task_id)
+    ):
         return []  # its first prompt follows
     return task_change(state, task_id, _TASK_STATUSES[target])

@@ -50,8 +50,8 @@ def undeliverable_reason(state: RunState, workflow: Workflow, address: str | Non
     if state.plan is None:
         return None
     known = state.tasks.get(address)
-    gone = not task_index(state).is_planned(address) or (known is not None and known.status is TaskStatus.SKIPPED)
-    return f"{address} was skipped or is no longer in the plan" if gone else None
+    dropped = not task_index(state).is_planned(address) or (known is not None and known.status is TaskStatus.SKIPPED)
+    return f"{address} was skipped or is no longer in the plan" if dropped else None
 
 
 def _phase_undeliverable_reason(state: RunState, workflow: Workflow, phase: PhaseSpec) -> str | None:

@@ -62,10 +62,12 @@ def gate_of(state: RunState, phase: str) -> Gate | None:
         phase,
         progress.round,
         [
-            GateDocument(one.title, document_path(state, phase, name, one), one.text, _diff_since_asked(one))
-            for name, one in progress.documents.items()
+            GateDocument(
+                review.title, document_path(state, phase, name, review), review.text, _diff_since_asked(review)
+            )
+            for name, review in progress.documents.items()
         ],
-        [GateReview(role, one.passed, one.summary) for role, one in progress.reviews.items()],
+        [GateReview(role, review.passed, review.summary) for role, review in progress.reviews.items()],
         [f"{name} ({task.status}): {task.summary or ''}" for name, task in state.tasks.items()] if builds else [],
         f"holdfast diff {run_id}" if shows_work else None,
     )
@@ -94,7 +96,7 @@ def _document_lines(document: GateDocument) -> Iterator[str]:
 
 def document_path(state: RunState, phase: str, document_name: str, document: Document) -> str:
     """The file of a document, below the run's folder. Data is JSON or YAML, everything else Markdown."""
-    is_data = any(one["name"] == phase and one.get("schema") is not None for one in _phases(state))
+    is_data = any(spec["name"] == phase and spec.get("schema") is not None for spec in _phases(state))
     return posixpath.join(
         ARTIFACTS, phase, f"{slug_of(document_name)}.{file_extension(document.text) if is_data else 'md'}"
     )
@@ -115,7 +117,7 @@ def _diff_since_asked(document: Document) -> str | None:
 
 
 def _kind_of(state: RunState, phase: str) -> PhaseKind:
-    found = next((one.get("kind") for one in _phases(state) if one["name"] == phase), None)
+    found = next((spec.get("kind") for spec in _phases(state) if spec["name"] == phase), None)
     return PhaseKind(str(found)) if found is not None else PhaseKind.AGENT
 
 

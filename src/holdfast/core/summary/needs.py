@@ -54,18 +54,21 @@ def with_detail(need: Need, state: RunState) -> Need:
     if need.want is NeedKind.APPROVAL:
         gate = gate_of(state, state.phase or "")
         return need._replace(detail=tuple(gate_lines(gate))) if gate is not None else need
-    asked = state.permissions.get(need.key or "") if need.want is NeedKind.PERMISSION else None
-    if asked is None:
+    request = state.permissions.get(need.key or "") if need.want is NeedKind.PERMISSION else None
+    if request is None:
         return need
-    title = to_printable(asked.title)
-    return need._replace(detail=(*([] if title in need.text else [f"title  {title}"]), *call_lines(asked)))
+    title = to_printable(request.title)
+    return need._replace(detail=(*([] if title in need.text else [f"title  {title}"]), *call_lines(request)))
 
 
 def _open_requests(state: RunState) -> Iterator[Need]:
-    for request, asked in state.permissions.items():
-        conversation = state.conversations.get(asked.conversation)
+    for request, permission in state.permissions.items():
+        conversation = state.conversations.get(permission.conversation)
         yield Need(
-            NeedKind.PERMISSION, call_summary(asked), conversation.task if conversation is not None else None, request
+            NeedKind.PERMISSION,
+            call_summary(permission),
+            conversation.task if conversation is not None else None,
+            request,
         )
     name = phase_awaiting_approval(state)
     if name is not None:

@@ -49,10 +49,10 @@ def agents_by_cost(conversations: Iterable[Conversation]) -> tuple[set[str], set
 
 def cap_warning(dollars: float, tokens: int | None, silent: Sequence[str]) -> str:
     """A warning that a cap on dollars cannot stop these agents, and what can."""
-    who = f"{', '.join(silent)} {'report' if len(silent) > 1 else 'reports'} no cost"
+    subject = f"{', '.join(silent)} {'report' if len(silent) > 1 else 'reports'} no cost"
     instead = (
         f"caps.tokens = {tokens} still does, as far as tokens are reported"
         if tokens is not None
         else "caps.tokens would, as far as tokens are reported, and caps.wall_clock always: --set caps.tokens=N"
     )
-    return f"caps.dollars = {dollars:g} cannot stop this run: {who}, so what it spends is unknown; {instead}"
+    return f"caps.dollars = {dollars:g} cannot stop this run: {subject}, so what it spends is unknown; {instead}"

@@ -81,12 +81,12 @@ def _branch_findings(recorded: Mapping[str, Branch], observed: Mapping[str, Obse
 
 
 def _branch_finding(name: str, branch: Branch, observed: ObservedBranch | None) -> Finding:
-    over = branch.status is not BranchStatus.IN_PROGRESS
+    is_over = branch.status is not BranchStatus.IN_PROGRESS
     if observed is None:
-        if over:
+        if is_over:
             return Finding(name, Remedy.NONE, f"{name} is done and deleted, as expected", branch.task)
         return Finding(name, Remedy.RECREATE_BRANCH, f"{name} was lost; it is created again", branch.task)
-    if not over:
+    if not is_over:
         return Finding(name, Remedy.RESUME_ON_BRANCH, f"work continues on {name}", branch.task)
     if observed.merged:
         return Finding(name, Remedy.DELETE_BRANCH, f"{name} was merged, so it can be deleted", branch.task)
@@ -105,13 +105,13 @@ def _worktree_findings(
 
 
 def _worktree_finding(folder: str, branch: Branch, observed: ObservedWorktree | None) -> Finding:
-    over = branch.status is not BranchStatus.IN_PROGRESS
-    if observed is None and over:
+    is_over = branch.status is not BranchStatus.IN_PROGRESS
+    if observed is None and is_over:
         return Finding(folder, Remedy.NONE, f"{folder} is deleted, as expected", branch.task)
-    problem = _problem(branch, observed, over=over) if observed is not None and observed.present else None
+    problem = _problem(branch, observed, over=is_over) if observed is not None and observed.present else None
     if problem is not None:
         return Finding(folder, Remedy.WARN, f"{problem}; it is left alone", branch.task)
-    if observed is not None and over:
+    if observed is not None and is_over:
         return Finding(
             folder, Remedy.REMOVE_WORKTREE, f"{folder} belongs to a finished task, so it can be deleted", branch.task
         )

@@ -35,10 +35,10 @@ def serve_builtin_agent(options: BuiltinOptions) -> None:
         raise BadInput(_INSTALL_HINT)
     provider, name = Endpoint.split_name(options.model)
     variables = (options.key_variable,) if options.key_variable else KEY_VARIABLES[provider]
-    taken = {
+    secrets = {
         each: take_from_environment(each) for each in {*variables, *(v for vs in KEY_VARIABLES.values() for v in vs)}
     }
-    key = next((taken[each] for each in variables if taken[each]), None)
+    key = next((secrets[each] for each in variables if secrets[each]), None)
     if key is None and options.base_url is None:
         raise BadInput(f"no API key: set {' or '.join(variables)}, or give --base-url of an endpoint that needs none")
     try:  # the optional extra is heavy, so it is imported after everything else was checked
@@ -55,6 +55,6 @@ def serve_builtin_agent(options: BuiltinOptions) -> None:
             mode="code" if options.mode == "code" else "ask",
             limits=Limits(options.max_steps, options.max_wait, options.retries, options.backoff),
             passed_variables=options.passed_variables,
-            secrets=Secrets(value for value in taken.values() if value),
+            secrets=Secrets(value for value in secrets.values() if value),
         )
     )

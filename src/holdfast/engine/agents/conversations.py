@@ -161,14 +161,14 @@ class Conversations:
 
         A conversation that another agent takes over ends. If we are killed in between, the next session ends it.
         """
-        talk = self._run.state.conversations.get(current_id or "")
-        if current_id is None or talk is None or talk.state in ENDED_STATES:
+        conversation = self._run.state.conversations.get(current_id or "")
+        if current_id is None or conversation is None or conversation.state in ENDED_STATES:
             return await self.open(agent, role=role, task=task, about=about)
-        if talk.agent == agent:
+        if conversation.agent == agent:
             return current_id
         name = await self.open(agent, role=role, task=task, about=about)
         await self.close(
-            current_id, ConversationState.CANCELLED, f"{agent} took over from {talk.agent or 'another agent'}"
+            current_id, ConversationState.CANCELLED, f"{agent} took over from {conversation.agent or 'another agent'}"
         )
         return name
 
@@ -188,8 +188,8 @@ class Conversations:
         A dead agent is restored first; one that died before it got the prompt is retried. The text contains these
         messages and notices; they are listed for the log.
         """
-        said = MessageRecorded(conversation=conversation_id, speaker="user", text=text)
-        return await self._send_message(conversation_id, said, cwd, Delivery(tuple(messages), tuple(notices)))
+        message = MessageRecorded(conversation=conversation_id, speaker="user", text=text)
+        return await self._send_message(conversation_id, message, cwd, Delivery(tuple(messages), tuple(notices)))
 
     async def continue_turn(
         self, conversation_id: str, cwd: str, policy: AfterInterruption, since: PendingUpdates = NO_UPDATES
@@ -212,13 +212,13 @@ class Conversations:
         if turn is None or (policy is AfterInterruption.ASK and not since.messages):
             return None
         unheard = self.state(conversation_id).unheard.items()
-        again = [message_text(message.body) for key, message in unheard if key in turn.later_messages]
+        repeated = [message_text(message.body) for key, message in unheard if key in turn.later_messages]
         notices = [text for key, text in since.notices.items() if key not in turn.notices]
         restate = repeat_request if policy is AfterInterruption.RETRY else continue_turn
-        text = restate(turn, [*again, *since.messages.values()], notices)
+        text = restate(turn, [*repeated, *since.messages.values()], notices)
         # Not the user's text: if this turn is interrupted too, the request is still the user's.
-        said = MessageRecorded(conversation=conversation_id, speaker="system", text=text)
-        return Composed(said, Delivery(tuple(since.messages), tuple(since.notices)))
+        recorded = MessageRecorded(conversation=conversation_id, speaker="system", text=text)
+        return Composed(recorded, Delivery(tuple(since.messages), tuple(since.notices)))
 
     async def cancel(self, conversation_id: str, by: str | None = None) -> None:
         """End the turn in progress. An agent that does not stop when asked is killed.
@@ -228,14 +228,14 @@ class Conversations:
         """
         if self._turn_locks[conversation_id].locked():
             self._cancelled[conversation_id] = by
-        live, over = self._live.get(conversation_id), self._turn_end_events.get(conversation_id)
-        if live is None or over is None:
+        live, turn_end = self._live.get(conversation_id), self._turn_end_events.get(conversation_id)
+        if live is None or turn_end is None:
             return
         with suppress(*AGENT_ERRORS):  # the turn ends anyway
             await live.agent.cancel(live.session)
         await self._permissions.withdraw(conversation_id, "the turn was cancelled")
         try:
-            await asyncio.wait_for(over.wait(), self._context.deadlines.cancel * load_factor())
+            await asyncio.wait_for(turn_end.wait(), self._context.deadlines.cancel * load_factor())
         except TimeoutError:
             await self._detach(conversation_id, "the agent did not stop when its turn was cancelled")
 
@@ -244,9 +244,10 @@ class Conversations:
         conversation_change(self._run.state, conversation_id, final_state)  # raises before anything is stopped
         await self._shut_down(conversation_id, reason or "the conversation is over")
         state = self.state(conversation_id)
-        over = conversation_change(self._run.state, conversation_id, final_state, reason)
+        change = conversation_change(self._run.state, conversation_id, final_state, reason)
         await self._run.append(
-            *over, *([AgentCompleted(name=conversation_agent_name(state), result=final_state)] if state.started else [])
+            *change,
+            *([AgentCompleted(name=conversation_agent_name(state), result=final_state)] if state.started else []),
         )
 
     async def stop_agent(self, conversation_id: str | None, reason: str) -> None:
@@ -291,8 +292,8 @@ class Conversations:
         message = structs.replace(message, text=with_redaction_notice(message.text))
         async with self._turn_locks[conversation_id]:
             own = messages_for_conversation(self._run.state.messages, conversation_id)
-            words = [message_text(self._run.state.messages[key].body) for key in own]
-            message = structs.replace(message, text="\n\n".join([message.text, *words]))
+            texts = [message_text(self._run.state.messages[key].body) for key in own]
+            message = structs.replace(message, text="\n\n".join([message.text, *texts]))
             delivery = delivery._replace(messages=(*delivery.messages, *own))
             return await self._run_turns(conversation_id, cwd, composed_before(message, delivery))
 
@@ -336,13 +337,13 @@ class Conversations:
             else recorded.text
         )
         self._must_be_open(conversation_id)
-        heard = live.agent.frames_received
+        frames_before = live.agent.frames_received
         live.agent.recorder.begin_turn(turn)
         reports = self.state(conversation_id).reports
         no_tools = self._recovery.lacks_tools(conversation_id) and self._context.must_report(
             self.state(conversation_id)
         )
-        over = self._turn_end_events[conversation_id] = asyncio.Event()
+        turn_end = self._turn_end_events[conversation_id] = asyncio.Event()
         try:
             await self._run.append(
                 TurnStarted(
@@ -363,20 +364,22 @@ class Conversations:
             await self._sync_files()
             await self._run.check_inbox_writable()
         except (AgentExited, AgentSilent) as error:
-            begun = live.agent.frames_received > heard
-            await self._record_interruption(conversation_id, live, turn, f"{error}; {PROGRESS_TEXT[begun]}", died=True)
-            unheard = not begun and isinstance(error, AgentExited)
+            has_answered = live.agent.frames_received > frames_before
+            await self._record_interruption(
+                conversation_id, live, turn, f"{error}; {PROGRESS_TEXT[has_answered]}", died=True
+            )
+            unheard = not has_answered and isinstance(error, AgentExited)
             return TurnResult(turn, "unheard" if unheard else "interrupted", str(error))
         except StorageFailed:
             await finish_uncancelled(self._leave_turn_open(conversation_id, live))
             raise
         except BaseException:  # nothing waits for it any more, so it must not look as if it continued
-            reason = f"the session ended; {PROGRESS_TEXT[live.agent.frames_received > heard]}"
+            reason = f"the session ended; {PROGRESS_TEXT[live.agent.frames_received > frames_before]}"
             await finish_uncancelled(self._record_interruption(conversation_id, live, turn, reason))
             raise
         finally:
             del self._turn_end_events[conversation_id]
-            over.set()
+            turn_end.set()
         silent = (
             live.agent.recorder.is_silent
             and ended.reason in FINISHED_TURN_REASONS
@@ -426,7 +429,7 @@ class Conversations:
     ) -> None:
         await self._permissions.withdraw(conversation_id, "the turn ended without an answer")
         spent = live.agent.recorder.uncounted_usage(result.input_tokens, result.output_tokens)
-        over = TurnEnded(
+        turn_ended = TurnEnded(
             conversation=conversation_id,
             turn=turn_id,
             stop_reason=result.reason,
@@ -443,7 +446,7 @@ class Conversations:
         )
         waiting = conversation_change(self._run.state, conversation_id, ConversationState.WAITING)
         left = live.agent.recorder.final_events()
-        await live.agent.recorder.flush(*left, *spent, over, *([empty] if silent else []), *waiting)
+        await live.agent.recorder.flush(*left, *spent, turn_ended, *([empty] if silent else []), *waiting)
         live.agent.recorder.turn_id = None
 
     async def _record_interruption(
@@ -488,9 +491,9 @@ class Conversations:
             await self._sync_files()
         for name, state in states.items():
             turn = state.turn
-            heard = turn is not None and await was_heard(self._context.log, name, turn.turn)
+            heard_prompt = turn is not None and await was_heard(self._context.log, name, turn.turn)
             rebooted = state.boot_id not in (None, boot_id())
-            events = interruption_events(name, state, was_heard=heard, rebooted=rebooted)
+            events = interruption_events(name, state, was_heard=heard_prompt, rebooted=rebooted)
             if events:
                 await self._run.append(*events, *task_follows(self._run.state, state.task, ConversationState.WAITING))
 

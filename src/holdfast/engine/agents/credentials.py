@@ -19,9 +19,9 @@ def auth_advice(
         return ""
     entry, name = find_agent(agent, agents), agent.split()[0]
     variables = SecretVariables(
-        withheld=sorted(withheld_secrets(entry), key=lambda one: not _is_about(one, name)),
-        passed=[one for one in entry.secrets if os.environ.get(one)],
-        unset=[one for one in entry.secrets if not os.environ.get(one)],
+        withheld=sorted(withheld_secrets(entry), key=lambda variable: not _is_about(variable, name)),
+        passed=[variable for variable in entry.secrets if os.environ.get(variable)],
+        unset=[variable for variable in entry.secrets if not os.environ.get(variable)],
     )
     return f". {authentication_advice(name, variables, user_file_path())}"
 

@@ -46,8 +46,8 @@ class AgentMeasurement(msgspec.Struct, frozen=True, kw_only=True):
 
 def best_strategy(load: bool | None, resume: bool | None) -> RecoveryStrategy:  # noqa: FBT001 - measured results
     """Return the strategy that recovery tries first for an agent with these results."""
-    ways = {"load": Capability(load is not None, load), "resume": Capability(resume is not None, resume)}
-    return recovery_strategies("token", **ways, is_alive=False, has_history=True)[0]
+    capabilities = {"load": Capability(load is not None, load), "resume": Capability(resume is not None, resume)}
+    return recovery_strategies("token", **capabilities, is_alive=False, has_history=True)[0]
 
 
 def read_matrix(home: Home) -> dict[str, AgentMeasurement]:

@@ -26,9 +26,9 @@ async def set_option(agent: AgentConnection, opened: AgentSession, option: str, 
 
 
 async def _set_model(agent: AgentConnection, opened: AgentSession, value: str) -> str | None:
-    fits = [one for one in opened.models if value.casefold() in (one.value.casefold(), one.name.casefold())]
+    fits = [offer for offer in opened.models if value.casefold() in (offer.value.casefold(), offer.name.casefold())]
     if not fits:
-        offered = ", ".join(one.value for one in opened.models) or "none to choose from"
+        offered = ", ".join(offer.value for offer in opened.models) or "none to choose from"
         return f"the agent offers no model {value!r}; it offers {offered}"
     await agent.set_option(opened.session_id, fits[0].option_id, fits[0].value)
     return None

@@ -56,39 +56,39 @@ class PermissionBroker:
 
     def option_for(self, request: str, preferred: str | None, *, allow: bool) -> str | None:
         """Return the chosen option; if it is not offered (any more), the first that allows or rejects."""
-        asked = self._run.state.permissions.get(request)
-        if asked is None:
+        permission = self._run.state.permissions.get(request)
+        if permission is None:
             return None
-        offered = [one["id"] for one in msgspec.json.decode(asked.options)]
-        return preferred if preferred in offered else option_for(asked, allow=allow)
+        offered = [option["id"] for option in msgspec.json.decode(permission.options)]
+        return preferred if preferred in offered else option_for(permission, allow=allow)
 
     def once_option(self, request: str) -> str | None:
         """Return the option that allows a single call: an agent is never given a permanent permission."""
-        asked = self._run.state.permissions.get(request)
-        return option_of_kind(asked, "allow_once") if asked is not None else None
+        permission = self._run.state.permissions.get(request)
+        return option_of_kind(permission, "allow_once") if permission is not None else None
 
     def rule_events(self, request: str, by: str | None) -> list[Event]:
         """Return the rule for later requests: the same kind of tool with exactly this command or these paths."""
-        asked = self._run.state.permissions.get(request)
-        if asked is None:
+        permission = self._run.state.permissions.get(request)
+        if permission is None:
             return []
-        if asked.command is None and not asked.paths:
+        if permission.command is None and not permission.paths:
             return [
                 WarningLogged(message="allowed this once: the request names no command and no path to always allow")
             ]
         rule = RuleAdded(
             rule=secrets.token_hex(4),
-            kind=asked.kind,
-            command=asked.command,
-            paths=list(self._relative_paths(asked)),
+            kind=permission.kind,
+            command=permission.command,
+            paths=list(self._relative_paths(permission)),
             request=request,
             by=by or "user",
         )
         return [rule]
 
-    def _relative_paths(self, asked: PermissionRequest) -> tuple[str, ...]:
-        cwd = self._folders.get(asked.conversation)
-        return _relative(cwd, asked.paths) if cwd is not None else tuple(asked.paths)
+    def _relative_paths(self, permission: PermissionRequest) -> tuple[str, ...]:
+        cwd = self._folders.get(permission.conversation)
+        return _relative(cwd, permission.paths) if cwd is not None else tuple(permission.paths)
 
     async def answer(self, request: str, option: str | None, by: str) -> None:
         await self.apply_answer(PermissionAnswered(request=request, option=option, by=by))
@@ -99,10 +99,10 @@ class PermissionBroker:
         `events` are part of the same commit.
         """
         request, option = answer.request, answer.option
-        asked = self._run.state.permissions.get(request)
-        if asked is None:
+        permission = self._run.state.permissions.get(request)
+        if permission is None:
             raise BadInput(f"there is no open request {request!r}; it was answered already, or never made")
-        ids = [one["id"] for one in msgspec.json.decode(asked.options)]
+        ids = [offered["id"] for offered in msgspec.json.decode(permission.options)]
         if option is not None and option not in ids:
             raise BadInput(f"{option!r} is not one of the answers; they are {', '.join(ids)}")
         await self._run.append(answer, *events)
@@ -112,14 +112,14 @@ class PermissionBroker:
 
     async def withdraw(self, conversation_id: str, reason: str) -> None:
         """Withdraw open requests of a turn that is being cancelled, or of turns that have ended."""
-        for request, asked in list(self._run.state.permissions.items()):
-            if asked.conversation == conversation_id and request in self._run.state.permissions:
+        for request, permission in list(self._run.state.permissions.items()):
+            if permission.conversation == conversation_id and request in self._run.state.permissions:
                 await self.answer(request, None, reason)
 
     async def ask(self, conversation_id: str, cwd: str, permission_request: PermissionQuestion) -> str | None:
         call = permission_request.call
-        mark = _fingerprint(conversation_id, call)
-        request = self._unanswered_request(mark) or secrets.token_hex(6)
+        fingerprint = _fingerprint(conversation_id, call)
+        request = self._unanswered_request(fingerprint) or secrets.token_hex(6)
         requested = PermissionRequested(
             conversation=conversation_id,
             request=request,
@@ -128,17 +128,19 @@ class PermissionBroker:
             call=call.id,
             paths=list(call.paths),
             options=msgspec.Raw(
-                msgspec.json.encode([dict(zip(_OPTION_FIELDS, one, strict=True)) for one in permission_request.options])
+                msgspec.json.encode(
+                    [dict(zip(_OPTION_FIELDS, option, strict=True)) for option in permission_request.options]
+                )
             ),
-            fingerprint=mark,
+            fingerprint=fingerprint,
             command=call.command,
             diffs=list(call.diffs),
             input=_raw(call.input),
             note=call.note if call.input is None else None,
         )
         chosen, by = self._decide_by_rule(cwd, permission_request)
-        earlier = self._run.state.conversations[conversation_id].granted.get(mark)
-        if by is None and earlier in [one[0] for one in permission_request.options]:
+        earlier = self._run.state.conversations[conversation_id].granted.get(fingerprint)
+        if by is None and earlier in [option[0] for option in permission_request.options]:
             chosen, by = earlier, "the answer given before"
         if by is not None:
             await self._run.append(requested, PermissionAnswered(request=request, option=chosen, by=by))
@@ -166,7 +168,14 @@ class PermissionBroker:
     def _unanswered_request(self, fingerprint: str) -> str | None:
         """Return the same request of an agent that died: it is still one request, and one answer is enough."""
         left = self._run.state.permissions.items()
-        return next((one for one, asked in left if asked.fingerprint == fingerprint and one not in self._pending), None)
+        return next(
+            (
+                request
+                for request, permission in left
+                if permission.fingerprint == fingerprint and request not in self._pending
+            ),
+            None,
+        )
 
     def _decide_by_rule(self, cwd: str, permission_request: PermissionQuestion) -> tuple[str | None, str | None]:
         """Return the option that the rules choose, and the rule; None if a person must decide."""
@@ -192,10 +201,12 @@ class PermissionBroker:
         run_id = self._run.state.run.run_id if self._run.state.run is not None else None
         task = self._run.state.conversations[conversation_id].task
         about = {"tool": call.title, "kind": call.kind, "paths": call.paths, "command": call.command}
-        told = hook_input(PRE_TOOL, run_id, task, conversation_id, **about, input=call.input, diffs=call.diffs, cwd=cwd)
+        stdin = hook_input(
+            PRE_TOOL, run_id, task, conversation_id, **about, input=call.input, diffs=call.diffs, cwd=cwd
+        )
         untrusted, patience = self._untrusted(conversation_id), self._consent.hook_timeout_s
         for command in self._consent.hooks:
-            answer = await run_hook(command, cwd, told, run_id=run_id, timeout_s=patience, untrusted=untrusted)
+            answer = await run_hook(command, cwd, stdin, run_id=run_id, timeout_s=patience, untrusted=untrusted)
             why = _hook_refusal(command[0], answer)
             ran = HookRan(
                 hook=PRE_TOOL,
@@ -249,7 +260,7 @@ class AgentPermissions:
 
 def _first_option(request: PermissionQuestion, kinds: Sequence[str]) -> str | None:
     """Return the first option of the first of these kinds that is offered."""
-    return next((one[0] for kind in kinds for one in request.options if one[2] == kind), None)
+    return next((option[0] for kind in kinds for option in request.options if option[2] == kind), None)
 
 
 def _requested_action(cwd: str, call: ToolCall) -> PermissionQuery:

@@ -24,9 +24,9 @@ def serve_playbook(file: str, state: str | None) -> int:
     return serve(file, state or default_state())
 
 
-def serve_playbook_terminal(file: str, state: str | None, wanted: TerminalOptions) -> int:
+def serve_playbook_terminal(file: str, state: str | None, options: TerminalOptions) -> int:
     """Run the playbook agent for a person who types, until the terminal is closed."""
-    return serve_terminal(read_playbook(file), file, StateFolder(state or default_state()), wanted)
+    return serve_terminal(read_playbook(file), file, StateFolder(state or default_state()), options)
 
 
 def check_playbook(file: str) -> int:

@@ -153,19 +153,19 @@ class Recovery:
         entry = find_agent(state.agent or "", self._context.agents)
         await self._run.append(*conversation_change(self._run.state, conversation_id, ConversationState.STARTING))
         stack = AsyncExitStack()
-        said = self._stderr_path(conversation_id)
-        before = file_size(said)
+        stderr_path = self._stderr_path(conversation_id)
+        before = file_size(stderr_path)
         try:
             live = await self._try_strategies(conversation_id, entry, cwd, stack)
             await self._wait_for_tools(conversation_id, entry, live)
             return live
         except AGENT_ERRORS as error:
             await self._record_failure(conversation_id, stack, str(error))
-            words = f"; what it complained of is in {said}" if file_size(said) else ""
+            advice = f"; what it complained of is in {stderr_path}" if file_size(stderr_path) else ""
             code = error.code if isinstance(error, AgentRefused) else None
-            stderr = stderr_since(said, before) if code is None else ""
-            words += auth_advice(state.agent, self._context.agents, str(error), code=code, stderr=stderr)
-            raise AgentUnavailable(f"{state.agent} cannot be spoken to: {error}{words}") from error
+            stderr = stderr_since(stderr_path, before) if code is None else ""
+            advice += auth_advice(state.agent, self._context.agents, str(error), code=code, stderr=stderr)
+            raise AgentUnavailable(f"{state.agent} cannot be spoken to: {error}{advice}") from error
         except HoldfastError as error:
             await self._record_failure(conversation_id, stack, str(error))
             raise
@@ -281,18 +281,18 @@ class Recovery:
             tmux_slot=self._tmux_slot(conversation_id, entry),
             reports=self._report_files.get(conversation_id),
         )
-        scribe = EventRecorder(
+        recorder = EventRecorder(
             conversation_id,
             self._append_and_notify,
-            lambda _, text: self._text_sink.text_added(conversation_id, scribe, text),
+            lambda _, text: self._text_sink.text_added(conversation_id, recorder, text),
             flush_delay_s=self._context.text_delay_s,
             task_id=self._state(conversation_id).task,
         )
-        scribe.redactor = self._run.redactor
-        scribe.on_text_taken = partial(self._text_sink.text_taken, conversation_id, scribe)
+        recorder.redactor = self._run.redactor
+        recorder.on_text_taken = partial(self._text_sink.text_taken, conversation_id, recorder)
         host = self._permissions.for_agent(conversation_id, cwd)
         _FAILPOINT.before()
-        agent = await stack.enter_async_context(connect_agent(launch, scribe, host, self._context.deadlines))
+        agent = await stack.enter_async_context(connect_agent(launch, recorder, host, self._context.deadlines))
         _FAILPOINT.after()
         greeting = await agent.initialize()
         late = self._context.tools is None or entry.runtime.kind == "tmux" or entry.tools_wait <= 0
@@ -399,14 +399,14 @@ class Recovery:
 
     async def _choose_model(self, conversation_id: str, agent: AgentConnection, opened: AgentSession) -> list[Event]:
         """Set the model of the role; adds a remark if the agent does not offer it."""
-        wanted = self._context.models.get(self._state(conversation_id).role or ANY_ROLE)
-        if wanted is None:
+        model = self._context.models.get(self._state(conversation_id).role or ANY_ROLE)
+        if model is None:
             return []
-        fits = [one for one in opened.models if wanted.casefold() in (one.value.casefold(), one.name.casefold())]
+        fits = [offer for offer in opened.models if model.casefold() in (offer.value.casefold(), offer.name.casefold())]
         if not fits:
-            offered = ", ".join(one.value for one in opened.models) or "none to choose from"
+            offered = ", ".join(offer.value for offer in opened.models) or "none to choose from"
             return [
-                WarningLogged(message=f"the agent of {conversation_id} offers no model {wanted!r}; it offers {offered}")
+                WarningLogged(message=f"the agent of {conversation_id} offers no model {model!r}; it offers {offered}")
             ]
         if not fits[0].is_current:
             await agent.set_option(opened.session_id, fits[0].option_id, fits[0].value)
@@ -486,8 +486,8 @@ async def _require_known_session(agent: AgentConnection, greeting: AgentInfo, to
             RecoveryStrategy.RESUME, 0, "it does not know the session: its list of sessions lacks it", None
         )
     if listed is None and not proven:
-        told = "nothing would show whether it is the same session: it lists none, and no probe proved it"
-        raise AgentRefused(RecoveryStrategy.RESUME, SESSION_UNVERIFIED_CODE, told, None)
+        unproven = "nothing would show whether it is the same session: it lists none, and no probe proved it"
+        raise AgentRefused(RecoveryStrategy.RESUME, SESSION_UNVERIFIED_CODE, unproven, None)
 
 
 async def _lists_session(agent: AgentConnection, token: str) -> bool | None:

@@ -48,8 +48,8 @@ async def _serve(request: TmuxLaunchRequest) -> bool:
 
 
 async def _follow_reports(received: AsyncIterator[InboxEntry], conversation_id: str) -> AsyncIterator[AgentReport]:
-    async for one in received:
-        report = try_decode_body(one.message.kind, one.message.body) if one.message is not None else None
+    async for entry in received:
+        report = try_decode_body(entry.message.kind, entry.message.body) if entry.message is not None else None
         if isinstance(report, Report) and report.conversation == conversation_id:
             arguments = msgspec.json.encode(report.arguments).decode()
             yield AgentReport(report.tool, f"{report.tool} {arguments}"[:_MAX_REPORT_CHARS])

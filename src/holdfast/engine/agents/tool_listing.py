@@ -41,15 +41,15 @@ def is_listed(path: str) -> bool:
 
 async def wait_until_listed(path: str, seconds: float, death: Awaitable[object]) -> bool:
     """Return False after the timeout, or if the agent dies first."""
-    dead = asyncio.ensure_future(death)
+    agent_death = asyncio.ensure_future(death)
     try:
         async with asyncio.timeout(seconds), Watcher().changes(os.path.dirname(path)) as changed:
-            dead.add_done_callback(lambda _: changed.set())
-            while not is_listed(path) and not dead.done():
+            agent_death.add_done_callback(lambda _: changed.set())
+            while not is_listed(path) and not agent_death.done():
                 await changed.wait()
                 changed.clear()
     except TimeoutError:
         return False
     finally:
-        dead.cancel()
+        agent_death.cancel()
     return is_listed(path)

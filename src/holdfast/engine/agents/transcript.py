@@ -45,14 +45,14 @@ async def interrupted_turn(log: Log, conversation_id: str) -> InterruptedTurn | 
     calls: list[RecordedCall] = []
     reports: list[ReceivedReport] = []
     later: set[str] = set()
-    cut = rebooted = False
+    was_interrupted = rebooted = False
     events = _events(log, conversation_id)
     async for event in events:
         match event:
-            case TurnEnded() if not cut and (event.by or event.stop_reason not in UNFINISHED_TURN_REASONS):
+            case TurnEnded() if not was_interrupted and (event.by or event.stop_reason not in UNFINISHED_TURN_REASONS):
                 return None
             case TurnEnded() | TurnInterrupted():
-                cut, rebooted = True, rebooted or getattr(event, "rebooted", False)
+                was_interrupted, rebooted = True, rebooted or getattr(event, "rebooted", False)
             case TurnStarted():
                 later.update(event.messages)
                 returned.clear()
@@ -67,7 +67,7 @@ async def interrupted_turn(log: Log, conversation_id: str) -> InterruptedTurn | 
                 notices = frozenset(start.notices) if isinstance(start, TurnStarted) else frozenset[str]()
                 known, left = known_calls(reversed(calls), reports[::-1])
                 found = InterruptedTurn(event.text, tuple(known), tuple(left), frozenset(later), notices, rebooted)
-                return found if cut else None
+                return found if was_interrupted else None
     return None
 
 

@@ -76,8 +76,8 @@ class WorktreeSetup:
         was_clean = (await status_of(worktree)).is_clean
         supplied = await self._supply(worktree, settings)
         place = CheckPlace.of(self._workspace, task_id, role)
-        for words in settings.setup:
-            await self._run_command(task_id, CheckCommand("setup", words, settings.timeout), place)
+        for command in settings.setup:
+            await self._run_command(task_id, CheckCommand("setup", command, settings.timeout), place)
         changed = [change.path for change in (await status_of(worktree)).changes] if was_clean else []
         await sync_worktree(worktree)
         prepared = WorktreePrepared(
@@ -108,7 +108,7 @@ class WorktreeSetup:
     async def _run_command(self, task_id: str | None, command: CheckCommand, place: CheckPlace) -> None:
         text = shlex.join(command.words)
         await self._append(WorktreeSetupStarted(task=task_id, command=text))
-        began, output, code = time.monotonic(), "", None
+        started, output, code = time.monotonic(), "", None
         try:
             _FAILPOINT_COMMAND.before()
             ended = await run_in_place(command, place)
@@ -117,20 +117,20 @@ class WorktreeSetup:
             problem = describe_problem(command, ended)
         except BadInput as error:
             problem = str(error)
-        kept = "\n".join(excerpt_lines(output, _KEPT_LINES, _KEPT_LINES))
+        excerpt = "\n".join(excerpt_lines(output, _KEPT_LINES, _KEPT_LINES))
         finished = WorktreeSetupFinished(
             task=task_id,
             command=text,
             passed=problem is None,
-            seconds=round(time.monotonic() - began, 3),
+            seconds=round(time.monotonic() - started, 3),
             exit_code=code,
-            output=kept,
+            output=excerpt,
             problem=problem,
             runtime=place.role.runtime.kind if place.role.runtime.is_confined else None,
         )
         await self._append(finished)
         if problem is not None:
-            redacted = self._workspace.effects.run.redactor.redact_text(kept)
+            redacted = self._workspace.effects.run.redactor.redact_text(excerpt)
             advice = (
                 f"try it with: cd {shlex.quote(place.cwd)} && {text}; "
                 f"then continue with: holdfast resume {self._workspace.run_id}"

@@ -40,22 +40,22 @@ class TaskChecks:
         if astray is not None:
             await self._refuse(task_id, BRANCH_CHECK, astray)
             return
-        taken = await capture(self._workspace, task_id)
-        if taken.nested:
-            await self._refuse(task_id, NESTED_CHECK, self._describe_nested(task_id, taken.nested))
+        captured = await capture(self._workspace, task_id)
+        if captured.nested:
+            await self._refuse(task_id, NESTED_CHECK, self._describe_nested(task_id, captured.nested))
             return
-        doubts = await self._doubts(task_id, taken)
+        doubts = await self._doubts(task_id, captured)
         if doubts and not any(_has_failed_before(task, check) for check in (LEFT_BEHIND_CHECK, SUBMODULES)):
             await self._send_back(task_id, doubts)
             return
-        await self._validate(task_id, taken)
+        await self._validate(task_id, captured)
 
-    async def _doubts(self, name: str, taken: Capture) -> dict[str, str]:
+    async def _doubts(self, name: str, captured: Capture) -> dict[str, str]:
         """Return what may be work that the tree lacks. The worker is asked once, and decides."""
-        left = await commits_left_behind(self._workspace, name, taken.tree)
+        left = await commits_left_behind(self._workspace, name, captured.tree)
         return {
             **({LEFT_BEHIND_CHECK: self._describe_left_behind(name, left)} if left else {}),
-            **({SUBMODULES: self._told_of_dirty(name, taken.dirty)} if taken.dirty else {}),
+            **({SUBMODULES: self._told_of_dirty(name, captured.dirty)} if captured.dirty else {}),
         }
 
     async def _validate(self, task_id: str, captured: Capture) -> None:
@@ -99,10 +99,10 @@ class TaskChecks:
         now = (await capture(self._workspace, task_id, within=tree)).tree
         if now != tree:
             files = (await changed_files(self._workspace.repository, tree, now))[:_MAX_NAMED]
-            told = (
+            warning = (
                 f"{task_id}: files changed while the checks ran ({', '.join(files)}); what is committed is from before"
             )
-            await self._append(WarningLogged(message=told))
+            await self._append(WarningLogged(message=warning))
 
     async def _refuse(self, task_id: str, check: str, message: str) -> None:
         """Send a failed check to the worker in a new iteration.
@@ -113,10 +113,12 @@ class TaskChecks:
             raise Denied(f"{message}; then holdfast resume {self._workspace.run_id}")
         await self._send_back(task_id, {check: message})
 
-    async def _send_back(self, name: str, told: Mapping[str, str]) -> None:
+    async def _send_back(self, name: str, reasons: Mapping[str, str]) -> None:
         """End the iteration; the worker gets the reasons, check by check."""
-        failed = [ValidatorFinished(task_id=name, name=check, passed=False, output=why) for check, why in told.items()]
-        finished = ValidationFinished(task_id=name, passed=False, failed=list(told))
+        failed = [
+            ValidatorFinished(task_id=name, name=check, passed=False, output=why) for check, why in reasons.items()
+        ]
+        finished = ValidationFinished(task_id=name, passed=False, failed=list(reasons))
         await self._append(ValidationStarted(task_id=name), *failed, finished)
 
     def _describe_nested(self, task_id: str, nested: Sequence[str]) -> str:
@@ -154,7 +156,7 @@ class TaskChecks:
 
 
 def _has_failed_before(task: Task, check: str) -> bool:
-    return any(one.name == check and not one.passed for one in task.checks)
+    return any(result.name == check and not result.passed for result in task.checks)
 
 
 def _join_limited(names: Sequence[str]) -> str:

@@ -82,8 +82,8 @@ class CheckPlace(NamedTuple):
 
     @classmethod
     def of(cls, workspace: Workspace, task: str | None, role: RoleRuntime) -> "CheckPlace":
-        tether, folder = workspace.repository.fd_marker, workspace.effects.folder
-        return cls(workspace.worktree(task).path, workspace.run_id, role, tether, folder)
+        fd_marker, folder = workspace.repository.fd_marker, workspace.effects.folder
+        return cls(workspace.worktree(task).path, workspace.run_id, role, fd_marker, folder)
 
     def with_readable(self, path: str) -> "CheckPlace":
         """Return the same place with one more readable path."""
@@ -117,10 +117,10 @@ async def _available_programs(place: CheckPlace) -> frozenset[str]:
     async with _start(
         place, place.launch(_container_command(place.cwd, ("/bin/sh", "-c", _LIST_SCRIPT, "sh", *names)), {})
     ) as tree:
-        said = await _wait_for_exit(tree, output, _LIST_TIMEOUT_S)
-    if said is None or tree.exit_code:
+        ending = await _wait_for_exit(tree, output, _LIST_TIMEOUT_S)
+    if ending is None or tree.exit_code:
         raise HoldfastError(
-            f"which programs the image {place.role.runtime.image} has could not be told ({said or 'too slow'}): "
+            f"which programs the image {place.role.runtime.image} has could not be told ({ending or 'too slow'}): "
             f"{' '.join(output.text().split())}; the checks run there and need /bin/sh, as the agent's terminals do"
         )
     return frozenset(output.text().split()) & relevant_programs()
@@ -151,9 +151,9 @@ async def run_validators(
     for command in commands:
         outcome = await _run_validator(command, place, failpoint)
         if not outcome.passed and outcome.exit_code is not None:
-            again = await _run_validator(command, place, failpoint)
-            if again.passed:
-                outcome = _as_flaky(outcome, again)
+            second = await _run_validator(command, place, failpoint)
+            if second.passed:
+                outcome = _as_flaky(outcome, second)
         outcomes.append(outcome)
         await on_done(outcome)
     return outcomes
@@ -171,7 +171,7 @@ def _as_flaky(first: ValidatorOutcome, second: ValidatorOutcome) -> ValidatorOut
 
 
 async def _run_validator(command: CheckCommand, place: CheckPlace, failpoint: FailpointPair) -> ValidatorOutcome:
-    began = time.monotonic()
+    started = time.monotonic()
     try:
         launch = _launch(command, place)
         failpoint.before()
@@ -181,7 +181,7 @@ async def _run_validator(command: CheckCommand, place: CheckPlace, failpoint: Fa
         return ValidatorOutcome(command.name, False, None, 0.0, problem=str(error))
     passed = ended.code == 0 or ended.code in command.fine
     problem = describe_problem(command, ended)
-    return ValidatorOutcome(command.name, passed, ended.code, time.monotonic() - began, ended.output, problem)
+    return ValidatorOutcome(command.name, passed, ended.code, time.monotonic() - started, ended.output, problem)
 
 
 class ProcessEnd(NamedTuple):
@@ -243,12 +243,12 @@ async def _wait_for_exit(tree: ProcessTree, output: BoundedOutput, timeout_s: fl
     try:
         try:
             async with asyncio.timeout(timeout_s):
-                said: str | None = await tree.wait_for_exit()
+                ending: str | None = await tree.wait_for_exit()
         except TimeoutError:
-            said = None
+            ending = None
         await tree.kill()
         await asyncio.wait({reading}, timeout=_OUTPUT_WAIT_S)
-        return said
+        return ending
     finally:
         reading.cancel()
 
@@ -291,7 +291,7 @@ def _names_below(worktree: str, folder: str) -> set[str]:
     """Return the names in two levels of folders, a common layout of tests."""
     found = {f"{folder}/{name}" for name in _names_in(worktree, folder)}
     for name in sorted(found)[:_MAX_FOLDERS]:
-        found |= {f"{name}/{one}" for one in _names_in(worktree, name)}
+        found |= {f"{name}/{entry}" for entry in _names_in(worktree, name)}
     return found
 
 

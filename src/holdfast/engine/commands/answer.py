@@ -65,11 +65,11 @@ def _check_answer_is_offered(state: RunState, answer: UserAnswer) -> None:
     if answer.request.startswith(APPROVAL_PREFIX):
         _check_changes_are_possible(state, answer)
         return
-    asked = state.permissions[answer.request]
-    ids = [one["id"] for one in msgspec.json.decode(asked.options)]
+    permission = state.permissions[answer.request]
+    ids = [option["id"] for option in msgspec.json.decode(permission.options)]
     if answer.option is not None and answer.option not in ids:
         raise BadInput(f"{answer.option!r} is not one of the answers; they are {', '.join(ids)}")
-    if answer.allow and answer.option is None and option_for(asked, allow=True) is None:
+    if answer.allow and answer.option is None and option_for(permission, allow=True) is None:
         raise BadInput(f"the agent offers no answer that allows it; choose one with --option: {', '.join(ids)}")
 
 

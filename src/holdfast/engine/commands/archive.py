@@ -109,21 +109,21 @@ def _has_repository(info: RunInfo | None, run_id: str, folder: str) -> bool:
 
 
 async def _delete_branches_and_worktrees(workspace: Workspace) -> list[str]:
-    hands, run_id = workspace.effects, workspace.run_id
+    effects, run_id = workspace.effects, workspace.run_id
     main = worktree_names(run_id).branch
-    observed = await observe(workspace.repository, run_id, hands.folder)
-    known = hands.run.state.branches
+    observed = await observe(workspace.repository, run_id, effects.folder)
+    known = effects.run.state.branches
     for folder in observed.worktrees:
         branch = known.get(worktree_names_at(run_id, folder).branch)
         last, base = (branch.unsaved, branch.base) if branch is not None else (None, None)
-        await hands.perform(RemoveWorktree(folder=folder, last=last, base=base))
+        await effects.perform(RemoveWorktree(folder=folder, last=last, base=base))
     # includes worktrees that no longer exist
-    unsaved = (branch.unsaved for branch in hands.run.state.branches.values())
+    unsaved = (branch.unsaved for branch in effects.run.state.branches.values())
     keep = tuple(commit for commit in unsaved if commit is not None)
-    await hands.perform(DropRefs(prefix=f"{SNAPSHOT_REFS}{run_id}/", keep=keep))
+    await effects.perform(DropRefs(prefix=f"{SNAPSHOT_REFS}{run_id}/", keep=keep))
     # the run's own branch last
     for name, seen in sorted(observed.branches.items(), key=lambda branch: branch[0] == main):
         into = main if name != main and main in observed.branches else None
         effect = DeleteBranch(branch=name, commit=seen.commit, merged_into=into)
-        await hands.perform(effect)
+        await effects.perform(effect)
     return sorted(await workspace.repository.refs(f"{SALVAGE_REFS}{run_id}/"))

@@ -125,9 +125,16 @@ async def list_queued(home: Home, run_id: str) -> list[QueuedMessage]:
     """The messages that no prompt has delivered yet, with every change that is on its way to them."""
     state = (await view_run(home, run_id)).state
     found = {
-        key: QueuedMessage(key, one.kind, message_text(one.body), one.sender, one.task, one.conversation)
-        for key, one in state.messages.items()
-        if one.kind in EDITABLE_KINDS
+        key: QueuedMessage(
+            key,
+            open_message.kind,
+            message_text(open_message.body),
+            open_message.sender,
+            open_message.task,
+            open_message.conversation,
+        )
+        for key, open_message in state.messages.items()
+        if open_message.kind in EDITABLE_KINDS
     }
     with suppress(FileNotFoundError):
         async for _, message, _ in home.store.inbox(run_id).read(state.inbox_cursor):
@@ -159,7 +166,7 @@ async def delete_queued(home: Home, run_id: str, message_id: str) -> str:
 
 
 async def _check_queued(home: Home, run_id: str, message_id: str) -> None:
-    if message_id not in {one.id for one in await list_queued(home, run_id)}:
+    if message_id not in {message.id for message in await list_queued(home, run_id)}:
         raise BadInput(f"there is no queued message {message_id!r}; it was delivered, or never sent")
 
 
@@ -204,12 +211,12 @@ class _Reference(msgspec.Struct):
 
 async def _wait_until_read(store: Store, run_id: str, after: Position, message_id: str, *, handled: bool) -> None:
     """Until the log has the message, or says that it was acted on."""
-    wanted = InboxHandled.type if handled else InboxConsumed.type
+    event_type = InboxHandled.type if handled else InboxConsumed.type
     mark = message_id.encode()
     async for batch in store.log(run_id).follow(after):
         for raw in batch.data.split(b"\n"):
             line = parse(raw) if mark in raw else None
-            if not isinstance(line, Line) or line.type not in (wanted, InboxRejected.type):
+            if not isinstance(line, Line) or line.type not in (event_type, InboxRejected.type):
                 continue
             with suppress(*DECODE_ERRORS):
                 if msgspec.json.decode(line.data, type=_Reference).message == message_id:

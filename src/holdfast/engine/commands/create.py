@@ -55,15 +55,15 @@ class RunRequest(NamedTuple):
 async def prepare_run(home: Home, request: RunRequest) -> str:
     """Create a run with everything its start needs, and do not start it. Returns its id."""
     config = load_config(request.repo, home=home, flags=request.flags)
-    terms = new_run_config(config.settings, agents_from_settings(config.settings))
-    workflow = terms.workflow
+    run_config = new_run_config(config.settings, agents_from_settings(config.settings))
+    workflow = run_config.workflow
     _check_optional_phases(workflow, request.phases)
     _check_templates(workflow, os.path.abspath(request.repo))
     is_list = not workflow.chat and os.path.exists(request.goal)  # a chat begins with a message
     source = os.path.abspath(request.goal) if is_list else None
     redactor = Redactor.from_environment(os.environ)
     tasks = read_tasks(source) if source is not None else _single_task_list(redactor.redact_text(request.goal))
-    terms.check_agents((task.agent for task in tasks.tasks), must_be_installed=request.must_start_now)
+    run_config.check_agents((task.agent for task in tasks.tasks), must_be_installed=request.must_start_now)
     goal = redactor.redact_text(request.goal if source is None else _goal_of(tasks, source))
     _check_worktree_paths(config.settings.worktree)
     new = NewRun(goal, request.repo, workflow.name, request.slug, request.base, request.include_changes)

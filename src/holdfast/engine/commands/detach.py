@@ -24,24 +24,24 @@ async def start_detached(home: Home, run_id: str, *options: str) -> int:
     """Return the pid of a runner whose session has started. If it ends before that, raise with its output."""
     end = await end_of_log(home, run_id)
     path = os.path.join(home.folder(run_id), RUNNER_LOG)
-    with open(path, "ab") as said:
-        begun = said.tell()
+    with open(path, "ab") as log:
+        log_start = log.tell()
         _FAILPOINT.before()
         process = subprocess.Popen(  # noqa: ASYNC220 - the runner outlives this process
             holdfast_command("resume", run_id, "--quiet", *options),
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=log,
+            stderr=log,
             cwd="/",
             start_new_session=True,
             env={**os.environ, "HOLDFAST_HOME": home.path},
         )
         _FAILPOINT.after()
     started = asyncio.ensure_future(_wait_for_session(home, run_id, end, process.pid))
-    gone = asyncio.ensure_future(_exit_event(process).wait())
-    await asyncio.wait({started, gone}, return_when=asyncio.FIRST_COMPLETED)
+    exited = asyncio.ensure_future(_exit_event(process).wait())
+    await asyncio.wait({started, exited}, return_when=asyncio.FIRST_COMPLETED)
     if started.done():
-        gone.cancel()
+        exited.cancel()
         unseen = started.exception()
         if unseen is None:
             return process.pid
@@ -52,10 +52,10 @@ async def start_detached(home: Home, run_id: str, *options: str) -> int:
     started.cancel()
     if process.returncode == 0:  # it began and ended before we saw it: a chat may have had nothing left to do
         return process.pid
-    with open(path, "rb") as said:
-        said.seek(begun)
-        words = " ".join(said.read().decode(errors="replace").split()).removeprefix("holdfast: ")
-    error = HoldfastError(words or f"the runner ended with code {process.returncode} before it began; see {path}")
+    with open(path, "rb") as log:
+        log.seek(log_start)
+        output = " ".join(log.read().decode(errors="replace").split()).removeprefix("holdfast: ")
+    error = HoldfastError(output or f"the runner ended with code {process.returncode} before it began; see {path}")
     error.exit_code = process.returncode or HoldfastError.exit_code
     raise error
 

@@ -94,10 +94,10 @@ async def _check_git() -> list[Problem]:
 def _check_tmux(home: Home) -> list[Problem]:
     """Check that tmux is installed if an agent is configured to run in it."""
     try:
-        wanted = "tmux" in runtime_kinds(load_config_here(home).settings)
+        is_configured = "tmux" in runtime_kinds(load_config_here(home).settings)
     except HoldfastError as error:
         return [Problem("the settings", f"cannot be read: {error}")]
-    problem = missing_requirement() if wanted else None
+    problem = missing_requirement() if is_configured else None
     return [Problem("tmux", f"is chosen by your settings, but {problem}")] if problem is not None else []
 
 
@@ -177,10 +177,14 @@ def _check_containers(run_id: str, folder: str) -> list[Problem]:
         await asyncio.to_thread(end_containers, folder, run_id)
 
     return [
-        Problem(run_id, f"container {one.container[:12]} at {one.address} is still running, and nobody owns it", end)
-        if one.container is not None
-        else Problem(run_id, f"may have agents in containers: {one.problem}")
-        for one in running_containers(folder, run_id)
+        Problem(
+            run_id,
+            f"container {container.container[:12]} at {container.address} is still running, and nobody owns it",
+            end,
+        )
+        if container.container is not None
+        else Problem(run_id, f"may have agents in containers: {container.problem}")
+        for container in running_containers(folder, run_id)
     ]
 
 
@@ -214,8 +218,8 @@ async def _missing_repository(home: Home, view: RunView, repositories: list[str]
     ref = f"refs/heads/{worktree_names(run_id).branch}"
     found = [path for path in repositories if ref in (await listings.of(Repository(path))).branches.get(run_id, {})]
     if not found:
-        told = f"works on {was}, which is not there; if it was moved: holdfast doctor --repo NEW-PLACE --fix"
-        return Problem(run_id, told)
+        text = f"works on {was}, which is not there; if it was moved: holdfast doctor --repo NEW-PLACE --fix"
+        return Problem(run_id, text)
 
     async def follow() -> None:
         async with open_run(home.store, run_id) as run:
@@ -234,8 +238,8 @@ def _moved_worktrees(repository: Repository, view: RunView, observed: ObservedWo
     async def repair() -> None:
         await _repair_links(repository, view.folder)
 
-    told = "are known to git at another place: this folder was moved"
-    return [Problem(view.run_id, f"{', '.join(moved)} {told}", repair)] if moved else []
+    explanation = "are known to git at another place: this folder was moved"
+    return [Problem(view.run_id, f"{', '.join(moved)} {explanation}", repair)] if moved else []
 
 
 async def _repair_links(repository: Repository, folder: str) -> None:

@@ -66,13 +66,13 @@ class PreferencePaths(NamedTuple):
 
 async def list_preferences(paths: PreferencePaths, run_name: str | None = None) -> list[Preference]:
     """Return all proposals, of any run or of one, with their decisions."""
-    wanted = paths.home.run_ids() if run_name is None else [paths.home.find_run(run_name)]
+    run_ids = paths.home.run_ids() if run_name is None else [paths.home.find_run(run_name)]
     found: dict[str, Preference] = {}
-    for run_id in wanted:
+    for run_id in run_ids:
         for role, text in await _read_proposals(paths.home, run_id):
-            one = Preference(id=fingerprint(f"{role}\n{text}".encode(errors="replace"), 8), role=role, text=text)
-            known = found.get(one.id) or _with_status(paths, one)
-            found[one.id] = msgspec.structs.replace(known, runs=(*known.runs, run_id))
+            preference = Preference(id=fingerprint(f"{role}\n{text}".encode(errors="replace"), 8), role=role, text=text)
+            known = found.get(preference.id) or _with_status(paths, preference)
+            found[preference.id] = msgspec.structs.replace(known, runs=(*known.runs, run_id))
     return list(found.values())
 
 
@@ -83,15 +83,17 @@ async def accept_preferences(paths: PreferencePaths, ids: Iterable[str], *, in_c
     """
     repository, own = user_folders_at(paths.checkout, KIND)
     folder = repository if in_checkout else own
-    return [_accept(paths, one, folder) for one in await _find_preferences(paths, ids)]
+    return [_accept(paths, preference, folder) for preference in await _find_preferences(paths, ids)]
 
 
 async def refuse_preferences(paths: PreferencePaths, ids: Iterable[str]) -> list[Preference]:
-    wanted = await _find_preferences(paths, ids)
-    for one in wanted:
-        if one.said is PreferenceStatus.ACCEPTED:
-            raise BadInput(f"{one.id} is accepted already; take its line out of {one.file} to have it told no more")
-    return [_record_decision(paths, one, PreferenceStatus.REFUSED, None) for one in wanted]
+    preferences = await _find_preferences(paths, ids)
+    for preference in preferences:
+        if preference.said is PreferenceStatus.ACCEPTED:
+            raise BadInput(
+                f"{preference.id} is accepted already; take its line out of {preference.file} to have it told no more"
+            )
+    return [_record_decision(paths, preference, PreferenceStatus.REFUSED, None) for preference in preferences]
 
 
 async def _read_proposals(home: Home, run_id: str) -> list[tuple[str, str]]:
@@ -109,11 +111,11 @@ async def _find_preferences(paths: PreferencePaths, ids: Iterable[str]) -> list[
 
 
 def _find_preference(known: list[Preference], prefix: str) -> Preference:
-    matches = [one for one in known if prefix and one.id.startswith(prefix)]
+    matches = [preference for preference in known if prefix and preference.id.startswith(prefix)]
     if len(matches) != 1:
-        many = f"{prefix!r} could be any of {', '.join(one.id for one in matches)}; type more of it"
+        ambiguous = f"{prefix!r} could be any of {', '.join(preference.id for preference in matches)}; type more of it"
         none = f"no preference {prefix!r} was proposed; `holdfast preferences ls` lists them"
-        raise BadInput(many if matches else none)
+        raise BadInput(ambiguous if matches else none)
     return matches[0]
 
 

@@ -70,15 +70,17 @@ class _Probe:
         os.mkdir(self._cwd)
 
     async def measure(self) -> AgentMeasurement:
-        began = time.monotonic()
+        started = time.monotonic()
         async with self._start_agent() as agent:
             greeting = await agent.initialize()
-            took = int((time.monotonic() - began) * 1000)
-            self._report(f"{greeting.program or self._agent_name} {greeting.version or ''} answered in {took} ms")
+            duration_ms = int((time.monotonic() - started) * 1000)
+            self._report(
+                f"{greeting.program or self._agent_name} {greeting.version or ''} answered in {duration_ms} ms"
+            )
             unknown = await self._unknown_session_error(agent, greeting)
         showed = {
-            rung: await self._kill_and_restore(rung, greeting)
-            for rung, offered in (
+            strategy: await self._kill_and_restore(strategy, greeting)
+            for strategy, offered in (
                 (RecoveryStrategy.LOAD, greeting.can_load),
                 (RecoveryStrategy.RESUME, greeting.can_resume),
             )
@@ -93,7 +95,7 @@ class _Probe:
             when=now(),
             program=greeting.program,
             version=greeting.version,
-            start_ms=took,
+            start_ms=duration_ms,
             memory_mb=self._memory_mb,
             turn=self._memory_mb is not None,
             load=showed.get(RecoveryStrategy.LOAD),
@@ -147,9 +149,9 @@ class _Probe:
             self._first_output.clear()
             text = f"Remember this word too: {second}. Then write a story of a thousand words."
             turn = asyncio.ensure_future(agent.prompt(session, text))
-            speaks = asyncio.ensure_future(self._first_output.wait())
-            await asyncio.wait({turn, speaks}, return_when=asyncio.FIRST_COMPLETED)
-            speaks.cancel()
+            first_output = asyncio.ensure_future(self._first_output.wait())
+            await asyncio.wait({turn, first_output}, return_when=asyncio.FIRST_COMPLETED)
+            first_output.cancel()
             whole = turn.done()
             await agent.tree.kill()
             with suppress(*_AGENT_ERRORS):
@@ -187,8 +189,8 @@ class _Probe:
         return await self._attempt(strategy, call)
 
     async def _ask_for_words(self, agent: AgentConnection, opened: AgentSession) -> str:
-        asked = "Which words did I ask you to remember? Answer with them alone."
-        return await self._run_turn(agent, opened.session_id, asked) or ""
+        prompt = "Which words did I ask you to remember? Answer with them alone."
+        return await self._run_turn(agent, opened.session_id, prompt) or ""
 
     async def _run_turn(self, agent: AgentConnection, session: str, text: str) -> str | None:
         self._replies.clear()
@@ -217,7 +219,7 @@ class _Probe:
         return "no error"
 
     def _start_agent(self) -> AbstractAsyncContextManager[AgentConnection]:
-        scribe = EventRecorder("probe", self._collect, lambda *_: self._first_output.set())
+        recorder = EventRecorder("probe", self._collect, lambda *_: self._first_output.set())
         launch = Launch(
             command=self._entry.command,
             cwd=self._cwd,
@@ -227,7 +229,7 @@ class _Probe:
             runtime=self._entry.runtime,
             reads=self._entry.reads,
         )
-        return connect_agent(launch, scribe, _AllowEverything(), _DEADLINES)
+        return connect_agent(launch, recorder, _AllowEverything(), _DEADLINES)
 
     async def _collect(self, *events: Event) -> None:
         self._replies += [
@@ -247,7 +249,7 @@ class _AllowEverything:
     """Allows every tool call: the folder is empty and temporary."""
 
     async def permit(self, request: PermissionQuestion) -> str | None:
-        return next((one[0] for one in request.options if one[2].startswith("allow")), None)
+        return next((option[0] for option in request.options if option[2].startswith("allow")), None)
 
     async def veto(self, *_: object) -> str | None:
         return None

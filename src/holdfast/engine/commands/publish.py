@@ -29,8 +29,10 @@ async def merge_run(home: Home, run_id: str, into: str | None = None) -> Publish
             )
         if await repository.is_ancestor(commit, at):
             return PublishedBranch(branch, target, at, already=True, uncommitted=await count_uncommitted(workspace))
-        made = (await workspace.effects.perform(MergeInto(target=target, commit=commit)))["commit"]
-        return PublishedBranch(branch, target, made, already=False, uncommitted=await count_uncommitted(workspace))
+        merge_commit = (await workspace.effects.perform(MergeInto(target=target, commit=commit)))["commit"]
+        return PublishedBranch(
+            branch, target, merge_commit, already=False, uncommitted=await count_uncommitted(workspace)
+        )
 
 
 async def push_run(home: Home, run_id: str, remote: str | None = None) -> PublishedBranch:

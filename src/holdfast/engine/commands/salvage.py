@@ -45,20 +45,20 @@ async def list_salvaged(repositories: Iterable[str], run_name: str | None = None
 
 async def find_salvaged(repositories: Iterable[str], prefix: str) -> SalvageEntry:
     """Return the entry whose name, or whose name's last part, begins with the prefix."""
-    everything = await list_salvaged(repositories)
-    wanted = prefix.removeprefix(SALVAGE_REFS)
+    entries = await list_salvaged(repositories)
+    name_prefix = prefix.removeprefix(SALVAGE_REFS)
     for matches in (
-        [one for one in everything if one.name == wanted],
-        [one for one in everything if wanted and one.name.startswith(wanted)],
-        [one for one in everything if wanted and one.name.rpartition("/")[2].startswith(wanted)],
+        [entry for entry in entries if entry.name == name_prefix],
+        [entry for entry in entries if name_prefix and entry.name.startswith(name_prefix)],
+        [entry for entry in entries if name_prefix and entry.name.rpartition("/")[2].startswith(name_prefix)],
     ):
         if len(matches) == 1:
             return matches[0]
-        if matches and len({one.name for one in matches}) == 1:
-            places = ", ".join(one.repo for one in matches)
+        if matches and len({entry.name for entry in matches}) == 1:
+            places = ", ".join(entry.repo for entry in matches)
             raise BadInput(f"{matches[0].name} is in several repositories ({places}); name one with --repo")
         if matches:
-            listed = ", ".join(one.name for one in matches[:8])
+            listed = ", ".join(entry.name for entry in matches[:8])
             raise BadInput(f"{prefix!r} could be any of {listed}; type more of the one you mean")
     raise NothingToDo(f"nothing was saved by the name {prefix!r}; `holdfast salvage ls` lists what was")
 
@@ -66,8 +66,8 @@ async def find_salvaged(repositories: Iterable[str], prefix: str) -> SalvageEntr
 async def salvaged_changes(entry: SalvageEntry) -> Comparison:
     """Return the changes of the entry relative to the repository's HEAD."""
     repository = Repository(entry.repo)
-    begun = await repository.commit_of("HEAD") is not None
-    base = await repository.merge_base("HEAD", entry.commit) if begun else None
+    has_commits = await repository.commit_of("HEAD") is not None
+    base = await repository.merge_base("HEAD", entry.commit) if has_commits else None
     return await compare_commits(repository, base or await repository.empty_tree(), entry.commit)
 
 

@@ -102,7 +102,7 @@ async def _supervise(home: Home, run_id: str, report: ReportRun) -> None:
     A failure such as a full disk or an unreadable config may be temporary: it is reported once and retried at growing
     intervals.
     """
-    told, patience = "", _RETRY_DELAY_S
+    reported, delay_s = "", _RETRY_DELAY_S
     while True:
         after = None
         try:
@@ -110,15 +110,15 @@ async def _supervise(home: Home, run_id: str, report: ReportRun) -> None:
             after = await end_of_log(home, run_id)
             if not await _resume_if_interrupted(home, run_id, report):
                 await _wait_for_session_start(home.store.log(run_id), after)
-            told, patience = "", _RETRY_DELAY_S
+            reported, delay_s = "", _RETRY_DELAY_S
         except (HoldfastError, OSError) as error:
             if is_missing(home.folder(run_id)):
                 return
-            words = f"it cannot go on by itself: {_as_holdfast_error(error)}"
-            if words != told:
-                report(run_id, words)
-            await _wait_for_restart(home, run_id, after, patience)
-            told, patience = words, min(2 * patience, _MAX_RETRY_DELAY_S)
+            message = f"it cannot go on by itself: {_as_holdfast_error(error)}"
+            if message != reported:
+                report(run_id, message)
+            await _wait_for_restart(home, run_id, after, delay_s)
+            reported, delay_s = message, min(2 * delay_s, _MAX_RETRY_DELAY_S)
 
 
 def _as_holdfast_error(error: HoldfastError | OSError) -> HoldfastError:

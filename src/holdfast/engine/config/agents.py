@@ -17,12 +17,12 @@ def runtime_of(choice: RuntimeChoice) -> Runtime:
 
 
 def _registry_entry(own: AgentEntry, known: AgentDefinition | None) -> AgentDefinition:
-    said = {name: getattr(own, name) for name in ("command", "title", "install", "secrets", "login", "tools_wait")}
-    told = {name: value for name, value in said.items() if value is not None}
+    values = {name: getattr(own, name) for name in ("command", "title", "install", "secrets", "login", "tools_wait")}
+    changes = {name: value for name, value in values.items() if value is not None}
     if own.runtime is not None:
-        told["runtime"] = runtime_of(own.runtime)
+        changes["runtime"] = runtime_of(own.runtime)
     if own.terminal is not None:
-        told["tui"] = own.terminal
+        changes["tui"] = own.terminal
     if known is None:
-        return AgentDefinition(**told, environment=own.environment)
-    return msgspec.structs.replace(known, **told, environment={**known.environment, **own.environment})
+        return AgentDefinition(**changes, environment=own.environment)
+    return msgspec.structs.replace(known, **changes, environment={**known.environment, **own.environment})

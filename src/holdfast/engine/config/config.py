@@ -75,7 +75,7 @@ class Config:
         """Return one line for each thing a user should know before a run starts."""
         if not self.ignored:
             return []
-        first, rest = [one.key for one in self.ignored[:_MAX_KEYS_SHOWN]], len(self.ignored[_MAX_KEYS_SHOWN:])
+        first, rest = [setting.key for setting in self.ignored[:_MAX_KEYS_SHOWN]], len(self.ignored[_MAX_KEYS_SHOWN:])
         keys = ", ".join(first) + (f" and {rest} more" if rest else "")
         return [
             f"{self.files.project}: ignored until you trust this file: {keys}; read it, then: holdfast config trust"
@@ -249,8 +249,8 @@ def _mistake_from(origin: Origin, error: InvalidValue) -> Mistake:
 def _merge_tables(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     both = {**below}
     for key, value in above.items():
-        held = both.get(key)
-        both[key] = _merge_tables(held, value) if isinstance(held, dict) and isinstance(value, dict) else value
+        current = both.get(key)
+        both[key] = _merge_tables(current, value) if isinstance(current, dict) and isinstance(value, dict) else value
     return both
 
 
@@ -270,7 +270,7 @@ def _all_leaves(parts: Mapping[KeyPath, Any]) -> Iterator[tuple[KeyPath, Any]]:
 
 def _leaves(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     if isinstance(value, dict) and value:
-        for key, one in value.items():
-            yield from _leaves(one, (*path, key))
+        for key, item in value.items():
+            yield from _leaves(item, (*path, key))
     else:
         yield path, value

@@ -30,9 +30,9 @@ def run_config_for(home: Home, state: RunState, flags: Mapping[str, Any] | None 
 
 def config_for(home: Home, state: RunState, flags: Mapping[str, Any] | None = None) -> Config:
     folder = state.settings.get("folder")
-    asked = {**state.settings.get("flags", {}), **(flags or {})}
+    all_flags = {**state.settings.get("flags", {}), **(flags or {})}
     here = folder if isinstance(folder, str) and os.path.isdir(folder) else None
-    return load_config(here, home=home, flags=asked)
+    return load_config(here, home=home, flags=all_flags)
 
 
 def on_issue_setting(home: Home, state: RunState) -> str:

@@ -53,8 +53,8 @@ class RunConfig(NamedTuple):
 
     @property
     def consent(self) -> PermissionConfig:
-        asked = self.settings.permissions
-        return PermissionConfig(asked.policy, asked.rules, self.settings.hooks.pre_tool)
+        permissions = self.settings.permissions
+        return PermissionConfig(permissions.policy, permissions.rules, self.settings.hooks.pre_tool)
 
     @property
     def models(self) -> dict[str, str]:
@@ -80,7 +80,7 @@ class RunConfig(NamedTuple):
     def runtime_for_run(self) -> RoleRuntime:
         """Return the runtime for the run's own worktree, where any role may have worked: the first confined one."""
         found = [self.runtime_for(role, agent) for role, agent in self.agents_by_role()]
-        return next((one for one in found if one.runtime.is_confined), RoleRuntime())
+        return next((role_runtime for role_runtime in found if role_runtime.runtime.is_confined), RoleRuntime())
 
     def runtime_for(self, role: str | None, agent: str) -> RoleRuntime:
         entry = find_agent(agent, self.agents)
@@ -103,7 +103,9 @@ class RunConfig(NamedTuple):
         """Return the agents by role: of the run, of the phases of its workflow, and those its tasks name."""
         judge = [(EVALUATOR, self.agent_for(EVALUATOR))] if self.workflow.evaluate else []
         phases = [
-            (role, self.agent_for_phase(role, one.agent)) for one in self.workflow.phases for role in one.all_roles
+            (role, self.agent_for_phase(role, phase.agent))
+            for phase in self.workflow.phases
+            for role in phase.all_roles
         ]
         named = [(WORKER, name) for name in task_agents if name is not None]
         return [(WORKER, self.agent_for(WORKER)), *judge, *phases, *named]
@@ -121,7 +123,7 @@ class RunConfig(NamedTuple):
     def agent_for_phase(self, role: str, workflow_agent: str | None = None) -> str:
         """Return the agent for a role in a phase: the config's for it or for its kind, the workflow's, or the run's."""
         roles = (self.settings.roles.get(name) for name in (role, _base_role(role)))
-        own = next((one.agent for one in roles if one is not None and one.agent is not None), None)
+        own = next((setting.agent for setting in roles if setting is not None and setting.agent is not None), None)
         return own or workflow_agent or self.settings.agent
 
 
@@ -132,9 +134,9 @@ def new_run_config(settings: Settings, agents: Mapping[str, AgentDefinition]) ->
 
 def runtime_kinds(settings: Settings) -> set[str]:
     """Return every runtime that an agent of these settings may run in."""
-    chosen = [one.runtime for one in settings.roles.values()]
-    chosen += [one.runtime for one in settings.agents.values()]
-    return {one.kind for one in (settings.runtime, *chosen) if one is not None}
+    chosen = [role.runtime for role in settings.roles.values()]
+    chosen += [agent.runtime for agent in settings.agents.values()]
+    return {runtime.kind for runtime in (settings.runtime, *chosen) if runtime is not None}
 
 
 def _base_role(role: str) -> str:

@@ -91,8 +91,8 @@ class Proof(NamedTuple):
     @property
     def holds(self) -> bool:
         """Return whether nothing was lost, done twice or left behind."""
-        once = set(self.merged.values()) == {1} and len(self.merged) == self.expected_merges
-        return self.whole and once and not self.processes_left and len(self.branches) == 1
+        merged_once = set(self.merged.values()) == {1} and len(self.merged) == self.expected_merges
+        return self.whole and merged_once and not self.processes_left and len(self.branches) == 1
 
 
 def new_demo_folder(home: Home) -> str:
@@ -117,8 +117,8 @@ def create_demo_folder(folder: str, demo: Demo, repo: str | None = None) -> Demo
     if demo.tasks is not None:
         _write(stage.tasks_file, _pretty_json({"overview": demo.goal, "tasks": demo.tasks}))
     _write(stage.playbook_file, _pretty_json(_with_zero_cost(demo.script)))
-    who = ("-c", "user.name=You", "-c", "user.email=you@example.org")
-    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-q", "-m", "Begin")):
+    identity = ("-c", "user.name=You", "-c", "user.email=you@example.org")
+    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), (*identity, "commit", "-q", "-m", "Begin")):
         subprocess.run(["git", "-C", stage.repo, *arguments], check=True, capture_output=True)
     return stage
 
@@ -158,9 +158,9 @@ async def run_demo_session(home: Home, run_id: str, demo: Demo, *, with_kills: b
         if runner.poll() is None:
             runner.kill()
         runner.wait()
-    words = (runner.stderr.read() if runner.stderr is not None else b"").decode(errors="replace")
+    output = (runner.stderr.read() if runner.stderr is not None else b"").decode(errors="replace")
     if runner.returncode and not (demo.has_approval and runner.returncode == DecisionNeeded.exit_code):
-        raise HoldfastError(f"the runner of the demo ended with code {runner.returncode}: {' '.join(words.split())}")
+        raise HoldfastError(f"the runner of the demo ended with code {runner.returncode}: {' '.join(output.split())}")
 
 
 def start_runner(
@@ -184,13 +184,13 @@ async def _follow_events(
     follower: Follower, runner: "subprocess.Popen[bytes]"
 ) -> AsyncGenerator[tuple[Event, RunState], None]:
     """Yield what the runner writes, until it has ended and everything was yielded."""
-    gone = asyncio.ensure_future(asyncio.to_thread(runner.wait))
+    exited = asyncio.ensure_future(asyncio.to_thread(runner.wait))
     moves = follower.updates()
     try:
         async with aclosing(moves):
             while True:
                 step = asyncio.ensure_future(anext(moves))
-                await asyncio.wait({step, gone}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({step, exited}, return_when=asyncio.FIRST_COMPLETED)
                 if not step.done():
                     step.cancel()
                     with suppress(asyncio.CancelledError):
@@ -198,13 +198,13 @@ async def _follow_events(
                     break
                 for event in _decode_events(step.result().lines):
                     yield event, follower.state
-        async for moved in follower.pending_updates():
-            for event in _decode_events(moved.lines):
+        async for update in follower.pending_updates():
+            for event in _decode_events(update.lines):
                 yield event, follower.state
     finally:
         if runner.poll() is None:
             runner.kill()
-        await gone
+        await exited
 
 
 def _decode_events(lines: Sequence[LogLine]) -> Iterator[Event]:
@@ -249,8 +249,8 @@ def _write(path: str, text: str) -> None:
 
 def _with_zero_cost(script: dict[str, Any]) -> dict[str, Any]:
     """Scripted agents cost nothing, and report that at the start of each turn."""
-    nothing = {"usage": {"used": 0, "size": 0, "cost": 0.0}}
-    return {**script, "turns": [{**turn, "steps": [nothing, *turn["steps"]]} for turn in script["turns"]]}
+    no_usage = {"usage": {"used": 0, "size": 0, "cost": 0.0}}
+    return {**script, "turns": [{**turn, "steps": [no_usage, *turn["steps"]]} for turn in script["turns"]]}
 
 
 def _pretty_json(value: Any) -> str:

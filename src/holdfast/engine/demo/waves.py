@@ -99,7 +99,9 @@ def _work_steps(task: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _case_steps(task: dict[str, Any]) -> list[dict[str, Any]]:
-    criteria = [{"criterion": one, "met": True, "evidence": "its test"} for one in task["acceptance_criteria"]]
+    criteria = [
+        {"criterion": criterion, "met": True, "evidence": "its test"} for criterion in task["acceptance_criteria"]
+    ]
     return [mcp_step("submit_case", {"summary": f"{task['title']}, with tests.", "criteria": criteria})]
 
 

@@ -45,21 +45,21 @@ class HookRunner:
         **about: object,
     ) -> None:
         """For a conversation that works on a task, the input names the task too."""
-        talk = self._run.state.conversations.get(conversation or "")
-        task = task if task is not None or talk is None else talk.task
+        state = self._run.state.conversations.get(conversation or "")
+        task = task if task is not None or state is None else state.task
         place = self._worktree_path_of(task, conversation)
         cwd = place.cwd if os.path.isdir(place.cwd) else self._folder
         is_confined = place.role.runtime.is_confined
         inside = is_confined and hook == POST_EDIT
         run_id = self._run.state.run.run_id if self._run.state.run is not None else None
-        told = hook_input(hook, run_id, task, conversation, folder=self._folder, cwd=cwd, tool=tool, **about)
+        stdin = hook_input(hook, run_id, task, conversation, folder=self._folder, cwd=cwd, tool=tool, **about)
         for command in getattr(self._commands, hook):
             if inside:
-                answer = await called_in_runtime(command, place._replace(cwd=cwd), told)
+                answer = await called_in_runtime(command, place._replace(cwd=cwd), stdin)
             else:
                 marked = None if hook in _AFTER_SESSION else run_id
                 untrusted = self._folder if is_confined else None
-                answer = await run_hook(command, cwd, told, run_id=marked, untrusted=untrusted)
+                answer = await run_hook(command, cwd, stdin, run_id=marked, untrusted=untrusted)
             ran = HookRan(
                 hook=hook,
                 command=shlex.join(command),

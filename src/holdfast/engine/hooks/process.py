@@ -46,8 +46,8 @@ class HookResult(NamedTuple):
 
 def hook_input(hook: str, run_id: str | None, task: str | None, conversation: str | None, **about: object) -> bytes:
     """Return a hook's stdin: these fields for any hook, and its own."""
-    whose = {"hook": hook, "run": run_id, "task": task, "conversation": conversation}
-    return msgspec.json.encode({**whose, **about})
+    subject = {"hook": hook, "run": run_id, "task": task, "conversation": conversation}
+    return msgspec.json.encode({**subject, **about})
 
 
 async def run_hook(
@@ -75,11 +75,11 @@ async def run_hook(
     return ended
 
 
-async def called_in_runtime(command: Sequence[str], place: CheckPlace, told: bytes) -> HookResult:
+async def called_in_runtime(command: Sequence[str], place: CheckPlace, stdin: bytes) -> HookResult:
     """Run it in the runtime of a confined agent, like checks there: without secrets."""
     _FAILPOINT.before()
     try:
-        ended = await run_in_place(CheckCommand(command[0], tuple(command), limit=HOOK_TIMEOUT_S), place, told)
+        ended = await run_in_place(CheckCommand(command[0], tuple(command), limit=HOOK_TIMEOUT_S), place, stdin)
     except HoldfastError as error:
         return HookResult(None, problem=f"cannot be run: {error}")
     _FAILPOINT.after()
@@ -123,10 +123,10 @@ async def _run_process(
         return HookResult(None, problem=f"cannot be run: {error.strerror}")
     except ValueError as error:  # a NUL in it
         return HookResult(None, problem=f"cannot be run: {error}")
-    said = BoundedOutput(_MAX_OUTPUT_BYTES)
+    output = BoundedOutput(_MAX_OUTPUT_BYTES)
     try:
         async with asyncio.timeout(timeout_s):
-            await asyncio.gather(_write_input(process, payload), _read_output(process, said))
+            await asyncio.gather(_write_input(process, payload), _read_output(process, output))
             await process.wait()
     except TimeoutError:
         return HookResult(None, problem=f"did not answer within {timeout_s:g} s")
@@ -135,7 +135,7 @@ async def _run_process(
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-    return HookResult(process.returncode, " ".join(said.text().split()))
+    return HookResult(process.returncode, " ".join(output.text().split()))
 
 
 async def _write_input(process: asyncio.subprocess.Process, payload: bytes) -> None:

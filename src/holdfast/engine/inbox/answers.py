@@ -15,8 +15,10 @@ async def waiting_answers(home: Home, run_id: str, state: RunState) -> dict[str,
     found: dict[str, GivenAnswer] = {}
     with suppress(FileNotFoundError):  # a log of another tool has no inbox
         messages = [
-            Message(id=key, kind=one.kind, sender=one.sender, body=msgspec.Raw(one.body.encode()))
-            for key, one in state.messages.items()
+            Message(
+                id=key, kind=open_message.kind, sender=open_message.sender, body=msgspec.Raw(open_message.body.encode())
+            )
+            for key, open_message in state.messages.items()
         ]
         messages += [
             message async for _, message, _ in home.store.inbox(run_id).read(state.inbox_cursor) if message is not None

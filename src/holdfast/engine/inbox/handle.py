@@ -184,10 +184,10 @@ def _refused_event(state: RunState, report: RefusedReport) -> ReportRefused:
 
 def _report_events(state: RunState, workflow: Workflow, conversation_id: str | None, signal: Signal) -> list[Event]:
     """Return what an agent's report means for its task; a remark if it is late or from another conversation."""
-    told = state.conversations.get(conversation_id or "")
-    if conversation_id is not None and told is not None and told.about is not None:
+    conversation = state.conversations.get(conversation_id or "")
+    if conversation_id is not None and conversation is not None and conversation.about is not None:
         return phase_receiving.phase_report_events(state, workflow, conversation_id, signal)
-    name = told.task if told is not None else None
+    name = conversation.task if conversation is not None else None
     task = state.tasks.get(name or "")
     if name is None or task is None:
         return [WarningLogged(message=f"{signal.tool} came from a conversation that works on no task")]

@@ -146,7 +146,9 @@ def plan_with_task(state: RunState, body: AddConversation) -> PlanCreated:
     return PlanCreated(
         tasks=[*known, added],
         waves=[PlannedWave(wave=1, task_ids=[*order, spec.id])],
-        dependencies=[Dependency(task_id=name, blocked_by=one) for name, needed in needs for one in needed],
+        dependencies=[
+            Dependency(task_id=name, blocked_by=dependency) for name, needed in needs for dependency in needed
+        ],
         overview=state.plan.overview if state.plan is not None else "",
     )
 

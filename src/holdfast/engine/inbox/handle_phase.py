@@ -38,19 +38,19 @@ MAX_RESEARCH_REQUESTS = 50  # per run
 
 def phase_report_events(state: RunState, workflow: Workflow, conversation_id: str, signal: Signal) -> list[Event]:
     """Return the events of a conversation that belongs to no task; a remark if it is late or not expected."""
-    told = state.conversations.get(conversation_id) or Conversation()
+    conversation = state.conversations.get(conversation_id) or Conversation()
     if isinstance(signal, ReportProgress):
         return [ProgressReported(text=signal.text)]
-    research = state.research.get(told.about or "")
+    research = state.research.get(conversation.about or "")
     if research is not None:
         if isinstance(signal, SubmitResearch) and research.talk == conversation_id and not research.answered:
-            return [ResearchAnswered(research=told.about or "", answer=signal.answer)]
-        return [_unexpected_report(signal, f"the question {told.about}")]
-    spec, progress = workflow.phase(told.about), state.phases.get(told.about or "")
+            return [ResearchAnswered(research=conversation.about or "", answer=signal.answer)]
+        return [_unexpected_report(signal, f"the question {conversation.about}")]
+    spec, progress = workflow.phase(conversation.about), state.phases.get(conversation.about or "")
     if spec is None or progress is None:
         return [WarningLogged(message=f"{signal.tool} came from a conversation that works on nothing")]
     current = state.phase == spec.name and progress.status is PhaseStatus.IN_PROGRESS
-    if not current or progress.talks.get(told.role or "") != conversation_id or progress.delivered:
+    if not current or progress.talks.get(conversation.role or "") != conversation_id or progress.delivered:
         return [_unexpected_report(signal, spec.name)]
     return _events_in_phase(state, workflow, (spec, progress), conversation_id, signal)
 
@@ -118,11 +118,11 @@ def research_events(state: RunState, conversation_id: str, signal: RequestResear
     known = find_same_research(state, conversation_id, signal.question)
     if known is not None:
         research = state.research[known]
-        waits = is_answer_pending(state, known) if research.answered else research.conversation == conversation_id
-        again = ResearchRequested(
+        is_waiting = is_answer_pending(state, known) if research.answered else research.conversation == conversation_id
+        request = ResearchRequested(
             research=known, conversation=conversation_id, topic=research.topic, question=research.question
         )
-        return [] if waits else [again]
+        return [] if is_waiting else [request]
     number = len(state.research) + 1
     if number > MAX_RESEARCH_REQUESTS:
         return [
@@ -156,7 +156,7 @@ def _plan_page(signal: SubmitPlan) -> str:
     parts = ["# Plan", signal.notes] if signal.notes else ["# Plan"]
     for step in signal.tasks:
         after = f"After {', '.join(step.depends_on)}." if step.depends_on else ""
-        criteria = "\n".join(f"- {one}" for one in step.acceptance_criteria)
+        criteria = "\n".join(f"- {criterion}" for criterion in step.acceptance_criteria)
         parts += [part for part in (f"## {step.id}: {step.title}", after, step.description, criteria) if part]
     return "\n\n".join(parts) + "\n"
 

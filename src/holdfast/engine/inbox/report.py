@@ -101,10 +101,10 @@ def _written_paths(reporter: Reporter, state: RunState) -> list[str]:
 def _validate_document(signal: SubmitDocument, spec: PhaseSpec | None) -> None:
     wrong = document_mistakes(signal.text, spec) if spec is not None else []
     if wrong:
-        told = "\n".join(f"- {one}" for one in wrong)
+        list_text = "\n".join(f"- {mistake}" for mistake in wrong)
         raise BadInput(
             f"{signal.tool}: `text` is not what the phase asks for; it was not taken; call it again with that set "
-            f"right:\n{told}"
+            f"right:\n{list_text}"
         )
 
 
@@ -115,7 +115,7 @@ async def _state_of(reporter: Reporter) -> RunState:
 
 def _phase_of(reporter: Reporter, state: RunState) -> PhaseSpec | None:
     """Return the phase that the reporter works on, from the run's log."""
-    talk = state.conversations.get(reporter.conversation or "")
-    if talk is None or state.workflow is None:
+    conversation = state.conversations.get(reporter.conversation or "")
+    if conversation is None or state.workflow is None:
         return None
-    return msgspec.convert(state.workflow, Workflow).phase(talk.about)
+    return msgspec.convert(state.workflow, Workflow).phase(conversation.about)

@@ -61,25 +61,31 @@ class _Source(NamedTuple):
 def load_memory(worktree: str, caps: MemoryCaps, texts: Sequence[MemoryText] = ()) -> list[LoadedChannel]:
     """Load every channel in order, including absent ones, within both caps."""
     found = [*_read_guides(worktree, caps.channel), *map(_source_from_text, texts)]
-    saying = [one for one in found if one.text.strip()]
+    saying = [source for source in found if source.text.strip()]
     rooms = dict(
-        zip(map(id, saying), allocate_room([len(one.text) for one in saying], caps.channel, caps.total), strict=True)
+        zip(
+            map(id, saying),
+            allocate_room([len(source.text) for source in saying], caps.channel, caps.total),
+            strict=True,
+        )
     )
-    return [_cut_to_fit(one, rooms[id(one)]) if id(one) in rooms else _empty_channel(one) for one in found]
+    return [
+        _cut_to_fit(source, rooms[id(source)]) if id(source) in rooms else _empty_channel(source) for source in found
+    ]
 
 
 def encode_channels(channels: Sequence[LoadedChannel]) -> msgspec.Raw:
     """Encode for the `memory.loaded` event."""
     rows = [
         {
-            "name": one.name,
-            "present": one.is_present,
-            "bytes": one.size,
-            "sha256": one.sha256,
-            "sent": len(one.text),
-            "cut": one.cut,
+            "name": channel.name,
+            "present": channel.is_present,
+            "bytes": channel.size,
+            "sha256": channel.sha256,
+            "sent": len(channel.text),
+            "cut": channel.cut,
         }
-        for one in channels
+        for channel in channels
     ]
     return msgspec.Raw(msgspec.json.encode(rows))
 

@@ -53,8 +53,8 @@ class PhasePromptBuilder:
 
     def for_researcher(self, research_id: str, prompt_kind: PromptKind) -> tuple[str, MemoryLoaded]:
         brief, loaded = self._make_brief(RESEARCHER, phase_prompts.RESEARCH_TOOL, None)
-        asked = self._state.research[research_id]
-        brief = brief._replace(question=f"{asked.topic}\n\n{asked.question}")
+        research = self._state.research[research_id]
+        brief = brief._replace(question=f"{research.topic}\n\n{research.question}")
         brief = brief._replace(plan="")  # the question is the whole assignment
         return phase_prompts.nudge_phase(brief) if prompt_kind is PromptKind.NUDGE else phase_prompts.begin_phase(
             brief
@@ -73,8 +73,10 @@ class PhasePromptBuilder:
             exit=exit_kind,
             branch=tree.branch,
             goal=self._workspace.info.goal,
-            memory=[MemoryChannel(one.name, one.text, one.cut) for one in memory if one.name != PLANNED],
-            plan=next(one.text for one in memory if one.name == PLANNED),
+            memory=[
+                MemoryChannel(channel.name, channel.text, channel.cut) for channel in memory if channel.name != PLANNED
+            ],
+            plan=next(channel.text for channel in memory if channel.name == PLANNED),
             instructions=self._state.instructions,
         )
         return brief, MemoryLoaded(role=role, channels=encode_channels(memory))

@@ -121,7 +121,7 @@ class TaskPromptBuilder:
             MemoryText(LEDGER, "\n\n".join(map(verdict_text, task.verdicts)), from_end=True),
             MemoryText(PROGRESS, self._progress_text(task_id), from_end=True),
         ]
-        memory = {one.name: one for one in load_memory(tree.path, self._config.settings.memory, given)}
+        memory = {channel.name: channel for channel in load_memory(tree.path, self._config.settings.memory, given)}
         ledger = newest_verdicts(task.verdicts, memory[LEDGER].max_chars)
         text, older = "\n\n".join(map(verdict_text, ledger)), len(task.verdicts) - len(ledger)
         memory[LEDGER] = memory[LEDGER]._replace(text=text, cut=list(ledger) != task.verdicts)
@@ -131,9 +131,9 @@ class TaskPromptBuilder:
             branch=tree.branch,
             overview=memory[OVERVIEW].text,
             memory=[
-                MemoryChannel(one.name, one.text, one.cut)
-                for one in memory.values()
-                if one.name not in _CHANNELS_WITH_SECTION
+                MemoryChannel(channel.name, channel.text, channel.cut)
+                for channel in memory.values()
+                if channel.name not in _CHANNELS_WITH_SECTION
             ],
             ledger=ledger,
             older=older,
@@ -149,7 +149,9 @@ class TaskPromptBuilder:
     def _role_memory(self, role: str) -> list[MemoryText]:
         """Return the memory for a role. Documents of phases are included, except the plan: the task stands for it."""
         phases = [
-            one.name for one in self._config.workflow.phases if one.kind is PhaseKind.AGENT and one.exit != PLAN_SIGNAL
+            phase.name
+            for phase in self._config.workflow.phases
+            if phase.kind is PhaseKind.AGENT and phase.exit != PLAN_SIGNAL
         ]
         preferences = preferences_of(role, user_folders(self._state, "preferences"))
         documents = {

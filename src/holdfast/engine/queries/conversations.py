@@ -48,8 +48,8 @@ def conversations_of(view: RunView) -> list[ConversationStatus]:
     """Every conversation of a run, the oldest first."""
     can_continue = _can_continue(view.state)
     return [
-        _status(view.state, key, one, owned=view.holder is not None, can_continue=can_continue)
-        for key, one in view.state.conversations.items()
+        _status(view.state, key, conversation, owned=view.holder is not None, can_continue=can_continue)
+        for key, conversation in view.state.conversations.items()
     ]
 
 
@@ -89,8 +89,8 @@ def _is_alive(conversation: Conversation) -> bool:
 
 
 def _queued(state: RunState, conversation_id: str, conversation: Conversation) -> int:
-    waiting = (one for one in state.messages.values() if one.kind in EDITABLE_KINDS)
-    return sum(receiver_of(state, conversation.task or "", one) == conversation_id for one in waiting)
+    waiting = (message for message in state.messages.values() if message.kind in EDITABLE_KINDS)
+    return sum(receiver_of(state, conversation.task or "", message) == conversation_id for message in waiting)
 
 
 def _can_continue(state: RunState) -> bool:

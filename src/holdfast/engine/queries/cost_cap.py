@@ -16,9 +16,9 @@ async def cost_cap_warning(home: Home, run_id: str, flags: Mapping[str, Any]) ->
     """Return what a session of this run would warn about; None also if that is not known yet."""
     try:
         state = (await view_run(home, run_id)).state
-        terms = run_config_for(home, state, flags)
+        config = run_config_for(home, state, flags)
     except (HoldfastError, OSError):
         return None  # the session itself reports what is wrong
-    caps = terms.settings.caps
-    silent = agents_without_cost(state, terms, read_matrix(home)) if caps.dollars is not None else []
+    caps = config.settings.caps
+    silent = agents_without_cost(state, config, read_matrix(home)) if caps.dollars is not None else []
     return cap_warning(caps.dollars, caps.tokens, silent) if caps.dollars is not None and silent else None

@@ -55,13 +55,13 @@ class Follower:
         batches = self._log.follow(self._after)
         assert isinstance(batches, AsyncGenerator)
         async with aclosing(batches):
-            async for moved in self._updates_in(batches):
-                yield moved
+            async for update in self._updates_in(batches):
+                yield update
 
     async def pending_updates(self) -> AsyncGenerator[RunUpdate, None]:
         """Yield what is there already and was not yielded yet."""
-        async for moved in self._updates_in(self._log.read(self._after)):
-            yield moved
+        async for update in self._updates_in(self._log.read(self._after)):
+            yield update
 
     async def _updates_in(self, batches: AsyncIterator[Batch]) -> AsyncIterator[RunUpdate]:
         async for batch in batches:

@@ -43,7 +43,8 @@ def check_workflow(name: str, folder: str) -> tuple[Workflow, dict[str, str]]:
         config = load_config(folder)
         played = [role for phase in workflow.phases for role in phase.all_roles] if workflow is not None else []
         mistakes += [
-            _role_mistake(config, role, meant) for role, meant in _misspelled_roles(config.settings.roles, played)
+            _role_mistake(config, role, suggestion)
+            for role, suggestion in _misspelled_roles(config.settings.roles, played)
         ]
     except BadInput as error:
         mistakes += BadFile.mistakes_of(error)
@@ -54,16 +55,16 @@ def check_workflow(name: str, folder: str) -> tuple[Workflow, dict[str, str]]:
 
 def _misspelled_roles(roles: Iterable[str], workflow_roles: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Return roles of the settings that no known workflow has, and that resemble a role of this workflow."""
-    ours = [role for one in built_in_workflows() for phase in one.phases for role in phase.all_roles]
+    ours = [role for built_in in built_in_workflows() for phase in built_in.phases for role in phase.all_roles]
     for role in roles:
         base, _, own = role.partition(":")
         near = {other.partition(":")[2]: other for other in workflow_roles if other.startswith(f"{base}:")}
         if (
             own
             and role not in (*workflow_roles, *ours)
-            and (meant := get_close_matches(own, near, n=1, cutoff=_MIN_SIMILARITY))
+            and (matches := get_close_matches(own, near, n=1, cutoff=_MIN_SIMILARITY))
         ):
-            yield role, near[meant[0]]
+            yield role, near[matches[0]]
 
 
 def _role_mistake(config: Config, role: str, suggestion: str) -> Mistake:

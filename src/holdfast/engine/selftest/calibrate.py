@@ -53,7 +53,7 @@ def measure_costs(folder: str) -> MachineCosts:
 
 
 def _start_cost() -> float:
-    begun = time.monotonic()
+    started = time.monotonic()
     try:
         subprocess.run(
             [sys.executable, "-P", "-c", f"import {sitting.__name__}"],
@@ -64,7 +64,7 @@ def _start_cost() -> float:
         )
     except subprocess.TimeoutExpired:
         return _START_TIMEOUT_S
-    return time.monotonic() - begun
+    return time.monotonic() - started
 
 
 def _sync_cost(path: str) -> float:
@@ -73,7 +73,7 @@ def _sync_cost(path: str) -> float:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     except OSError:
         return 0.0
-    begun = time.monotonic()
+    started = time.monotonic()
     try:
         for _ in range(_MEASURED_SYNCS):
             os.write(fd, b"x" * 300)
@@ -82,4 +82,4 @@ def _sync_cost(path: str) -> float:
         return 0.0
     finally:
         os.close(fd)
-    return (time.monotonic() - begun) / _MEASURED_SYNCS
+    return (time.monotonic() - started) / _MEASURED_SYNCS

@@ -93,7 +93,7 @@ def check_rename(
     contents = {bytes([letter]) * 20_000 for letter in b"ab"}
     old, other = sorted(contents)
     _write_file(path, old)
-    held = os.open(path, os.O_RDONLY)
+    open_fd = os.open(path, os.O_RDONLY)
     try:
         with ThreadPoolExecutor(1) as reader, as_check_failure("a name was not changed, or its folder not synced"):
             seen = reader.submit(lambda: {_read_file(path) for _ in range(reads)})
@@ -102,12 +102,12 @@ def check_rename(
                 rename(new, path)
                 sync_directory(folder)
                 old, other = other, old
-        kept = os.pread(held, 30_000, 0)
+        content = os.pread(open_fd, 30_000, 0)
     except CheckFailed as error:
         return fails(str(error), "snapshots cannot be kept here: set HOLDFAST_HOME elsewhere")
     finally:
-        os.close(held)
-    if not seen.result() <= contents or kept != min(contents):
+        os.close(open_fd)
+    if not seen.result() <= contents or content != min(contents):
         return fails("a reader found a mixture of the old and the new", "do not work here: set HOLDFAST_HOME elsewhere")
     if os.path.exists(new) or _read_file(path) != old:
         return fails("a renamed file was still there by its old name", "do not work here: set HOLDFAST_HOME elsewhere")
@@ -139,11 +139,11 @@ def check_append(folder: str, *, count: int = 300, flags: int = os.O_APPEND) -> 
         for writer in writers:
             writer.wait()
     found = sorted(_read_file(path).splitlines(keepends=True))
-    wanted = sorted(record_line(name, number) for name in _WRITERS for number in range(count))
-    what = f"{len(_WRITERS)} processes, {len(wanted)} lines"
-    if found != wanted:
+    expected = sorted(record_line(name, number) for name in _WRITERS for number in range(count))
+    what = f"{len(_WRITERS)} processes, {len(expected)} lines"
+    if found != expected:
         return fails(
-            f"{what}: {len(wanted) - len(set(found) & set(wanted))} were overwritten",
+            f"{what}: {len(expected) - len(set(found) & set(expected))} were overwritten",
             "messages to a run could be lost: set HOLDFAST_HOME to a local disk",
         )
     return holds(f"{what}, each whole")

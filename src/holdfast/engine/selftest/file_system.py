@@ -102,9 +102,11 @@ def check_clock(folder: str, *, now: Callable[[], float] = time.time) -> Selftes
     with open(path, "wb") as file:
         file.write(b"now")
     apart = abs(os.stat(path).st_mtime - before)
-    told = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(before))
+    system_time = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(before))
     if before < _EARLIEST_TIME_S:
-        return fails(f"it says {told}, which is past", "set the clock; events and commits carry its time")
+        return fails(f"it says {system_time}, which is past", "set the clock; events and commits carry its time")
     if apart > _MAX_CLOCK_SKEW_S:
-        return doubt(f"it says {told}; the file system's is {apart:.0f} s away", "synchronise the two machines' clocks")
-    return holds(told)
+        return doubt(
+            f"it says {system_time}; the file system's is {apart:.0f} s away", "synchronise the two machines' clocks"
+        )
+    return holds(system_time)

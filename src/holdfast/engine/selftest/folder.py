@@ -32,7 +32,7 @@ def marker_environment(folder: str) -> Mapping[str, str]:
 @contextmanager
 def temporary_folder(parent: str) -> Iterator[str]:
     """Create a temporary folder in `parent`, and `parent` too if absent; delete both afterwards."""
-    made = _create_folders(parent)
+    created = _create_folders(parent)
     me = own_identity()
     folder = os.path.join(parent, f"{_NAME}-{me.boot_id[:8]}-{me.pid}-{me.start_time}")
     try:
@@ -41,7 +41,7 @@ def temporary_folder(parent: str) -> Iterator[str]:
         yield folder
     finally:
         _remove(folder)
-        for path in reversed(made):
+        for path in reversed(created):
             with suppress(OSError):
                 os.rmdir(path)
 

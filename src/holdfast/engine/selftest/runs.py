@@ -122,13 +122,13 @@ def _kill_and_resume(trial: ResumeTrial, number: int, kill_points: Iterable[str]
     stage = rehearsal.create_demo_folder(folder, _NOTES_DEMO, os.path.join(trial.repositories, f"notes-{number}"))
     run_id = asyncio.run(rehearsal.create_demo_run(home, stage))
     kills = 0
-    for sitting, doom in enumerate((*kill_points, None), 1):
-        code, said = _run_session(trial, run_id, doom, os.path.join(folder, f"passes-{sitting}"))
+    for session, kill_point in enumerate((*kill_points, None), 1):
+        code, output = _run_session(trial, run_id, kill_point, os.path.join(folder, f"passes-{session}"))
         if code not in (EXIT_OK, NothingToDo.exit_code, -signal.SIGKILL):
-            raise CheckFailed(f"killed {kills} times, then resume ended with code {code}: {said}")
-        if doom is not None and code != -signal.SIGKILL:
-            raise CheckFailed(f"it was to be killed at {doom}, and never came there")
-        kills += doom is not None
+            raise CheckFailed(f"killed {kills} times, then resume ended with code {code}: {output}")
+        if kill_point is not None and code != -signal.SIGKILL:
+            raise CheckFailed(f"it was to be killed at {kill_point}, and never came there")
+        kills += kill_point is not None
     _check_run_is_done(home, run_id, stage, kills)
     return kills
 
@@ -141,10 +141,10 @@ def _run_session(trial: ResumeTrial, run_id: str, kill_point: str | None, passes
         environment |= {FAILPOINT_VARIABLE: kill_point, FAILPOINT_FILE_VARIABLE: passes_file}
     with rehearsal.start_runner(Home(home_path(trial.folder)), run_id, trial.program, environment) as runner:
         try:
-            _, said = runner.communicate()
+            _, output = runner.communicate()
         finally:
             runner.kill()
-    return runner.returncode, " ".join(said.decode(errors="replace").split())
+    return runner.returncode, " ".join(output.decode(errors="replace").split())
 
 
 def _check_run_is_done(home: Home, run_id: str, demo_folder: DemoFolder, kills: int) -> None:

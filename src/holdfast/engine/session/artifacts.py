@@ -40,18 +40,20 @@ class Difference(NamedTuple):
 
 def find_differences(folder: str, state: RunState) -> list[Difference]:
     """Return the files that differ. Changes nothing."""
-    return [one for one in (_compare(folder, *each) for each in _documents(state)) if one is not None]
+    return [
+        difference for difference in (_compare(folder, *each) for each in _documents(state)) if difference is not None
+    ]
 
 
 def write_artifacts(folder: str, state: RunState) -> None:
     """Write every document as the log has it."""
-    for one in find_differences(folder, state):
-        path = os.path.join(folder, one.file)
+    for difference in find_differences(folder, state):
+        path = os.path.join(folder, difference.file)
         make_directories(os.path.dirname(path))
         _FAILPOINT.before()
-        if one.set_aside_path is not None:
-            replace(os.path.join(folder, one.set_aside_path), one.actual)
-        replace(path, one.expected)
+        if difference.set_aside_path is not None:
+            replace(os.path.join(folder, difference.set_aside_path), difference.actual)
+        replace(path, difference.expected)
         _FAILPOINT.after()
     _delete_other_formats(folder, state)
 

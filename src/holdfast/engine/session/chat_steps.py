@@ -99,7 +99,9 @@ class ChatSteps:
         return await self._conversations.open_or_reuse(task.worker, agent, role=WORKER, task=task_id)
 
     def _turns(self, task_id: str) -> int:
-        return sum(one.turns for one in self._state.conversations.values() if one.task == task_id)
+        return sum(
+            conversation.turns for conversation in self._state.conversations.values() if conversation.task == task_id
+        )
 
     async def _compose(self, prompt: _Prompt) -> Composed | None:
         """Return the prompt with its messages as they are now; None if the user withdrew all of them."""
@@ -124,8 +126,8 @@ class ChatSteps:
         text = chat_prompt(self._state, task, messages, list(notices.values()))
         if not is_first and conversation.turns == 0 and conversation.role == WORKER:
             text = reopened_prompt(task, text)
-        said = MessageRecorded(conversation=conversation_id, speaker="user", text=with_redaction_notice(text))
-        return Composed(said, Delivery(tuple(new), tuple(notices)))
+        message = MessageRecorded(conversation=conversation_id, speaker="user", text=with_redaction_notice(text))
+        return Composed(message, Delivery(tuple(new), tuple(notices)))
 
     def _keys(self, prompt: _Prompt) -> list[str]:
         """Return the keys: those for a new conversation now belong to this one."""

@@ -26,9 +26,9 @@ class CostCap:
 
     async def warn_after_turn(self, conversation_id: str) -> None:
         """Warn about an agent whose first turn showed that it reports no cost."""
-        talk = self._run.state.conversations.get(conversation_id)
-        if talk is not None and talk.has_unknown_cost and talk.agent is not None:
-            await self._warn([talk.agent])
+        conversation = self._run.state.conversations.get(conversation_id)
+        if conversation is not None and conversation.has_unknown_cost and conversation.agent is not None:
+            await self._warn([conversation.agent])
 
     async def _warn(self, agents: list[str]) -> None:
         caps, new = self._config.settings.caps, [name for name in agents if name not in self._warned]
@@ -39,11 +39,12 @@ class CostCap:
 
 def agents_without_cost(state: RunState, config: RunConfig, measurements: Mapping[str, AgentMeasurement]) -> list[str]:
     """The chosen agents known to report no cost: by their turns in this run, by a probe, or by the registry."""
-    told, silent = agents_by_cost(state.conversations.values())
+    reporting, silent = agents_by_cost(state.conversations.values())
     found = dict.fromkeys(
         name
         for role, name in config.agents_by_role(task.wants for task in state.tasks.values())
-        if name in silent or (name not in told and _reports_cost(role, name, config, measurements.get(name)) is False)
+        if name in silent
+        or (name not in reporting and _reports_cost(role, name, config, measurements.get(name)) is False)
     )
     return [*found]
 

@@ -120,17 +120,17 @@ class PhaseSteps:
 
     def _plan_with_fix_task(self, spec: PhaseSpec) -> Event:
         found = failed_reviews_for(self._state, self._config.workflow, spec)
-        words = "\n\n".join(f"From {role}:\n{finding_lines(review)}" for role, review in found)
+        findings = "\n\n".join(f"From {role}:\n{finding_lines(review)}" for role, review in found)
         criteria = ["Every blocker and major finding is put right, or the case says why it is none."]
-        return plan_with_fix_task(self._state, "Fix what the review found", words, criteria)
+        return plan_with_fix_task(self._state, "Fix what the review found", findings, criteria)
 
     def _plan_with_changes(self, spec: PhaseSpec, changes: Sequence[str]) -> list[Event]:
         """Without a planning phase, a change request becomes one more task."""
         if spec.kind is not PhaseKind.TASKS or not changes:
             return []
-        words = "\n\n".join(self._state.changes[key] for key in changes)
+        texts = "\n\n".join(self._state.changes[key] for key in changes)
         criteria = ["Everything that was asked for is done, or the case says why it is not."]
-        return [plan_with_fix_task(self._state, "Make the changes that were asked for", words, criteria)]
+        return [plan_with_fix_task(self._state, "Make the changes that were asked for", texts, criteria)]
 
     async def _skip(self, action: Action) -> None:
         spec, before = self._spec_and_progress(action)
@@ -150,9 +150,9 @@ class PhaseSteps:
         await self._append(PhaseCompleted(phase=spec.name, round=progress.round, outcome=outcome), point)
 
     async def _close_conversations(self, progress: PhaseProgress, state: ConversationState, reason: str) -> None:
-        for talk in progress.talks.values():
-            if self._conversations.state(talk).state not in ENDED_STATES:
-                await self._conversations.close(talk, state, reason)
+        for conversation_id in progress.talks.values():
+            if self._conversations.state(conversation_id).state not in ENDED_STATES:
+                await self._conversations.close(conversation_id, state, reason)
 
     async def _fail(self, action: Action) -> None:
         spec, progress = self._spec_and_progress(action)
@@ -174,16 +174,22 @@ class PhaseSteps:
         role, how = action.role or "agent", action.prompt_kind or PromptKind.BEGIN
         tree = await self._ensure_worktree()
         agent = self._config.agent_for_phase(role, spec.agent)
-        talk = await self._conversations.open_or_reuse(progress.talks.get(role), agent, role=role, about=spec.name)
+        conversation_id = await self._conversations.open_or_reuse(
+            progress.talks.get(role), agent, role=role, about=spec.name
+        )
         messages = messages_for(self._state.messages, spec.name) if action.kind is ActionKind.PROMPT else []
         new = {key: message_text(self._state.messages[key].body) for key in messages}
-        turn = await self._continue_turn(talk, tree, PendingUpdates(new)) if how is PromptKind.CONTINUE else None
+        turn = (
+            await self._continue_turn(conversation_id, tree, PendingUpdates(new))
+            if how is PromptKind.CONTINUE
+            else None
+        )
         if turn is None:
-            how = self._conversations.prompt_kind(talk, how)
-            said = [*self._conversations.unheard_messages(talk), *new.values()]
-            words, loaded = await self._prompts.for_phase(spec, role, how, said)
+            how = self._conversations.prompt_kind(conversation_id, how)
+            message_texts = [*self._conversations.unheard_messages(conversation_id), *new.values()]
+            text, loaded = await self._prompts.for_phase(spec, role, how, message_texts)
             await self._append(loaded)
-            turn = await self._conversations.send_prompt(talk, words, tree.path, messages=messages)
+            turn = await self._conversations.send_prompt(conversation_id, text, tree.path, messages=messages)
         await self._receive()
         await self._write_artifacts()
         _, progress = self._spec_and_progress(action)
@@ -236,10 +242,14 @@ class PhaseSteps:
     async def _write_artifacts(self) -> None:
         """Write documents as files. A person who edited one learns where the edit is kept before it is moved."""
         folder, plans = self._workspace.effects.folder, self._config.workflow.planner is not None
-        edited = [one for one in find_differences(folder, self._state) if one.status is Found.EDITED]
+        edited = [
+            difference for difference in find_differences(folder, self._state) if difference.status is Found.EDITED
+        ]
         if edited:
-            words = [describe_difference(self._workspace.run_id, one, has_planner=plans) for one in edited]
-            await self._append(*(WarningLogged(message=text) for text in words))
+            descriptions = [
+                describe_difference(self._workspace.run_id, difference, has_planner=plans) for difference in edited
+            ]
+            await self._append(*(WarningLogged(message=text) for text in descriptions))
         write_artifacts(folder, self._state)
 
     # The end of it
@@ -254,20 +264,20 @@ class PhaseSteps:
     async def _ask_approval(self, action: Action) -> None:
         spec, progress = self._spec_and_progress(action)
         await self._write_artifacts()
-        about = next((one.title for one in progress.documents.values()), spec.about or spec.name)
+        about = next((document.title for document in progress.documents.values()), spec.about or spec.name)
         gate = gate_of(self._state, spec.name)
-        shown = [one.path for one in gate.documents] if gate is not None else []
+        shown = [document.path for document in gate.documents] if gate is not None else []
         request = ApprovalRequested(phase=spec.name, round=progress.round, summary=about, documents=shown)
         given = ApprovalAnswered(phase=spec.name, round=progress.round, approved=True, by="approvals = given")
-        asked = [request] if progress.approval is None else []
-        await self._append(*asked, *([given] if self._config.bounds.auto_approve else []))
+        events = [request] if progress.approval is None else []
+        await self._append(*events, *([given] if self._config.bounds.auto_approve else []))
 
     async def _publish(self, action: Action) -> None:
         """Publish. Each part is an effect with a probe, so repeating it after an interruption is safe."""
         spec, progress = self._spec_and_progress(action)
-        wanted = self._config.settings.publish or spec.publish
-        came = await publish_work(self._workspace, wanted, self._pull_request_options(spec.name))
-        await self._append(WorkPublished(phase=spec.name, round=progress.round, **came._asdict()))
+        mode = self._config.settings.publish or spec.publish
+        published = await publish_work(self._workspace, mode, self._pull_request_options(spec.name))
+        await self._append(WorkPublished(phase=spec.name, round=progress.round, **published._asdict()))
 
     def _pull_request_options(self, phase: str) -> PullRequestOptions:
         documents = self._state.phases[phase].documents
@@ -288,15 +298,15 @@ class PhaseSteps:
         name, how = action.research or "", action.prompt_kind or PromptKind.BEGIN
         tree = await self._ensure_worktree()
         agent, known = self._config.agent_for_phase(RESEARCHER), self._state.research[name].talk
-        talk = await self._conversations.open_or_reuse(known, agent, role=RESEARCHER, about=name)
-        turn = await self._continue_turn(talk, tree) if how is PromptKind.CONTINUE else None
+        conversation_id = await self._conversations.open_or_reuse(known, agent, role=RESEARCHER, about=name)
+        turn = await self._continue_turn(conversation_id, tree) if how is PromptKind.CONTINUE else None
         if turn is None:
-            words, loaded = self._prompts.for_researcher(name, self._conversations.prompt_kind(talk, how))
+            text, loaded = self._prompts.for_researcher(name, self._conversations.prompt_kind(conversation_id, how))
             await self._append(loaded)
-            turn = await self._conversations.send_prompt(talk, words, tree.path)
+            turn = await self._conversations.send_prompt(conversation_id, text, tree.path)
         await self._receive()
         if self._state.research[name].answered:
-            await self._conversations.close(talk, ConversationState.COMPLETED, "it gave its answer")
+            await self._conversations.close(conversation_id, ConversationState.COMPLETED, "it gave its answer")
         else:
             turn.raise_if_refused()
 
@@ -305,8 +315,8 @@ class PhaseSteps:
 
 
 def _as_finding(outcome: ValidatorOutcome) -> dict[str, str]:
-    said = outcome.output[-_MAX_OUTPUT_CHARS:]
-    return {"severity": "blocker", "concern": f"{outcome.name} does not pass: {outcome.problem or ''}\n{said}"}
+    output = outcome.output[-_MAX_OUTPUT_CHARS:]
+    return {"severity": "blocker", "concern": f"{outcome.name} does not pass: {outcome.problem or ''}\n{output}"}
 
 
 def _passed_summary(outcomes: Sequence[ValidatorOutcome]) -> str:

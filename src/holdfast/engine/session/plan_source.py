@@ -22,7 +22,7 @@ def reread_plan(state: RunState) -> PlanCreated | None:
 
 
 def _plan_contents(plan: PlanCreated) -> tuple[object, ...]:
-    needed = sorted((str(one.task_id), str(one.blocked_by)) for one in plan.dependencies)
+    needed = sorted((str(dependency.task_id), str(dependency.blocked_by)) for dependency in plan.dependencies)
     return [(str(task.id), task.key) for task in plan.tasks], needed, plan.overview
 
 

@@ -40,7 +40,7 @@ def write_plan(folder: str, state: RunState) -> None:
 
 def write_learnings(folder: str, learnings: Sequence[str]) -> None:
     """Write the learnings for the user, who copies accepted ones to the project's own guide."""
-    lines = "".join(f"- {' '.join(one.split())}\n" for one in learnings)
+    lines = "".join(f"- {' '.join(learning.split())}\n" for learning in learnings)
     page = f"# Proposed learnings\n\nMove what you agree with into AGENTS.md.\n\n{lines}"
     _write(os.path.join(folder, "proposed-learnings.md"), page.encode())
 
@@ -48,7 +48,7 @@ def write_learnings(folder: str, learnings: Sequence[str]) -> None:
 def write_preferences(folder: str, preferences: Mapping[str, Sequence[str]]) -> None:
     """Write the preferences for the user to accept."""
     for role, proposed in preferences.items():
-        lines = "".join(f"- {' '.join(one.split())}\n" for one in proposed)
+        lines = "".join(f"- {' '.join(preference.split())}\n" for preference in proposed)
         page = f"# Proposed preferences for {role}\n\n`holdfast preferences` accepts or refuses them.\n\n{lines}"
         _write(os.path.join(folder, f"proposed-preferences-{file_name(role)}.md"), page.encode(errors="replace"))
 

@@ -73,9 +73,10 @@ async def apply_resume(workspace: Workspace, analysis: Analysis, given: ResumeCh
         salvaged=removed.salvaged,
         unwound=done.unwound,
         settled=[
-            f"{one.kind} {one.task or ''}: {_OUTCOME_TEXTS[one.probe.outcome]}" for one in workspace.settled_effects
+            f"{finding.kind} {finding.task or ''}: {_OUTCOME_TEXTS[finding.probe.outcome]}"
+            for finding in workspace.settled_effects
         ],
-        reconciled=[one.message for one in findings if one.remedy is not Remedy.NONE],
+        reconciled=[finding.message for finding in findings if finding.remedy is not Remedy.NONE],
         warnings=_artifact_warnings(workspace),
         plan=reread_plan(run.state),
     )
@@ -119,6 +120,6 @@ def _artifact_warnings(workspace: Workspace) -> list[str]:
     state = workspace.effects.run.state
     has_planner = workflow_of(state).planner is not None
     return [
-        describe_difference(workspace.run_id, one, has_planner=has_planner)
-        for one in find_differences(workspace.effects.folder, state)
+        describe_difference(workspace.run_id, difference, has_planner=has_planner)
+        for difference in find_differences(workspace.effects.folder, state)
     ]

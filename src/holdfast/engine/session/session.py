@@ -94,48 +94,48 @@ async def run_session(
         folder = home.folder(run_id)
         chosen = await choose_resume(run, folder, analysis, choose) if opening is not Opening.START else ResumeChoice()
         repository = repository_of(run.state.run, run_id, folder)
-        terms = run_config_for(home, run.state, flags)
-        terms.check_agents(task.wants for task in run.state.tasks.values())
-        confine(repository, run_id, folder, lambda: run.state, terms)
+        config = run_config_for(home, run.state, flags)
+        config.check_agents(task.wants for task in run.state.tasks.values())
+        confine(repository, run_id, folder, lambda: run.state, config)
         start = SessionStart(command="run" if opening is Opening.START else "resume", pid=os.getpid())
-        hands = EffectRunner(run, run_id, repository, folder)
-        require_no_user_operation(Workspace(hands))
+        effects = EffectRunner(run, run_id, repository, folder)
+        require_no_user_operation(Workspace(effects))
         await run.begin_session(start)
-        workspace = Workspace(hands, await hands.settle())
+        workspace = Workspace(effects, await effects.settle())
         try:
             if opening is Opening.FINISH_PLANNING or workspace.place().branch not in run.state.branches:
                 await workspace.open_worktree(base=run.state.checkpoints[0].commit if run.state.checkpoints else None)
             if opening is not Opening.START:
                 await apply_resume(workspace, analysis, chosen)
-            return await _run_loop(home, workspace, terms, handle)
+            return await _run_loop(home, workspace, config, handle)
         except asyncio.CancelledError:  # the second Ctrl-C: not a crash, so the log records the reason
             with suppress(HoldfastError):
                 await finish_uncancelled(run.append(SessionEnd(reason=handle.reason or EndReason.INTERRUPTED)))
             raise
         except (HoldfastError, OSError) as error:
-            told = error if isinstance(error, HoldfastError) else StorageFailed.from_os_error(error)
-            encountered = ErrorEncountered(error=str(told), retried=True)
-            await run.append(encountered, SessionEnd(reason=EndReason.ERROR, summary=str(told)))
+            reported = error if isinstance(error, HoldfastError) else StorageFailed.from_os_error(error)
+            encountered = ErrorEncountered(error=str(reported), retried=True)
+            await run.append(encountered, SessionEnd(reason=EndReason.ERROR, summary=str(reported)))
             repository_of(run.state.run, run_id)  # without a repository every other error is only a consequence
-            raise told from error
+            raise reported from error
         finally:
-            await hands.write_anchor()
+            await effects.write_anchor()
 
 
 async def _run_loop(home: Home, workspace: Workspace, config: RunConfig, handle: SessionHandle) -> SessionResult:
     """Run the loop with everything that it needs."""
-    hands = workspace.effects
-    run, run_id = hands.run, hands.run_id
+    effects = workspace.effects
+    run, run_id = effects.run, effects.run_id
 
     def hook_place(task_id: str | None, conversation_id: str | None) -> CheckPlace:
         return CheckPlace.of(workspace, task_id, runtime_for_hooks(run.state, config, task_id, conversation_id))
 
     def untrusted(conversation_id: str) -> str | None:
         place = hook_place(run.state.conversations[conversation_id].task, conversation_id)
-        return hands.folder if place.role.runtime.is_confined else None
+        return effects.folder if place.role.runtime.is_confined else None
 
-    desk = PermissionBroker(run, config.consent, untrusted)
-    hooks = HookRunner(run, hands.folder, config.settings.hooks, hook_place)
+    broker = PermissionBroker(run, config.consent, untrusted)
+    hooks = HookRunner(run, effects.folder, config.settings.hooks, hook_place)
     cost_cap = CostCap(run, config, read_matrix(home))
     observer = Observer(
         hooks,
@@ -143,14 +143,14 @@ async def _run_loop(home: Home, workspace: Workspace, config: RunConfig, handle:
         handle.wake,
         cost_cap.warn_after_turn,
     )
-    ground = ConversationContext(
+    context = ConversationContext(
         run_id,
-        hands.folder,
+        effects.folder,
         home.store.log(run_id),
         config.agents,
         proven_abilities(home),
-        tools=lambda name, talk: _mcp_command(
-            home, run_id, name, CHAT_ROLE if config.workflow.chat else talk.role or "agent"
+        tools=lambda name, state: _mcp_command(
+            home, run_id, name, CHAT_ROLE if config.workflow.chat else state.role or "agent"
         ),
         must_report=lambda conversation: (
             not config.workflow.chat and (conversation.role != WORKER or config.workflow.case)
@@ -161,13 +161,13 @@ async def _run_loop(home: Home, workspace: Workspace, config: RunConfig, handle:
         models=config.models,
         runtimes=config.runtimes,
     )
-    write_projections(hands.folder, run.state)
+    write_projections(effects.folder, run.state)
     await cost_cap.warn_at_start()
     await hooks.run("session_start")
-    live_text = LiveTextServer(hands.folder, run.redactor)
+    live_text = LiveTextServer(effects.folder, run.redactor)
     async with (
         live_text,
-        Conversations(run, ground, desk, live_text) as conversations,
+        Conversations(run, context, broker, live_text) as conversations,
         LiveChanges(conversations) as changes,
     ):
         chat = ChatCallbacks(
@@ -176,15 +176,15 @@ async def _run_loop(home: Home, workspace: Workspace, config: RunConfig, handle:
             lambda agent: find_agent(agent, config.agents),
             conversations.delivery_lock,
         )
-        receiver = InboxHandler(run, desk, config.workflow, handle.stop, chat)
+        receiver = InboxHandler(run, broker, config.workflow, handle.stop, chat)
         steps = TaskSteps(workspace, conversations, config, hooks, StepCallbacks(receiver.receive, handle.wake))
         runner = Runner(run, home.store.inbox(run_id), steps, conversations, config)
         handle.attach(runner)
         reason = await runner.run(receiver)
         await observer.wait_until_idle()
         stuck = run.redactor.redact_text("; ".join(f"{name}: {why}" for name, why in runner.stuck.items())) or None
-    hands.delete_trash()
-    write_projections(hands.folder, run.state)  # before the end is recorded: a finished run need not be opened again
+    effects.delete_trash()
+    write_projections(effects.folder, run.state)  # before the end is recorded: a finished run need not be opened again
     await run.append(SessionEnd(reason=reason, summary=stuck))
     await hooks.run("session_end", reason=reason)
     await hooks.run("notify", reason=reason)

@@ -111,11 +111,17 @@ class TaskSteps:
         replaced by another.
         """
         for name in superseded_conversations(self._state):
-            talk = self._conversations.state(name)
-            judged = talk.role == EVALUATOR and talk.state != ConversationState.CREATED  # it was never prompted
-            why = "it gave its verdict, or another is to give it" if talk.role == EVALUATOR else "another took over"
+            conversation = self._conversations.state(name)
+            has_judged = (
+                conversation.role == EVALUATOR and conversation.state != ConversationState.CREATED
+            )  # it was never prompted
+            why = (
+                "it gave its verdict, or another is to give it"
+                if conversation.role == EVALUATOR
+                else "another took over"
+            )
             await self._conversations.close(
-                name, ConversationState.COMPLETED if judged else ConversationState.CANCELLED, why
+                name, ConversationState.COMPLETED if has_judged else ConversationState.CANCELLED, why
             )
 
     async def run(self, action: Action) -> None:
@@ -147,11 +153,11 @@ class TaskSteps:
         if await self._workspace.has_placeholder(task_id):
             await self._workspace.unwind_failed(task_id)
         task = self._task(task_id)
-        begun = [WaveStarted(wave=action.wave)] if action.wave is not None else []
+        wave_events = [WaveStarted(wave=action.wave)] if action.wave is not None else []
         started = TaskStarted(
             task_id=task_id, summary=task.summary, agent=agent_name(WORKER, task_id), files=task.files
         )
-        await self._append(*begun, started)
+        await self._append(*wave_events, started)
 
     async def _work(self, task_id: str, action: Action) -> None:
         tree = await self._prepared_worktree(task_id)
@@ -191,17 +197,17 @@ class TaskSteps:
             turn = await self._continue_turn(worker, worktree, PendingUpdates(new, notices))
             if turn is not None:
                 return turn
-        said = [*self._conversations.unheard_messages(worker), *new.values()]
-        words, loaded = await self._prompts.for_worker(task_id, self._prompt_kind(task_id, worker, how), said)
+        message_texts = [*self._conversations.unheard_messages(worker), *new.values()]
+        text, loaded = await self._prompts.for_worker(task_id, self._prompt_kind(task_id, worker, how), message_texts)
         await self._append(loaded)
         return await self._conversations.send_prompt(
-            worker, words, worktree.path, messages=messages, notices=list(notices)
+            worker, text, worktree.path, messages=messages, notices=list(notices)
         )
 
     def _prompt_kind(self, task_id: str, worker: str, how: PromptKind | None) -> PromptKind:
         """Return the chosen kind of prompt, but the complete one for an agent that may not know its task yet."""
-        task, talk = self._task(task_id), self._conversations.state(worker)
-        if task.reason != WORKTREE_LOST or talk.turns == 0:  # only that prompt explains it
+        task, conversation = self._task(task_id), self._conversations.state(worker)
+        if task.reason != WORKTREE_LOST or conversation.turns == 0:  # only that prompt explains it
             how = self._conversations.prompt_kind(worker, how)
         if how in (None, PromptKind.BEGIN, PromptKind.CONTINUE):
             return PromptKind.RESOLVE_CONFLICTS if task.conflicts else PromptKind.BEGIN
@@ -235,9 +241,9 @@ class TaskSteps:
         turn = await self._continue_turn(evaluator, tree) if action.prompt_kind is PromptKind.CONTINUE else None
         if turn is None:
             how = self._conversations.prompt_kind(evaluator, action.prompt_kind)
-            words, loaded = await self._prompts.for_evaluator(task_id, how, tree)
+            text, loaded = await self._prompts.for_evaluator(task_id, how, tree)
             await self._append(loaded)
-            turn = await self._conversations.send_prompt(evaluator, words, tree.path)
+            turn = await self._conversations.send_prompt(evaluator, text, tree.path)
         await self._callbacks.receive()
         if self._task(task_id).evaluator != evaluator:  # its verdict has arrived
             await self._close_evaluation(task_id, evaluator)
@@ -305,8 +311,8 @@ class TaskSteps:
         files = await self._changed_files(task_id, task)
         outcome = self._prompts.outcome(task_id)
         done = TaskCompleted(task_id=task_id, files_changed=files, key=task.key, outcome=outcome)
-        over = AgentCompleted(name=agent_name(WORKER, task_id), result=ConversationState.COMPLETED)
-        await self._append(*self._explain_no_learnings(task_id), done, over)
+        completed = AgentCompleted(name=agent_name(WORKER, task_id), result=ConversationState.COMPLETED)
+        await self._append(*self._explain_no_learnings(task_id), done, completed)
         self._callbacks.wake()
         await self._hooks.run("task_done", task=task_id, conversation=task.worker, outcome=outcome)
         await self._conversations.stop_agent(task.worker, "its task is done")
@@ -340,8 +346,8 @@ class TaskSteps:
         await self._ensure_worktree(task_id)
         reason = action.reason or EndReason.FAILED
         await fail_task(self._workspace, task_id, reason)
-        over = AgentCompleted(name=agent_name(WORKER, task_id), result=ConversationState.FAILED)
-        await self._append(*self._explain_no_learnings(task_id, f"the task failed ({reason})"), over)
+        completed = AgentCompleted(name=agent_name(WORKER, task_id), result=ConversationState.FAILED)
+        await self._append(*self._explain_no_learnings(task_id, f"the task failed ({reason})"), completed)
         await self._conversations.stop_agent(self._task(task_id).worker, "its task failed")
         await self._hooks.run("task_failed", task=task_id, conversation=self._task(task_id).worker, reason=reason)
 
@@ -381,13 +387,13 @@ class TaskSteps:
         """Restore a deleted worktree. Returns False if not all of its work could be restored."""
         tree = self._workspace.worktree(task_id)
         known = self._state.branches.get(tree.branch)
-        begun = known is not None and known.status is BranchStatus.IN_PROGRESS and known.base is not None
-        if begun:
+        is_started = known is not None and known.status is BranchStatus.IN_PROGRESS and known.base is not None
+        if is_started:
             await self._workspace.relink(task_id)
-        if not begun or path_exists(tree.path):
+        if not is_started or path_exists(tree.path):
             return True
-        for key, talk in list(self._state.conversations.items()):
-            if talk.task == task_id:  # a process in a deleted folder does not see a new one with its name
+        for key, conversation in list(self._state.conversations.items()):
+            if conversation.task == task_id:  # a process in a deleted folder does not see a new one with its name
                 await self._conversations.stop_agent(key, "its worktree was deleted")
         evaluator = self._task(task_id).evaluator
         as_it_was = await restore_worktree(self._workspace, task_id)

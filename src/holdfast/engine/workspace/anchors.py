@@ -50,7 +50,7 @@ async def find_anchors(log: Log, folder: str, run_id: str | None, copies: Sequen
         return FoundAnchors([])
     named = [(await find_repository(path)).common_dir for path in copies]
     repositories += _worktree_repositories(folder, run_ids)
-    asked, absent, unread = list[str](), list[str](), list[str]()
+    searched, absent, unread = list[str](), list[str](), list[str]()
     anchors: dict[tuple[int, str], RecordedAnchor] = {}
     for path in dict.fromkeys([*map(os.path.realpath, repositories), *named, *await _current_repository()]):
         if not os.path.isdir(path):
@@ -61,9 +61,9 @@ async def find_anchors(log: Log, folder: str, run_id: str | None, copies: Sequen
         except (HoldfastError, OSError) as error:
             unread.append(f"{path}: {error}")
             continue
-        asked.append(path)
+        searched.append(path)
         anchors |= {anchor.anchor: anchor for anchor in found}
-    return FoundAnchors(list(anchors.values()), tuple(asked), tuple(absent), tuple(unread))
+    return FoundAnchors(list(anchors.values()), tuple(searched), tuple(absent), tuple(unread))
 
 
 async def _runs_and_repositories(log: Log) -> tuple[set[str], list[str]]:

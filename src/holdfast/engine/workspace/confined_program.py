@@ -138,12 +138,12 @@ def _hook(given: Given, hook: str, arguments: Sequence[str]) -> int:
     try:
         os.makedirs(scratch, mode=0o700)
         copy = _Copy.make(given, scratch)
-        words = list(arguments)
+        command = list(arguments)
         if name in _MESSAGE:
             _write_plain(copy.message, _plain(arguments[0], _LONGEST_MESSAGE))
-            words[0] = copy.message
+            command[0] = copy.message
         reach = _Reach((copy.folder,), reads=(os.path.dirname(hook),))
-        ended = _inside(given, (hook, *words), copy.variables, reach).returncode
+        ended = _inside(given, (hook, *command), copy.variables, reach).returncode
         if ended in _KILLED or ended < 0:  # git distinguishes this from a hook that refused
             os.kill(os.getpid(), _KILLED.get(ended, -ended))
         if ended == 0 and name in _MESSAGE:
@@ -258,17 +258,19 @@ def _take_staged(given: Given, copy: _Copy, scratch: str) -> None:
     if after == before:
         return
     changed = {path: about for path, about in after.items() if before.get(path) != about}
-    wanted = sorted({oid for mode, oid in changed.values() if mode != _GITLINK})
-    asked = _git(own, "cat-file", "--batch-check=%(objecttype)", stdin="".join(f"{oid}\n" for oid in wanted).encode())
-    missing = [oid for oid, line in zip(wanted, asked.splitlines(), strict=True) if line != b"blob"]
+    new_objects = sorted({oid for mode, oid in changed.values() if mode != _GITLINK})
+    types = _git(
+        own, "cat-file", "--batch-check=%(objecttype)", stdin="".join(f"{oid}\n" for oid in new_objects).encode()
+    )
+    missing = [oid for oid, line in zip(new_objects, types.splitlines(), strict=True) if line != b"blob"]
     if missing:
         names = "".join(f"{oid}\n" for oid in missing).encode()
         packing = ("git", "pack-objects", "--quiet", "--stdout")
         packed = _inside(given, packing, copy.variables, _Reach((copy.folder,)), stdin=names)
         packed.check_returncode()
         _git(own, "unpack-objects", "-q", "--strict", stdin=packed.stdout)
-    gone = [(f"0 {'0' * len(oid)}", path) for path, (_, oid) in before.items() if path not in after]
-    lines = [*gone, *((f"{mode} {oid}", path) for path, (mode, oid) in changed.items())]
+    removed = [(f"0 {'0' * len(oid)}", path) for path, (_, oid) in before.items() if path not in after]
+    lines = [*removed, *((f"{mode} {oid}", path) for path, (mode, oid) in changed.items())]
     stdin = b"".join(about.encode() + b"\t" + path + b"\0" for about, path in lines)
     _git({**own, "GIT_INDEX_FILE": _index_of(given)}, "update-index", "-z", "--index-info", stdin=stdin)
 

@@ -19,7 +19,7 @@ from holdfast.leaf.process.own_program import holdfast_command
 _FOLDER = "git"  # in the run's folder: the wrappers through which git starts programs
 
 
-def confine(repository: Repository, run_id: str, folder: str, state: Callable[[], RunState], terms: RunConfig) -> None:
+def confine(repository: Repository, run_id: str, folder: str, state: Callable[[], RunState], config: RunConfig) -> None:
     """From now on, programs that git starts in the run's worktrees run in their agents' runtime.
 
     `folder` is the run's own.
@@ -42,15 +42,15 @@ def confine(repository: Repository, run_id: str, folder: str, state: Callable[[]
         variables = {ORDER: msgspec.json.encode(order).decode()}
         return Confinement(prefix, variables, os.path.join(folder, _FOLDER), path, writable)
 
-    roles = _WorktreeRoles(run_id, terms)
+    roles = _WorktreeRoles(run_id, config)
     branches = f"refs/heads/{os.path.dirname(worktree_names(run_id, None).branch)}"
-    writable = WritableGit(repository.common_dir, branches) if _may_commit(terms) else None
+    writable = WritableGit(repository.common_dir, branches) if _may_commit(config) else None
     repository.git.writable = writable
     repository.confine = confinement_for
 
 
-def _may_commit(terms: RunConfig) -> bool:
-    runtimes = [*terms.runtimes.values(), *(entry.runtime for entry in terms.agents.values())]
+def _may_commit(config: RunConfig) -> bool:
+    runtimes = [*config.runtimes.values(), *(entry.runtime for entry in config.agents.values())]
     return any(runtime.is_confined and runtime.commits for runtime in runtimes)
 
 
@@ -87,7 +87,7 @@ def _names_before(place: str) -> Iterator[str]:
 
 
 def runtime_for_hooks(
-    state: RunState, terms: RunConfig, task_id: str | None, conversation_id: str | None
+    state: RunState, config: RunConfig, task_id: str | None, conversation_id: str | None
 ) -> RoleRuntime:
     """Return the runtime for a hook about a conversation: its agent's, or if unconfined that of the worktree's writers.
 
@@ -96,8 +96,8 @@ def runtime_for_hooks(
     conversation = state.conversations.get(conversation_id or "")
     if conversation is not None and conversation.agent is not None:
         with suppress(BadInput):  # the config no longer has this agent
-            own = terms.runtime_for(conversation.role, conversation.agent)
+            own = config.runtime_for(conversation.role, conversation.agent)
             if own.runtime.is_confined:
                 return own
     task = state.tasks.get(task_id or "")
-    return terms.runtime_for_task(task.wants) if task is not None else terms.runtime_for_run()
+    return config.runtime_for_task(task.wants) if task is not None else config.runtime_for_run()

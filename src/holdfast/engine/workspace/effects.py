@@ -115,11 +115,11 @@ class EffectRunner:
             ):  # the crash of git is an error like any other
                 probe = await _mend(effect, site, probe)
             probe = await _sync_outcome(effect, site, probe)
-            told = error if isinstance(error, HoldfastError) else StorageFailed.from_os_error(error)
-            await self._record_outcome(effect, effect_id, probe, reason=str(told))
+            reported = error if isinstance(error, HoldfastError) else StorageFailed.from_os_error(error)
+            await self._record_outcome(effect, effect_id, probe, reason=str(reported))
             if probe.outcome is ProbeOutcome.YES:  # git failed after the effect
                 return probe.result
-            raise told from error
+            raise reported from error
         await self._record_outcome(effect, effect_id, ProbeResult(ProbeOutcome.YES, result))
         return result
 
@@ -157,7 +157,7 @@ class EffectRunner:
         dropped = drop_empty_objects(self.repository.common_dir)
         own = [branch for branch in self.run.state.branches.values() if branch.status is BranchStatus.IN_PROGRESS]
         trees = {branch.task: self.site("").worktree(worktree_names(self.run_id, branch.task)) for branch in own}
-        cut_off = any(not sitting.ended for sitting in list(self.run.state.sessions.values())[-2:-1])
+        cut_off = any(not session.ended for session in list(self.run.state.sessions.values())[-2:-1])
         synced = [commit for branch in own for commit in (branch.base, branch.tip) if commit is not None]
         if not dropped and not cut_off and await are_intact(self.repository, list(trees.values()), synced):
             return
@@ -184,11 +184,11 @@ class EffectRunner:
         known = [commit for commit in (branch.tip, task.commit if task is not None else None) if commit is not None]
         whole = await newest_intact_commit(worktree, branch.base, known) if branch.base is not None else None
         if whole is not None:
-            told = f"commits of {worktree.branch} were lost in a power cut; it is set back to {whole}"
+            message = f"commits of {worktree.branch} were lost in a power cut; it is set back to {whole}"
             notice = WorkspaceReconciled(
-                subject=worktree.branch, action=Remedy.RESET_BRANCH, message=told, task=branch.task
+                subject=worktree.branch, action=Remedy.RESET_BRANCH, message=message, task=branch.task
             )
-            await self.run.append(WarningLogged(message=told), notice)
+            await self.run.append(WarningLogged(message=message), notice)
             _FAILPOINT_RESET_BRANCH()
             await reset_branch(worktree, whole)
 

@@ -72,11 +72,11 @@ def _branch_events(
         case RestoreBranch():
             return [BranchCreated(name=worktree_names(run_id, effect.task).branch, base=effect.base, task=effect.task)]
         case MergeTask():
-            told = reset_warnings(result)
+            warnings = reset_warnings(result)
             name, into = worktree_names(run_id, effect.task).branch, worktree_names(run_id).branch
             if not _is_in_progress(state.branches.get(name)):
-                return told
-            return [*told, BranchMerged(name=name, target=into, conflicts=False)]
+                return warnings
+            return [*warnings, BranchMerged(name=name, target=into, conflicts=False)]
         case DeleteBranch() if _exists(state.branches.get(effect.branch)):
             return [BranchDeleted(name=effect.branch)]
     return []
@@ -105,12 +105,12 @@ def _describe_head_takeover(effect: TakeOverHead, branch: str) -> str:
 
 
 def _describe_relink(folder: str, result: Mapping[str, Any]) -> str:
-    told = [f"{folder} had lost its .git; it was linked to the repository again, with its files as they were"]
+    sentences = [f"{folder} had lost its .git; it was linked to the repository again, with its files as they were"]
     if result.get("set_aside"):
-        told.append(f"what stood in its place is in {result['set_aside']}")
+        sentences.append(f"what stood in its place is in {result['set_aside']}")
     if result.get("salvaged"):
-        told.append(f"its commits are kept as {', '.join(result['salvaged'])}")
-    return "; ".join(told)
+        sentences.append(f"its commits are kept as {', '.join(result['salvaged'])}")
+    return "; ".join(sentences)
 
 
 def reset_warnings(merge_result: Mapping[str, Any]) -> list[Event]:

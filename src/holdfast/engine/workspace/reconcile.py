@@ -113,24 +113,24 @@ def require_no_user_operation(workspace: Workspace) -> None:
     newest = state.newest_session()
     if newest is None or newest.last is None:
         return
-    last_word = datetime.fromisoformat(newest.last).timestamp()
+    last_event_time = datetime.fromisoformat(newest.last).timestamp()
     # after a power cut git's notes may be empty
     ours = {"", *(effect.arguments.get("commit") for effect in state.effects.values())}
-    cut_off = {talk.task for talk in state.conversations.values() if talk.turn is not None}
-    for branch in (branch for branch in state.branches.values() if branch.task not in cut_off):
+    interrupted = {conversation.task for conversation in state.conversations.values() if conversation.turn is not None}
+    for branch in (branch for branch in state.branches.values() if branch.task not in interrupted):
         with suppress(NotOurWorktree):  # missing, or something else: the step that needs it reports that
             tree = workspace.worktree(branch.task)
-            waits = operation_in_progress(tree.must_be_ours())
-            if waits is not None and waits.since > last_word and waits.note not in ours:
-                problem = waits.describe(tree.path, tree.branch if tree.is_confined else None)
+            operation = operation_in_progress(tree.must_be_ours())
+            if operation is not None and operation.since > last_event_time and operation.note not in ours:
+                problem = operation.describe(tree.path, tree.branch if tree.is_confined else None)
                 raise DecisionNeeded(f"{problem}. Then continue with: holdfast resume {workspace.run_id}")
 
 
 async def restore_run_branch(workspace: Workspace) -> list[Finding]:
     """Restore the run's own branch first: it determines what is merged and can be deleted."""
     name = workspace.place().branch
-    begun = workspace.effects.run.state.branches[name].status is BranchStatus.IN_PROGRESS
-    if not begun or await workspace.repository.commit_of(f"refs/heads/{name}") is not None:
+    is_in_progress = workspace.effects.run.state.branches[name].status is BranchStatus.IN_PROGRESS
+    if not is_in_progress or await workspace.repository.commit_of(f"refs/heads/{name}") is not None:
         return []
     with suppress(Denied):  # checked again with all the others, and reported then
         await restore_branch(workspace, None)
@@ -140,18 +140,18 @@ async def restore_run_branch(workspace: Workspace) -> list[Finding]:
 
 async def reconcile_workspace(workspace: Workspace) -> list[Finding]:
     """Fix the differences, saving before anything is deleted. Returns every finding."""
-    hands = workspace.effects
-    observed = await observe(workspace.repository, workspace.run_id, hands.folder)
-    findings = reconcile(workspace.run_id, hands.run.state.branches, observed)
+    effects = workspace.effects
+    observed = await observe(workspace.repository, workspace.run_id, effects.folder)
+    findings = reconcile(workspace.run_id, effects.run.state.branches, observed)
     found = [
         await _try_remedy(workspace, finding, observed)
         for finding in sorted(findings, key=lambda finding: finding.remedy is not Remedy.REMOVE_WORKTREE)
     ]
-    warned = [WarningLogged(message=one.message) for one in found if one.remedy is Remedy.WARN]
+    warned = [WarningLogged(message=effect.message) for effect in found if effect.remedy is Remedy.WARN]
     if warned:
-        await hands.run.append(*warned)
-    now = {one.effect_id: one for one in await hands.settle_open_effects()}
-    workspace.settled_effects = [now.get(one.effect_id, one) for one in workspace.settled_effects]
+        await effects.run.append(*warned)
+    now = {effect.effect_id: effect for effect in await effects.settle_open_effects()}
+    workspace.settled_effects = [now.get(effect.effect_id, effect) for effect in workspace.settled_effects]
     return found
 
 
@@ -165,10 +165,10 @@ async def _try_remedy(workspace: Workspace, finding: Finding, observed: Observed
 
 
 async def _apply_remedy(workspace: Workspace, finding: Finding, observed: ObservedWorkspace) -> None:
-    hands, task = workspace.effects, finding.task
+    effects, task = workspace.effects, finding.task
     # the other remedies report it themselves, with details
     if finding.remedy in (Remedy.REMOVE_WORKTREE, Remedy.DELETE_BRANCH):
-        await hands.run.append(
+        await effects.run.append(
             WorkspaceReconciled(subject=finding.subject, action=finding.remedy, message=finding.message, task=task)
         )
     match finding.remedy:
@@ -185,4 +185,4 @@ async def _apply_remedy(workspace: Workspace, finding: Finding, observed: Observ
         case Remedy.DELETE_BRANCH:
             main = workspace.place().branch
             seen = observed.branches[finding.subject]
-            await hands.perform(DeleteBranch(branch=finding.subject, commit=seen.commit, merged_into=main), task=task)
+            await effects.perform(DeleteBranch(branch=finding.subject, commit=seen.commit, merged_into=main), task=task)

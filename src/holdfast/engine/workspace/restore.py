@@ -24,18 +24,22 @@ async def restore_branch(workspace: Workspace, task: str | None) -> None:
     if base is None:
         raise Denied(f"{worktree.branch} is gone, and the log does not tell where it began; restore it with git branch")
     known = [worktree.last_head(), branch.tip, found.commit if found is not None else None]
-    had = list(dict.fromkeys(commit for commit in known if commit is not None and branch.base is not None))
-    there = [commit for commit in had if await repository.commit_of(commit) is not None]
+    earlier_tips = list(dict.fromkeys(commit for commit in known if commit is not None and branch.base is not None))
+    there = [commit for commit in earlier_tips if await repository.commit_of(commit) is not None]
     commit = there[0] if there else base
-    if had and had[0] != commit:
-        told = f"{worktree.branch} was at {had[0][:12]}, which git has no more; it is made again at {commit[:12]}"
-        await workspace.effects.run.append(WarningLogged(message=told))
-    lost = "its last commit; nothing of it is lost"
-    if not had:
-        lost = "where the work on it began: any commits that were made on it are lost"
-    elif had[0] != commit:
-        lost = f"the newest commit that git still has; commits up to {had[0][:12]} are lost"
-    message = f"The branch {worktree.branch} was deleted outside Holdfast. It is recreated at {commit[:12]}, {lost}."
+    if earlier_tips and earlier_tips[0] != commit:
+        remark = (
+            f"{worktree.branch} was at {earlier_tips[0][:12]}, which git has no more; it is made again at {commit[:12]}"
+        )
+        await workspace.effects.run.append(WarningLogged(message=remark))
+    lost_text = "its last commit; nothing of it is lost"
+    if not earlier_tips:
+        lost_text = "where the work on it began: any commits that were made on it are lost"
+    elif earlier_tips[0] != commit:
+        lost_text = f"the newest commit that git still has; commits up to {earlier_tips[0][:12]} are lost"
+    message = (
+        f"The branch {worktree.branch} was deleted outside Holdfast. It is recreated at {commit[:12]}, {lost_text}."
+    )
     await workspace.effects.run.append(
         WorkspaceReconciled(subject=worktree.branch, action=Remedy.RECREATE_BRANCH, message=message, task=task)
     )
@@ -73,16 +77,16 @@ async def restore_worktree(workspace: Workspace, task: str | None) -> bool:
         await workspace.open_worktree(task)  # everything is committed, and is checked again
         return True
     await run.consume_inbox()
-    kept = await _last_turn_snapshot(workspace, task)
-    lost = found.stage is TaskStage.MERGE or _is_lost(workspace, found, kept)
-    if lost:
+    snapshot = await _last_turn_snapshot(workspace, task)
+    is_lost = found.stage is TaskStage.MERGE or _is_lost(workspace, found, snapshot)
+    if is_lost:
         await run.append(IterationEnded(task_id=task, iteration=found.iteration, reason=WORKTREE_LOST))
     source = "its branch; changes that were not committed are lost"
-    if kept.commit is not None:
-        source = f"the files as they were after turn {kept.turn} of your conversation; later changes are lost"
+    if snapshot.commit is not None:
+        source = f"the files as they were after turn {snapshot.turn} of your conversation; later changes are lost"
     await _record_recreation(workspace, task, source)
-    await workspace.open_worktree(task, files=kept.commit)
-    return not lost
+    await workspace.open_worktree(task, files=snapshot.commit)
+    return not is_lost
 
 
 async def _record_recreation(workspace: Workspace, task: str | None, source: str) -> None:
@@ -104,9 +108,9 @@ def _is_lost(workspace: Workspace, task: Task, snapshot: _TurnSnapshot) -> bool:
     worker = state.conversations.get(task.worker or "")
     if worker is None or worker.turns in (snapshot.turn, task.since):
         return False
-    cut_off = was_interrupted(worker) and not was_refused(worker)
-    goes_on = task.stage is TaskStage.WORK and cut_off and not has_pending_case(state, task.worker)
-    return not goes_on
+    is_interrupted = was_interrupted(worker) and not was_refused(worker)
+    continues = task.stage is TaskStage.WORK and is_interrupted and not has_pending_case(state, task.worker)
+    return not continues
 
 
 async def _last_turn_snapshot(workspace: Workspace, task: str) -> _TurnSnapshot:

@@ -39,11 +39,11 @@ async def capture(workspace: Workspace, task: str, within: str | None = None) ->
     worktree, repository = workspace.worktree(task), workspace.repository
     merging = merge_head(worktree.must_be_ours())
     before = await repository.commit_of(f"{workspace.place(task).snapshot_refs}/{CHECKED_SNAPSHOT}")
-    taken = await workspace.effects.perform(CaptureTree(task=task, replaces=before, within=within), task=task)
-    tree = taken.get("tree") or await repository.tree_of(taken["commit"])
-    nested = (path for path in taken.get("nested", ()) if _holds_files(os.path.join(worktree.path, path)))
+    result = await workspace.effects.perform(CaptureTree(task=task, replaces=before, within=within), task=task)
+    tree = result.get("tree") or await repository.tree_of(result["commit"])
+    nested = (path for path in result.get("nested", ()) if _holds_files(os.path.join(worktree.path, path)))
     links = await unregistered_repositories(repository, workspace.base(task), tree)
-    return Capture(tree, taken.get("head"), merging, (*nested, *links), tuple(taken.get("dirty", ())))
+    return Capture(tree, result.get("head"), merging, (*nested, *links), tuple(result.get("dirty", ())))
 
 
 def _holds_files(folder: str) -> bool:

@@ -116,8 +116,8 @@ class Workspace:
         A task's branch starts at the run's branch as it is now; the run's own at `base`.
         """
         known = self.effects.run.state.branches.get(self.place(task).branch)
-        going_on = known.base if known is not None and known.status is BranchStatus.IN_PROGRESS else None
-        start = base or going_on or await self._start_commit(task)
+        existing_base = known.base if known is not None and known.status is BranchStatus.IN_PROGRESS else None
+        start = base or existing_base or await self._start_commit(task)
         unsaved = known.unsaved if known is not None else None
         last = unsaved if unsaved != files else None
         await self.effects.perform(MakeWorktree(task=task, base=start, files=files, last=last), task=task)
@@ -208,16 +208,16 @@ class Workspace:
         if not os.path.lexists(self.worktree().path):
             await self.open_worktree()  # no agent works there: it has only what its branch has
         state = self.effects.run.state
-        had = state.branches[self.place().branch].tip
+        run_tip = state.branches[self.place().branch].tip
         done = state.tasks[task].commit if task in state.tasks else None
-        effect = MergeTask(task=task, base=self.base(None), commit=commit, had=had, done=done)
+        effect = MergeTask(task=task, base=self.base(None), commit=commit, had=run_tip, done=done)
         try:
             merged = await self.effects.perform(effect, task=task)
             return MergeResult(task, merged["commit"])
         except MergeConflicts:
             ours = await self.tip()
-            if told := reset_warnings(await effect.find_set_back(self.effects.site(""))):
-                await self.effects.run.append(*told)  # record this now: the final merge is based on what was left
+            if warnings := reset_warnings(await effect.find_set_back(self.effects.site(""))):
+                await self.effects.run.append(*warnings)  # record this now: the final merge is based on what was left
         found = await self.effects.perform(ReproduceConflicts(task=task, commit=ours), task=task)
         conflicts = tuple(found["conflicts"])
         now = await self.tip(task)
@@ -231,12 +231,12 @@ class Workspace:
         That is the commit made for the task, wherever its branch was reset to.
         """
         tip, known = await self.tip(task), self.effects.run.state.tasks.get(task)
-        made = known.commit if known is not None else None
-        if made is None or made == tip or await self.repository.commit_of(made) is None:
+        made_commit = known.commit if known is not None else None
+        if made_commit is None or made_commit == tip or await self.repository.commit_of(made_commit) is None:
             return tip, True
-        if await self.repository.is_ancestor(tip, made):
-            return made, True
-        return tip, await self.repository.tree_of(tip) == await self.repository.tree_of(made)
+        if await self.repository.is_ancestor(tip, made_commit):
+            return made_commit, True
+        return tip, await self.repository.tree_of(tip) == await self.repository.tree_of(made_commit)
 
     async def snapshot(self, task: str | None, name: str) -> str:
         """Snapshot the worktree under a name. Returns the commit."""
@@ -276,8 +276,8 @@ class Workspace:
         """
         name, run = self.place(task).branch, self.effects.run
         if name in run.state.branches:
-            lost = await self.repository.commit_of(f"refs/heads/{name}") is None
-            commit = run.state.tasks[task].commit if lost else None
+            is_missing = await self.repository.commit_of(f"refs/heads/{name}") is None
+            commit = run.state.tasks[task].commit if is_missing else None
             await self.delete_worktree_and_branch(task)
             turns = f"{self.place(task).snapshot_refs}/turn-*"  # the next agent's turns are numbered from one again
             if commit is not None or await self.repository.refs(turns):
@@ -297,8 +297,8 @@ class Workspace:
 
     async def _start_commit(self, task: str | None) -> str:
         info, main = self.effects.run.state.run, self.place().branch
-        begun = main in self.effects.run.state.branches or await self.repository.commit_of(f"refs/heads/{main}")
-        if task is None and not begun and info is not None and info.base is not None:
+        branch_exists = main in self.effects.run.state.branches or await self.repository.commit_of(f"refs/heads/{main}")
+        if task is None and not branch_exists and info is not None and info.base is not None:
             # interrupted before it had a branch
             return (await self.repository.resolve_base(info.repo or "", info.base))[0]
         return await self.tip()
@@ -415,17 +415,17 @@ async def open_workspace(home: Home, run_id: str, command: str, *, anchored: boo
         repository = repository_of(run.state.run, run_id, folder)
         confine(repository, run_id, folder, lambda: run.state, run_config_for(home, run.state))
         await run.begin_session(SessionStart(command=command, pid=os.getpid()))
-        hands = EffectRunner(run, run_id, repository, folder)
+        effects = EffectRunner(run, run_id, repository, folder)
         try:
-            yield Workspace(hands, await hands.settle())
+            yield Workspace(effects, await effects.settle())
         except (HoldfastError, OSError) as error:
-            told = error if isinstance(error, HoldfastError) else StorageFailed.from_os_error(error)
-            await run.append(SessionEnd(reason=EndReason.ERROR, summary=str(told)))
-            await hands.write_anchor()
-            raise told from error
+            reported = error if isinstance(error, HoldfastError) else StorageFailed.from_os_error(error)
+            await run.append(SessionEnd(reason=EndReason.ERROR, summary=str(reported)))
+            await effects.write_anchor()
+            raise reported from error
         await run.append(SessionEnd(reason=EndReason.ALL_DONE))
         if anchored:
-            await hands.write_anchor()
+            await effects.write_anchor()
 
 
 def repository_of(info: RunInfo | None, run_id: str, folder: str | None = None) -> Repository:

@@ -83,14 +83,14 @@ class MergeTask(WorktreeEffect, frozen=True, kw_only=True):
         ours = await site.repository.commit_of(f"refs/heads/{into.branch}")
         if ours is None:
             return unknown_outcome(f"the branch {into.branch} does not exist")
-        made = await find_commit(into, self.base, site.effect_id)
+        commit = await find_commit(into, self.base, site.effect_id)
         if await site.repository.is_ancestor(self.commit, ours):
             set_back = await self.find_set_back(site)
             saved = all(name is None or name.startswith("refs/") for name in set_back.get("set_back", {}).values())
-            return happened(commit=made or ours, **set_back) if saved else did_not_happen()
+            return happened(commit=commit or ours, **set_back) if saved else did_not_happen()
         return (
             did_not_happen()
-            if made is None
+            if commit is None
             else unknown_outcome(f"{into.branch} was rewritten: it has the merge commit, but not the merged commits")
         )
 

@@ -50,10 +50,16 @@ class CaptureTree(WorktreeEffect, frozen=True, kw_only=True):
     within: str | None = None
 
     async def perform(self, site: EffectSite) -> Result:
-        taken = await take_snapshot(self.worktree(site), self._ref(site), "Before the checks", self.within)
-        tree = taken.tree or await site.repository.tree_of(taken.oid)
-        dirty = [path for path in taken.left_out if path not in taken.nested]
-        return {"commit": taken.oid, "tree": tree, "head": taken.head, "nested": list(taken.nested), "dirty": dirty}
+        snapshot = await take_snapshot(self.worktree(site), self._ref(site), "Before the checks", self.within)
+        tree = snapshot.tree or await site.repository.tree_of(snapshot.oid)
+        dirty = [path for path in snapshot.left_out if path not in snapshot.nested]
+        return {
+            "commit": snapshot.oid,
+            "tree": tree,
+            "head": snapshot.head,
+            "nested": list(snapshot.nested),
+            "dirty": dirty,
+        }
 
     async def probe(self, site: EffectSite) -> ProbeResult:
         """An interrupted session captures again before it repeats the checks."""

@@ -93,8 +93,8 @@ async def is_made_here(worktree: Worktree, base: str, commit: str) -> bool:
 
 async def _commits_made_here(worktree: Worktree) -> list[str]:
     answer = await worktree.git.run("log", "--walk-reflogs", "--format=%H %gs", "HEAD", "--")
-    made = [line.partition(" ") for line in answer.lines if answer.code == 0]
-    return list(dict.fromkeys(oid for oid, _, action in made if action.startswith(_COMMITTING_ACTIONS)))
+    entries = [line.partition(" ") for line in answer.lines if answer.code == 0]
+    return list(dict.fromkeys(oid for oid, _, action in entries if action.startswith(_COMMITTING_ACTIONS)))
 
 
 async def abandoned_commits(worktree: Worktree, base: str, known_refs: str) -> list[str]:

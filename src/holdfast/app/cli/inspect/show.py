@@ -67,7 +67,7 @@ def _as_json(view: RunView, digest: Digest) -> dict[str, Any]:
         "orphaned_containers": [container._asdict() for container in _orphan_containers(view)],
         "analysis": as_json(view.analysis),
         "state": msgspec.to_builtins(view.state),
-        "conversations": [one._asdict() for one in conversations_of(view)],
+        "conversations": [conversation._asdict() for conversation in conversations_of(view)],
         "rules": msgspec.to_builtins(view.state.rules),
         "needs": [_need_as_json(need, view.state) for need in digest.needs],
         "digest": {name: value for name, value in msgspec.to_builtins(digest).items() if name != "needs"},
@@ -117,12 +117,18 @@ def _report_lines(view: RunView, digest: Digest) -> Iterator[str]:
 
 def _conversation_lines(view: RunView) -> Iterator[str]:
     """Yield the conversations of a chat; in other runs, agents are shown with their tasks."""
-    for one in conversations_of(view) if view.state.is_chat else ():
-        agent = "agent running" if one.is_agent_running else f"needs a resume: {one.reason}" if one.needs_resume else ""
-        queued = f"{pluralize(one.queued, 'message')} queued" if one.queued else ""
+    for conversation in conversations_of(view) if view.state.is_chat else ():
+        agent = (
+            "agent running"
+            if conversation.is_agent_running
+            else f"needs a resume: {conversation.reason}"
+            if conversation.needs_resume
+            else ""
+        )
+        queued = f"{pluralize(conversation.queued, 'message')} queued" if conversation.queued else ""
         facts = ", ".join(part for part in (agent, queued) if part)
-        about = printable(f"{one.task or ''} {one.agent or ''}".strip())
-        yield f"  {one.id}  {one.state:17}  {about}{f' ({facts})' if facts else ''}"
+        about = printable(f"{conversation.task or ''} {conversation.agent or ''}".strip())
+        yield f"  {conversation.id}  {conversation.state:17}  {about}{f' ({facts})' if facts else ''}"
 
 
 def _rule_lines(state: RunState) -> Iterator[str]:

@@ -65,9 +65,9 @@ def _conversation_opened(state: RunState, _: Line, event: ConversationOpened) ->
     if event.about is None:
         return
     conversation.about = event.about
-    asked, phase = state.research.get(event.about), state.phases.get(event.about)
-    if asked is not None:
-        asked.talk = event.conversation
+    research, phase = state.research.get(event.about), state.phases.get(event.about)
+    if research is not None:
+        research.talk = event.conversation
     elif phase is not None and event.role is not None:
         _transfer_unheard(state, phase.talks.get(event.role), event.conversation)
         phase.talks[event.role] = event.conversation
@@ -142,24 +142,24 @@ def _permission_requested(state: RunState, _: Line, event: PermissionRequested) 
 @on(PermissionAnswered)
 def _permission_answered(state: RunState, line: Line, event: PermissionAnswered) -> None:
     """An answer is kept until the agent continues: if it is interrupted before that, it asks again."""
-    asked = state.permissions.pop(event.request, None)
-    refused = asked is not None and event.option in _rejecting_options(asked)
-    if asked is not None and refused:
-        _count_refusal(state, asked.conversation)
-    if asked is not None and event.message is not None:
+    request = state.permissions.pop(event.request, None)
+    refused = request is not None and event.option in _rejecting_options(request)
+    if request is not None and refused:
+        _count_refusal(state, request.conversation)
+    if request is not None and event.message is not None:
         allow = event.option is not None and not refused
         given = GivenAnswer(
-            event.request, call_summary(asked), allow, event.by, line.ts, event.option, event.reason, sid=line.sid
+            event.request, call_summary(request), allow, event.by, line.ts, event.option, event.reason, sid=line.sid
         )
         keep_answer(state, event.message, given)
-    if asked is not None and event.reason is not None:
-        _queue_denial_reason(state, asked, event)
-    if asked is None or asked.fingerprint is None or event.option is None:
+    if request is not None and event.reason is not None:
+        _queue_denial_reason(state, request, event)
+    if request is None or request.fingerprint is None or event.option is None:
         return
-    conversation = _conversation(state, asked.conversation)
+    conversation = _conversation(state, request.conversation)
     turn = conversation.turn
-    kept = turn.answers if turn is not None and turn.turn == asked.turn else conversation.granted
-    kept[asked.fingerprint] = event.option
+    answers = turn.answers if turn is not None and turn.turn == request.turn else conversation.granted
+    answers[request.fingerprint] = event.option
 
 
 def _queue_denial_reason(state: RunState, request: PermissionRequest, event: PermissionAnswered) -> None:

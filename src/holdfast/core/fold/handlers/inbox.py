@@ -66,7 +66,9 @@ def requeue_for_others(state: RunState, conversation_id: str | None, task_id: st
 def drop_replies(state: RunState, address: str) -> None:
     """The task or phase has ended: its agents need no research answers or denial reasons any more."""
     left = state.messages.items()
-    state.messages = {key: one for key, one in left if one.kind not in REPLY_KINDS or one.task != address}
+    state.messages = {
+        key: message for key, message in left if message.kind not in REPLY_KINDS or message.task != address
+    }
 
 
 @on(InboxRejected)

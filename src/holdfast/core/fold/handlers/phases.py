@@ -83,7 +83,9 @@ def _phase_delivered(state: RunState, _: Line, event: PhaseDelivered) -> None:
     for conversation_id in phase.talks.values():
         mark_delivered(state, conversation_id)
     state.issues = [  # blockers that its agent reported are resolved
-        one for one in state.issues if not (one.type == BlockerReported.type and one.detail.get("phase") == event.phase)
+        issue
+        for issue in state.issues
+        if not (issue.type == BlockerReported.type and issue.detail.get("phase") == event.phase)
     ]
 
 
@@ -118,7 +120,7 @@ def _phase_reopened(state: RunState, _: Line, event: PhaseReopened) -> None:
     if not phase.delivered:
         for role in [role for role in phase.talks if role not in phase.reviews]:
             requeue_unheard(state, phase.talks.pop(role))
-    state.issues = [one for one in state.issues if one.detail.get("phase") != event.phase]
+    state.issues = [issue for issue in state.issues if issue.detail.get("phase") != event.phase]
 
 
 @on(ArtifactStored)
@@ -126,8 +128,8 @@ def _artifact_stored(state: RunState, _: Line, event: ArtifactStored) -> None:
     documents = _phase(state, event.phase).documents
     before = documents.get(event.name)
     earlier = [*before.earlier, fingerprint(before.text.encode(errors="replace"))] if before is not None else []
-    asked, shown = (before.asked, before.before) if before is not None else (None, None)
-    documents[event.name] = Document(event.title, event.text, earlier[-_MAX_EARLIER:], asked, shown)
+    requested, shown = (before.asked, before.before) if before is not None else (None, None)
+    documents[event.name] = Document(event.title, event.text, earlier[-_MAX_EARLIER:], requested, shown)
 
 
 @on(ReviewGiven)
@@ -177,8 +179,8 @@ def _research_requested(state: RunState, _: Line, event: ResearchRequested) -> N
     """A repeated request is the same research; the conversation that asks now gets the answer."""
     known = state.research.get(event.research)
     if known is None:
-        asked = Research(event.conversation, event.topic, event.question)
-        state.research[event.research] = open_research(state)[event.research] = asked
+        research = Research(event.conversation, event.topic, event.question)
+        state.research[event.research] = open_research(state)[event.research] = research
         return
     known.conversation = event.conversation
     if known.answered:
@@ -207,9 +209,9 @@ def _queue_answer(state: RunState, research_id: str, research: Research) -> None
 
 @on(PreferencesProposed)
 def _preferences_proposed(state: RunState, _: Line, event: PreferencesProposed) -> None:
-    kept = state.preferences.setdefault(event.role, [])
-    kept += [preference for preference in event.preferences if preference not in kept]
-    del kept[:-_MAX_PREFERENCES]
+    preferences = state.preferences.setdefault(event.role, [])
+    preferences += [preference for preference in event.preferences if preference not in preferences]
+    del preferences[:-_MAX_PREFERENCES]
 
 
 def _phase(state: RunState, name: str) -> PhaseProgress:

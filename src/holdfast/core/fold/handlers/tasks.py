@@ -108,8 +108,8 @@ def _rename_finished_tasks(tasks: dict[str, Task], planned: list[PlannedTask]) -
             spare.setdefault(task.done_key, []).append(name)
     lacking = [name for name, key in keys.items() if name not in tasks or tasks[name].done_key != key]
     renamed = {name: spare[keys[name]].pop(0) for name in lacking if spare.get(keys[name])}
-    gone = {*renamed, *renamed.values()}
-    kept = {name: task for name, task in tasks.items() if name not in gone}
+    moved = {*renamed, *renamed.values()}
+    kept = {name: task for name, task in tasks.items() if name not in moved}
     return kept | {new: _without_conversations(tasks[old]) for new, old in renamed.items()}
 
 
